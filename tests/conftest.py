@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from backends.demo import painting as demo_art
 from backends.media import videos
 from backends.media.helper import process as helper
-from bot.runtime import logs
-from bot.serving import sparing
+from bot.app import logs
+from bot.http import sparing
 from queueing.engine import scheduler
 from tests.fakes.media_helper import CANVAS, EAGER
 from tests.samples import QUICK_PROFILE, THOROUGH_PROFILE
@@ -34,25 +34,25 @@ LONG = (
     "fuzz/test_media.py",
     "processes/test_killed.py",
     "processes/test_reload.py",
-    "bot/gateway/test_schemathesis.py",
+    "bot/api/test_schemathesis.py",
     "chaos/test_cluster_chaos.py",
     "processes/test_joining.py",
     "fuzz/test_servers.py",
     "bot/platforms/web/test_web_page.py",
-    "bot/platforms/web/operator/test_operator_page.py",
+    "bot/platforms/web/dashboard/test_operator_page.py",
     "simulation/test_random_scenarios.py",
     "simulation/test_soak.py",
     "test_tasks.py",
     "test_wheel.py",
     "benchmarks/test_schedule.py",
     "benchmarks/test_edits.py",
-    "bot/gateway/test_audio.py",
+    "bot/api/routes/test_audio.py",
     "queueing/engine/fleet/test_gpu_failover.py",
     "bot/platforms/telegram/test_telegram_albums.py",
-    "bot/gateway/test_repeats.py",
+    "bot/api/runs/test_repeats.py",
     "security/test_invited_people.py",
     "queueing/service/test_in_time.py",
-    "bot/gateway/test_two_gateways.py",
+    "bot/api/runs/test_two_gateways.py",
     "queueing/store/test_fence.py",
     "contracts/test_chat_order.py",
 )

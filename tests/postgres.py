@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.runtime.setup import MIGRATIONS
+from bot.app.setup import MIGRATIONS
 from tests.fakes.postgres_server import NOT_INSTALLED, PostgresServer, binaries, running_server
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from bot.config import secret_files
 from bot.config.database import DatabaseServer
-from bot.config.load import Config, ConfigError, load
+from bot.config.loader import Config, ConfigError, load
 from bot.config.sections import MetricsConfig
 
 ROOT = Path(__file__).parents[1]
@@ -91,7 +91,7 @@ def test_a_container_may_change_nothing_but_its_volumes() -> None:
 def test_usher_has_a_bound_on_memory_wherever_it_is_started() -> None:
     """A file that a library reads without end would take the machine with it."""
     assert SERVICES["usher"]["mem_limit"] == "4g"
-    units = list((ROOT / "bot/cli/init/units").glob("*.service"))
+    units = list((ROOT / "bot/cli/init").glob("*.service"))
     assert len(units) == 2
     for unit in units:
         text = unit.read_text()

@@ -11,11 +11,11 @@ import yaml
 
 import tasks
 from backends.registry import KINDS, connect
-from bot.chat.api.table import Command
-from bot.chat.commands.registry import COMMANDS
+from bot.app.cluster import frames
 from bot.cli import arguments
-from bot.cluster import frames
-from bot.config.load import Config, parse, settings_at
+from bot.commands.registry import COMMANDS
+from bot.config.loader import Config, parse, settings_at
+from bot.core.command import Command
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel
 from queueing.core.requests import Capability

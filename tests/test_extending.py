@@ -5,7 +5,7 @@ from pathlib import Path
 
 from backends.openai.known_flavours import FLAVOURS
 from backends.registry import KINDS
-from bot.runtime.platforms import PLATFORMS
+from bot.platforms.registry import PLATFORMS
 from tests.contracts.chat_harness import STAGES
 from tests.contracts.test_backend import HARNESSES
 
@@ -26,7 +26,7 @@ def test_every_chat_is_run_through_the_contract_suite() -> None:
 
 
 def test_no_chat_may_import_another() -> None:
-    """A new chat would be missing from the import rule that lists them."""
+    """A new chat would be missing from the import rule."""
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     independent = {
         module
@@ -34,4 +34,4 @@ def test_no_chat_may_import_another() -> None:
         if contract["type"] == "independence"
         for module in contract["modules"]
     }
-    assert {f"bot.platforms.{name}" for name in PLATFORMS} <= independent
+    assert "bot.platforms.*" in independent

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.commands.registry import COMMANDS
+from bot.api.operations import OPERATIONS
 from bot.cli.arguments import parser
-from bot.gateway.jobs.operations import OPERATIONS
+from bot.commands.registry import COMMANDS
 from docs.manual import api, chat_commands, command_line, hooks, settings
 
 ROOT = Path(__file__).parents[1]

@@ -26,9 +26,9 @@ SLEEPS = {
     "backends/common/test_http.py": "what drips for ever, until the client gives up",
     "backends/images/test_images_real.py": "a real server",
     "backends/openai/test_openai_real.py": "a real server",
-    "bot/gateway/test_sdk_retries.py": "a client that does not tell that it has read the status",
-    "bot/serving/test_unread.py": "a visitor who reads slowly, or nothing",
-    "bot/gateway/fetching/test_fetcher.py": "a server that drips for ever, until it is given up",
+    "bot/api/openai/test_sdk_retries.py": "a client that does not tell that it has read the status",
+    "bot/http/test_unread.py": "a visitor who reads slowly, or nothing",
+    "bot/api/calls/test_fetcher.py": "a server that drips for ever, until it is given up",
     "bot/cli/test_cli.py": "another process shows nothing but its file",
     "chaos": "the trial's people live in real time, beside processes that are killed",
     "contracts/backend_harness.py": "a server in another process cannot signal",
@@ -44,7 +44,7 @@ SLEEPS = {
 }
 PATIENCES = {
     "security/hostile_requests.py": "a client that hardly reads, which is what is tested",
-    "bot/gateway/test_sdk_retries.py": "a client that gives up early, which is what is tested",
+    "bot/api/openai/test_sdk_retries.py": "a client that gives up early, which is what is tested",
     "security/test_hostile_servers.py": "servers that never answer, which is what is tested",
     "backends/conftest.py": "given up for servers that have gone, and nothing else waits for them",
     "contracts/harness_comfyui.py": "given up for servers that have gone",

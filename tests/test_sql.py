@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from bot.runtime.setup import MIGRATIONS
+from bot.app.setup import MIGRATIONS
 from queueing.store.engines import open_database
 from queueing.store.postgres.dialect import STATEMENTS as POSTGRES_STATEMENTS
 from queueing.store.postgres.dialect import numbered

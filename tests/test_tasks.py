@@ -33,8 +33,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in (
         "cli/__init__.py",
         "cli/arguments.py",
-        "demo/__init__.py",
-        "demo/options.py",
+        "cli/demo/__init__.py",
+        "cli/demo/options.py",
         "version.py",
     ):
         (package / name).parent.mkdir(exist_ok=True)

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
 
-from bot.chat.api.content import Content
-from bot.chat.texts import plain
+from bot.core.content import Content
+from bot.texts.catalogue import plain
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobEvent
 

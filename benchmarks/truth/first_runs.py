@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from benchmarks.truth.promises import Promise
-from bot.demo.demo import demo_config
-from bot.demo.options import DemoOptions
+from bot.cli.demo.demo import demo_config
+from bot.cli.demo.options import DemoOptions
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import JobState, NewJob
 from queueing.core.requests import (

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bot.chat.api.content import Body, Moment, Period
-from bot.chat.texts import plain
+from bot.core.content import Body, Moment, Period
+from bot.texts.catalogue import plain
 from queueing.core.jobs import JobState
 from queueing.core.reasons import is_open_ended
 from queueing.core.snapshot import Blocked

@@ -8,8 +8,9 @@ from benchmarks.truth.claims import Claim, Truth, claims
 from benchmarks.truth.crowd import ROOMS
 from benchmarks.truth.promises import Promise, Run
 from benchmarks.truth.reading import Fault, is_read, moment_fault, place_fault, said_in
-from bot.chat.api.content import Body, Content, Moment, Period
-from bot.chat.texts import plain, status
+from bot.core.content import Body, Content, Moment, Period
+from bot.texts import status
+from bot.texts.catalogue import plain
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job
 from queueing.core.status import Standing

@@ -27,10 +27,10 @@ from benchmarks.processes import ROOT
 from benchmarks.whole.limit import Parts, limit_ms
 from benchmarks.whole.profile import Profile
 from benchmarks.whole.world import Asked, Chat, Instant
-from bot.config.load import parse
-from bot.runtime import process
-from bot.runtime.app import App
-from bot.runtime.setup import BotSetup
+from bot.app import process
+from bot.app.app import App
+from bot.app.setup import BotSetup
+from bot.config.loader import parse
 
 CALLERS = (1, 50, 200)
 WAITING = (0, 1_000, 10_000)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from PIL import Image
 
-from bot.chat.api.base import ChatLimits
-from bot.chat.api.content import Content, Markdown
+from bot.core.content import Content, Markdown
+from bot.core.platform import ChatLimits
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.ports import Fetch, Report
 from queueing.core.requests import File, Output, TextToImage, Work

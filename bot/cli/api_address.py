@@ -5,10 +5,10 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from bot.config.addresses import is_loopback
 from bot.config.sections import ApiConfig, MetricsConfig
-from bot.serving.listener import Listener
-from bot.serving.opening import open_at
+from bot.http.addresses import is_loopback
+from bot.http.listener import Listener
+from bot.http.opening import open_at
 
 NODE_GIVES_UP_S = 300
 

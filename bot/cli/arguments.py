@@ -8,7 +8,7 @@ import argparse
 from contextlib import suppress
 from pathlib import Path
 
-from bot.demo.options import DemoOptions
+from bot.cli.demo.options import DemoOptions
 from bot.version import version
 
 _FASTEST = 1_000_000

@@ -17,22 +17,22 @@ from backends.hardware.memory import NvmlProbe
 from backends.media import documents, videos
 from backends.media.helper.sandbox import unheld
 from backends.registry import connect
-from bot.chat.api.base import ChatPlatform
-from bot.chat.api.errors import ChatError
-from bot.chat.records.message_records import MessageRecords
-from bot.chat.records.stored_log import ChatLog
+from bot.app import heartbeat
+from bot.app.console import show
+from bot.app.logs import Redactor
+from bot.app.setup import MIGRATIONS
 from bot.cli import api_address, database, memory_kept, processes, several_servers
 from bot.cli.findings import Finding, FindingTable, told
-from bot.config.addresses import is_loopback
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
 from bot.config.sections import DefaultsConfig
-from bot.runtime import heartbeat
-from bot.runtime.console import show
-from bot.runtime.logs import Redactor
-from bot.runtime.platforms import Fittings, platforms
-from bot.runtime.setup import MIGRATIONS
-from bot.serving.opening import CannotListen
+from bot.core.errors import ChatError
+from bot.core.platform import ChatPlatform
+from bot.delivery.records import MessageRecords
+from bot.http.addresses import is_loopback
+from bot.http.opening import CannotListen
+from bot.platforms.registry import Fittings, platforms
+from bot.platforms.web.stored_log import ChatLog
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.clock import SystemClock
 from queueing.core.concurrency import timeout

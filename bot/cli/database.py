@@ -5,9 +5,9 @@ import os
 import sys
 from pathlib import Path
 
+from bot.app.setup import MIGRATIONS
 from bot.config.database import DatabaseServer, is_address, shown
-from bot.config.load import load
-from bot.runtime.setup import MIGRATIONS
+from bot.config.loader import load
 from queueing.core.errors import StoreError
 from queueing.store import tools
 from queueing.store.sqlite import backup

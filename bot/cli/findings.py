@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from bot.runtime.console import line
+from bot.app.console import line
 
 _NARROW = 60  # below this many columns, what is said of a thing stands under its name
 

@@ -12,14 +12,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bot.chat.api.errors import ChatRefused
+from bot.app import event_loop, heartbeat, logs
+from bot.app.signals import run_until_signal
 from bot.cli import database
 from bot.cli.arguments import parser
+from bot.cli.demo.options import DemoOptions
 from bot.config.database import passwords
-from bot.config.load import Config, ConfigError, load
-from bot.demo.options import DemoOptions
-from bot.runtime import event_loop, heartbeat, logs
-from bot.runtime.signals import run_until_signal
+from bot.config.loader import Config, ConfigError, load
+from bot.core.errors import ChatRefused
 from bot.version import version
 from queueing.core.concurrency import first_cause
 from queueing.core.errors import BadModel, StoreError
@@ -61,8 +61,8 @@ def _carried_out(arguments: argparse.Namespace) -> int:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from bot.demo import demo  # noqa: PLC0415  # the other commands do not need its libraries
-    from bot.runtime import process  # noqa: PLC0415  # the other commands do not need its libraries
+    from bot.app import process  # noqa: PLC0415  # the other commands do not need its libraries
+    from bot.cli.demo import demo  # noqa: PLC0415  # the other commands do not need its libraries
 
     process.settle()
     options = {name: getattr(arguments, name) for name in DemoOptions.__dataclass_fields__}
@@ -77,8 +77,8 @@ def _init(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     config = _loaded(arguments.config)
+    from bot.app import process, runner  # noqa: PLC0415  # as above
     from bot.cli import this_process  # noqa: PLC0415  # as above
-    from bot.runtime import process, running  # noqa: PLC0415  # as above
 
     config, options = this_process.options(arguments, _reached(config, arguments.config))
     process.settle()
@@ -87,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
         config = _reached(load(arguments.config), arguments.config)
         return this_process.options(arguments, config)[0]
 
-    return run_until_signal(running.run(config, version(), options, reread=reread, log_as=_log_as))
+    return run_until_signal(runner.run(config, version(), options, reread=reread, log_as=_log_as))
 
 
 def _reload(arguments: argparse.Namespace) -> int:

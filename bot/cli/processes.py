@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from ipaddress import ip_address
 
+from bot.app.cluster.agreement import Agreement, version_of
+from bot.app.cluster.duties import QUEUE, posts_of
+from bot.app.cluster.post_list import listed
+from bot.app.joining import require_place
 from bot.cli.findings import Finding, told
-from bot.cluster.agreement import Agreement, version_of
-from bot.cluster.post_list import listed
-from bot.config.addresses import host_and_port
 from bot.config.config import Config
-from bot.config.load import ConfigError
-from bot.runtime.duties import QUEUE, posts_of
-from bot.runtime.joining import require_place
+from bot.config.loader import ConfigError
+from bot.http.addresses import host_and_port
 from queueing.core.clock import is_off, off_in_words
 from queueing.core.leases import Introduction, ServerLook
 

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from bot.config.load import sign_at
-from bot.runtime import control, logs
-from bot.runtime.control import NotRunning
+from bot.app import control_socket, logs
+from bot.app.control_socket import NotRunning
+from bot.config.loader import sign_at
 
 REFUSED = 1
 NOT_RUNNING = 2
@@ -19,7 +19,7 @@ def reload(path: Path) -> int:
     hide = logs.Redactor()
     refused = False
     try:
-        answers = list(control.call_all(sign_at(path)))
+        answers = list(control_socket.call_all(sign_at(path)))
     except NotRunning:
         print(f"no running bot has {path}: start it with `usher run`", file=sys.stderr)
         return NOT_RUNNING

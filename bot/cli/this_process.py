@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from bot.config.load import Config, ConfigError
+from bot.app.cluster.duties import posts_of
+from bot.app.process_options import ProcessOptions
+from bot.config.loader import Config, ConfigError
 from bot.config.sections import ApiConfig
-from bot.runtime.duties import posts_of
-from bot.runtime.process_options import ProcessOptions
 from queueing.store.engines import is_postgres
 
 NONE = "none"

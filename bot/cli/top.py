@@ -14,16 +14,16 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.live import Live
 
+from bot.app import control_socket
+from bot.app.console import Cropped, console, line, show
+from bot.app.control_socket import NotRunning
+from bot.app.operator_desk import HOUR, NOW, PEOPLE
 from bot.cli.top_picture import TopState
-from bot.config.load import sign_at
-from bot.history.hours import OperatorHours
-from bot.history.now import OperatorNow
-from bot.history.persons import OperatorPeople
-from bot.history.written import from_json
-from bot.runtime import control
-from bot.runtime.console import Cropped, console, line, show
-from bot.runtime.control import NotRunning
-from bot.runtime.operator_desk import HOUR, NOW, PEOPLE
+from bot.config.loader import sign_at
+from bot.monitoring.live_state import OperatorNow
+from bot.monitoring.persons import OperatorPeople
+from bot.monitoring.records import OperatorHours
+from bot.monitoring.written import from_json
 
 if sys.platform != "win32":
     import termios
@@ -59,7 +59,7 @@ class TopReader:
 
 def top(path: Path, *, once: bool, as_json: bool) -> int:
     """Draw until the person ends it, or once; return the exit status."""
-    reader = TopReader(lambda call: control.ask(sign_at(path), call))
+    reader = TopReader(lambda call: control_socket.ask(sign_at(path), call))
     try:
         if as_json:
             print(_json(reader.ask))

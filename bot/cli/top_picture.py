@@ -13,10 +13,18 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from bot.history.hours import HostHours, ModelHours, OperatorHours
-from bot.history.now import CopyNow, HostNow, LineNow, MemoryNow, OperatorNow, RunningNow, ServerNow
-from bot.history.persons import OperatorPeople
-from bot.runtime.console import line
+from bot.app.console import line
+from bot.monitoring.live_state import (
+    CopyNow,
+    HostNow,
+    LineNow,
+    MemoryNow,
+    OperatorNow,
+    RunningNow,
+    ServerNow,
+)
+from bot.monitoring.persons import OperatorPeople
+from bot.monitoring.records import HostHours, ModelHours, OperatorHours
 from queueing.core.reasons import is_far, words
 from queueing.core.snapshot import Residency
 from queueing.core.status import Estimate

@@ -1,1 +1,1 @@
-"""The configuration: read, checked as a whole, and turned into plain values."""
+"""The configuration: read, checked as a whole, turned into plain values."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from bot.config.config import Config
-from bot.config.sameness import GROUP, Place, apart, settings_of
+from bot.config.differences import GROUP, Place, apart, settings_of
 
 S = TypeVar("S", bound=BaseModel)
 

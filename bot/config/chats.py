@@ -17,8 +17,8 @@ from bot.config.values import (
     Url,
     long_enough,
 )
-from bot.people.naming import IdForm, NameForms
-from bot.serving.local import opened_by
+from bot.http.local import opened_by
+from bot.people.names import IdForm, NameForms
 
 
 class ChatConfig(Section):

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from backends.common.options import NO_SETTING
 from backends.hardware.gpu_memory import is_nvidia
 from backends.registry import KINDS, connect, kinds_of
-from bot.config.cards import card_problems, card_warnings, too_large
 from bot.config.config import Config
+from bot.config.host_checks import card_problems, card_warnings, too_large
 from bot.config.sections import BackendConfig, ModelConfig
 from bot.config.uniqueness import twins_of_addresses, twins_of_models, twins_of_servers
 from bot.config.values import Section
@@ -339,7 +339,7 @@ def _room_problems(config: Config) -> Iterator[ConfigProblem]:
 
 
 def _people_problems(config: Config) -> Iterator[ConfigProblem]:
-    """Return the names of people and rights that cannot exist; see `bot.people.naming`."""
+    """Return the names of people and rights that cannot exist; see `bot.people.names`."""
     known = {**config.chats.naming(), **api_keys.NAMING}
     named: list[tuple[Path, str]] = [(("admins", i), each) for i, each in enumerate(config.admins)]
     for role, settings in config.roles.items():

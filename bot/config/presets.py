@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from bot.chat.api.chat_settings import ChatSettings
 from bot.config.values import Section
+from bot.core.chat_settings import ChatSettings
 from bot.requests.loras import loras_in
-from bot.requests.sizes import size
+from bot.requests.options import size
 from bot.requests.styles import PLACE, Style
 
 _OPTIONS = ("steps", "count", "guidance", "strength", "lora")

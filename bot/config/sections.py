@@ -18,10 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from bot.chat.delivery.busy_line import BUSY_AFTER_S
-from bot.config.addresses import host_and_port, is_every_address
+from bot.config.hosts import QuietWindows, Zone
 from bot.config.machines import SleepConfig, WakeConfig
-from bot.config.quiet import QuietWindows, Zone
 from bot.config.values import (
     CardName,
     Duration,
@@ -49,10 +47,12 @@ from bot.config.values import (
     person,
 )
 from bot.config.workflow_files import workflow_file
+from bot.http.addresses import host_and_port, is_every_address
+from bot.http.local import opened_by
 from bot.people.access import PersonLimits, Role
 from bot.requests.conversation import IDLE_S
 from bot.requests.limits import LongestWaits
-from bot.serving.local import opened_by
+from bot.texts.busy_line import BUSY_AFTER_S
 from queueing.core.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.core.requests import Capability
 from queueing.core.snapshot import DEEP_LINE, Rules

@@ -8,10 +8,10 @@ from collections.abc import Hashable, Iterator
 from urllib.parse import urlsplit
 
 from backends.registry import connect
-from bot.config.addresses import host_and_port, is_every_address, is_loopback
 from bot.config.config import Config
 from bot.config.sections import HostConfig
 from bot.config.yaml_reader import ConfigProblem, Path
+from bot.http.addresses import host_and_port, is_every_address, is_loopback
 from queueing.core.catalog import Catalog
 
 

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from bot.config.addresses import host_and_port
+from bot.http.addresses import host_and_port
 from bot.people.web_people import LEAST_TOKEN, is_weak
 
 

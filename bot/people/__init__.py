@@ -1,1 +1,1 @@
-"""Callers and what they may do: people, rights, invites and the audit log."""
+"""Who asks, and what they may do."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TypeVar
 
-from bot.people.users import NO_LIMIT, Person
+from bot.people.people import NO_LIMIT, Person
 from queueing.core.jobs import Job
 
 Number = TypeVar("Number", int, float)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bot.people import sql
-from bot.people.naming import IdForm, NameForms
+from bot.people.names import IdForm, NameForms
 from queueing.store.sql.database import Connection, Database
 
 USED_EVERY_S = 60.0  # a key's last use is no more exact than that: each call would write otherwise

@@ -106,3 +106,11 @@ EXPIRE_RECEIVED = "DELETE FROM received WHERE at <= ?"
 RECEIVED_OF = 'SELECT at, size FROM received WHERE "user" = ? ORDER BY at, id'
 ADD_RECEIVED = 'INSERT INTO received ("user", at, size) VALUES (?, ?, ?) RETURNING id'
 DROP_RECEIVED = "DELETE FROM received WHERE id = ?"
+
+# ---------------------------------------------------------------- ended links
+
+END_LINKS = (
+    "INSERT INTO link_ends (job_id, ends) SELECT id, 1 FROM jobs WHERE id = ?"
+    " ON CONFLICT (job_id) DO UPDATE SET ends = link_ends.ends + 1"
+)
+LINK_ENDS = "SELECT ends FROM link_ends WHERE job_id = ?"

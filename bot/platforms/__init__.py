@@ -1,1 +1,1 @@
-"""Chat platforms: one folder each."""
+"""Chat platforms, one folder each; none knows another, a command or delivery."""

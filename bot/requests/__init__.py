@@ -1,1 +1,1 @@
-"""From a person's wish to an accepted job or a refusal; knows neither chats nor HTTP."""
+"""From a person's request to an accepted job or a refusal; knows no platform and no HTTP."""

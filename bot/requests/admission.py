@@ -6,13 +6,14 @@ Knows neither chats nor HTTP: plain values come in, an accepted job or a refusal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from bot.people.users import Person
-from bot.queue.jobs import JobReader
-from bot.queue.models import ModelReader
-from bot.queue.submitting import JobSubmitter
+from bot.core.models import ModelReader
+from bot.core.queue import JobReader
+from bot.core.refusals import Declined, NoLongerWaiting, NoPicture, Refusal, TooManyPictures
+from bot.core.submitting import JobSubmitter
+from bot.people.people import Person
 from bot.requests import enhancement, recordings
 from bot.requests.conversation import PICTURES, Talk, continued, remembered_by, room_chars
-from bot.requests.drawing import (
+from bot.requests.creation import (
     PROMPT_LIMIT,
     Drawing,
     Made,
@@ -26,7 +27,6 @@ from bot.requests.drawing import (
 from bot.requests.images import require_upscalable
 from bot.requests.limits import Asking, RequestLimits
 from bot.requests.model_choice import Defaults, model_of_conversation, model_of_style, usual_model
-from bot.requests.refusals import Declined, NoLongerWaiting, NoPicture, Refusal, TooManyPictures
 from bot.requests.styles import Style
 from queueing.core.errors import Refused
 from queueing.core.jobs import Admission, Job, JobState, NewJob

@@ -6,7 +6,7 @@ remembered until the bot restarts.
 
 from collections.abc import Mapping
 
-from bot.requests.refusals import BeyondModel, Declined
+from bot.core.refusals import BeyondModel, Declined
 from queueing.core.catalog import ModelSpec
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobEvent

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from bot.queue.models import ModelReader
-from bot.requests.drawing import Made
+from bot.core.models import ModelReader
+from bot.requests.creation import Made
 from queueing.core.jobs import Job, NewJob
 from queueing.core.requests import Chat, ChatMessage, TextToAudio, TextToImage, TextToVideo
 

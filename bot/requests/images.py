@@ -14,13 +14,7 @@ from PIL import Image
 from backends.common.file_types import SENT, is_film, is_sound, mime_of
 from backends.media import videos
 from backends.media.metadata import without_metadata
-from bot.requests.refusals import (
-    Declined,
-    LargeEnough,
-    NotAPicture,
-    PictureTooHeavy,
-    TooManyPixels,
-)
+from bot.core.refusals import Declined, LargeEnough, NotAPicture, PictureTooHeavy, TooManyPixels
 from queueing.core.requests import File
 
 PICTURE_MB = 20  # the most Telegram lets a bot download; the same everywhere

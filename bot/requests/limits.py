@@ -4,16 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bot.people.access import Access
-from bot.people.days import Day, day_of
-from bot.people.received import HourFull, ReceivedBytes
-from bot.people.users import Person
-from bot.queue.jobs import JobReader
-from bot.queue.models import ModelReader
-from bot.queue.status import QueueStatus
-from bot.queue.submitting import JobSubmitter
-from bot.requests.bounds import Bounds
-from bot.requests.refusals import (
+from bot.core.models import ModelReader
+from bot.core.queue import JobReader
+from bot.core.refusals import (
     Banned,
     Declined,
     FilesUsedUp,
@@ -25,7 +18,14 @@ from bot.requests.refusals import (
     TooManyOpen,
     UnwantedWord,
 )
-from bot.requests.unwanted import said_in, unwanted_word
+from bot.core.status import QueueStatus
+from bot.core.submitting import JobSubmitter
+from bot.people.access import Access
+from bot.people.days import Day, day_of
+from bot.people.people import Person
+from bot.people.upload_quota import HourFull, ReceivedBytes
+from bot.requests.bounds import Bounds
+from bot.requests.word_filter import said_in, unwanted_word
 from queueing.core.constructors import altering
 from queueing.core.errors import LimitReached, QueueError
 from queueing.core.jobs import LATER, Admission, Job, NewJob, is_bulk

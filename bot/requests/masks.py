@@ -6,7 +6,7 @@ import io
 from PIL import Image, ImageChops
 
 from backends.common.file_types import SENT
-from bot.requests.refusals import Declined, NoMask, NotAPicture
+from bot.core.refusals import Declined, NoMask, NotAPicture
 from queueing.core.requests import File
 
 _OPAQUE = 255

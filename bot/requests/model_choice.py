@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bot.people.users import Person
-from bot.requests.refusals import Declined, NoModel
+from bot.core.refusals import Declined, NoModel
+from bot.people.people import Person
 from bot.requests.styles import Style
 from queueing.core.catalog import Catalog
 from queueing.core.jobs import Job

@@ -3,7 +3,7 @@
 from math import ceil
 
 from backends.media.documents import DocumentContents, DocumentError, read_document
-from bot.requests.refusals import Declined, FileTooHeavy, PaperUnread
+from bot.core.refusals import Declined, FileTooHeavy, PaperUnread
 from queueing.core.requests import File
 
 PAPER_MB = 20  # the most Telegram lets a bot download; the same everywhere

@@ -3,7 +3,7 @@
 from math import ceil
 
 from backends.media import videos
-from bot.requests.refusals import Declined, FileTooHeavy, NotAFilm
+from bot.core.refusals import Declined, FileTooHeavy, NotAFilm
 from queueing.core.requests import File
 
 FILM_MB = 20  # the most Telegram lets a bot download; the same everywhere

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bot.gateway.jobs.document import document
-from bot.gateway.jobs.operations import OPERATIONS
+from bot.api.document import document
+from bot.api.operations import OPERATIONS
 
 Tree = Mapping[str, Any]
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from bot.chat.api.table import Command, Param, ParamKind, Topic
-from bot.chat.commands.parse import usage
-from bot.chat.commands.registry import COMMANDS
-from bot.chat.texts import word
+from bot.commands.call.parser import usage
+from bot.commands.registry import COMMANDS
+from bot.core.command import Command, Param, ParamKind, Topic
+from bot.texts.catalogue import word
 
 LANGUAGE = "en"
 _VALUES = {

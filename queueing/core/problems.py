@@ -1,6 +1,6 @@
 """Why something could not be done, as a value: people read it in their own language.
 
-A job stores it as a short code. The words are in `bot.chat.texts`.
+A job stores it as a short code. The words are in `bot.texts`.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""JobQueue: the queue in this process; the bot reaches it through the parts of `bot.queue.service`."""
+"""JobQueue: the queue in this process; the bot reaches it through the parts of `bot.core.service`."""
 
 from collections.abc import Callable, Mapping
 

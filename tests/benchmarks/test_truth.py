@@ -14,9 +14,9 @@ from benchmarks.truth.crowd import Server
 from benchmarks.truth.promises import Promise, Run, figures, seeds_of
 from benchmarks.truth.reading import Fault, is_read, moment_fault, place_fault, said_in
 from benchmarks.truth.watch import Watch
-from bot.chat.api.content import Body, Moment, Period
-from bot.chat.delivery.stale_messages import StaleMessages
-from bot.chat.texts import status
+from bot.core.content import Body, Moment, Period
+from bot.delivery.standings import StaleMessages
+from bot.texts import status
 from queueing.core.jobs import JobState, stand_in
 from queueing.core.requests import TextToImage
 from queueing.core.snapshot import Blocked, Reason

@@ -6,9 +6,9 @@ from typing import Any
 
 from PIL import Image
 
-from bot.chat.api.attachment_kinds import kind_of
-from bot.chat.api.base import Attachment, MessageRef
-from bot.chat.api.content import Button
+from bot.core.attachments import kind_of
+from bot.core.content import Button
+from bot.core.platform import Attachment, MessageRef
 from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, TextToImage

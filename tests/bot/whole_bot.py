@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from backends.demo import images
-from bot.config import load as configuration
-from bot.runtime.app import App, BotParts
-from bot.runtime.setup import BotSetup
+from bot.app.app import App, BotParts
+from bot.app.setup import BotSetup
+from bot.config import loader as configuration
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.telegram import FakeTelegram
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bot.chat.api.errors import ChatUnavailable
+from bot.core.errors import ChatUnavailable
 from queueing.core.errors import BackendError, NotLoaded, OutOfMemory, Rejected, Unavailable
 from queueing.core.problems import What, problem
 from queueing.core.requests import Work

@@ -1,4 +1,4 @@
-"""What the contract suite of `bot.chat.api.base.ChatPlatform` needs from each chat.
+"""What the contract suite of `bot.core.platform.ChatPlatform` needs from each chat.
 
 A stage is a chat service with a bot account, on which platforms come and go as in restarts. A new
 platform brings a stage of its own and a line in `STAGES`.
@@ -16,9 +16,8 @@ from uuid import uuid4
 from aiohttp import WSServerHandshakeError
 from PIL import Image
 
-from bot.chat.api.base import ChatPlatform, CommandHandler, Invocation, MessageRef
-from bot.chat.api.content import Body, Button, Content, Moment
-from bot.chat.api.errors import (
+from bot.core.content import Body, Button, Content, Moment
+from bot.core.errors import (
     ChatError,
     ChatGone,
     ChatUnavailable,
@@ -27,9 +26,10 @@ from bot.chat.api.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.chat.api.held import ALONE, ChatLease
-from bot.chat.records.chat_log import Entry, MomentPart, TextPart
+from bot.core.held import ALONE, ChatLease
+from bot.core.platform import ChatPlatform, CommandHandler, Invocation, MessageRef
 from bot.platforms.discord.platform import Discord
+from bot.platforms.web.chat_log import Entry, MomentPart, TextPart
 from bot.platforms.web.platform import Web
 from queueing.core.errors import StoreError
 from queueing.core.requests import File

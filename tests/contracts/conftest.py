@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.runtime.setup import MIGRATIONS
+from bot.app.setup import MIGRATIONS
 from queueing.core.jobs import JobEvent
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass
 from typing import Any
 
-from bot.queue.service import QueueService
+from bot.core.service import QueueService
 from queueing.core.catalog import ModelSpec
 from queueing.core.events import Event
 from queueing.core.requests import Capability

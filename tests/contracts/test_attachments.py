@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bot.chat.api.attachment_kinds import AttachmentKind, kind_of
-from bot.chat.api.base import Invocation
-from bot.chat.api.table import ParamKind
-from bot.chat.commands import ask as ask_module
-from bot.chat.commands.registry import COMMANDS
-from bot.chat.texts import CATALOGUES, describe, word
+from bot.commands.make import ask as ask_module
+from bot.commands.registry import COMMANDS
+from bot.core.attachments import AttachmentKind, kind_of
+from bot.core.command import ParamKind
+from bot.core.platform import Invocation
 from bot.platforms.discord.platform import Discord
+from bot.texts.catalogue import CATALOGUES, describe, word
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.discord.discord_bot import running as on_discord
 from tests.bot.platforms.telegram.telegram_bot import running as on_telegram

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.records.chat_log import Entry, ShownMessage, TextPart
-from bot.chat.records.stored_log import ChatLog
-from bot.platforms.web.content import shown_file
-from bot.runtime.setup import MIGRATIONS
+from bot.app.setup import MIGRATIONS
+from bot.platforms.web.chat_log import Entry, ShownMessage, TextPart
+from bot.platforms.web.renderer import shown_file
+from bot.platforms.web.stored_log import ChatLog
 from queueing.core.requests import File
 from queueing.store.engines import open_database
 from tests.bot.platforms.web.web_client import picture

@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager, asynccontextmanager
 
 import pytest
 
-from bot.chat.api.arrivals import Arrival
-from bot.chat.api.base import Invocation
-from bot.chat.api.table import Command, Param
-from bot.chat.dispatch.dispatcher import Dispatcher
-from bot.people.users import LanguageTold
+from bot.commands.dispatcher import Dispatcher
+from bot.core.arrivals import Arrival
+from bot.core.command import Command, Param
+from bot.core.platform import Invocation
+from bot.people.people import LanguageTold
 from queueing.core.events import Event, JobChanged
 from queueing.core.requests import Chat
 from tests.bot.results import QWEN

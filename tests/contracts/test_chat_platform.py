@@ -10,10 +10,10 @@ import pytest
 import bot.platforms.discord.platform as discord_module
 import bot.platforms.telegram.updates as telegram_module
 from backends.common.file_types import mime_of
-from bot.chat.api.attachment_kinds import FILMED, SPOKEN, AttachmentKind
-from bot.chat.api.base import ChatPlatform, Invocation, MessageRef
-from bot.chat.api.content import Button, Content, Moment
-from bot.chat.api.errors import (
+from bot.commands.registry import COMMANDS
+from bot.core.attachments import FILMED, SPOKEN, AttachmentKind
+from bot.core.content import Button, Content, Moment
+from bot.core.errors import (
     ChatError,
     ChatGone,
     ChatUnavailable,
@@ -23,7 +23,7 @@ from bot.chat.api.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.chat.commands.registry import COMMANDS
+from bot.core.platform import ChatPlatform, Invocation, MessageRef
 from tests.backends.media import papers
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.contracts.chat_harness import (

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
-from bot.chat.api.attachment_kinds import AttachmentKind
-from bot.chat.commands import ask
-from bot.chat.texts import CATALOGUES, word
-from bot.platforms.telegram import files as on_telegram
+from bot.commands.make import ask
+from bot.core.attachments import AttachmentKind
+from bot.platforms.telegram import attachments as on_telegram
 from bot.platforms.telegram.updates import ALLOWED_UPDATES
+from bot.texts.catalogue import CATALOGUES, word
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.discord.discord_bot import running as discord_running
 from tests.bot.platforms.telegram.telegram_bot import running as telegram_running

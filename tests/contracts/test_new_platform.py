@@ -11,17 +11,17 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from bot.chat.api.base import ChatPlatform
+from bot.app import logs
+from bot.app.app import App, BotParts
+from bot.app.setup import BotSetup
 from bot.config.chats import ChatConfig, ChatsConfig
 from bot.config.checks import problems
 from bot.config.config import Config
 from bot.config.values import Token, Url
-from bot.people.naming import IdForm, NameForms
-from bot.runtime import logs
-from bot.runtime import platforms as registry
-from bot.runtime.app import App, BotParts
-from bot.runtime.platforms import PLATFORMS, Fittings
-from bot.runtime.setup import BotSetup
+from bot.core.platform import ChatPlatform
+from bot.people.names import IdForm, NameForms
+from bot.platforms import registry
+from bot.platforms.registry import PLATFORMS, Fittings
 from tests.fakes.chat import FakeChat
 
 TOKEN, PASSWORD = "canary-of-the-pigeons", "canary%20feather"

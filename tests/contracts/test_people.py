@@ -6,7 +6,7 @@ import pytest
 
 from bot.people.audit_log import Act, AuditLog
 from bot.people.invites import Invites
-from bot.people.users import People, Person
+from bot.people.people import People, Person
 from queueing.store.sql.database import Database
 
 PAGE = "http://page/"

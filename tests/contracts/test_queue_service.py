@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.cluster import queue_server
-from bot.queue.service import QueueService
+from bot.app.cluster import queue_server
+from bot.core.service import QueueService
 from queueing.core.errors import (
     LimitReached,
     NoServer,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from bot.chat.api.answers import Task
-from bot.chat.api.base import MessageRef
-from bot.chat.delivery.links import key_of
-from bot.chat.records.debts import Debts
-from bot.chat.records.link_ends import LinkEnds
-from bot.chat.records.message_records import MessageRecords, ReplyPrompt, SentMessage, Unreachable
+from bot.core.answers import Task
+from bot.core.platform import MessageRef
+from bot.delivery.debts import Debts
+from bot.delivery.records import MessageRecords, ReplyPrompt, SentMessage, Unreachable
+from bot.people.link_ends import LinkEnds
+from bot.people.links import key_of
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from bot.queue.jobs import ResultFiles
+from bot.core.queue import ResultFiles
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.requests import File, Output, Result, ResultFile
 from queueing.store.jobs import results

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from bot.chat.api.answers import Task
-from bot.chat.api.base import MessageRef
-from bot.chat.delivery.links import key_of
-from bot.chat.records.chat_log import ShownFile, ShownMessage, TextPart
-from bot.chat.records.link_ends import LinkEnds
-from bot.chat.records.message_records import MessageRecords, ReplyPrompt
-from bot.chat.records.stored_log import ChatLog
+from bot.api.calls.uploads import MOST_FILES, NoRoom, Uploads
+from bot.core.answers import Task
+from bot.core.platform import MessageRef
+from bot.delivery.records import MessageRecords, ReplyPrompt
 from bot.people.api_keys import MOST_KEYS, ApiKeys, TooManyKeys
 from bot.people.audit_log import Act, AuditLog
 from bot.people.invites import Invites
-from bot.people.received import HourFull, ReceivedBytes
-from bot.people.uploads import MOST_FILES, NoRoom, Uploads
-from bot.people.users import HOUR_S, People, Person
+from bot.people.link_ends import LinkEnds
+from bot.people.links import key_of
+from bot.people.people import HOUR_S, People, Person
+from bot.people.upload_quota import HourFull, ReceivedBytes
+from bot.platforms.web.chat_log import ShownFile, ShownMessage, TextPart
+from bot.platforms.web.stored_log import ChatLog
 from queueing.core.requests import File
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store_harness import NO_LIMITS, NOW, new

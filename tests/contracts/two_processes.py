@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from bot.runtime.setup import MIGRATIONS
+from bot.app.setup import MIGRATIONS
 from queueing.store.engines import open_database
 from queueing.store.sql.database import Connection, Database
 

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bot.chat.api.base import ChatLimits, CommandHandler, Invocation, MessageRef
-from bot.chat.api.content import Content
-from bot.chat.api.errors import ChatError, MessageGone
-from bot.chat.api.held import ALONE, ChatLease
-from bot.chat.texts import plain
+from bot.core.content import Content
+from bot.core.errors import ChatError, MessageGone
+from bot.core.held import ALONE, ChatLease
+from bot.core.platform import ChatLimits, CommandHandler, Invocation, MessageRef
+from bot.texts.catalogue import plain
 
 LIMITS = ChatLimits(
     text=4000,

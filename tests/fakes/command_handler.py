@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from bot.chat.api.arrivals import Arrival, Arrivals
-from bot.chat.api.base import Invocation
-from bot.chat.api.table import Command, Param, ParamKind
-from bot.people.users import LanguageTold
+from bot.core.arrivals import Arrival, Arrivals
+from bot.core.command import Command, Param, ParamKind
+from bot.core.platform import Invocation
+from bot.people.people import LanguageTold
 
 COMMANDS = (
     Command(

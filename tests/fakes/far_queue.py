@@ -4,17 +4,17 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
-from bot.cluster.methods import method
-from bot.queue.admin import ModelPreloads, QueueAdmin
-from bot.queue.deliveries import Deliveries
-from bot.queue.erasure import JobEraser
-from bot.queue.failures import Failure, error_of, failure_of
-from bot.queue.jobs import JobReader
-from bot.queue.json_values import event_from_json, event_to_json, from_json, to_json
-from bot.queue.models import ModelReader
-from bot.queue.service import QueueService
-from bot.queue.status import QueueStatus
-from bot.queue.submitting import JobSubmitter
+from bot.app.cluster.failures import Failure, error_of, failure_of
+from bot.app.cluster.json_values import event_from_json, event_to_json, from_json, to_json
+from bot.app.cluster.methods import method
+from bot.core.admin import ModelPreloads, QueueAdmin
+from bot.core.deliveries import Deliveries
+from bot.core.erasure import JobEraser
+from bot.core.models import ModelReader
+from bot.core.queue import JobReader
+from bot.core.service import QueueService
+from bot.core.status import QueueStatus
+from bot.core.submitting import JobSubmitter
 from queueing.core.catalog import Offer
 from queueing.core.errors import QueueError
 from queueing.core.events import Event, Listener

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from bot.cluster.greeting import greet_holder
-from bot.cluster.memory_wire import MemoryWire
-from bot.cluster.queue_link import QueueLink
-from bot.cluster.queue_server import QueueServer
-from bot.cluster.remote_queue import RemoteQueue
-from bot.cluster.wire import FRAME_LIMIT, Wire
-from bot.queue.jobs import JobFiles
-from bot.queue.service import QueueService
+from bot.app.cluster.memory_wire import MemoryWire
+from bot.app.cluster.protocol import greet_holder
+from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.queue_server import QueueServer
+from bot.app.cluster.remote_queue import RemoteQueue
+from bot.app.cluster.wire import FRAME_LIMIT, Wire
+from bot.core.queue import JobFiles
+from bot.core.service import QueueService
 
 SMALL = 100_000
 """Bytes of a frame that carries no file."""

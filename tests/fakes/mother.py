@@ -112,8 +112,8 @@ async def bear(arguments: Sequence[str], log: Path) -> Child:
 
 def be_mother() -> int:
     """Fork for every line, and tell which process began or ended, and how."""
+    from bot.app import process  # noqa: F401, PLC0415  what `usher run` imports later
     from bot.cli.main import main  # noqa: PLC0415  the tests need none of it
-    from bot.runtime import process  # noqa: F401, PLC0415  what `usher run` imports later
 
     order = _order_of_a_child()
     return 0 if order is None else main(_become(order))

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from bot.chat.api.base import Invocation, MessageRef
-from bot.chat.api.content import Content
-from bot.chat.api.errors import SlowDown
+from bot.core.content import Content
+from bot.core.errors import SlowDown
+from bot.core.platform import Invocation, MessageRef
 from bot.platforms.discord.platform import Discord
 from bot.platforms.telegram.platform import Telegram
 from bot.platforms.web.platform import Web

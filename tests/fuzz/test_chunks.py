@@ -9,13 +9,13 @@ import pytest
 
 from backends.common.http_replies import ErrorInAnswer
 from backends.openai.gathered import PassedOnReader
-from bot.gateway.openai.chunks import ChatStream, Heading
-from bot.gateway.openai.completion_chunks import CompletionHeading, CompletionStream
-from bot.gateway.openai.response_events import ResponseStream
-from bot.gateway.openai.response_frame import ResponseFrame
-from bot.gateway.openai.response_output import OutputItems
-from bot.gateway.openai.response_request import Responses
-from bot.gateway.runs import Run
+from bot.api.openai.chat_stream import ChatStream, Heading
+from bot.api.openai.completion_chunks import CompletionHeading, CompletionStream
+from bot.api.openai.response_frame import ResponseFrame
+from bot.api.openai.response_output import OutputItems
+from bot.api.openai.response_request import Responses
+from bot.api.openai.response_stream import ResponseStream
+from bot.api.runs.runs import Run
 from queueing.core.errors import UnreadableAnswer
 from queueing.core.jobs import stand_in
 from queueing.core.requests import Output

@@ -24,9 +24,9 @@ from backends.comfyui.workflow.rendering import fill
 from backends.comfyui.workflow.template import parse_workflow, prepare
 from backends.media.images import HUGE_PICTURE
 from backends.media.metadata import without_metadata
-from bot.config import load as config
+from bot.config import loader as config
+from bot.core.refusals import Declined, NotAPicture, Refusal, TooManyPixels
 from bot.requests import images as pictures
-from bot.requests.refusals import Declined, NotAPicture, Refusal, TooManyPixels
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import File, TextToImage
 from tests.fuzz.hostile_input import bounded, damaged, spoiled, texts

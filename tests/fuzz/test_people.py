@@ -8,14 +8,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from telegram import MessageEntity
 
-from bot.chat.api.table import Command, ParamKind
-from bot.chat.commands.parse import BadCall, check, clean, parse, usage
-from bot.chat.commands.registry import COMMANDS
-from bot.chat.texts import CATALOGUES, word
-from bot.platforms.discord import render as discord_render
-from bot.platforms.telegram import render as telegram_render
+from bot.commands.call.parser import BadCall, check, clean, parse, usage
+from bot.commands.registry import COMMANDS
+from bot.core.command import Command, ParamKind
+from bot.platforms.discord import renderer as discord_render
+from bot.platforms.telegram import renderer as telegram_render
 from bot.platforms.telegram.commands import typed
-from bot.platforms.web.content import split_command
+from bot.platforms.web.renderer import split_command
+from bot.texts.catalogue import CATALOGUES, word
 from tests.fuzz.hostile_input import bounded, texts
 
 TYPES: Mapping[ParamKind, type | tuple[type, ...]] = {

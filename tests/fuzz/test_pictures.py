@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from backends.media.images import open_picture
-from bot.platforms.web.content import shown_file
+from bot.core.refusals import Declined
+from bot.platforms.web.renderer import shown_file
 from bot.requests import images as pictures
-from bot.requests.refusals import Declined
 from queueing.core.errors import Rejected
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import running, tab

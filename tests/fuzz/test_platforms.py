@@ -13,10 +13,10 @@ from telegram import Bot, Update, User
 from telegram.error import TelegramError
 from yarl import URL
 
-from bot.chat.api.arrivals import Arrival, Arrivals
-from bot.chat.api.base import MessageRef
-from bot.chat.api.content import Content
-from bot.platforms.discord import render as discord_render
+from bot.core.arrivals import Arrival, Arrivals
+from bot.core.content import Content
+from bot.core.platform import MessageRef
+from bot.platforms.discord import renderer as discord_render
 from bot.platforms.telegram.calls import Reception
 from bot.platforms.telegram.updates import Updates, UpdatesRequest
 from queueing.core.concurrency import TaskGroup

@@ -35,7 +35,7 @@ from backends.openai.answer_reader import AnswerReader
 from backends.openai.backend import LMStudio, OpenAI
 from backends.openai.flavours.errors import RULES, classify
 from backends.openai.known_flavours import FLAVOURS
-from bot.chat.commands.parse import clean
+from bot.commands.call.parser import clean
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.core.errors import BackendError, UnreadableAnswer
 from queueing.core.problems import What, problem

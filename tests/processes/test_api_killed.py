@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.bot.gateway.whole_api import check, check_streamed
+from tests.bot.api.whole_api import check, check_streamed
 from tests.fakes.process import serving
 from tests.processes.bot_process import BotProcess
 from tests.processes.installation import set_faults, told, until

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot.runtime import control
-from bot.runtime.control import NotRunning
+from bot.app import control_socket
+from bot.app.control_socket import NotRunning
 from tests.bot.platforms.web.web_client import opened
 from tests.processes.bot_process import BotProcess
 from tests.processes.installation import until
@@ -29,7 +29,9 @@ class RecordedBot(BotProcess):
     async def asked(self, call: str) -> dict[str, Any] | None:
         """Return what it answers, None while it does not."""
         try:
-            line = await asyncio.to_thread(control.ask, self._config.parent / "usher.sqlite", call)
+            line = await asyncio.to_thread(
+                control_socket.ask, self._config.parent / "usher.sqlite", call
+            )
         except NotRunning:
             return None
         answer: dict[str, Any] = json.loads(line)

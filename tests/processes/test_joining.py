@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.runtime.heartbeat import is_alive
+from bot.app.heartbeat import is_alive
 from tests.fakes.mother import Child, bear
 from tests.fakes.postgres_server import PostgresServer
 from tests.processes.installation import until

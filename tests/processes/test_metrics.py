@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.bot.metrics.scraped import Scraped
+from tests.bot.monitoring.scraped import Scraped
 from tests.fakes.postgres_server import PostgresServer
 from tests.processes.cluster import Usher, processes
 

@@ -10,12 +10,12 @@ from typing import Any
 import aiohttp
 import pytest
 
+from bot.app import control_socket
+from bot.app.control_socket import NotRunning
 from bot.cli.top import TopReader
 from bot.cli.top_picture import TopState
-from bot.config.load import sign_at
-from bot.runtime import control
-from bot.runtime.control import NotRunning
-from tests.bot.platforms.web.operator.operator_client import operator_tab_at
+from bot.config.loader import sign_at
+from tests.bot.platforms.web.dashboard.operator_client import operator_tab_at
 from tests.fakes.postgres_server import PostgresServer
 from tests.processes.cluster import Usher, processes
 from tests.processes.installation import until
@@ -87,7 +87,7 @@ async def test_a_page_beside_the_queue_shows_steers_and_remembers_it(
 
 async def _top(usher: Usher) -> TopState | None:
     """Return what `usher top` reads of a process, None where that knows nothing."""
-    reader = TopReader(lambda call: control.ask(sign_at(usher.config), call))
+    reader = TopReader(lambda call: control_socket.ask(sign_at(usher.config), call))
     try:
         return await asyncio.to_thread(reader.read)
     except NotRunning:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bot.runtime.app import BotParts
+from bot.app.app import BotParts
 from tests.bot import whole_bot
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.telegram import FakeTelegram

@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.gateway.jobs.media_records import TimedJob
-from bot.gateway.openai import records as openai
-from bot.serving.listener import Listener
+from bot.api.jobs.media_records import TimedJob
+from bot.api.openai import records as openai
+from bot.http.listener import Listener
 
 PIECE = 256 * 1024
 RESET = struct.pack("ii", 1, 0)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.load import ConfigError, parse
+from bot.config.loader import ConfigError, parse
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_state import GUILD_ID
 from tests.fakes.telegram import FakeTelegram

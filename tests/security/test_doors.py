@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bot.config.load import ConfigError, parse
-from bot.runtime.app import App
-from bot.runtime.setup import BotSetup
-from bot.serving.listener import Listener
-from bot.serving.local import CLIENT_HEADERS, PLACE_HEADERS
+from bot.app.app import App
+from bot.app.setup import BotSetup
+from bot.config.loader import ConfigError, parse
+from bot.http.listener import Listener
+from bot.http.local import CLIENT_HEADERS, PLACE_HEADERS
 from tests.bot.config.configs import SMALL
 from tests.fakes import nginx
 

@@ -7,12 +7,12 @@ from itertools import product
 import pytest
 
 from backends.openai.answer_reader import without_thoughts
-from bot.chat.commands.parse import BadCall, parse
-from bot.chat.commands.registry import COMMANDS
-from bot.chat.texts.split import pages
-from bot.platforms.discord.render import literal
+from bot.commands.call.parser import BadCall, parse
+from bot.commands.registry import COMMANDS
+from bot.core.split import pages
+from bot.platforms.discord.renderer import literal
 from bot.platforms.telegram.markdown import styled
-from bot.platforms.web.content import split_command
+from bot.platforms.web.renderer import split_command
 
 # Generous for busy machines: a reader takes some hundredths of it, one that goes back and forth
 # over its text minutes.

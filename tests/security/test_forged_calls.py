@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from bot.chat.api.table import Command, ParamKind
-from bot.chat.commands.registry import COMMANDS
+from bot.commands.registry import COMMANDS
+from bot.core.command import Command, ParamKind
 from queueing.core.jobs import Job, JobState
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, bot

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.people.users import HOUR_S, People
+from bot.app.app import BotParts
+from bot.app.setup import MIGRATIONS
+from bot.people.people import HOUR_S, People
 from bot.platforms.web.platform import Web
-from bot.runtime.app import BotParts
-from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import Admission, JobEvent
 from queueing.store.engines import open_database

@@ -10,11 +10,11 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from bot.cluster.entrance import entrance_at
-from bot.cluster.queue_server import QueueServer
-from bot.cluster.websocket import PATH
+from bot.app.cluster.entrance import entrance_at
+from bot.app.cluster.queue_server import QueueServer
+from bot.app.cluster.transport import PATH
 from bot.platforms.web.platform import Web
-from tests.bot.gateway.whole_api import Api, running
+from tests.bot.api.whole_api import Api, running
 from tests.bot.platforms.web.web_client import opened
 from tests.processes.installation import until
 from tests.security.hostile_requests import Attacker, Place, found_routes, hang_ups
@@ -104,7 +104,7 @@ async def test_strangers_at_the_entrance_are_a_line_a_minute_for_each_reason(
         attacker = Attacker(api=port, page=port, headers={}, named={})
         await leave(attacker, [Place(method="GET", path=PATH, is_api=True)])
         await asyncio.sleep(0.1)
-    told = [each for each in caplog.records if each.name.startswith(("bot.cluster", "aiohttp"))]
+    told = [each for each in caplog.records if each.name.startswith(("bot.app.cluster", "aiohttp"))]
     kinds = {(each.pathname, each.lineno) for each in told}
     assert len(told) == len(kinds) <= 5, caplog.text
 

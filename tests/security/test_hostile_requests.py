@@ -17,9 +17,9 @@ from PIL import Image
 from yarl import URL
 
 from bot.platforms.web.platform import Web
-from tests.bot.gateway.test_jobs import DRAW
-from tests.bot.gateway.test_keys import Page, bearer, new_key, page_of
-from tests.bot.gateway.whole_api import CONFIG, running
+from tests.bot.api.calls.test_keys import Page, bearer, new_key, page_of
+from tests.bot.api.jobs.test_jobs import DRAW
+from tests.bot.api.whole_api import CONFIG, running
 from tests.bot.platforms.web.web_client import opened
 from tests.fakes.ports import port_of
 from tests.processes.bot_process import BotProcess

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import aiohttp
 
-from bot.platforms.web.open_page import NOT_KNOWN
+from bot.app.app import BotParts
+from bot.platforms.web.page_connection import NOT_KNOWN
 from bot.platforms.web.platform import Web
-from bot.runtime.app import BotParts
 from tests.bot.platforms.web.web_client import Tab, tab, text_of
 from tests.fakes.telegram import FakeTelegram, Person
 from tests.fakes.telegram_state import FakeChat

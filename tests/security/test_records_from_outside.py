@@ -10,12 +10,13 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 
 import backends
-import bot.gateway
-from bot.gateway.jobs import event_records, records, side_records
-from bot.gateway.openai import answers, model_rows
+import bot.api
+from bot.api.jobs import event_records, side_records
+from bot.api.openai import answers, models
+from bot.api.runs.views import View
 from queueing.core.requests import Record
 
-ANSWERS = (answers, model_rows, event_records, side_records)
+ANSWERS = (answers, models, event_records, side_records)
 """What is only ever sent; a `Record` is the operator's or was stored."""
 
 
@@ -34,7 +35,7 @@ def readers(module: ModuleType) -> Iterator[tuple[str, Any]]:
             isinstance(value, type)
             and issubclass(value, BaseModel)
             and value.__module__ == module.__name__
-            and not issubclass(value, records.View | Record)
+            and not issubclass(value, View | Record)
             and module not in ANSWERS
         ):
             yield f"{module.__name__}.{name}", value.__pydantic_core_schema__
@@ -54,7 +55,7 @@ def collections(schema: Any) -> Iterator[dict[str, Any]]:
             yield from collections(part)
 
 
-@pytest.mark.parametrize("package", [backends, bot.gateway])
+@pytest.mark.parametrize("package", [backends, bot.api])
 def test_every_reader_stops_at_the_first_error_of_a_list(package: ModuleType) -> None:
     """A list of a million mistakes would be a million errors, of which one is shown."""
     seen = 0

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bot.config.chats import ChatsConfig
-from bot.config.load import ConfigError, parse
+from bot.config.loader import ConfigError, parse
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_people import Person
 from tests.fakes.discord_state import APPLICATION_ID, GUILD_ID, Channel

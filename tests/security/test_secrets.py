@@ -12,12 +12,12 @@ from urllib.parse import quote
 import pytest
 
 import bot.platforms.telegram.platform  # noqa: F401  # which calms its libraries when it is read
+from bot.app import logs
+from bot.app.app import App, BotParts
+from bot.app.setup import BotSetup
 from bot.cli import check
-from bot.config import load as configuration
+from bot.config import loader as configuration
 from bot.platforms.web.platform import Web
-from bot.runtime import logs
-from bot.runtime.app import App, BotParts
-from bot.runtime.setup import BotSetup
 from tests.bot.people.test_invites import everything_in
 from tests.bot.platforms.web.web_client import tab
 from tests.fakes import discord_state, telegram_state

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backends.comfyui import attempts as comfyui_attempts
-from bot.runtime import setup
+from bot.app import setup
 from tests.bot.cli.test_cli import ROOT, WAIT_S
 
 CONFIG = """\
@@ -24,10 +24,10 @@ STOP_S = 10.0
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from bot.runtime.app import App
-from bot.runtime.setup import BotSetup
-from bot.config.load import load
-from bot.runtime.signals import run_until_signal
+from bot.app.app import App
+from bot.app.setup import BotSetup
+from bot.config.loader import load
+from bot.app.signals import run_until_signal
 from queueing.core.jobs import NewJob
 from queueing.core.jobs import Admission
 from queueing.core.requests import TextToImage

@@ -7,29 +7,29 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bot.chat.api.base import ChatPlatform
-from bot.chat.api.chat_settings import ChatSettingsTable
-from bot.chat.api.held import ALONE, ChatLease
-from bot.chat.commands.context import Context
-from bot.chat.commands.registry import COMMANDS, work
-from bot.chat.delivery.presenter import Presenter
-from bot.chat.delivery.readings import Readings
-from bot.chat.dispatch.dispatcher import Dispatcher
-from bot.chat.records.message_records import MessageRecords
-from bot.chat.records.stored_log import ChatLog
+from bot.app.setup import MIGRATIONS
+from bot.commands.call.context import Context
+from bot.commands.dispatcher import Dispatcher
+from bot.commands.registry import COMMANDS, work
 from bot.config.chats import ChatsConfig
+from bot.core.chat_settings import ChatSettingsTable
+from bot.core.held import ALONE, ChatLease
+from bot.core.platform import ChatPlatform
+from bot.core.service import QueueService
+from bot.delivery.presenter import Presenter
+from bot.delivery.records import MessageRecords
+from bot.delivery.spoken_answers import Readings
 from bot.people.access import Access, PersonLimits
 from bot.people.audit_log import AuditLog
-from bot.people.naming import IdForm, NameForms
-from bot.people.received import ReceivedBytes
-from bot.people.users import People
-from bot.queue.service import QueueService
+from bot.people.names import IdForm, NameForms
+from bot.people.people import People
+from bot.people.upload_quota import ReceivedBytes
+from bot.platforms.web.stored_log import ChatLog
 from bot.requests.admission import AdmissionService
+from bot.requests.enhancer import Enhancer
 from bot.requests.limits import LongestWaits, RequestLimits
 from bot.requests.styles import Style
-from bot.runtime.enhancer import Enhancer
-from bot.runtime.setup import MIGRATIONS
-from bot.runtime.transcriber import Transcriber
+from bot.requests.transcriber import Transcriber
 from queueing.core.leases import PostReader
 from queueing.core.ports import Clock
 from queueing.service.job_queue import JobQueue

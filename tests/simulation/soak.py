@@ -17,13 +17,13 @@ from pathlib import Path
 from random import Random
 from statistics import linear_regression
 
-from bot.chat.api.base import CommandHandler, MessageRef
-from bot.chat.api.content import Content
-from bot.chat.api.errors import ChatError, ChatUnavailable
-from bot.chat.texts import plain
-from bot.config import load as configuration
-from bot.runtime.app import App, BotParts
-from bot.runtime.setup import BotSetup
+from bot.app.app import App, BotParts
+from bot.app.setup import BotSetup
+from bot.config import loader as configuration
+from bot.core.content import Content
+from bot.core.errors import ChatError, ChatUnavailable
+from bot.core.platform import CommandHandler, MessageRef
+from bot.texts.catalogue import plain
 from queueing.core.catalog import BackendSpec
 from queueing.core.errors import OutOfMemory, StoreError, Unavailable
 from queueing.core.ports import Clock

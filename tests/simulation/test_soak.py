@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.api.base import MessageRef
-from bot.chat.api.content import Content
+from bot.core.content import Content
+from bot.core.platform import MessageRef
 from tests.simulation.loop import run
 from tests.simulation.soak import JOBS_A_DAY, Report, Soak, SoakChat, chat_of
 

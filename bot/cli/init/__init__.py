@@ -1,1 +1,1 @@
-"""`usher init`: from what runs here to a configuration, with as few questions as possible."""
+"""`usher init`: from what runs here to a configuration."""

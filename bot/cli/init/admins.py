@@ -4,14 +4,14 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.chat.api.account import ChatPerson
-from bot.chat.api.errors import ChatError
+from bot.app import event_loop
+from bot.cli.init.chats import ChatPlan
 from bot.cli.init.page import PagePlan
 from bot.cli.init.terminal import Terminal, agreed, ask_for, in_a_line
-from bot.cli.init.tokens import ChatPlan
 from bot.config.chats import ChatsConfig
+from bot.core.account import ChatPerson
+from bot.core.errors import ChatError
 from bot.platforms.telegram.account import writer_of
-from bot.runtime import event_loop
 from queueing.core.concurrency import timeout
 
 WAIT_S = 180.0

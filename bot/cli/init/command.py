@@ -8,13 +8,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.app import event_loop, logs
 from bot.cli import check
-from bot.cli.init import admins, card, machines, page, places, servers, tokens, unit, written
+from bot.cli.init import (
+    admins,
+    card,
+    config_file,
+    page,
+    places,
+    servers,
+)
+from bot.cli.init import (
+    chats as tokens,
+)
+from bot.cli.init import (
+    hosts as machines,
+)
+from bot.cli.init import (
+    systemd as unit,
+)
 from bot.cli.init.files import PRIVATE, NewFile, is_there, write_all
 from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, ask_for
 from bot.config import environment
-from bot.config.load import load
-from bot.runtime import event_loop, logs
+from bot.config.loader import load
 
 UNUSABLE = 1
 STOPPED = 130  # as shells say of what Ctrl-C ended
@@ -108,7 +124,7 @@ def _given(folder: Path, terminal: Terminal, environ: Mapping[str, str]) -> Mapp
 
 def _arranged(
     options: InitOptions, terminal: Terminal, given: Mapping[str, str]
-) -> written.Arrangement:
+) -> config_file.Arrangement:
     found = servers.servers(options.servers, terminal, given)
     own = machines.OwnMemory(
         cards=event_loop.run(card.cards()), machine_mb=card.machine_mb(), cardless=card.cardless()
@@ -123,7 +139,7 @@ def _arranged(
     asked = (tokens.plan(kind, terminal, given) for kind in tokens.kinds(api))
     chats = tuple(_invited(chat, terminal) for chat in asked if chat is not None)
     planned = page.plan(options.url, terminal, given)
-    return written.Arrangement(
+    return config_file.Arrangement(
         hosts=hosts,
         chats=chats,
         admins=admins.admins(chats, options.admins, terminal, api, planned),
@@ -160,17 +176,17 @@ def _unit_kind(options: InitOptions, terminal: Terminal) -> str:
 
 
 def _write(
-    config: Path, made: written.Arrangement, service: unit.UnitPlan | None, terminal: Terminal
+    config: Path, made: config_file.Arrangement, service: unit.UnitPlan | None, terminal: Terminal
 ) -> bool:
     """Write the files that are not there; return whether the tokens are in one of them."""
-    saved, beside = written.secrets(made), config.parent / environment.FILE
+    saved, beside = config_file.secrets(made), config.parent / environment.FILE
     private: list[NewFile] = []
     if saved and not is_there(beside):
-        private = [NewFile(path=beside, text=written.environment(saved), mode=PRIVATE)]
+        private = [NewFile(path=beside, text=config_file.environment(saved), mode=PRIVATE)]
     elif saved:
         terminal.tell(f"{beside} is there already and stays as it is; it, or the environment, must")
         terminal.tell(f"  hold {', '.join(sorted(saved))}.")
-    files = [*private, NewFile(path=config, text=written.configuration(made))]
+    files = [*private, NewFile(path=config, text=config_file.configuration(made))]
     if service is not None and is_there(service.file.path):
         terminal.tell(f"{service.file.path} is there already and stays as it is.")
     elif service is not None:
@@ -182,9 +198,9 @@ def _write(
     return bool(private)
 
 
-def _unsaved(made: written.Arrangement, kept: bool) -> Mapping[str, str]:
+def _unsaved(made: config_file.Arrangement, kept: bool) -> Mapping[str, str]:
     """Return the tokens that stand in no file, so that the check can use them."""
-    return {} if kept else written.secrets(made)
+    return {} if kept else config_file.secrets(made)
 
 
 def _tell_next(

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit, urlunsplit
 
-from bot.config.addresses import is_loopback, joined
+from bot.http.addresses import is_loopback, joined
 
 USUAL: Mapping[int, str] = {
     8188: "comfyui",  # ComfyUI

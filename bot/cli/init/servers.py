@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from bot.cli.init import places, scan, written
+from bot.app import event_loop
+from bot.cli.init import config_file, places, scan
 from bot.cli.init.scan import FoundServer
 from bot.cli.init.terminal import Terminal, ask_for
 from bot.config.uniqueness import address_of
-from bot.runtime import event_loop
 
 EXPECTED = ("http://127.0.0.1:8188", "http://127.0.0.1:1234")
 """What is written where nothing was found: ComfyUI and LM Studio."""
@@ -60,7 +60,7 @@ def _looked(
     for server in event_loop.run(scan.look(asked)):
         found = _with_token(server, terminal, values) if server.wants_token else server
         if not found.trouble:
-            terminal.tell(f"  {found.url}  {found.description}, {written.models(found)}")
+            terminal.tell(f"  {found.url}  {found.description}, {config_file.models(found)}")
         yield found
 
 
@@ -71,7 +71,7 @@ def _place(url: str) -> object:
 
 
 def _with_token(server: FoundServer, terminal: Terminal, values: Mapping[str, str]) -> FoundServer:
-    name = written.variable(server.called)
+    name = config_file.variable(server.called)
     token = values.get(name, "")
     while True:
         if not token:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from rich.prompt import Prompt
 from rich.text import Text
 
-from bot.runtime.console import console
+from bot.app.console import console
 
 Read = TypeVar("Read")
 

@@ -2,8 +2,8 @@
 
 import discord
 
-from bot.chat.api.account import ChatAccount, ChatPerson
-from bot.chat.api.errors import ChatRefused
+from bot.core.account import ChatAccount, ChatPerson
+from bot.core.errors import ChatRefused
 from bot.platforms.discord.errors import chat_errors
 
 SCOPES = ("bot", "applications.commands")

@@ -9,12 +9,11 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from bot.chat.api.arrivals import Arrival
-from bot.chat.api.base import ChatPlatform, CommandHandler
-from bot.chat.api.errors import ChatError
-from bot.chat.api.held import ChatLease
-from bot.chat.api.notes import Notes
-from bot.platforms.discord.calls import InteractionReply
+from bot.core.arrivals import Arrival
+from bot.core.errors import ChatError
+from bot.core.held import ChatLease
+from bot.core.notes import Notes
+from bot.core.platform import ChatPlatform, CommandHandler
 from bot.platforms.discord.commands import (
     Describe,
     HelpTexts,
@@ -23,9 +22,10 @@ from bot.platforms.discord.commands import (
     missing_commands,
 )
 from bot.platforms.discord.errors import chat_errors, refuse_to_wait
+from bot.platforms.discord.interactions import InteractionReply
 from bot.platforms.discord.messages import Spoken
 from bot.platforms.discord.places import is_astray
-from bot.platforms.discord.render import filled_in, pressed
+from bot.platforms.discord.renderer import filled_in, pressed
 from bot.platforms.discord.starts import Starts
 from queueing.core.concurrency import TaskGroup
 

@@ -12,8 +12,8 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from bot.chat.api.base import CommandHandler
-from bot.chat.api.table import Command, Param, ParamKind
+from bot.core.command import Command, Param, ParamKind
+from bot.core.platform import CommandHandler
 
 WHOLE_MOST = 2**53 - 1  # Discord's integers are JavaScript's
 TEXT_OPTION_MOST = 6000

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import aiohttp
 import discord
 
-from bot.chat.api.errors import (
+from bot.core.errors import (
     ChatError,
     ChatGone,
     ChatUnavailable,
@@ -19,7 +19,7 @@ from bot.chat.api.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.chat.api.held import ChatLease
+from bot.core.held import ChatLease
 
 # Discord's error codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes
 ALREADY_ACKNOWLEDGED = 40060

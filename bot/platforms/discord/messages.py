@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import discord
 
-from bot.chat.api.base import Attachment, ChatPlatform, Invocation, MessageRef
-from bot.chat.api.content import Content
-from bot.platforms.discord.calls import chat_of
-from bot.platforms.discord.files import attachments_of, of_reply, unseen
+from bot.core.content import Content
+from bot.core.platform import Attachment, ChatPlatform, Invocation, MessageRef
+from bot.platforms.discord.attachments import attachments_of, of_reply, unseen
+from bot.platforms.discord.channels import rights_of_author
+from bot.platforms.discord.interactions import chat_of
 from bot.platforms.discord.places import within
-from bot.platforms.discord.rights import rights_of_author
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
 _COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)", re.IGNORECASE | re.ASCII)

@@ -17,12 +17,12 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef
-from bot.chat.api.content import Content
-from bot.chat.api.errors import ChatRefused, ChatUnavailable, MessageGone, ServedElsewhere
-from bot.chat.api.held import ALONE, ChatLease
-from bot.chat.api.notes import Notes
-from bot.chat.api.table import Command
+from bot.core.command import Command
+from bot.core.content import Content
+from bot.core.errors import ChatRefused, ChatUnavailable, MessageGone, ServedElsewhere
+from bot.core.held import ALONE, ChatLease
+from bot.core.notes import Notes
+from bot.core.platform import ChatLimits, CommandHandler, MessageRef
 from bot.platforms.discord.client import Client
 from bot.platforms.discord.commands import Describe, missing_commands
 from bot.platforms.discord.errors import (
@@ -31,7 +31,7 @@ from bot.platforms.discord.errors import (
     NO_HISTORY_TO_REPLY,
     chat_errors,
 )
-from bot.platforms.discord.render import TEXT_MOST, outgoing
+from bot.platforms.discord.renderer import TEXT_MOST, outgoing
 from bot.platforms.discord.starts import Starts
 from queueing.core.concurrency import TaskGroup, timeout
 
@@ -61,7 +61,7 @@ _log = logging.getLogger(__name__)
 
 
 class Discord:
-    """The Discord platform; see `bot.chat.api.base.ChatPlatform` for what each method promises.
+    """The Discord platform; see `bot.core.platform.ChatPlatform` for what each method promises.
 
     A chat is written as its channel's id, with "@" before it for a direct message. `describe`
     returns help texts by key and language. `notes` remembers across restarts which commands Discord

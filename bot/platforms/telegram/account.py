@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from telegram import Bot, Update
 from telegram.error import InvalidToken
 
-from bot.chat.api.account import ChatAccount, ChatPerson
-from bot.chat.api.errors import ChatRefused, ChatUnavailable
+from bot.core.account import ChatAccount, ChatPerson
+from bot.core.errors import ChatRefused, ChatUnavailable
 from bot.platforms.telegram.errors import chat_errors
 
 API_URL = "https://api.telegram.org"

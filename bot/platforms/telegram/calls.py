@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 
 from telegram import Bot, CallbackQuery, Chat, Message, Update, User
 
-from bot.chat.api.base import Album, Attachment, Invocation, MessageRef
-from bot.chat.api.content import Content
-from bot.chat.api.errors import ChatError, ChatGone
-from bot.chat.texts.split import utf16_length
+from bot.core.content import Content
+from bot.core.errors import ChatError, ChatGone
+from bot.core.platform import Album, Attachment, Invocation, MessageRef
+from bot.core.split import utf16_length
 from bot.platforms.telegram.albums import Begun, in_order
+from bot.platforms.telegram.attachments import attachment_of, attachments_of
 from bot.platforms.telegram.commands import TypedCommand, typed
 from bot.platforms.telegram.errors import chat_errors
-from bot.platforms.telegram.files import attachment_of, attachments_of
-from bot.platforms.telegram.render import ALERT_MOST, outgoing, pressed
+from bot.platforms.telegram.renderer import ALERT_MOST, outgoing, pressed
 from queueing.core.concurrency import timeout
 
 CONFIRM_AFTER_S = 0.7  # how long a pressed button may spin, unless its answer comes first

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from telegram import BotCommand, MessageEntity
 
-from bot.chat.api.table import Command
+from bot.core.command import Command
 
 Describe = Callable[[str, str], str]
 """Returns a help text: `describe(key, language)`."""

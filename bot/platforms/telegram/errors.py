@@ -18,7 +18,7 @@ from telegram.error import (
     TelegramError,
 )
 
-from bot.chat.api.errors import (
+from bot.core.errors import (
     ChatError,
     ChatGone,
     ChatMoved,

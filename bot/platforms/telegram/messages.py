@@ -17,8 +17,8 @@ from telegram import (
 )
 from telegram.error import BadRequest
 
-from bot.chat.api.content import Content
-from bot.chat.api.errors import ChatError, ChatUnavailable, TooLarge
+from bot.core.content import Content
+from bot.core.errors import ChatError, ChatUnavailable, TooLarge
 from bot.platforms.telegram.errors import (
     BAD_ENTITIES,
     NO_TEXT,
@@ -28,7 +28,7 @@ from bot.platforms.telegram.errors import (
     is_bad_photo,
     says,
 )
-from bot.platforms.telegram.films import (
+from bot.platforms.telegram.media import (
     Media,
     SendKind,
     SentFile,
@@ -37,7 +37,7 @@ from bot.platforms.telegram.films import (
     shown_as,
     shown_together,
 )
-from bot.platforms.telegram.render import CAPTION_MOST, OutgoingTelegram, outgoing
+from bot.platforms.telegram.renderer import CAPTION_MOST, OutgoingTelegram, outgoing
 from queueing.core.requests import File
 
 ALBUM_MOST = 10

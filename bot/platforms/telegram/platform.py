@@ -13,19 +13,19 @@ from dataclasses import replace
 from telegram import Bot, BotCommandScopeChat, Update
 from telegram.error import InvalidToken, TelegramError
 
-from bot.chat.api.arrivals import Arrival
-from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef
-from bot.chat.api.content import Content
-from bot.chat.api.errors import ChatRefused, ChatUnavailable, MessageGone
-from bot.chat.api.held import ALONE, ChatLease
+from bot.core.arrivals import Arrival
+from bot.core.content import Content
+from bot.core.errors import ChatRefused, ChatUnavailable, MessageGone
+from bot.core.held import ALONE, ChatLease
+from bot.core.platform import ChatLimits, CommandHandler, MessageRef
 from bot.platforms.telegram.admins import GroupAdmins
+from bot.platforms.telegram.attachments import DOWNLOAD_MOST
 from bot.platforms.telegram.calls import CONFIRM_AFTER_S, Reception, TelegramPress, place_of
 from bot.platforms.telegram.commands import LANGUAGES, Describe, menu
 from bot.platforms.telegram.errors import chat_errors
-from bot.platforms.telegram.files import DOWNLOAD_MOST
-from bot.platforms.telegram.films import PHOTO_BYTES_MOST, PLAYED
+from bot.platforms.telegram.media import PHOTO_BYTES_MOST, PLAYED
 from bot.platforms.telegram.messages import Destination, post, show
-from bot.platforms.telegram.render import CAPTION_MOST, TEXT_MOST
+from bot.platforms.telegram.renderer import CAPTION_MOST, TEXT_MOST
 from bot.platforms.telegram.updates import Request, Updates, UpdatesRequest, pauses_s
 from queueing.core.concurrency import TaskGroup
 
@@ -45,7 +45,7 @@ for _chatty in ("httpx", "telegram"):
 
 
 class Telegram:
-    """The Telegram platform; see `bot.chat.api.base.ChatPlatform` for what each method promises.
+    """The Telegram platform; see `bot.core.platform.ChatPlatform` for what each method promises.
 
     A chat is written "<chat>" or, in a topic, "<chat>/<thread>". `base_url` and `base_file_url`
     name a self-hosted Bot API server ("http://127.0.0.1:8081/bot", "…/file/bot"). `admins` are the

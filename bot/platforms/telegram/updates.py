@@ -16,9 +16,9 @@ from telegram import Bot, Update
 from telegram.error import InvalidToken, RetryAfter, TelegramError
 from telegram.request import HTTPXRequest
 
-from bot.chat.api.arrivals import Arrival
-from bot.chat.api.errors import ServedElsewhere
-from bot.chat.api.held import ChatLease
+from bot.core.arrivals import Arrival
+from bot.core.errors import ServedElsewhere
+from bot.core.held import ChatLease
 from bot.platforms.telegram.albums import ALBUM_MOST, ALBUM_QUIET_S, album_of
 from bot.platforms.telegram.errors import pause_s
 from queueing.core.concurrency import TaskGroup, timeout

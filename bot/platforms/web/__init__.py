@@ -1,1 +1,1 @@
-"""The web chat: its server, and the page as static files."""
+"""The web chat and the operator's page."""

@@ -11,10 +11,14 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from uuid import uuid4
 
-from bot.chat.api.attachment_kinds import AttachmentKind, kind_of
-from bot.chat.api.base import Attachment, CommandHandler, Invocation, MessageRef, Respond, ShowForm
-from bot.chat.api.errors import ChatError
-from bot.chat.records.chat_log import (
+from bot.core.attachments import AttachmentKind, kind_of
+from bot.core.errors import ChatError
+from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef, Respond, ShowForm
+from bot.http.bucket import Bucket
+from bot.http.sparing import sparing
+from bot.people.upload_quota import Received
+from bot.people.web_people import WebPerson
+from bot.platforms.web.chat_log import (
     BarPart,
     MomentPart,
     PeriodPart,
@@ -23,13 +27,9 @@ from bot.chat.records.chat_log import (
     ShownMessage,
     TextPart,
 )
-from bot.chat.records.stored_log import ChatLog
-from bot.people.received import Received
-from bot.people.web_people import WebPerson
-from bot.platforms.web.content import shown_file, split_command
-from bot.platforms.web.wire import MAX_FILES, NotTaken, PressFrame, Say, Submit, TakenFrame
-from bot.serving.bucket import Bucket
-from bot.serving.sparing import sparing
+from bot.platforms.web.protocol import MAX_FILES, NotTaken, PressFrame, Say, Submit, TakenFrame
+from bot.platforms.web.renderer import shown_file, split_command
+from bot.platforms.web.stored_log import ChatLog
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.ports import Clock
 from queueing.core.requests import File

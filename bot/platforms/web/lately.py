@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.chat.records.chat_log import ShownFile
+from bot.platforms.web.chat_log import ShownFile
 from queueing.core.ports import Clock
 from queueing.core.requests import File
 

@@ -15,30 +15,30 @@ from typing import Any
 
 from aiohttp import web
 
-from bot.chat.api.base import ChatLimits, CommandHandler, MessageRef, Respond
-from bot.chat.api.content import Content
-from bot.chat.api.errors import AddressTaken, ChatGone, ChatUnavailable, MessageGone, TooLarge
-from bot.chat.api.held import ALONE, ChatLease
-from bot.chat.records.chat_log import ShownMessage
-from bot.chat.records.stored_log import ChatLog
-from bot.config.addresses import is_loopback
-from bot.people.received import Received
+from bot.core.content import Content
+from bot.core.errors import AddressTaken, ChatGone, ChatUnavailable, MessageGone, TooLarge
+from bot.core.held import ALONE, ChatLease
+from bot.core.platform import ChatLimits, CommandHandler, MessageRef, Respond
+from bot.core.queue import ResultFiles
+from bot.http.address import Clients
+from bot.http.addresses import is_loopback
+from bot.http.listener import Listener
+from bot.http.local import opened_by
+from bot.http.signed_links import LinkReader
+from bot.people.upload_quota import Received
 from bot.people.web_people import LOCAL, FixedPeople, OnlyLocal, Together, WebPeople, WebPerson
 from bot.platforms.web.calls import Calls, answer_id
-from bot.platforms.web.content import shown_of
-from bot.platforms.web.files_of_chat import FilesOfChat
+from bot.platforms.web.chat_log import ShownMessage
+from bot.platforms.web.dashboard import OperatorPicture
+from bot.platforms.web.files import FilesOfChat
 from bot.platforms.web.lately import Lately
-from bot.platforms.web.open_page import OpenPage
-from bot.platforms.web.operator.picture import OperatorPicture
+from bot.platforms.web.page_connection import OpenPage
+from bot.platforms.web.protocol import MAX_UPLOAD, CommandRow, ModelLine, command_rows
+from bot.platforms.web.renderer import shown_of
 from bot.platforms.web.server import WebServer
-from bot.platforms.web.signed_in import SignedIn
-from bot.platforms.web.small import Thumbnails
-from bot.platforms.web.wire import MAX_UPLOAD, CommandRow, ModelLine, command_rows
-from bot.queue.jobs import ResultFiles
-from bot.serving.address import Clients
-from bot.serving.listener import Listener
-from bot.serving.local import opened_by
-from bot.serving.originals import LinkReader
+from bot.platforms.web.sessions import SignedIn
+from bot.platforms.web.stored_log import ChatLog
+from bot.platforms.web.thumbnails import Thumbnails
 from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock

@@ -11,12 +11,17 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from bot.chat.api.held import ALONE, ChatLease
+from bot.core.held import ALONE, ChatLease
+from bot.http.hosts import host_allowed
+from bot.http.local import why_not_local
 from bot.people.web_people import WebPerson
+from bot.platforms.web.assets import Assets, browsers_language, require_own_page
 from bot.platforms.web.calls import Calls
-from bot.platforms.web.files_of_chat import FilesOfChat
+from bot.platforms.web.dashboard import OperatorPicture
+from bot.platforms.web.dashboard_routes import OperatorRoutes
+from bot.platforms.web.files import FilesOfChat
 from bot.platforms.web.guard import HEADERS
-from bot.platforms.web.open_page import (
+from bot.platforms.web.page_connection import (
     CLOSE_S,
     HEARTBEAT_S,
     NOT_KNOWN,
@@ -24,16 +29,11 @@ from bot.platforms.web.open_page import (
     OpenPage,
     Seat,
 )
-from bot.platforms.web.operator.picture import OperatorPicture
-from bot.platforms.web.operator.routes import OperatorRoutes
-from bot.platforms.web.operator.watcher import Watcher
-from bot.platforms.web.page import page_files
-from bot.platforms.web.page_requests import Assets, browsers_language, require_own_page
-from bot.platforms.web.signed_in import SignedIn, set_cookie
+from bot.platforms.web.page_files import page_files
+from bot.platforms.web.protocol import MAX_FRAME, CommandRow, ModelLine
+from bot.platforms.web.sessions import SignedIn, set_cookie
 from bot.platforms.web.tab import Tab
-from bot.platforms.web.wire import MAX_FRAME, CommandRow, ModelLine
-from bot.serving.hosts import host_allowed
-from bot.serving.local import why_not_local
+from bot.platforms.web.watcher import Watcher
 from queueing.core.concurrency import TaskGroup
 
 MAX_TABS = 20  # open pages of one person

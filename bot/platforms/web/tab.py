@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from bot.chat.api.content import Form
-from bot.chat.records.chat_log import ShownMessage
-from bot.chat.texts import language_of
-from bot.platforms.web.open_page import OpenPage, Seat
-from bot.platforms.web.wire import (
+from bot.core.content import Form
+from bot.platforms.web.chat_log import ShownMessage
+from bot.platforms.web.page_connection import OpenPage, Seat
+from bot.platforms.web.protocol import (
     FROM_PAGE,
     CommandRow,
     Earlier,
@@ -27,6 +26,7 @@ from bot.platforms.web.wire import (
     entry_row,
     form_row,
 )
+from bot.texts.catalogue import language_of
 
 PAGE = 60  # messages sent at once
 

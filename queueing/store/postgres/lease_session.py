@@ -74,7 +74,7 @@ SILENT_S = 2.0
 """How long a session may pause between statements sent together while another waits for a post."""
 
 COMES_BACK_S = 0.75
-"""How long a lock is left to a holder whose session broke; longer than `bot.cluster.posts.DOUBT_S`."""
+"""How long a lock is left to a holder whose session broke; longer than `bot.app.cluster.leases.DOUBT_S`."""
 
 CALL_S, CALL_EVERY_S = 0.3, 1.0
 """How long a holder without a session is called, and how often: leases are renewed meanwhile."""

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from backends.common.json_template import PROBE, TRIES, KnownForm
 from backends.openai.gathered import PassedOnReader
-from bot.gateway.openai.chunks import ChatStream, Heading
-from bot.gateway.runs import Run
+from bot.api.openai.chat_stream import ChatStream, Heading
+from bot.api.runs.runs import Run
 from tests.queueing.planning.worlds import jobs
 
 texts = st.text(max_size=6) | st.sampled_from(['"', "\\", "\n", "é😀", "\u2028", "\x7f", PROBE])

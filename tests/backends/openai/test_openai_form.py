@@ -17,19 +17,19 @@ from backends.openai.flavours.flavour import Flavour
 from backends.openai.flavours.llamacpp import LlamaCppPython
 from backends.openai.gathered import PassedOnReader
 from backends.openai.tool_calls import CALLS_MOST
-from bot.gateway.answering import _in_json
-from bot.gateway.openai.chunks import ChatStream, Heading
-from bot.gateway.openai.completion_chunks import CompletionHeading, CompletionStream, legacy
-from bot.gateway.openai.response_events import ResponseStream
-from bot.gateway.openai.response_frame import ResponseFrame
-from bot.gateway.openai.response_output import OutputItems
-from bot.gateway.openai.response_request import Responses
-from bot.gateway.runs import Run
+from bot.api.openai.chat_stream import ChatStream, Heading
+from bot.api.openai.completion_chunks import CompletionHeading, CompletionStream, legacy
+from bot.api.openai.response_frame import ResponseFrame
+from bot.api.openai.response_output import OutputItems
+from bot.api.openai.response_request import Responses
+from bot.api.openai.response_stream import ResponseStream
+from bot.api.runs.answers import _in_json
+from bot.api.runs.runs import Run
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import UnreadableAnswer
 from queueing.core.jobs import stand_in
 from queueing.core.requests import Output
-from tests.bot.gateway.whole_api import strictly
+from tests.bot.api.whole_api import strictly
 
 CALLS = (("f", '{"x": 1}'), ("g", '{"y": 2}'))
 

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
+from bot.app.setup import MIGRATIONS
 from bot.cli.main import main
-from bot.runtime.setup import MIGRATIONS
 from queueing.store.engines import open_database
 from queueing.store.sql.migrations import MADE_BEFORE
 from tests.fakes import pgbouncer

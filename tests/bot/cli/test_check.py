@@ -19,12 +19,12 @@ from backends.hardware.memory import NvmlProbe
 from backends.media import documents, videos
 from backends.media.helper import sandbox
 from backends.media.helper.sandbox import Barrier
+from bot.app import heartbeat
+from bot.app.console import show
+from bot.app.setup import MIGRATIONS
 from bot.cli import check, memory_kept
 from bot.cli.findings import Finding, FindingTable, told
-from bot.config.load import Config, ConfigError, parse
-from bot.runtime import heartbeat
-from bot.runtime.console import show
-from bot.runtime.setup import MIGRATIONS
+from bot.config.loader import Config, ConfigError, parse
 from queueing.core.catalog import Catalog, HostSpec
 from queueing.store.engines import open_database
 from tests.fakes.comfyui import FakeComfyUI

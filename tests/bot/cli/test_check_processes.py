@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from bot.app.cluster.agreement import Agreement
+from bot.app.cluster.post_list import PATIENCE_S, PostList
 from bot.cli import check
 from bot.cli.findings import Finding
-from bot.cluster.agreement import Agreement
-from bot.cluster.post_list import PATIENCE_S, PostList
 from bot.config.config import Config
-from bot.config.load import parse
+from bot.config.loader import parse
 from queueing.core.errors import StoreError
 from tests.fakes.postgres_server import PostgresServer
 from tests.fakes.posts import FakePosts, PostTable

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from bot.app.process_options import ProcessOptions
 from bot.cli import main as cli
 from bot.cli import this_process
 from bot.cli.arguments import parser
-from bot.config.load import Config, ConfigError, parse
-from bot.runtime.process_options import ProcessOptions
+from bot.config.loader import Config, ConfigError, parse
 
 CONFIG = """\
 database: {database}

@@ -13,10 +13,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from bot.cli.top_picture import TopState, duration
-from bot.history.hours import HourSpan
-from bot.history.now import OperatorNow
+from bot.monitoring.live_state import OperatorNow
+from bot.monitoring.records import HourSpan
 from queueing.core.snapshot import Blocked, Reason
-from tests.bot.platforms.web.operator.examples import ExampleRecords
+from tests.bot.platforms.web.dashboard.examples import ExampleRecords
 
 AT = datetime(2026, 1, 1, 12).timestamp()  # noqa: DTZ001  # noon where the test runs
 RECORDS = ExampleRecords(AT)

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from bot.config.load import ConfigError, parse
+from bot.config.loader import ConfigError, parse
 
 SMALL = """\
 hosts:

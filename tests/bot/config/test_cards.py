@@ -2,7 +2,7 @@
 
 import textwrap
 
-from bot.config.load import parse
+from bot.config.loader import parse
 from queueing.core.divided import divided
 from tests.bot.config.configs import problems
 

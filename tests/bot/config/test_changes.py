@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from bot.config.changes import APPLIED, RESTART, changed, merged
 from bot.config.config import Config
-from bot.config.load import ConfigError, parse
-from bot.config.sameness import Place
+from bot.config.differences import Place
+from bot.config.loader import ConfigError, parse
 
 EXAMPLE = Path(__file__).parents[3] / "config.example.yaml"
 G = TypeVar("G", bound=BaseModel)

@@ -10,9 +10,9 @@ import pytest
 
 from backends.registry import KINDS
 from bot.config.chats import ChatsConfig
-from bot.config.load import ConfigError, load, parse
+from bot.config.loader import ConfigError, load, parse
 from bot.people.access import PersonLimits
-from bot.people.users import Person
+from bot.people.people import Person
 from queueing.core.catalog import ModelSpec, Timeouts
 from queueing.core.requests import Capability, LoraWeight
 from queueing.core.snapshot import Rules

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.config.load import ConfigError, load, parse
+from bot.config.loader import ConfigError, load, parse
 from bot.config.yaml_reader import read
 from tests.bot.config.configs import (
     SMALL,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.config.environment import LARGEST
-from bot.config.load import Config, ConfigError, load
+from bot.config.loader import Config, ConfigError, load
 
 CONFIG = """\
 hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}

@@ -1,7 +1,7 @@
 """Quiet hours as an operator writes them."""
 
-from bot.config.load import parse
-from bot.config.quiet import windows
+from bot.config.hosts import windows
+from bot.config.loader import parse
 from queueing.core.quiet_hours import WeeklyWindow
 from tests.bot.config.configs import SMALL, problems
 

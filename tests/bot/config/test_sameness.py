@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from bot.config.changes import changed
 from bot.config.config import Config
-from bot.config.load import parse, settings_at
-from bot.config.sameness import OWN, differences, in_words, marks
+from bot.config.differences import OWN, differences, in_words, marks
+from bot.config.loader import parse, settings_at
 
 KEY = b"of this epoch"
 CONFIG = """\

@@ -8,7 +8,7 @@ import pytest
 from bot.config import secret_files
 from bot.config.database import DatabaseServer
 from bot.config.environment import LARGEST
-from bot.config.load import Config, ConfigError, load
+from bot.config.loader import Config, ConfigError, load
 
 DOCS = (Path(__file__).parents[3] / "docs/postgresql.md").read_text(encoding="utf-8")
 CONFIG = """\

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.load import parse
+from bot.app.setup import MIGRATIONS
+from bot.config.loader import parse
 from bot.people.invites import Invites
 from bot.people.web_people import LOCAL, FixedPeople, Together, WebPerson
-from bot.runtime.setup import MIGRATIONS
 from queueing.store.engines import open_database
 from queueing.store.sql.database import Database
 from tests.bot.cli.test_cli import CONFIG

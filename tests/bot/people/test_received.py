@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.chat.records.chat_log import ShownMessage
-from bot.chat.records.stored_log import ChatLog
+from bot.app import supervisor as services
+from bot.app.retention import most_mb
+from bot.app.setup import MIGRATIONS
 from bot.config.sections import RetentionConfig
-from bot.people.received import Received
-from bot.people.users import HOUR_S
-from bot.platforms.web.content import shown_file
-from bot.runtime import background as services
-from bot.runtime.retention import most_mb
-from bot.runtime.setup import MIGRATIONS
+from bot.people.people import HOUR_S
+from bot.people.upload_quota import Received
+from bot.platforms.web.chat_log import ShownMessage
+from bot.platforms.web.renderer import shown_file
+from bot.platforms.web.stored_log import ChatLog
 from queueing.core.errors import NotAccepting
 from queueing.core.jobs import Admission, NewJob
 from queueing.core.requests import File, TextToImage

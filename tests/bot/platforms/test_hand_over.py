@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import discord
 import pytest
 
+import bot.http.listener as listener_module
 import bot.platforms.telegram.updates as updates_module
-import bot.serving.listener as listener_module
-from bot.chat.api.base import ChatPlatform, Invocation
-from bot.chat.commands.registry import COMMANDS
+from bot.commands.registry import COMMANDS
+from bot.core.platform import ChatPlatform, Invocation
 from bot.platforms.discord.platform import Discord
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.telegram.telegram_bot import running as telegram_running

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from bot.runtime.app import BotParts
+from bot.app.app import BotParts
 from tests.bot.whole_bot import on_discord
 from tests.fakes.discord import FakeDiscord
 

@@ -12,14 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.people.access import Access, PersonLimits
-from bot.people.received import ReceivedBytes
-from bot.people.users import Person
-from bot.requests.admission import AdmissionService, NewQuestion
-from bot.requests.conversation import Talk
-from bot.requests.drawing import Drawing, DrawingOptions
-from bot.requests.limits import Asking, RequestLimits
-from bot.requests.refusals import (
+from bot.app.setup import MIGRATIONS
+from bot.core.refusals import (
     Banned,
     BeyondModel,
     FilesUsedUp,
@@ -34,8 +28,14 @@ from bot.requests.refusals import (
     UnknownStyle,
     UnwantedWord,
 )
+from bot.people.access import Access, PersonLimits
+from bot.people.people import Person
+from bot.people.upload_quota import ReceivedBytes
+from bot.requests.admission import AdmissionService, NewQuestion
+from bot.requests.conversation import Talk
+from bot.requests.creation import Drawing, DrawingOptions
+from bot.requests.limits import Asking, RequestLimits
 from bot.requests.styles import Style
-from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from bot.core.refusals import BeyondModel, Declined
 from bot.requests.bounds import Bounds
-from bot.requests.refusals import BeyondModel, Declined
 from queueing.core.catalog import ModelSpec
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent

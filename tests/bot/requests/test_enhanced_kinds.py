@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from bot.requests.drawing import Made
+from bot.requests.creation import Made
 from bot.requests.enhancement import improved, instructions, question
 from queueing.core.jobs import stand_in
 from queueing.core.requests import Chat, TextToAudio, TextToVideo

@@ -2,9 +2,9 @@
 
 import pytest
 
+from bot.core.refusals import Declined, FileTooHeavy, NotAFilm, NotASound, PaperUnread
+from bot.requests.media import checked_sound
 from bot.requests.papers import opened, require_paper_weight
-from bot.requests.refusals import Declined, FileTooHeavy, NotAFilm, NotASound, PaperUnread
-from bot.requests.sounds import checked_sound
 from bot.requests.watched import require_film_weight, seen
 from tests.backends.media import papers
 

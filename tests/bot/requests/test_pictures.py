@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from bot.core.refusals import Declined, NotAPicture, TooManyPixels
 from bot.requests.images import bare, checked, dimensions, fitted
-from bot.requests.refusals import Declined, NotAPicture, TooManyPixels
 from queueing.core.requests import File
 from tests.backends.media.planted import PLANTED, SECRET, exif, frames, words_of
 

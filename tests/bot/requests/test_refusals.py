@@ -4,10 +4,10 @@ from typing import get_args
 
 from backends.media.documents import Fault
 from backends.media.sounds import SoundFault
-from bot.chat.texts import CATALOGUES, plain, say
-from bot.chat.texts.refusals import Told, sentence
-from bot.requests import refusals
-from bot.requests.refusals import Refusal
+from bot.core import refusals
+from bot.core.refusals import Refusal
+from bot.texts.catalogue import CATALOGUES, plain, say
+from bot.texts.refusals import Told, sentence
 from queueing.core.errors import (
     LimitReached,
     NoServer,

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.chat.api.attachment_kinds import AttachmentKind
-from bot.chat.api.base import Attachment
-from bot.requests.refusals import Declined
-from bot.requests.text_files import MOST_BYTES, decoded, is_text_file
+from bot.core.attachments import AttachmentKind, is_text_file
+from bot.core.platform import Attachment
+from bot.core.refusals import Declined
+from bot.requests.documents import MOST_BYTES, decoded
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.discord.discord_bot import running as on_discord
 from tests.bot.platforms.telegram.telegram_bot import running

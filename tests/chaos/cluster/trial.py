@@ -15,7 +15,7 @@ from random import Random
 
 import psycopg
 
-from bot.runtime.setup import MIGRATIONS
+from bot.app.setup import MIGRATIONS
 from queueing.store.postgres.schema import migrate
 from queueing.store.sql.migrations import QUEUE
 from tests.chaos.cluster.child import HERE_NAME

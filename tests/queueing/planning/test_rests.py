@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.texts import reasons_de
+from bot.texts import reasons
 from queueing.core.jobs import Job, JobState
 from queueing.core.quiet_hours import Quiet, QuietHours, WeeklyWindow
 from queueing.core.reasons import is_open_ended, words
@@ -158,9 +158,9 @@ def test_what_is_said_names_the_moments_in_both_languages() -> None:
     soon = Reason(why=Blocked.QUIET_SOON, model="flux", host="gpu-1", since=1.0, until=2.0)
     game = Reason(why=Blocked.YIELDING, model="flux", host="gpu-1", since=1.0)
     assert words(busy) == ("gpu-1 has quiet hours", " until ", 2.0)
-    assert reasons_de.words(busy) == ("gpu-1 hat Ruhezeit", " bis ", 2.0)
+    assert reasons.words(busy) == ("gpu-1 hat Ruhezeit", " bis ", 2.0)
     for reason, moments in ((soon, {1.0, 2.0}), (game, {1.0})):
-        for said in (words(reason), reasons_de.words(reason)):
+        for said in (words(reason), reasons.words(reason)):
             assert moments <= set(said)
     assert not is_open_ended(busy)
     assert not is_open_ended(soon)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import psycopg
 import pytest
 
-from bot.runtime.setup import MIGRATIONS
+from bot.app.setup import MIGRATIONS
 from queueing.core.errors import NotAccepting, StoreError
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.requests import Output

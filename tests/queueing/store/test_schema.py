@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.runtime.setup import MIGRATIONS
+from bot.app.setup import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.store import tools
 from queueing.store.engines import is_postgres, open_database

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.runtime.setup import MIGRATIONS
+from bot.app.setup import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.store.engines import open_database
 from queueing.store.sql.database import Connection, Database

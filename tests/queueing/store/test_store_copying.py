@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bot.chat.records.message_records import MessageRecords
+from bot.app.setup import MIGRATIONS
 from bot.cli.main import main
+from bot.delivery.records import MessageRecords
 from bot.people.audit_log import Act, AuditLog
-from bot.runtime.setup import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.core.jobs import JobEvent
 from queueing.core.requests import File, Output

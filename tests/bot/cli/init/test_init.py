@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from bot.cli import main as cli
-from bot.cli.init import card, command, page, places, scan, unit
+from bot.cli.init import card, command, page, places, scan, systemd
 from bot.cli.init.command import InitOptions
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
-from bot.config.load import load
+from bot.config.loader import load
 from tests.fakes.comfyui import FakeComfyUI
 from tests.fakes.llm import serving
 from tests.fakes.ports import port_of
@@ -486,7 +486,7 @@ async def test_a_unit_starts_what_was_written(
     terminal = ScriptedTerminal(NO_ANSWERS)
     config = folder / "config.yaml"
     await run_init(config, terminal, unit_kind=kind)
-    file = (folder if kind == "system" else tmp_path / "xdg/systemd/user") / unit.NAME
+    file = (folder if kind == "system" else tmp_path / "xdg/systemd/user") / systemd.NAME
     assert "systemctl" in terminal.shown
     text = file.read_text()
     assert "canary" not in text
@@ -503,7 +503,7 @@ async def test_a_unit_starts_what_was_written(
 
 async def test_a_unit_that_is_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The service of another installation would start this one."""
-    file = tmp_path / unit.NAME
+    file = tmp_path / systemd.NAME
     file.write_text("theirs")
     terminal = ScriptedTerminal(NO_ANSWERS)
     await run_init(tmp_path / "config.yaml", terminal, unit_kind="system")
@@ -529,7 +529,7 @@ async def test_a_unit_does_not_name_a_program_of_a_cache(
     with pytest.raises(InitFailed, match="uv tool install usher-bot"):
         await run_init(folder / "config.yaml", ScriptedTerminal({}), unit_kind="user")
     assert not os.listdir(folder)  # noqa: PTH208  short
-    monkeypatch.setattr(unit, "is_possible", lambda: True)
+    monkeypatch.setattr(systemd, "is_possible", lambda: True)
     answers = {key: "" for key in NO_ANSWERS if key != "systemd unit"}
     terminal = ScriptedTerminal(answers)
     await run_init(folder / "config.yaml", terminal)
@@ -542,6 +542,6 @@ def test_an_environment_that_says_so_itself_lasts(
     """Uv marks every environment it makes, those of projects and of installed tools as well."""
     (tmp_path / "CACHEDIR.TAG").touch()
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert unit.passing() is None
+    assert systemd.passing() is None
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "archive-v0" / "x"))
-    assert unit.passing() == tmp_path
+    assert systemd.passing() == tmp_path

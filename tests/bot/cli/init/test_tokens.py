@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from bot.chat.api.account import ChatAccount, ChatPerson
-from bot.chat.api.errors import ChatRefused, ChatUnavailable
-from bot.cli.init import admins, tokens
+from bot.cli.init import admins, chats
+from bot.cli.init.chats import ChatKind, ChatPlan
 from bot.cli.init.page import PagePlan
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
-from bot.cli.init.tokens import ChatKind, ChatPlan
+from bot.core.account import ChatAccount, ChatPerson
+from bot.core.errors import ChatRefused, ChatUnavailable
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord_state import APPLICATION_ID
 from tests.fakes.ports import port_of
@@ -25,8 +25,8 @@ WRONG = "1234567:canary-of-a-wrong-token"
 async def planned(
     name: str, terminal: Terminal, given: Mapping[str, str] | None = None, api: str | None = None
 ) -> ChatPlan | None:
-    kind = next(each for each in tokens.kinds(api) if each.name == name)
-    return await asyncio.to_thread(tokens.plan, kind, terminal, given or {})
+    kind = next(each for each in chats.kinds(api) if each.name == name)
+    return await asyncio.to_thread(chats.plan, kind, terminal, given or {})
 
 
 async def admins_of(
@@ -113,7 +113,7 @@ async def test_a_chat_that_hangs_is_told_like_one_that_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The set-up would wait for ever behind a firewall that drops packets."""
-    runs_out(monkeypatch, tokens, "TRY_S")
+    runs_out(monkeypatch, chats, "TRY_S")
 
     async def hangs(_: str) -> ChatAccount:
         await asyncio.Event().wait()
@@ -121,7 +121,7 @@ async def test_a_chat_that_hangs_is_told_like_one_that_is_away(
 
     kind = ChatKind(name="telegram", title="Telegram", variable="T", made="", account=hangs)
     terminal = ScriptedTerminal({"Keep this token": "yes"})
-    chat = await asyncio.to_thread(tokens.plan, kind, terminal, {"T": "x"})
+    chat = await asyncio.to_thread(chats.plan, kind, terminal, {"T": "x"})
     assert chat is not None
     assert "could not be asked: no answer" in terminal.shown
 
@@ -131,7 +131,7 @@ async def test_a_chat_that_hangs_is_told_like_one_that_is_away(
 
 def telegram(token: str) -> ChatPlan:
     account = ChatAccount(name="@usher_bot", invite="https://t.me/usher_bot")
-    kind = next(each for each in tokens.kinds(None) if each.name == "telegram")
+    kind = next(each for each in chats.kinds(None) if each.name == "telegram")
     return ChatPlan(kind=kind, token=token, account=account)
 
 
@@ -163,7 +163,7 @@ async def test_the_person_who_writes_the_word_is_the_admin(
 async def test_the_owner_of_a_discord_application_is_offered_as_admin() -> None:
     """The one person whom Discord names would have to look up their id."""
     account = ChatAccount(name="Usher#1", invite="", owner=ChatPerson(id="discord:80", name="Ann"))
-    kind = next(each for each in tokens.kinds(None) if each.name == "discord")
+    kind = next(each for each in chats.kinds(None) if each.name == "discord")
     chat = ChatPlan(kind=kind, token="x", account=account)
     assert (await admins_of(chat, {"Make Ann, who owns": "yes"}))[0] == ("discord:80", "web:local")
     assert (await admins_of(chat, {"Make Ann, who owns": "no"}))[0] == ("web:local",)

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
-from bot.chat.api.arrivals import Arrival, Arrivals
-from bot.chat.api.base import ChatPlatform, Invocation
-from bot.chat.api.content import Content
-from bot.chat.api.table import Command, Param, ParamKind
-from bot.people.users import LanguageTold
+from bot.core.arrivals import Arrival, Arrivals
+from bot.core.command import Command, Param, ParamKind
+from bot.core.content import Content
+from bot.core.platform import ChatPlatform, Invocation
+from bot.people.people import LanguageTold
 from bot.platforms.discord.platform import Discord
 from tests.fakes.discord import FakeDiscord
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from bot.chat.api.content import Button, Content, Markdown, Moment
-from bot.chat.api.errors import ChatRefused, ChatUnavailable
+from bot.core.content import Button, Content, Markdown, Moment
+from bot.core.errors import ChatRefused, ChatUnavailable
 from bot.platforms.discord.platform import Discord
 from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running, says

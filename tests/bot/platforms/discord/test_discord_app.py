@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.commands.registry import COMMANDS
-from bot.chat.texts import describe
+from bot.app.app import BotParts
+from bot.commands.registry import COMMANDS
 from bot.platforms.discord.platform import Discord
-from bot.runtime.app import BotParts
+from bot.texts.catalogue import describe
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_discord
 from tests.fakes.discord import FakeDiscord

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from bot.chat.api.base import Invocation, MessageRef
-from bot.chat.api.content import Content
-from bot.chat.api.errors import ChatUnavailable, TooLarge
+from bot.core.content import Content
+from bot.core.errors import ChatUnavailable, TooLarge
+from bot.core.platform import Invocation, MessageRef
 from bot.platforms.discord.platform import Discord
 from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import NotesInMemory, RecordingHandler, running, says

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-import bot.platforms.discord.calls as calls_module
+import bot.platforms.discord.interactions as calls_module
 import bot.platforms.discord.platform as discord_module
 import bot.platforms.discord.starts as starts_module
-from bot.chat.api.base import Invocation, MessageRef
-from bot.chat.api.content import Content
-from bot.chat.api.errors import (
+from bot.core.content import Content
+from bot.core.errors import (
     ChatError,
     ChatGone,
     ChatRefused,
@@ -24,6 +23,7 @@ from bot.chat.api.errors import (
     SlowDown,
     TooLarge,
 )
+from bot.core.platform import Invocation, MessageRef
 from bot.platforms.discord.platform import Discord
 from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import (

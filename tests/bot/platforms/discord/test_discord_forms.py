@@ -3,9 +3,9 @@
 import asyncio
 from dataclasses import replace
 
-from bot.chat.api.base import Invocation
-from bot.chat.api.content import Button, Content, Form, FormField
-from bot.chat.api.table import Command, Param, ParamKind
+from bot.core.command import Command, Param, ParamKind
+from bot.core.content import Button, Content, Form, FormField
+from bot.core.platform import Invocation
 from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import COMMANDS, RecordingHandler, running, says
 from tests.fakes.discord import FakeDiscord

@@ -5,9 +5,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.chat.api.content import Body, Button, Content, Markdown, Moment, Period, Strong, Typed
-from bot.chat.texts.split import utf16_length
-from bot.platforms.discord.render import TEXT_MOST, fit, literal, pressed, text_of, view_of
+from bot.core.content import Body, Button, Content, Markdown, Moment, Period, Strong, Typed
+from bot.core.split import utf16_length
+from bot.platforms.discord.renderer import TEXT_MOST, fit, literal, pressed, text_of, view_of
 
 # Signs that mean something to Discord, so that random texts are full of them.
 NASTY = st.text(st.sampled_from("*_~|`[]()<>@#:-+\\/1.) \n") | st.characters(), max_size=200)

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 import simcord
 
-from bot.chat.api.base import Invocation, MessageRef
-from bot.chat.api.content import Button, Content
-from bot.chat.api.errors import ChatGone
+from bot.core.content import Button, Content
+from bot.core.errors import ChatGone
+from bot.core.platform import Invocation, MessageRef
 from bot.platforms.discord.platform import Discord
 from queueing.core.concurrency import TaskGroup
 from queueing.core.requests import File

@@ -8,7 +8,7 @@ from typing import Any
 
 from PIL import Image
 
-from bot.chat.api.base import ChatPlatform, CommandHandler
+from bot.core.platform import ChatPlatform, CommandHandler
 from bot.platforms.telegram.platform import Telegram
 from queueing.core.requests import File
 from tests.fakes.telegram import FakeTelegram

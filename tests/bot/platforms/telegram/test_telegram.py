@@ -4,9 +4,9 @@ import gc
 
 import pytest
 
-from bot.chat.api.base import MessageRef
-from bot.chat.api.content import Button, Content, Markdown, Moment
-from bot.chat.api.errors import ChatRefused, ChatUnavailable, TooLarge
+from bot.core.content import Button, Content, Markdown, Moment
+from bot.core.errors import ChatRefused, ChatUnavailable, TooLarge
+from bot.core.platform import MessageRef
 from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import picture, running, telegram

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bot.chat.api.base import Album, Attachment, Invocation
-from bot.chat.api.chat_settings import ChatSettings, ChatSettingsTable
+from bot.core.chat_settings import ChatSettings, ChatSettingsTable
+from bot.core.platform import Album, Attachment, Invocation
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import picture as photo
 from tests.bot.platforms.telegram.telegram_bot import running

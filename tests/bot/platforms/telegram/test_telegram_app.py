@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.runtime.app import BotParts
+from bot.app.app import BotParts
 from tests.bot.platforms.telegram.telegram_bot import picture
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_telegram
 from tests.fakes.telegram import FakeTelegram

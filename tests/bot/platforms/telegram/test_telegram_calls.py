@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from bot.chat.api.base import Invocation, MessageRef
-from bot.chat.api.content import Button, Content
-from bot.chat.api.errors import TooLarge
+from bot.core.content import Button, Content
+from bot.core.errors import TooLarge
+from bot.core.platform import Invocation, MessageRef
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import picture, running
 from tests.fakes.telegram import FakeTelegram

@@ -4,9 +4,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from telegram import MessageEntity
 
-from bot.chat.commands.registry import COMMANDS
-from bot.chat.texts import describe
+from bot.commands.registry import COMMANDS
 from bot.platforms.telegram.commands import TypedCommand, menu, typed
+from bot.texts.catalogue import describe
 from tests.fakes.telegram_state import command_entities
 
 

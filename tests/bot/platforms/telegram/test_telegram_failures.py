@@ -10,9 +10,8 @@ import httpx
 import pytest
 
 import bot.platforms.telegram.platform as telegram_module
-from bot.chat.api.base import Invocation, MessageRef
-from bot.chat.api.content import Button, Content, Markdown
-from bot.chat.api.errors import (
+from bot.core.content import Button, Content, Markdown
+from bot.core.errors import (
     ChatError,
     ChatGone,
     ChatMoved,
@@ -23,6 +22,7 @@ from bot.chat.api.errors import (
     SlowDown,
     TooLarge,
 )
+from bot.core.platform import Invocation, MessageRef
 from bot.platforms.telegram import updates as telegram_updates
 from bot.platforms.telegram.platform import Telegram
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says

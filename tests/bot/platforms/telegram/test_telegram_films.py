@@ -8,8 +8,8 @@ import pytest
 from telegram import InputFile
 
 from backends.media import videos
-from bot.chat.api.content import Content
-from bot.platforms.telegram.films import as_document
+from bot.core.content import Content
+from bot.platforms.telegram.media import as_document
 from queueing.core.requests import File
 from tests.backends.media.planted import MOVING, PLANTED
 from tests.bot.platforms.discord.discord_bot import RecordingHandler

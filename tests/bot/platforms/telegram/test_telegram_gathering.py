@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from telegram import Bot, Update
 
-from bot.chat.api.arrivals import Arrival, Arrivals
+from bot.core.arrivals import Arrival, Arrivals
 from bot.platforms.telegram.albums import ALBUM_MOST, ALBUM_QUIET_S
 from bot.platforms.telegram.updates import Updates
 from queueing.core.concurrency import TaskGroup

@@ -8,10 +8,10 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
-from bot.chat.api.content import Button, Content, Strong
-from bot.platforms.web.signed_in import COOKIE
+from bot.core.content import Button, Content, Strong
+from bot.platforms.web.sessions import COOKIE
 from queueing.core.requests import File
-from tests.bot.chat.delivery.test_links import Installation, installation
+from tests.bot.people.test_links import Installation, installation
 from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium
 from tests.bot.platforms.web.test_web_small import Kept, large, web_of
 from tests.bot.platforms.web.web_client import running

@@ -6,17 +6,17 @@ from uuid import uuid4
 import aiohttp
 import pytest
 
-from bot.chat.api.base import MessageRef
-from bot.chat.api.content import Button, Content, Markdown, Moment
-from bot.chat.api.errors import ChatRefused, ChatUnavailable, TooLarge
-from bot.chat.records.chat_log import Entry
+from bot.core.content import Button, Content, Markdown, Moment
+from bot.core.errors import ChatRefused, ChatUnavailable, TooLarge
+from bot.core.platform import MessageRef
 from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web.calls import CALLS_BURST
-from bot.platforms.web.content import split_command
+from bot.platforms.web.chat_log import Entry
 from bot.platforms.web.lately import KEPT_S
 from bot.platforms.web.platform import Web
+from bot.platforms.web.protocol import ModelLine
+from bot.platforms.web.renderer import split_command
 from bot.platforms.web.tab import PAGE
-from bot.platforms.web.wire import ModelLine
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.requests import File
 from tests.backends.media.planted import PLANTED, SECRET, words_of

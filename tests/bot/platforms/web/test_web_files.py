@@ -14,14 +14,14 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from bot.chat.api.content import Content
-from bot.chat.records.stored_log import ChatLog
+from bot.app.setup import MIGRATIONS
+from bot.core.content import Content
+from bot.http.files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sendable
 from bot.people.web_people import WebPerson
 from bot.platforms.web import calls
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.platform import Web
-from bot.runtime.setup import MIGRATIONS
-from bot.serving.files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sendable
+from bot.platforms.web.stored_log import ChatLog
 from queueing.core.requests import File
 from queueing.store.engines import open_database
 from tests.bot.platforms.web.web_client import running

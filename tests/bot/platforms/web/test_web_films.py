@@ -5,7 +5,7 @@ import pytest
 
 from backends.media import videos
 from backends.media.helper.process import WALL_S
-from bot.chat.api.content import Content
+from bot.core.content import Content
 from bot.requests import images as pictures
 from bot.requests.images import bare
 from queueing.core.requests import File

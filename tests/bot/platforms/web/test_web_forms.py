@@ -6,8 +6,8 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-from bot.chat.api.base import Invocation, MessageRef
-from bot.chat.api.content import Button, Content, Form, FormField
+from bot.core.content import Button, Content, Form, FormField
+from bot.core.platform import Invocation, MessageRef
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.web_client import picture, running, tab
 from tests.fakes.chromium import Chromium, Page, running_chromium

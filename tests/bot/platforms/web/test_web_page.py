@@ -11,12 +11,12 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-from bot.chat.api.base import Invocation, MessageRef
-from bot.chat.api.content import Button, Content, Markdown, Moment
+from bot.core.content import Button, Content, Markdown, Moment
+from bot.core.platform import Invocation, MessageRef
 from bot.platforms.web.calls import CALLS_BURST, Calls
-from bot.platforms.web.page import page_files
+from bot.platforms.web.page_files import page_files
 from bot.platforms.web.platform import Web
-from bot.platforms.web.wire import ModelLine
+from bot.platforms.web.protocol import ModelLine
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import picture, running
 from tests.fakes.chromium import Chromium, Page, running_chromium

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.api.content import Content, Moment
+from bot.core.content import Content, Moment
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
 from tests.bot.platforms.web.web_client import picture, running

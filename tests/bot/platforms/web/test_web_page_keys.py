@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.chat.api.content import Button, Content, Markdown
+from bot.core.content import Button, Content, Markdown
 from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium, stage
 from tests.bot.platforms.web.web_client import picture, running
 from tests.fakes.chromium import Chromium

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bot.chat.api.content import Bar, Button, Content, Markdown, Moment, Strong, Typed
+from bot.core.content import Bar, Button, Content, Markdown, Moment, Strong, Typed
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
 from tests.bot.platforms.web.web_client import picture
 

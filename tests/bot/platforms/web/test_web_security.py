@@ -16,20 +16,20 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from bot.chat.api.base import MessageRef
-from bot.chat.api.content import Content
+from bot.core.content import Content
+from bot.core.platform import MessageRef
+from bot.http.bucket import Bucket
+from bot.http.connection_limits import ConnectionLimits
+from bot.http.hosts import host_allowed
+from bot.http.listener import Listener
 from bot.people.web_people import FixedPeople, WebPerson
-from bot.platforms.web import open_page
+from bot.platforms.web import page_connection as open_page
 from bot.platforms.web.guard import origin_allowed
-from bot.platforms.web.open_page import FRAMES_BURST, MAX_VALUES, NOT_KNOWN, TOO_MANY_TABS
+from bot.platforms.web.page_connection import FRAMES_BURST, MAX_VALUES, NOT_KNOWN, TOO_MANY_TABS
 from bot.platforms.web.platform import Web
+from bot.platforms.web.protocol import MAX_FILES, MAX_UPLOAD
 from bot.platforms.web.server import MAX_TABS
 from bot.platforms.web.tab import Tab as OpenTab
-from bot.platforms.web.wire import MAX_FILES, MAX_UPLOAD
-from bot.serving.bucket import Bucket
-from bot.serving.hosts import host_allowed
-from bot.serving.listener import Listener
-from bot.serving.visits import ConnectionLimits
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import Tab, picture, running, tab
 from tests.fakes.command_handler import ScriptedHandler

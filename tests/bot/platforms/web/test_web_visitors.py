@@ -12,10 +12,10 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.serving import listener as web_listener
-from bot.serving.address import Clients, home
-from bot.serving.listener import Listener
-from bot.serving.visits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
+from bot.http import listener as web_listener
+from bot.http.address import Clients, home
+from bot.http.connection_limits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
+from bot.http.listener import Listener
 
 WAIT_S = 60.0
 REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n"

@@ -1,0 +1,203 @@
+"""The application of the HTTP API: routes, the identification of callers, and errors."""
+
+import logging
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping
+from http import HTTPStatus
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from bot.api.calls.body_room import BodyRoom
+from bot.api.calls.callers import Authentication, Route
+from bot.api.calls.errors import ApiError
+from bot.api.cors import Cors
+from bot.api.not_offered import not_offered
+from bot.api.runs.attendance import Attendance, job_of
+from bot.api.runs.result_turns import until_sent
+from bot.http.listener import NAME
+from bot.http.signed_links import is_signed_link
+from bot.http.sparing import sparing
+from queueing.core.errors import StoreError
+
+log = sparing(logging.getLogger(__name__))
+
+Served = Callable[[str, int], None]
+"""Called after each request with its route's path, `NOWHERE` without one, and its status."""
+Paths = dict[web.AbstractResource | None, str]
+NOWHERE = "none"
+HUNG_UP = 499
+"""The status of a request whose caller hung up before its answer, as nginx counts it."""
+
+
+def unmeasured(_path: str, _status: int) -> None:
+    """Ignore a request."""
+
+
+def application(
+    authentication: Authentication,
+    routes: Mapping[str, Route],
+    attendance: Attendance,
+    public: Mapping[str, Handler],
+    origins: Collection[str] = (),
+    *,
+    served: Served = unmeasured,
+) -> web.Application:
+    """Return the application that serves routes such as "POST /v1/chat/completions".
+
+    The `public` ones need no key. Pages of the `origins` may call. `served` is told of each request.
+    """
+    cors = Cors(origins)
+
+    @web.middleware
+    async def in_openais_words(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            authentication.require_place(request)
+            return cors.preflight(request) or await handler(request)
+        except ApiError as error:
+            return error_response(error)
+        except web.HTTPMethodNotAllowed as error:
+            return _other_methods(request, error.allowed_methods)
+        except web.HTTPException as error:
+            return _refused(request, error)
+        except StoreError as error:
+            log.warning("%s %s: %s", request.method, request.path, error)
+            return error_response(_away())
+        except ConnectionError:
+            raise  # the caller has hung up, so there is no one to answer
+        except Exception:
+            log.exception("%s %s: stopped by a bug", request.method, request.path)
+            return error_response(_bug())
+
+    paths: Paths = {}
+    app = web.Application(middlewares=[_measured(paths, served), in_openais_words])
+    app.on_response_prepare.append(_number)
+    app.on_response_prepare.append(cors.on_prepare)
+    room = BodyRoom()
+    handlers = {
+        name: _called(route, authentication, attendance, room) for name, route in routes.items()
+    }
+    for name, entered, handler in _as_entered({**handlers, **public}):
+        method, path = entered.split(" ")
+        route = app.router.add_route(method, path, handler)
+        paths[route.resource] = name.split(" ")[1]
+        if method == "GET":
+            app.router.add_route("HEAD", path, handler)
+    return app
+
+
+def _measured(paths: Paths, served: Served) -> Middleware:
+    @web.middleware
+    async def measured(request: web.Request, handler: Handler) -> web.StreamResponse:
+        status = HUNG_UP
+        try:
+            response = await handler(request)
+            status = response.status
+            return response
+        finally:
+            served(paths.get(request.match_info.route.resource, NOWHERE), status)
+
+    return measured
+
+
+def _as_entered(handlers: Mapping[str, Handler]) -> Iterable[tuple[str, str, Handler]]:
+    """Return each route by its name and in every form of its path, first as it is, then as people enter base addresses.
+
+    With and without "/v1", with two slashes, with "/v1" in the address and in the client. The name
+    of a model may have slashes of its own.
+    """
+    exact = {name: name.replace("{name}", "{name:.+}") for name in handlers}
+    for name, path in exact.items():
+        yield name, path, handlers[name]
+    for name, path in exact.items():
+        loose = path.replace("/v1/", "/{_base:/*(?:v1/+)*}", 1)
+        yield name, loose if loose.endswith("}") else loose + "{_end:/*}", handlers[name]
+
+
+async def _number(request: web.Request, response: web.StreamResponse) -> None:
+    """Name the job and the call in each response, also in errors; SDKs show the `x-request-id`.
+
+    No other page may embed a response, except that of a signed link.
+    """
+    if (job := job_of(request)) is not None:
+        response.headers["x-usher-job"] = str(job)
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    response.headers.setdefault(
+        "Cross-Origin-Resource-Policy",
+        "cross-origin" if is_signed_link(request) else "same-origin",
+    )
+    if "x-request-id" not in response.headers:
+        number = f"req-{secrets.token_hex(8)}" if job is None else f"job-{job}"
+        response.headers["x-request-id"] = number
+
+
+def _called(
+    route: Route, authentication: Authentication, attendance: Attendance, room: BodyRoom
+) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        caller = await authentication.caller(request)
+        if (name := request.get(NAME)) is not None:
+            name(caller.user)
+        with attendance.call(request) as call, room.of(request, caller.user):
+            async with until_sent():
+                response = await route(request, caller)
+                if not response.prepared:
+                    await attendance.answer(request)
+                await response.prepare(request)
+                await response.write_eof()
+            call.answered = True
+        return response
+
+    return handle
+
+
+def error_response(error: ApiError, *, allow: str | None = None) -> web.Response:
+    """Return an error as a response with its status; `allow` names the methods of a path."""
+    headers = error.headers if allow is None else {**error.headers, "Allow": allow}
+    return web.json_response(error.body, status=error.status, headers=headers)
+
+
+def _other_methods(request: web.Request, allowed: Iterable[str]) -> web.Response:
+    """Answer OPTIONS, and refuse a method that a path does not have."""
+    allow = ", ".join(sorted({*allowed, "OPTIONS"}))
+    if request.method == "OPTIONS":
+        return web.Response(status=HTTPStatus.NO_CONTENT, headers={"Allow": allow})
+    if sentence := not_offered(request.path):
+        return error_response(ApiError(status=HTTPStatus.NOT_FOUND, message=sentence))
+    message = f"{request.path} takes {allow}, not {request.method}."
+    error = ApiError(status=HTTPStatus.METHOD_NOT_ALLOWED, message=message)
+    return error_response(error, allow=allow)
+
+
+def _refused(request: web.Request, error: web.HTTPException) -> web.Response:
+    """Return a refusal of aiohttp's or of a download in OpenAI's form."""
+    response = error_response(_of_aiohttp(request, error))
+    for name in ("Content-Range", "Retry-After"):
+        if name in error.headers:
+            response.headers[name] = error.headers[name]
+    return response
+
+
+def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:
+    status = HTTPStatus(error.status)
+    if status is HTTPStatus.NOT_FOUND:
+        hint = "" if request.path.startswith("/v1/") else " Paths here begin with /v1/."
+        nothing = f"There is nothing at {request.method} {request.path}.{hint}"
+        return ApiError(status=status, message=not_offered(request.path) or nothing)
+    return ApiError(status=status, message=f"{status.phrase}.")
+
+
+def _away() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        message="Usher's queue or its database cannot be reached just now.",
+        retry_after_s=10.0,
+    )
+
+
+def _bug() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.INTERNAL_SERVER_ERROR,
+        message="Something went wrong in Usher; its log says more.",
+        repeat=False,
+    )

@@ -1,0 +1,1 @@
+"""One call: who makes it, what it brings, which error it gets."""

@@ -1,0 +1,166 @@
+"""Reads the bodies of requests: of limited size, in limited time, and only of a declared kind."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
+from io import BytesIO
+from typing import TypeVar
+
+from aiohttp import web
+
+from bot.api.calls.body_room import make_room, make_room_for_record
+from bot.api.calls.errors import ApiError, invalid
+from bot.http.unpacking import ENCODINGS, Bomb, UnpackedBody, encoding_of
+from queueing.core.bounded_json import VALUES_MOST, TooManyValues, ValueCount, parsed
+from queueing.core.concurrency import timeout_at
+
+T = TypeVar("T")
+
+BODY_LIMIT = 64 * 1024 * 1024  # bytes; enough for several pictures in base64
+WORDS_LIMIT = 8 * 1024 * 1024  # bytes of JSON that carries no files
+LINES_MOST = 2_000  # read one by one: the headers of 64 parts, and what precedes the first
+LINE_BYTES_MOST = 256 * 1024
+SILENT_S = 30.0  # until the next byte
+WHOLE_S = 600.0  # until the last one: 64 MB at 1 Mbit/s
+PIECE = 64 * 1024
+
+
+class Body:
+    """The body of a request, read piece by piece; bytes can be put back.
+
+    Every method that reads raises `ApiError`: 413 beyond `limit` bytes, 408 if the body stops or
+    takes too long, 400 if it is not encoded as its headers say or has too many lines, and 503 while
+    other bodies take all the room. Other tasks run between any two reads: aiohttp reads what has
+    arrived without a pause. Its multipart reader reads from this as from a `StreamReader`.
+    """
+
+    def __init__(self, request: web.Request, limit: int = BODY_LIMIT) -> None:
+        """Take a request. Raises `ApiError` if the body it announces is not taken."""
+        if (encoding := encoding_of(request)) not in ENCODINGS:
+            raise _encoded()
+        if (request.content_length or 0) > limit:
+            raise _too_large(limit)
+        self._request = request
+        plain = request.content
+        self._content = UnpackedBody(plain, encoding) if encoding else plain
+        self._limit = limit
+        self._back = b""
+        self._lines = LINES_MOST
+        self._line_bytes = LINE_BYTES_MOST
+        self._ends = asyncio.get_running_loop().time() + WHOLE_S
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the whole body."""
+        while piece := await self.read(PIECE):
+            yield piece
+
+    async def read(self, size: int) -> bytes:
+        """Return at most `size` bytes, b"" at the end."""
+        if self._back:
+            piece, self._back = self._back[:size], self._back[size:]
+            return piece
+        if self._content.at_eof():  # aiohttp logs the stack of further reads
+            return b""
+        return await self._bounded(self._content.read(size))
+
+    async def readline(self, *, max_line_length: int | None = None) -> bytes:
+        """Return a line with its end, b"" at the end of the body; `BadHttpMessage` if too long."""
+        line, end, self._back = self._back.partition(b"\n")
+        line += end
+        if not end:
+            line += await self._bounded(self._content.readline(max_line_length=max_line_length))
+        self._lines -= 1
+        self._line_bytes -= len(line)
+        if min(self._lines, self._line_bytes) < 0:
+            raise broken()
+        return line
+
+    def at_eof(self) -> bool:
+        """Return whether the whole body has been read."""
+        return not self._back and self._content.at_eof()
+
+    def unread_data(self, data: bytes) -> None:
+        """Put bytes back, to be read again."""
+        self._back = data + self._back
+
+    async def _bounded(self, reading: Awaitable[bytes]) -> bytes:
+        until = min(asyncio.get_running_loop().time() + SILENT_S, self._ends)
+        try:
+            async with timeout_at(until):
+                piece = await reading
+        except TimeoutError:
+            raise _too_slow() from None
+        except web.RequestPayloadError:
+            raise broken() from None
+        except Bomb:
+            raise _bomb() from None
+        if self._content.total_bytes > self._limit:  # the Content-Length header may be missing
+            raise _too_large(self._limit)
+        await make_room(self._request, len(piece))
+        await asyncio.sleep(0)
+        return piece
+
+
+def _too_large(limit: int) -> ApiError:
+    return ApiError(
+        status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        message=f"The body of this request must not exceed {limit // 1024 // 1024} MB.",
+    )
+
+
+def too_many_values(error: TooManyValues) -> ApiError:
+    """Return the refusal of JSON with too many values, or with a number that is too long."""
+    return invalid(f"The JSON of this request {error.refusal}.")
+
+
+async def json_body(
+    request: web.Request,
+    parse: Callable[[bytes], T],
+    *,
+    limit: int = WORDS_LIMIT,
+    values: int = VALUES_MOST,
+) -> T:
+    """Return what `parse` makes of the body of a request that is declared as JSON.
+
+    Raises `ApiError`, and the errors of `parse`. A form on any web page can post `text/plain` or
+    multipart without a CORS preflight.
+    """
+    if request.content_type != "application/json":
+        raise ApiError(
+            status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            message="The body must be JSON, with “Content-Type: application/json”.",
+        )
+    whole, count = BytesIO(), ValueCount(values)
+    try:
+        async for piece in Body(request, limit).pieces():
+            count.add(piece)
+            whole.write(piece)
+    except TooManyValues as error:
+        raise too_many_values(error) from None
+    await make_room_for_record(request, whole.tell())
+    return await parsed(parse, whole.getvalue())  # the buffer itself, no copy
+
+
+def _too_slow() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.REQUEST_TIMEOUT, message="The body of the request did not arrive in time."
+    )
+
+
+def _encoded() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        message="The body of a request may be encoded with gzip or deflate only.",
+    )
+
+
+def _bomb() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        message="The body of the request expands too far: send it uncompressed.",
+    )
+
+
+def broken() -> ApiError:
+    """Return the refusal of a body that is not what its headers say."""
+    return invalid("The body of the request is broken or incomplete.")

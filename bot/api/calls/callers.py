@@ -1,0 +1,153 @@
+"""Identifies callers: a key is a person. If no key is needed, the caller is `api:local`."""
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from bot.api.calls.errors import ApiError
+from bot.http.address import Clients
+from bot.http.clients import Guesses
+from bot.http.local import why_not_local
+from bot.http.signed_links import is_signed_link
+from bot.people.api_keys import LOCAL, ApiKey, ApiKeys, looks_like_key
+from bot.people.people import People, Person
+from queueing.core.ports import Clock
+
+_PERSON = re.compile(r"[A-Za-z0-9@._-]{1,64}", re.ASCII)
+_NAME_MOST = 40
+_OWN = frozenset({"none", "same-origin"})
+"""What browsers say of a request that no other page made."""
+NO_KEY = "This request needs an API key. Send it as “Authorization: Bearer ush_…”. To create a key, send /key new to the bot in a private chat."
+WRONG_KEY = "This API key is unknown or has been revoked."
+EXPIRED = "This API key has expired. To create another, send /key new to the bot in a private chat."
+TOO_MANY = "Too many invalid keys were sent from your address. Try again in a minute."
+OTHER_PAGE = "Pages of this origin may not use the API; the operator can list it under api.cors."
+THIS_MACHINE_ONLY = (
+    "Without a key the API serves this machine only. Send one as “Authorization: Bearer ush_…”."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caller:
+    """A person who calls, and the key they used; None if no key is needed."""
+
+    person: Person
+    name: str
+    key: ApiKey | None = None
+
+    @property
+    def user(self) -> str:
+        """The person's id, as used by jobs and limits."""
+        return self.person.user
+
+    @property
+    def key_number(self) -> int:
+        """The number of the key, 0 if none is needed."""
+        return 0 if self.key is None else self.key.id
+
+
+class Authentication:
+    """Identifies the caller. With `open_`, a call without a key is from `api:local`.
+
+    That is for requests of this machine alone; `names` are its further host names. Pages of
+    `origins` may call.
+    """
+
+    def __init__(
+        self,
+        keys: ApiKeys,
+        people: People,
+        clock: Clock,
+        *,
+        open_: bool = False,
+        names: Collection[str] = (),
+        origins: Collection[str] = (),
+        clients: Clients | None = None,
+    ) -> None:
+        self._keys = keys
+        self._people = people
+        self._clock = clock
+        self._open = open_
+        self._names = frozenset(names)
+        self._origins = frozenset(origins)
+        self._clients = clients or Clients()
+        self._guesses = Guesses(time.monotonic)
+
+    def require_place(self, request: web.Request) -> None:
+        """Refuse what may not call, before any of the body is read. Raises `ApiError`.
+
+        That is pages of other origins and, without a key, requests that are not this machine's own
+        and what another page embeds. Signed links are for any page.
+        """
+        origin = request.headers.get("Origin")
+        site = request.headers.get("Sec-Fetch-Site", "none")
+        embeds = self._open and origin is None and site not in _OWN and not is_signed_link(request)
+        if embeds or (origin is not None and origin not in self._origins):
+            raise ApiError(status=HTTPStatus.FORBIDDEN, message=OTHER_PAGE, code="origin")
+        keyless = self._open and not looks_like_key(_secret(request))
+        if keyless and (why := why_not_local(request.headers, self._names)):
+            message = f"{why} {THIS_MACHINE_ONLY}"
+            raise ApiError(status=HTTPStatus.FORBIDDEN, message=message, code="not_local")
+
+    async def caller(self, request: web.Request) -> Caller:
+        """Return the caller. Raises `ApiError` (401, 429), and `StoreError`."""
+        secret = _secret(request)
+        if not secret or not looks_like_key(secret):
+            if self._open:
+                return Caller(person=await self._people.get(LOCAL), name="local")
+            raise self._wrong(request, secret) if secret else _unauthorized(NO_KEY)
+        key = await self._keys.by_secret(secret)
+        if key is None:
+            if not self._guesses.may_try(self._address(request), secret):
+                raise ApiError(
+                    status=HTTPStatus.TOO_MANY_REQUESTS, message=TOO_MANY, retry_after_s=60.0
+                )
+            raise self._wrong(request, secret)
+        if key.is_expired(self._clock.now()):
+            raise _unauthorized(EXPIRED)
+        await self._keys.used(key, self._clock.now())
+        user, name = _person_of(request, key)
+        return Caller(person=await self._people.get(user), name=name, key=key)
+
+    def _wrong(self, request: web.Request, secret: str) -> ApiError:
+        self._guesses.wrong(self._address(request), secret)
+        return _unauthorized(WRONG_KEY)
+
+    def _address(self, request: web.Request) -> str:
+        return self._clients.of(request.remote or "", request.headers.getall("X-Forwarded-For", []))
+
+
+def _person_of(request: web.Request, key: ApiKey) -> tuple[str, str]:
+    """Return the user and name a key stands for: with `people`, the person behind the service.
+
+    Open WebUI sends these headers; from a key without `people` they are ignored, because anybody can
+    write them.
+    """
+    person = request.headers.get("X-OpenWebUI-User-Id", "")
+    if not key.people or not _PERSON.fullmatch(person):
+        return key.user, key.user_name
+    name = unquote(request.headers.get("X-OpenWebUI-User-Name", ""))
+    shown = "".join(sign for sign in name if sign.isprintable())[:_NAME_MOST]
+    return f"{key.user}/{person}", shown or key.user_name
+
+
+def _secret(request: web.Request) -> str:
+    """Return the key of a request; Continue sends it twice, once as `x-api-key`."""
+    scheme, _, value = request.headers.get("Authorization", "").partition(" ")
+    if scheme.casefold() == "bearer":
+        return value.strip()
+    return request.headers.get("x-api-key", "").strip()
+
+
+def _unauthorized(message: str) -> ApiError:
+    return ApiError(
+        status=HTTPStatus.UNAUTHORIZED, message=message, code="invalid_api_key", repeat=False
+    )
+
+
+Route = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]

@@ -1,0 +1,112 @@
+"""`GET /v1/jobs/{id}/events`: reports a job's life as server-sent events.
+
+Each event is a data line with a `type`: `state`, `place`, `progress`, `preview`, `text`, `done`. The
+latest state is sent to a late listener. Text is sent from its beginning, or from the event named by
+`Last-Event-ID`, which programs send by themselves after a broken connection.
+"""
+
+import asyncio
+import base64
+import json
+import re
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+from aiohttp import web
+
+from bot.api.calls import sse
+from bot.api.runs.runs import Run, wait
+from bot.api.runs.views import JobView
+from bot.api.runs.waiting import place_of
+from queueing.core.jobs import JobState
+from queueing.core.requests import File
+
+PING_S = 15.0
+
+
+END = "end"
+"""The id of the last event: a program that has it gets no further ones."""
+_PROCESS = secrets.token_hex(4)  # each process counts the pieces by itself
+_ID = re.compile(rf"{_PROCESS}-(\d{{1,9}})-(\d{{1,9}})", re.ASCII)
+
+
+class JobEvents:
+    """Remembers which events of a run one listener has received.
+
+    `last_id` is the id of the last event that the listener received before.
+    """
+
+    def __init__(self, last_id: str = "") -> None:
+        self._state: JobState | None = None
+        self._place: dict[str, Any] = {}
+        self._fraction: float | None = None
+        self._preview: File | None = None
+        self._chunks = 0
+        self._restarts: int | None = None
+        if match := _ID.fullmatch(last_id):
+            self._restarts, self._chunks = int(match[1]), int(match[2])
+        elif last_id:
+            self._restarts = -1
+
+    @property
+    def id(self) -> str:
+        """The id of what has been sent."""
+        return f"{_PROCESS}-{self._restarts}-{self._chunks}"
+
+    def news(self, run: Run) -> Iterator[dict[str, Any]]:
+        """Yield the events since the last call."""
+        if self._restarts not in {None, run.restarts}:
+            self._chunks = 0
+            yield {"type": "text", "text": "", "again": True}
+        self._restarts = run.restarts
+        if run.job.state is not self._state:
+            self._state = run.job.state
+            yield {"type": "state", "state": str(run.job.state)}
+        place = place_of(run)
+        if run.waits and place != self._place:
+            self._place = place
+            yield {"type": "place", **place}
+        if run.fraction != self._fraction:
+            self._fraction = run.fraction
+            yield {"type": "progress", "progress": run.fraction}
+        if run.preview is not None and run.preview is not self._preview:
+            self._preview = run.preview
+            data = base64.b64encode(run.preview.data).decode()
+            yield {"type": "preview", "mime": run.preview.mime, "b64_json": data}
+        yield from self._texts(run)
+
+    def _texts(self, run: Run) -> Iterator[dict[str, Any]]:
+        fresh, self._chunks = run.chunks[self._chunks :], len(run.chunks)
+        text = "".join(_text(json.loads(chunk)) for chunk in fresh)
+        if text:
+            yield {"type": "text", "text": text}
+
+
+def done(view: JobView) -> bytes:
+    """Return the last event, with the final state of the job."""
+    return f"id: {END}\n".encode() + sse.data({"type": "done", "job": view.model_dump(mode="json")})
+
+
+async def send(
+    response: web.StreamResponse, run: Run, news: asyncio.Event, last_id: str = ""
+) -> bool:
+    """Send the events of a run until it ends, and a comment if nothing happens for a while.
+
+    Return whether it has ended: if the bot stops, programs come again with the id of the last event.
+    """
+    told = JobEvents(last_id)
+    while True:
+        news.clear()
+        data = b"".join(sse.data(event) for event in told.news(run))
+        if data:
+            await response.write(f"id: {told.id}\n".encode() + data)
+        if run.job.state.final or run.left:
+            return run.job.state.final
+        await wait(news, PING_S)
+        if not news.is_set():
+            await response.write(sse.PING)
+
+
+def _text(chunk: dict[str, Any]) -> str:
+    return str(chunk["choices"][0]["delta"].get("content", ""))

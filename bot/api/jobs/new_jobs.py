@@ -1,0 +1,142 @@
+"""`POST /v1/jobs`: finds the files that a request names, and submits it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from aiohttp import web
+
+from bot.api.calls.callers import Caller
+from bot.api.calls.errors import invalid
+from bot.api.calls.pictures import JobPictures
+from bot.api.calls.request_files import CallPictures, RequestPictures, require_number
+from bot.api.jobs.media_records import (
+    FIRST_AND_LAST,
+    FilmJob,
+    MusicJob,
+    SpeechJob,
+    TranscriptionJob,
+)
+from bot.api.jobs.records import ChatJob, PictureJob
+from bot.api.jobs.submissions import FormFiles, submission
+from bot.api.jobs.webhook_calls import HookSettings
+from bot.api.jobs.webhooks import allowed
+from bot.api.openai.chat import passed_on_chat
+from bot.api.openai.images import EDITS
+from bot.api.runs.submitter import FindFile, Submitting
+from bot.core.origin import Hook
+from bot.requests.creation import Drawing
+from queueing.core.jobs import Job
+from queueing.core.requests import Capability, Chat, File, SpeechToText, TextToSpeech
+
+ASKS_WITH_PICTURES = [Capability.VISION]
+FILMS_FROM = [Capability.IMAGE_TO_VIDEO]
+LISTENS = Capability.SPEECH_TO_TEXT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewJobs:
+    """Accepts requests for jobs."""
+
+    submitting: Submitting
+    pictures: RequestPictures
+    job_pictures: JobPictures
+    hooks: HookSettings = field(default_factory=HookSettings)
+
+    async def accept(self, request: web.Request, caller: Caller) -> Job:
+        """Return the job of a request. Raises `ApiError`."""
+        taken = self.pictures.of(caller)
+        asked, sent = await submission(request)
+        hook = self._hook(asked.webhook, caller)
+        match asked:
+            case PictureJob():
+                drawing = await self._drawing(request, taken, asked, sent)
+            case FilmJob():
+                drawing = await self._film(request, taken, asked, sent)
+            case MusicJob():
+                drawing = asked.drawing()
+            case _:
+                model, wanted, files = await self._wanted(request, taken, asked, sent)
+                submit = self.submitting.submit
+                return await submit(
+                    request, caller, model, wanted, files, hook=hook, when=asked.when
+                )
+        return await self.submitting.draw(request, caller, drawing, hook=hook, when=asked.when)
+
+    async def _wanted(
+        self,
+        request: web.Request,
+        taken: CallPictures,
+        asked: ChatJob | SpeechJob | TranscriptionJob,
+        sent: FormFiles,
+    ) -> tuple[str, Chat | TextToSpeech | SpeechToText, tuple[File, ...]]:
+        match asked:
+            case ChatJob():
+                find = self._finding(request, taken, asked.model, ASKS_WITH_PICTURES)
+                return asked.model, *(await passed_on_chat(asked, find))
+            case SpeechJob():
+                usual = partial(self.submitting.usual_model, taken.caller)
+                return asked.model or usual(Capability.TEXT_TO_SPEECH), asked.wanted, ()
+            case TranscriptionJob():
+                await self.submitting.require(request, taken.caller, asked.model, LISTENS)
+                model = asked.model or self.submitting.usual_model(taken.caller, LISTENS)
+                return model, asked.wanted, (await self._recording(taken, asked, sent),)
+
+    async def _drawing(
+        self, request: web.Request, taken: CallPictures, asked: PictureJob, sent: FormFiles
+    ) -> Drawing:
+        masks = [each for each in sent if each.name == "mask"]
+        shown = [each for each in sent if each.name != "mask"]
+        named = [(text, f"pictures.{n}") for n, text in enumerate(asked.pictures)]
+        named += [(asked.file_id, "file_id")] if asked.file_id is not None else []
+        require_number(len(named) + len(shown), "pictures")
+        if len(masks) + (asked.mask is not None) > 1:
+            raise invalid("mask: was sent twice.", "mask")
+        several = len(named) + len(shown) > 1 or masks or asked.mask is not None or asked.edit
+        needs = [Capability.IMAGE_EDIT] if several else EDITS
+        find = self._finding(request, taken, asked.model, needs)
+        files = [await find(text, param) for text, param in named]
+        files += [await taken.sent(each.data, each.param) for each in shown]
+        mask = [await taken.sent(each.data, each.param) for each in masks]
+        mask += [await find(asked.mask, "mask")] if asked.mask is not None else []
+        if mask and not files:
+            raise invalid("mask: there is no picture for it.", "mask")
+        mask = [await taken.masked(files[0], each, "mask") for each in mask]
+        if asked.edit and not files:
+            raise invalid("edit: there is no picture to change.", "edit")
+        drawing = asked.drawing((*files, *mask))
+        return replace(drawing, edit=True, mask=True) if mask else drawing
+
+    async def _film(
+        self, request: web.Request, taken: CallPictures, asked: FilmJob, sent: FormFiles
+    ) -> Drawing:
+        if len(asked.pictures) + len(sent) > FIRST_AND_LAST:
+            raise invalid("pictures: a film has a first and a last one.", "pictures")
+        find = self._finding(request, taken, asked.model, FILMS_FROM)
+        files = [await find(text, f"pictures.{n}") for n, text in enumerate(asked.pictures)]
+        files += [await taken.sent(each.data, each.param) for each in sent]
+        return asked.drawing(tuple(files))
+
+    async def _recording(
+        self, taken: CallPictures, asked: TranscriptionJob, sent: FormFiles
+    ) -> File:
+        if (asked.file is not None) + len(sent) != 1:
+            raise invalid("file: send exactly one recording.", "file")
+        if asked.file is not None:
+            return await self.job_pictures.hear(taken, asked.file, "file")
+        return await taken.recorded(sent[0].data, sent[0].param)
+
+    def _finding(
+        self,
+        request: web.Request,
+        taken: CallPictures,
+        model: str | None,
+        needs: Sequence[Capability],
+    ) -> FindFile:
+        find = partial(self.job_pictures.find, taken)
+        return self.submitting.finding(request, taken.caller, model, needs, find)
+
+    def _hook(self, address: str | None, caller: Caller) -> Hook | None:
+        if address is None:
+            return None
+        return Hook(url=allowed(address, self.hooks.origins), key=caller.key_number)

@@ -1,0 +1,1 @@
+"""OpenAI's shapes: records of requests, writers of answers; no I/O."""

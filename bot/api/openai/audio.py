@@ -1,0 +1,166 @@
+"""Requests for transcripts, and transcripts in OpenAI's formats. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from bot.api.calls import sse
+from bot.api.calls.errors import ApiError
+from bot.api.openai.records import NAME_LIMIT, ClientRecord
+from bot.api.runs.runs import Run
+from bot.api.runs.waiting import place_of
+from bot.requests.creation import PROMPT_LIMIT
+from queueing.core.requests import Output, SpeechToText
+
+TranscriptForm = Literal["json", "text", "srt", "verbose_json", "vtt"]
+_TIMED = frozenset({"srt", "verbose_json", "vtt"})
+NO_TIMES = "The model told no times of what was said; ask for json or text."
+_SEGMENT: Mapping[str, Any] = {
+    "seek": 0,
+    "tokens": [],
+    "temperature": 0.0,
+    "avg_logprob": 0.0,
+    "compression_ratio": 0.0,
+    "no_speech_prob": 0.0,
+}
+"""The fields of a segment that clients expect and servers may leave out."""
+
+
+class Translation(ClientRecord):
+    """A recording to write down in English."""
+
+    model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
+    prompt: str | None = Field(default=None, max_length=PROMPT_LIMIT)
+    response_format: TranscriptForm = "json"
+    temperature: float | None = Field(default=None, ge=0, le=1)
+    stream: bool = False
+
+    @field_validator("response_format", mode="before")
+    @classmethod
+    def _known(cls, form: object) -> object:
+        return form or "json"
+
+    @property
+    def wanted(self) -> SpeechToText:
+        """The job's request."""
+        return SpeechToText(
+            prompt=self.prompt or None,
+            temperature=self.temperature,
+            translate=True,
+            timestamps=self.response_format in _TIMED,
+        )
+
+
+class Transcription(Translation):
+    """A recording to write down."""
+
+    language: str | None = Field(default=None, max_length=20, pattern=r"^[A-Za-z-]*$")
+
+    @property
+    def wanted(self) -> SpeechToText:
+        """The job's request."""
+        language = (self.language or "").casefold()
+        spoken = language if language not in {"", "auto"} else None
+        return super().wanted.model_copy(update={"translate": False, "language": spoken})
+
+
+def rendered(output: Output, form: TranscriptForm) -> dict[str, Any] | str:
+    """Return a transcript in a form: an object for JSON, otherwise a text. Raises `ValueError`.
+
+    Times are told only by models that know them.
+    """
+    if form == "json":
+        return {"text": output.text}
+    if form == "text":
+        return output.text + "\n"
+    told = json.loads(output.answer) if output.answer else {}
+    segments = _segments(told)
+    if form == "verbose_json":
+        return {
+            "task": told.get("task") or "transcribe",
+            "language": told.get("language") or "",
+            "duration": _number(told.get("duration")),
+            "text": output.text,
+            "segments": segments,
+            **({"words": told["words"]} if told.get("words") else {}),
+        }
+    if not segments and output.text:
+        raise ValueError(NO_TIMES)
+    return _subtitles(segments, vtt=form == "vtt")
+
+
+class TranscriptStream:
+    """Streams a transcript: comments until it is there, then its text in one piece.
+
+    Servers disagree about streams of transcripts, so none is passed on. Implements
+    `bot.api.runs.writers.Writer`.
+    """
+
+    @property
+    def begun(self) -> bool:
+        """False: nothing is sent before it is whole."""
+        return False
+
+    def news(self, _run: Run) -> bytes:
+        """Return nothing, as above."""
+        return b""
+
+    def place(self, run: Run) -> bytes:
+        """Return a comment with the place in line."""
+        return sse.comment(place_of(run))
+
+    def keeping(self) -> bytes:
+        """Return a comment, because these streams have no empty event."""
+        return sse.PING
+
+    def closing(self, output: Output) -> bytes:
+        """Return the text and the end."""
+        delta = sse.data({"type": "transcript.text.delta", "delta": output.text})
+        return delta + sse.data({"type": "transcript.text.done", "text": output.text})
+
+    def failing(self, error: ApiError) -> bytes:
+        """Return the error in place of the text."""
+        return sse.data(error.body)
+
+
+def _segments(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what was said when, as OpenAI has it; a server may leave out what it does not know."""
+    given = told.get("segments") or []
+    return [
+        {
+            "id": number,
+            **_SEGMENT,
+            **{name: value for name, value in each.items() if value is not None},
+            "start": _number(each.get("start")),
+            "end": _number(each.get("end")),
+            "text": str(each.get("text") or ""),
+        }
+        for number, each in enumerate(given)
+    ]
+
+
+def _number(value: object) -> float:
+    """Return a number that a server may have sent as a text, as vLLM does."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return 0.0
+
+
+def _subtitles(segments: Sequence[Mapping[str, Any]], *, vtt: bool) -> str:
+    mark = "." if vtt else ","
+    cues = []
+    for number, each in enumerate(segments, start=1):
+        head = "" if vtt else f"{number}\n"
+        times = f"{_time(each['start'], mark)} --> {_time(each['end'], mark)}"
+        cues.append(f"{head}{times}\n{each['text'].strip()}\n")
+    return "\n".join([*(["WEBVTT\n"] if vtt else []), *cues])
+
+
+def _time(seconds: float, mark: str) -> str:
+    thousandths = round(seconds * 1000)
+    hours, rest = divmod(thousandths, 3_600_000)
+    minutes, rest = divmod(rest, 60_000)
+    return f"{hours:02}:{minutes:02}:{rest // 1000:02}{mark}{rest % 1000:03}"

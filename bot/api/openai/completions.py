@@ -1,0 +1,96 @@
+"""`POST /v1/completions`: the request, and the body a server gets for it. Pure.
+
+Editors complete code with it, and fill gaps: `suffix` is the text after the gap.
+"""
+
+from typing import Any, Self
+
+from pydantic import Field, JsonValue, field_validator, model_validator
+
+from bot.api.openai.chat import TOKENS_LIMIT, StreamOptions
+from bot.api.openai.messages import TEXT_LIMIT
+from bot.api.openai.records import NAME_LIMIT
+from bot.api.openai.sampling import Sampling
+
+PROMPT_TOKENS_LIMIT = 2_000_000
+
+
+class Completions(Sampling):
+    """The request. With `usher_progress`, the place in line is sent as separate data lines."""
+
+    values_most = 400_000  # a prompt may consist of tokens
+
+    model: str = Field(min_length=1, max_length=NAME_LIMIT)
+    prompt: str | tuple[int, ...]
+    suffix: str | None = Field(default=None, max_length=TEXT_LIMIT)
+    max_tokens: int | None = Field(default=None, ge=0, le=TOKENS_LIMIT)
+    echo: bool | None = None
+    logprobs: int | None = Field(default=None, ge=0, le=20)
+    n: int | None = None
+    best_of: int | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    usher_progress: bool | None = None
+
+    @field_validator("prompt", mode="before")
+    @classmethod
+    def _one_prompt(cls, value: Any) -> Any:
+        """Take a list of one prompt for that prompt."""
+        if not isinstance(value, list) or not value or isinstance(value[0], int):
+            return value
+        if len(value) > 1:
+            raise ValueError("must be one prompt: a job produces one answer")
+        return value[0]
+
+    @field_validator("prompt")
+    @classmethod
+    def _bounded(cls, value: Any) -> Any:
+        if isinstance(value, str) and len(value) > TEXT_LIMIT:
+            raise ValueError(f"must not be longer than {TEXT_LIMIT} characters")
+        if isinstance(value, tuple) and not 0 < len(value) <= PROMPT_TOKENS_LIMIT:
+            raise ValueError(f"must contain 1 to {PROMPT_TOKENS_LIMIT} tokens")
+        return value
+
+    @model_validator(mode="after")
+    def _one_answer(self) -> Self:
+        if self.n not in {None, 1} or self.best_of not in {None, 0, 1}:
+            raise ValueError("n and best_of must be 1: a job produces one answer")
+        if self.suffix and not isinstance(self.prompt, str):
+            raise ValueError("suffix needs a prompt of text")
+        return self
+
+    @property
+    def streams(self) -> bool:
+        """Whether the answer is sent as it is written."""
+        return bool(self.stream)
+
+    @property
+    def wants_usage(self) -> bool:
+        """Whether a streamed answer ends with its token counts."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    @property
+    def echoed(self) -> str:
+        """What the answer begins with besides what the model writes."""
+        return self.prompt if self._is_echoed_here and isinstance(self.prompt, str) else ""
+
+    @property
+    def _is_echoed_here(self) -> bool:
+        """Whether the prompt is repeated here: few servers do, unless they also rate it."""
+        return bool(self.echo) and self.logprobs is None and isinstance(self.prompt, str)
+
+    @property
+    def question(self) -> str:
+        """The prompt, for lists of requests."""
+        return self.prompt if isinstance(self.prompt, str) else f"{len(self.prompt)} tokens"
+
+    def body(self) -> dict[str, JsonValue]:
+        """Return the body for a server, without the name of the model."""
+        fields = self.model_dump(
+            mode="json", include={"prompt", "max_tokens", "logprobs"}, exclude_none=True
+        )
+        if self.suffix:
+            fields["suffix"] = self.suffix
+        if self.echo and not self._is_echoed_here:
+            fields["echo"] = True
+        return self.passed_on() | fields

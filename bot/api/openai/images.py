@@ -1,0 +1,220 @@
+"""Requests for pictures, and pictures in OpenAI's format. Pure."""
+
+import base64
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, JsonValue, field_validator, model_validator
+
+from bot.api.calls import sse
+from bot.api.calls.bodies import BODY_LIMIT
+from bot.api.calls.errors import ApiError
+from bot.api.openai.records import NAME_LIMIT, ClientRecord
+from bot.api.openai.unserved import refused
+from bot.api.runs.runs import Run
+from bot.api.runs.waiting import place_of
+from bot.requests.creation import PROMPT_LIMIT, DrawingOptions
+from bot.requests.images import PictureForm, in_form
+from queueing.core.requests import SEED_MAX, Capability, File, Output
+
+EDITS = (Capability.IMAGE_TO_IMAGE, Capability.IMAGE_EDIT)
+
+
+SIDE_LEAST, SIDE_MOST = 64, 8192
+PICTURES_LIMIT = 16  # as OpenAI's; how many a model takes is another matter
+_SIZE = re.compile(r"(\d{1,5})x(\d{1,5})", re.ASCII)
+NO_USAGE: dict[str, Any] = {
+    "input_tokens": 0,
+    "input_tokens_details": {"image_tokens": 0, "text_tokens": 0},
+    "output_tokens": 0,
+    "total_tokens": 0,
+}
+
+
+class ImageRequest(ClientRecord):
+    """A picture to draw; local models also take `negative_prompt`, `seed`, `steps` and `style`.
+
+    `quality`, `moderation` and other fields of OpenAI's are ignored.
+    """
+
+    prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
+    model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
+    n: int | None = Field(default=None, ge=1, le=4)
+    size: str | None = None
+    response_format: Literal["b64_json", "url"] | None = None
+    output_format: PictureForm | None = None
+    background: Annotated[JsonValue, refused("pictures are opaque", "auto", "opaque")] = None
+    stream: bool | None = None
+    partial_images: int | None = Field(default=None, ge=0, le=3)
+    negative_prompt: str | None = Field(default=None, max_length=PROMPT_LIMIT)
+    seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
+    steps: int | None = Field(default=None, ge=1, le=200)
+    style: str | None = Field(default=None, max_length=NAME_LIMIT)
+
+    @field_validator("size")
+    @classmethod
+    def _possible(cls, size: str | None) -> str | None:
+        if size in {None, "", "auto"}:
+            return None
+        match = _SIZE.fullmatch(str(size))
+        if match is None or not all(
+            SIDE_LEAST <= int(side) <= SIDE_MOST for side in match.groups()
+        ):
+            raise ValueError("must be “auto”, or a size such as 1024x1024")
+        return size
+
+    @model_validator(mode="after")
+    def _as_made(self) -> Self:
+        if self.output_format is not None and self.response_format == "url":
+            raise ValueError("output_format needs b64_json: links lead to files as they were made")
+        return self
+
+    @property
+    def sides(self) -> tuple[int, int] | None:
+        """Width and height in pixels; None for the defaults."""
+        if self.size is None:
+            return None
+        width, height = self.size.split("x")
+        return int(width), int(height)
+
+    @property
+    def options(self) -> DrawingOptions:
+        """The parameters of the picture except its prompt."""
+        return DrawingOptions(
+            size=self.sides,
+            steps=self.steps,
+            seed=self.seed,
+            negative=self.negative_prompt or None,
+            count=self.n,
+        )
+
+
+class ImageGeneration(ImageRequest):
+    """A picture to draw from words alone."""
+
+
+class ImageReference(ClientRecord):
+    """A picture in JSON: a data URL, an address where those are fetched, or a file sent ahead."""
+
+    image_url: str | None = Field(default=None, min_length=1)
+    file_id: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.image_url is None) == (self.file_id is None):
+            raise ValueError("must have either image_url or file_id")
+        return self
+
+    @property
+    def named(self) -> tuple[str, str]:
+        """What names the picture, and the field that does."""
+        if self.file_id is not None:
+            return self.file_id, "file_id"
+        return self.image_url or "", "image_url"
+
+
+class ImageEdit(ImageRequest):
+    """Pictures to change or combine.
+
+    For a model that starts from a picture, `strength` says how far the result may differ from it,
+    from 0 to 1.
+    """
+
+    strength: float | None = Field(default=None, ge=0, le=1)
+
+    @property
+    def options(self) -> DrawingOptions:
+        """The parameters of the picture except its prompt."""
+        return replace(super().options, strength=self.strength)
+
+
+class ImageEditInJson(ImageEdit):
+    """The same with its pictures, as JSON instead of a form."""
+
+    bytes_most = BODY_LIMIT
+
+    images: tuple[ImageReference, ...] = Field(min_length=1, max_length=PICTURES_LIMIT)
+    mask: ImageReference | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pictures:
+    """Puts the pictures of a job into an answer; `url` makes the address of each, if requested.
+
+    Otherwise they are converted to a form that was asked for.
+    """
+
+    created: int
+    form: PictureForm | None = None
+    url: Callable[[int], str] | None = None
+
+    def whole(self, output: Output) -> dict[str, Any]:
+        """Return the answer to a call that does not stream."""
+        pictures = enumerate(output.files, start=1)
+        return {"created": self.created, "data": [self._one(n, file) for n, file in pictures]}
+
+    def _one(self, number: int, file: File) -> dict[str, Any]:
+        if self.url is not None:
+            return {"url": self.url(number)}
+        return {"b64_json": base64.b64encode(in_form(file, self.form).data).decode()}
+
+
+@dataclass(kw_only=True, slots=True)
+class PictureStream:
+    """Streams a picture: some previews, evenly spread over the work, then the pictures.
+
+    Implements `bot.api.runs.answers.Writer`.
+    """
+
+    created: int
+    size: str
+    previews: int
+    form: PictureForm | None = None
+    kind: Literal["image_generation", "image_edit"] = "image_generation"
+    shown: int = 0
+
+    @property
+    def begun(self) -> bool:
+        """False: a preview is not part of the answer, which may start over."""
+        return False
+
+    def news(self, run: Run) -> bytes:
+        """Return the next preview once the work has advanced far enough."""
+        preview, fraction = run.preview, run.fraction or 0.0
+        due = int(fraction * (self.previews + 1))
+        if preview is None or self.shown >= min(due, self.previews):
+            return b""
+        self.shown += 1
+        event = self._event("partial_image", preview)
+        return sse.data({**event, "partial_image_index": self.shown - 1})
+
+    def place(self, run: Run) -> bytes:
+        """Return a comment with the place in line."""
+        return sse.comment(place_of(run))
+
+    def keeping(self) -> bytes:
+        """Return a comment, because these streams have no empty event."""
+        return sse.PING
+
+    def closing(self, output: Output) -> bytes:
+        """Return an event for each picture."""
+        files = (in_form(file, self.form) for file in output.files)
+        events = (self._event("completed", file) for file in files)
+        return b"".join(sse.data({**event, "usage": NO_USAGE}) for event in events)
+
+    def failing(self, error: ApiError) -> bytes:
+        """Return the error in place of the pictures, for which SDKs raise an exception."""
+        return sse.data(error.body)
+
+    def _event(self, name: str, file: File) -> dict[str, Any]:
+        return {
+            "type": f"{self.kind}.{name}",
+            "b64_json": base64.b64encode(file.data).decode(),
+            "created_at": self.created,
+            "size": self.size,
+            "quality": "auto",
+            "background": "auto",
+            "output_format": file.mime.removeprefix("image/"),
+        }

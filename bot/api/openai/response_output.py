@@ -1,0 +1,173 @@
+"""The items of a response's output, made from what a server says, with an event for each step. Pure.
+
+Servers write pieces of reasoning, text and function calls in any order. Clients expect items: one
+text is complete before another item begins, while function calls stay open until the end, because
+servers mix the pieces of calls that are made at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bot.api.openai.response_parts import (
+    Object,
+    OpenCall,
+    OpenText,
+    delta_event,
+    event_of,
+    likely_of,
+)
+
+_ITEMS = {"reasoning_text": "reasoning", "output_text": "message", "refusal": "message"}
+_PREFIXES = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
+
+
+class OutputItems:
+    """The items so far. `number` is the job's, which makes their ids unique."""
+
+    def __init__(self, number: int) -> None:
+        self.items: list[Object] = []
+        self._number = number
+        self._text: OpenText | None = None
+        self._calls: dict[int, OpenCall] = {}
+        self._blank = ("output_text", "")  # white space that belongs to a text only if more follows
+
+    def take(self, said: Mapping[str, Any], logprobs: Sequence[Object] = ()) -> list[Object]:
+        """Add what a server says next, or all it said, and return the events for it."""
+        events: list[Object] = []
+        if thought := said.get("reasoning_content"):
+            events += self._say("reasoning_text", thought)
+        if words := said.get("content"):
+            events += self._say("output_text", words, logprobs)
+        if words := said.get("refusal"):
+            events += self._say("refusal", words)
+        for at, piece in enumerate(said.get("tool_calls") or ()):
+            events += self._called(piece.get("index", at), piece)
+        return events
+
+    def goes_on(self, kind: str, words: str) -> Object | None:
+        """Add words to the open text; return their place, or None if another one is open."""
+        text = self._text
+        if text is None or text.kind != kind:
+            return None
+        text.pieces.append(words)
+        return text.place
+
+    def close(self, *, complete: bool = True) -> list[Object]:
+        """Finish all items and return the events; an answer always has a text or a call."""
+        events = self._end_text()
+        for call in self._calls.values():
+            events += self._end_call(call)
+        if not any(item["type"] != "reasoning" for item in self.items):
+            kind, blank = self._blank
+            events += self._begin("output_text")
+            events += self._write(blank if kind == "output_text" else "")
+            events += self._end_text()
+        if not complete:
+            self.items[-1]["status"] = "incomplete"
+        return events
+
+    # ------------------------------------------------------------ texts
+
+    def _say(self, kind: str, words: str, logprobs: Sequence[Object] = ()) -> list[Object]:
+        events: list[Object] = []
+        if self._text is None or self._text.kind != kind:
+            before = self._blank[1] if self._blank[0] == kind else ""
+            words, self._blank = before + words, (kind, "")
+            if not words.strip():
+                self._blank = (kind, words)
+                return []
+            events = self._begin(kind)
+        return events + self._write(words, logprobs)
+
+    def _begin(self, kind: str) -> list[Object]:
+        """Begin a part: in the item before it if that is of the same kind, else in a new one."""
+        events = []
+        item = self._text.item if self._text is not None else None
+        if item is not None and item["type"] == _ITEMS[kind]:
+            events = self._end_part()
+            self._text = OpenText(kind=kind, item=item, at=len(self.items) - 1)
+        else:
+            events = self._end_text()
+            item, at, added = self._add(_ITEMS[kind], {"content": []})
+            self._text = OpenText(kind=kind, item=item, at=at)
+            events.append(added)
+        part = {**self._text.part}
+        return [*events, event_of("response.content_part.added", **self._text.place, part=part)]
+
+    def _write(self, words: str, logprobs: Sequence[Object] = ()) -> list[Object]:
+        text = self._text
+        if text is None or not words:
+            return []
+        text.pieces.append(words)
+        likely = [likely_of(each) for each in logprobs]
+        text.logprobs += likely
+        return [delta_event(text.kind, text.place, words, likely)]
+
+    def _end_part(self) -> list[Object]:
+        text = self._text
+        if text is None:
+            return []
+        part, place = text.part, text.place
+        said = {name: value for name, value in part.items() if name not in {"type", "annotations"}}
+        text.item["content"].append(part)
+        return [
+            event_of(f"response.{text.kind}.done", **place, **said),
+            event_of("response.content_part.done", **place, part=part),
+        ]
+
+    def _end_text(self) -> list[Object]:
+        text = self._text
+        if text is None:
+            return []
+        events = self._end_part()
+        self._text = None
+        return [*events, self._done(text.item, text.at)]
+
+    # ------------------------------------------------------------ function calls
+
+    def _called(self, index: int, piece: Mapping[str, Any]) -> list[Object]:
+        events = self._end_text()
+        function = piece["function"]
+        call = self._calls.get(index)
+        if call is None:
+            fields = {"call_id": piece["id"], "name": function["name"], "arguments": ""}
+            item, at, added = self._add("function_call", fields)
+            call = self._calls[index] = OpenCall(item=item, at=at)
+            events.append(added)
+        if arguments := function["arguments"]:
+            call.pieces.append(arguments)
+            place = {"item_id": call.item["id"], "output_index": call.at}
+            kind = "response.function_call_arguments.delta"
+            events.append(event_of(kind, **place, delta=arguments))
+        return events
+
+    def _end_call(self, call: OpenCall) -> list[Object]:
+        item = call.item
+        item["arguments"] = "".join(call.pieces)
+        said = {"name": item["name"], "arguments": item["arguments"]}
+        place = {"item_id": item["id"], "output_index": call.at}
+        done = event_of("response.function_call_arguments.done", **place, **said)
+        return [done, self._done(item, call.at)]
+
+    # ------------------------------------------------------------ items
+
+    def _add(self, kind: str, fields: Object) -> tuple[Object, int, Object]:
+        at = len(self.items)
+        item: Object = {"id": f"{_PREFIXES[kind]}_{self._number}_{at}", "type": kind}
+        item |= {"status": "in_progress", **fields}
+        if kind == "message":
+            item["role"] = "assistant"
+        if kind == "reasoning":
+            item["summary"] = []
+        self.items.append(item)
+        added = event_of("response.output_item.added", output_index=at, item=_copy(item))
+        return item, at, added
+
+    def _done(self, item: Object, at: int) -> Object:
+        item["status"] = "completed"
+        return event_of("response.output_item.done", output_index=at, item=_copy(item))
+
+
+def _copy(item: Object) -> Object:
+    """Return an item as it is now; its parts do not change."""
+    return {**item, "content": [*item["content"]]} if "content" in item else {**item}

@@ -1,0 +1,167 @@
+"""Answers of `POST /v1/responses`: whole, and as a stream of typed events.
+
+A stream begins at once and says nothing new until the job runs. Every event has a number, and the
+last one holds the whole response, as OpenAI's SDKs expect.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from backends.common.json_template import PROBE, KnownForm
+from bot.api.calls import sse
+from bot.api.calls.errors import ApiError
+from bot.api.openai.chat_stream import PlaceForm, answer_of
+from bot.api.openai.response_frame import ResponseFrame, add_answer, is_complete
+from bot.api.openai.response_output import OutputItems
+from bot.api.openai.response_parts import Object, delta_event, likely_in
+from bot.api.runs.runs import Run
+from bot.api.runs.waiting import line_of, place_of
+from queueing.core.requests import Output
+
+_FIRST = ("response.output_item.added", "response.content_part.added", "the first words")
+"""The events for the first piece of a text."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ResponseStream:
+    """Writes the events of a streamed response; implements `bot.api.runs.answers.Writer`."""
+
+    frame: ResponseFrame
+    items: OutputItems
+    form: PlaceForm = PlaceForm.COMMENT
+    sent: int = 0
+    number: int = 0
+    known: KnownForm[str] = field(init=False)
+    _status_open: bool = field(default=False, init=False)
+    _around: tuple[Object, bytes, bytes] = field(default=({}, b"", b""), init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare to recognise chunks that differ in their text alone."""
+        self.known = KnownForm(_only_text)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a piece of the answer has been taken."""
+        return self.sent > 0
+
+    def news(self, run: Run) -> bytes:
+        """Return the events for a server's new chunks."""
+        fresh = run.chunks_after(self.sent)
+        if not fresh:
+            return b""
+        first = b"" if self.begun else self._opening() + self._status_done()
+        self.sent += len(fresh)
+        return first + b"".join([self._one(chunk) for chunk in fresh])
+
+    def place(self, run: Run) -> bytes:
+        """Return the place in line in the form this client shows."""
+        opening = self._opening()
+        if self.begun or self.form is PlaceForm.COMMENT:
+            return opening + sse.comment(place_of(run))
+        if self.form is PlaceForm.DATA:
+            return opening + self._lifecycle("response.in_progress", usher=place_of(run))
+        self._status_open = True
+        return opening + self._status(line_of(run), done=False)
+
+    def keeping(self) -> bytes:
+        """Return an event that says nothing new: LangChain gives up 120 s after the last one."""
+        return self._opening() + self._lifecycle("response.in_progress")
+
+    def closing(self, output: Output) -> bytes:
+        """Return the end of the stream, with the whole answer if none of it has been sent."""
+        answer, items = answer_of(output), self.items
+        events = [self._opening(), self._status_done()]
+        made = (
+            add_answer(items, answer)
+            if not self.begun
+            else items.close(complete=is_complete(answer))
+        )
+        events += [self._event(event) for event in made]
+        response = self.frame.finished(items.items, answer)
+        return b"".join((*events, self._of(f"response.{response['status']}", response)))
+
+    def failing(self, error: ApiError) -> bytes:
+        """Return the end of a stream that failed.
+
+        `response.failed` is what clients look for; SDKs raise an exception for `error` alone.
+        """
+        failure = {"code": _code(error), "message": error.message}
+        response = self.frame.response("failed", self.items.items, error=failure)
+        failed = self._opening() + self._status_done() + self._of("response.failed", response)
+        named = {"code": error.code, "message": error.message, "param": error.param}
+        return failed + self._event({"type": "error", **named, **error.body})
+
+    # ------------------------------------------------------------ events
+
+    def _one(self, chunk: str) -> bytes:
+        if (known := self.known.read(chunk)) is not None:
+            kind, said = known
+            if (place := self.items.goes_on(kind, said)) is not None:
+                return self._delta(kind, place, said)
+        events = _taken(self.items, json.loads(chunk)["choices"][0])
+        self.known.learn(chunk)
+        return b"".join([self._event(event) for event in events])
+
+    def _delta(self, kind: str, place: Object, said: str) -> bytes:
+        """Return the event for words that need no escape; only they and its number are new."""
+        known, before, after = self._around
+        if known != place:
+            event = delta_event(kind, place, PROBE, [])
+            before, after = sse.named(event["type"], {**event, "sequence_number": 0}).split(
+                PROBE.encode()
+            )
+            after = after.removesuffix(b"0}\n\n")
+            self._around = (place, before, after)
+        self.number += 1
+        return b"%b%b%b%d}\n\n" % (before, said.encode(), after, self.number - 1)
+
+    def _opening(self) -> bytes:
+        if self.number:
+            return b""
+        return self._lifecycle("response.created") + self._lifecycle("response.in_progress")
+
+    def _lifecycle(self, kind: str, **more: Any) -> bytes:
+        return self._of(kind, self.frame.response("in_progress", []), **more)
+
+    def _status_done(self) -> bytes:
+        if not self._status_open:
+            return b""
+        self._status_open = False
+        return self._status("", done=True)
+
+    def _status(self, text: str, *, done: bool) -> bytes:
+        data = {"description": text, "done": done, "hidden": done}
+        return self._lifecycle("response.in_progress", event={"type": "status", "data": data})
+
+    def _of(self, kind: str, response: Object, **more: Any) -> bytes:
+        return self._event({"type": kind, "response": response, **more})
+
+    def _event(self, event: Object) -> bytes:
+        numbered = {**event, "sequence_number": self.number}
+        self.number += 1
+        return sse.named(event["type"], numbered)
+
+
+def _taken(items: OutputItems, choice: Mapping[str, Any]) -> list[Object]:
+    return items.take(choice["delta"], likely_in(choice))
+
+
+def _only_text(chunk: str) -> str | None:
+    """Return the kind of text a chunk holds if it holds nothing else of the answer."""
+    choice = json.loads(chunk)["choices"][0]
+    if likely_in(choice):
+        return None
+    events = _taken(OutputItems(0), choice)
+    if len(events) != len(_FIRST) or events[-1].get("delta") != PROBE:
+        return None
+    return str(events[-1]["type"]).removeprefix("response.").removesuffix(".delta")
+
+
+def _code(error: ApiError) -> str:
+    """Return a code that OpenAI's document knows for the error of a response."""
+    if error.status is HTTPStatus.TOO_MANY_REQUESTS:
+        return "rate_limit_exceeded"
+    return "invalid_prompt" if error.status is HTTPStatus.BAD_REQUEST else "server_error"

@@ -1,0 +1,311 @@
+"""What each route takes and returns, for the OpenAPI document."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bot.api.jobs.event_records import JobEvent
+from bot.api.jobs.records import JobRequest
+from bot.api.jobs.side_records import DeletedUpload, HookSecret, UploadList, UploadView
+from bot.api.openai.answers import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    Embeddings,
+    PicturesAnswer,
+    ResponseAnswer,
+    TextCompletion,
+    TranscriptAnswer,
+)
+from bot.api.openai.chat import ChatCompletions
+from bot.api.openai.completions import Completions
+from bot.api.openai.embeddings import EmbeddingCall
+from bot.api.openai.images import ImageEditInJson, ImageGeneration
+from bot.api.openai.models import ApiHealth, AudioModels, ModelRow, ModelRows, Voices
+from bot.api.openai.response_request import Responses
+from bot.api.openai.speech import SpeechCall
+from bot.api.operation import JSON, Operation
+from bot.api.parameters import BYTES, FILE, JOB, KEY, LAST_EVENT, MODEL, UPLOAD, path_text, query
+from bot.api.routes.jobs import ID_MOST, LIST_MOST, WAIT_MOST_S
+from bot.api.runs.views import JobList, JobView, MachineList, QueueView
+
+ABSENT = ("/v1/responses/", "/v1/images/variations")
+"""The beginnings of OpenAI's paths that only explain why they are not served."""
+EVENTS = "text/event-stream"
+ANY_FILE = "*/*"
+TEXT = "text/plain"
+
+
+_ACCEPTED = {"x-usher-job": "The number of the job.", "x-request-id": "The job, for error reports."}
+_SUBMITTING = (400, 403, 404, 408, 409, 413, 415, 422, 429)
+_WAITING = (*_SUBMITTING, 410, 502, 504)
+
+
+def _waits_in_line(answer: Any, **about: Any) -> Operation:
+    """Return a path of OpenAI's whose answer is that of a job, whole or as a stream."""
+    return Operation(
+        answers={JSON: answer, EVENTS: None},
+        parameters=(KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+        **about,
+    )
+
+
+_RECORDING: Mapping[str, Mapping[str, Any]] = {
+    "file": BYTES,
+    "model": {"type": "string"},
+    "prompt": {"type": "string"},
+    "response_format": {"type": "string", "enum": ["json", "text", "srt", "verbose_json", "vtt"]},
+    "temperature": {"type": "number", "minimum": 0, "maximum": 1},
+    "stream": {"type": "boolean"},
+}
+
+
+def _written_down(**about: Any) -> Operation:
+    """Return a path that takes a recording and answers with what is said in it."""
+    return Operation(
+        answers={JSON: TranscriptAnswer, TEXT: None, EVENTS: None},
+        parameters=(KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+        **about,
+    )
+
+
+OPERATIONS: Mapping[str, Operation] = {
+    "GET /v1/openapi.json": Operation(
+        summary="Describe this API", tag="Usher", answers={JSON: dict[str, Any]}, public=True
+    ),
+    "GET /v1/models": Operation(summary="List the models", answers={JSON: ModelRows}),
+    "GET /v1/models/{name}": Operation(
+        summary="Return a model", answers={JSON: ModelRow}, parameters=(MODEL,), refusals=(404,)
+    ),
+    "POST /v1/chat/completions": _waits_in_line(
+        ChatCompletion,
+        items=ChatCompletionChunk,
+        summary="Answer a conversation",
+        request=ChatCompletions,
+    ),
+    "POST /v1/responses": _waits_in_line(
+        ResponseAnswer,
+        summary="Answer a conversation, in OpenAI's newer form; nothing is stored",
+        request=Responses,
+    ),
+    "POST /v1/completions": _waits_in_line(
+        TextCompletion,
+        items=TextCompletion,
+        summary="Continue a prompt, or fill a gap in it",
+        request=Completions,
+    ),
+    "POST /v1/fim/completions": _waits_in_line(
+        ChatCompletion,
+        items=ChatCompletionChunk,
+        summary="Fill a gap in a prompt, answered like a chat completion",
+        request=Completions,
+    ),
+    "POST /v1/embeddings": Operation(
+        summary="Turn texts, tokens or pictures into vectors",
+        request=EmbeddingCall,
+        answers={JSON: Embeddings},
+        parameters=(KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+    ),
+    "POST /v1/images/generations": _waits_in_line(
+        PicturesAnswer,
+        summary="Draw pictures",
+        request=ImageGeneration,
+    ),
+    "POST /v1/images/edits": _waits_in_line(
+        PicturesAnswer,
+        summary="Change pictures or combine them; also as a form, as OpenAI's API has it",
+        request=ImageEditInJson,
+        form={
+            "image": {"type": "array", "items": BYTES},
+            "mask": BYTES,
+            "prompt": {"type": "string"},
+            "model": {"type": "string"},
+            "size": {"type": "string"},
+            "n": {"type": "integer"},
+        },
+    ),
+    "POST /v1/audio/speech": Operation(
+        summary="Read a text aloud; with `stream_format` sse, as a stream",
+        request=SpeechCall,
+        answers={ANY_FILE: None, EVENTS: None},
+        parameters=(KEY,),
+        headers=_ACCEPTED,
+        refusals=_WAITING,
+    ),
+    "POST /v1/audio/transcriptions": _written_down(
+        summary="Write down what is said in a recording",
+        form={**_RECORDING, "language": {"type": "string"}},
+    ),
+    "POST /v1/audio/translations": _written_down(
+        summary="Write down in English what is said in a recording", form=_RECORDING
+    ),
+    "GET /v1/audio/models": Operation(
+        summary="List the models that speak or write down",
+        answers={JSON: AudioModels},
+        public=True,
+    ),
+    "GET /v1/audio/voices": Operation(
+        summary="List the voices that are known by name", answers={JSON: Voices}, public=True
+    ),
+    "GET /v1/health": Operation(
+        summary="Tell that the API answers; also at /health",
+        tag="Usher",
+        answers={JSON: ApiHealth},
+        public=True,
+    ),
+    "POST /v1/jobs": Operation(
+        summary="Submit a job",
+        tag="Jobs",
+        status=202,
+        request=JobRequest,
+        form={
+            "request": {"type": "string"},
+            "pictures": {"type": "array", "items": BYTES},
+            "mask": BYTES,
+            "recording": BYTES,
+        },
+        answers={JSON: JobView},
+        parameters=(KEY,),
+        headers={"Location": "The job's path."},
+        refusals=_SUBMITTING,
+    ),
+    "GET /v1/jobs": Operation(
+        summary="List the caller's jobs, newest first",
+        tag="Jobs",
+        answers={JSON: JobList},
+        parameters=(
+            query(
+                "state",
+                "Only jobs in this state; `open` is `pending` or `processing`.",
+                enum=["open", "pending", "processing", "completed", "failed", "cancelled"],
+            ),
+            query("limit", "How many.", type="integer", minimum=1, maximum=LIST_MOST, default=20),
+            query(
+                "before",
+                "Only jobs older than this one.",
+                type="integer",
+                minimum=1,
+                maximum=ID_MOST,
+            ),
+        ),
+        refusals=(400,),
+    ),
+    "GET /v1/jobs/{job}": Operation(
+        summary="Return a job; with `wait`, once it has ended or after that many seconds",
+        tag="Jobs",
+        answers={JSON: JobView},
+        parameters=(
+            JOB,
+            query("wait", "Seconds.", type="number", minimum=0, maximum=WAIT_MOST_S, default=0),
+        ),
+        refusals=(400, 404),
+    ),
+    "DELETE /v1/jobs/{job}": Operation(
+        summary="Cancel a job, waiting or running; a job that has ended stays as it is",
+        tag="Jobs",
+        answers={JSON: JobView},
+        parameters=(JOB,),
+        refusals=(404,),
+    ),
+    "GET /v1/jobs/{job}/events": Operation(
+        summary="Report a job's progress to its end",
+        tag="Jobs",
+        answers={EVENTS: None},
+        items=JobEvent,
+        empty="There is nothing after the event of `Last-Event-ID`.",
+        parameters=(JOB, LAST_EVENT),
+        refusals=(404,),
+    ),
+    "GET /v1/jobs/{job}/files/{number}": Operation(
+        summary="Return a file of a result",
+        tag="Jobs",
+        answers={ANY_FILE: None},
+        parameters=(JOB, FILE),
+        refusals=(404, 416, 429),
+    ),
+    "POST /v1/files": Operation(
+        summary="Send a picture, a sound or a film ahead of the jobs that use it",
+        tag="Files",
+        form={"file": BYTES, "purpose": {"type": "string"}},
+        answers={JSON: UploadView},
+        refusals=(400, 403, 408, 413, 415),
+    ),
+    "GET /v1/files": Operation(
+        summary="List the caller's files, newest first", tag="Files", answers={JSON: UploadList}
+    ),
+    "GET /v1/files/{file}": Operation(
+        summary="Describe a file",
+        tag="Files",
+        answers={JSON: UploadView},
+        parameters=(UPLOAD,),
+        refusals=(404,),
+    ),
+    "GET /v1/files/{file}/content": Operation(
+        summary="Return a file",
+        tag="Files",
+        answers={ANY_FILE: None},
+        parameters=(UPLOAD,),
+        refusals=(404, 416, 429),
+    ),
+    "DELETE /v1/files/{file}": Operation(
+        summary="Delete a file",
+        tag="Files",
+        answers={JSON: DeletedUpload},
+        parameters=(UPLOAD,),
+        refusals=(404,),
+    ),
+    "GET /v1/webhooks": Operation(
+        summary="Return which webhooks may be called, and the secret that signs them",
+        tag="Jobs",
+        answers={JSON: HookSecret},
+    ),
+    "GET /v1/originals/{job}/{number}/{until}/{seal}": Operation(
+        summary="Return a file of a result by its signed link",
+        tag="Jobs",
+        answers={ANY_FILE: None},
+        parameters=tuple(path_text(each) for each in ("job", "number", "until", "seal")),
+        refusals=(404, 429),
+        public=True,
+    ),
+    "GET /v1/queue": Operation(
+        summary="List all queues, with why they wait and until when",
+        tag="Queue",
+        answers={JSON: QueueView},
+    ),
+    "GET /v1/hosts": Operation(
+        summary="List all machines, with their memory and servers",
+        tag="Queue",
+        answers={JSON: MachineList},
+    ),
+}
+
+
+def operation_of(route: str) -> Operation:
+    """Return what a route takes and returns; OpenAI's own are described by OpenAI's document."""
+    if known := OPERATIONS.get(route):
+        return known
+    method, path = route.split(" ")
+    if path.startswith(ABSENT):
+        return Operation(
+            summary="Not available here; the error names what is",
+            absent=True,
+            parameters=tuple(path_text(name) for name in _names(path)),
+            refusals=(404,),
+        )
+    takes = dict[str, Any] if method == "POST" else None
+    return Operation(
+        summary=f"{method} {path.removeprefix('/v1')}, as OpenAI's API has it",
+        request=takes,
+        answers={JSON: None, EVENTS: None},
+        parameters=tuple(path_text(name) for name in _names(path)),
+        refusals=_WAITING,
+    )
+
+
+def _names(path: str) -> list[str]:
+    return re.findall(r"{(\w+)}", path)

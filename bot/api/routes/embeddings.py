@@ -1,0 +1,52 @@
+"""`POST /v1/embeddings`: takes texts, tokens or pictures, returns a vector for each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from bot.api.calls.callers import Caller
+from bot.api.calls.request_files import RequestPictures
+from bot.api.openai.embeddings import EmbeddingCall, Given, GivenPicture, Vectors, given_in
+from bot.api.openai.records import read
+from bot.api.runs.answers import Answering
+from bot.api.runs.submitter import FindFile, Submitting
+from queueing.core.requests import Capability, Embed, EmbedInput, File, PictureInput
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddingRoute:
+    """Serves embeddings; a batch is one job."""
+
+    submitting: Submitting
+    answering: Answering
+    pictures: RequestPictures
+
+    async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Answer one call. Raises `ApiError`."""
+        taken = self.pictures.of(caller)
+        asked = await read(EmbeddingCall, request)
+        needs = Capability.IMAGE_EMBEDDING
+        find = self.submitting.finding(request, caller, asked.model, [needs], taken.named)
+        inputs, files = await with_pictures(given_in(asked.input), find)
+        wanted = Embed(inputs=inputs, dimensions=asked.dimensions)
+        job = await self.submitting.submit(request, caller, asked.model, wanted, files)
+        packed = asked.encoding_format == "base64"
+        vectors = Vectors(model=asked.model, count=len(inputs), packed=packed)
+        del asked, inputs, wanted, files, find, taken  # large, and stored: the caller may wait
+        return await self.answering.whole(request, job, vectors.whole)
+
+
+async def with_pictures(
+    given: Sequence[Given], find: FindFile
+) -> tuple[tuple[EmbedInput, ...], tuple[File, ...]]:
+    """Return the inputs of the queue with their pictures as files. Raises `ApiError`."""
+    inputs: list[EmbedInput] = []
+    files: list[File] = []
+    for each in given:
+        if isinstance(each, GivenPicture):
+            inputs.append(PictureInput(picture=len(files), text=each.text))
+            files.append(await find(each.url, each.param))
+        else:
+            inputs.append(each)
+    return tuple(inputs), tuple(files)

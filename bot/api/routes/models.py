@@ -1,0 +1,112 @@
+"""`GET /v1/models`: the models, in the format that every client reads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from bot.api.calls.callers import Caller
+from bot.api.calls.json_answers import json_response
+from bot.api.calls.outcomes import refused
+from bot.api.openai.models import (
+    ApiHealth,
+    Architecture,
+    AudioModel,
+    AudioModels,
+    Modality,
+    ModelExtras,
+    ModelRow,
+    ModelRows,
+    Voices,
+)
+from bot.core.models import ModelReader
+from bot.core.status import QueueStatus
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import UnknownModel
+from queueing.core.requests import Capability
+from queueing.core.snapshot import Residency
+from queueing.core.status import ModelStatus
+
+_TAKES_AND_MAKES: Mapping[Capability, tuple[tuple[Modality, ...], str]] = {
+    Capability.TEXT_TO_IMAGE: (("text",), "image"),
+    Capability.IMAGE_TO_IMAGE: (("text", "image"), "image"),
+    Capability.IMAGE_EDIT: (("text", "image"), "image"),
+    Capability.UPSCALE: (("image",), "image"),
+    Capability.TEXT_TO_TEXT: (("text",), "text"),
+    Capability.VISION: (("text", "image"), "text"),
+    Capability.TEXT_TO_VIDEO: (("text",), "video"),
+    Capability.IMAGE_TO_VIDEO: (("text", "image"), "video"),
+    Capability.TEXT_TO_AUDIO: (("text",), "audio"),
+    Capability.TEXT_TO_SPEECH: (("text",), "audio"),
+    Capability.SPEECH_TO_TEXT: (("audio",), "text"),
+    Capability.EMBEDDING: (("text",), "embeddings"),
+    Capability.IMAGE_EMBEDDING: (("text", "image"), "embeddings"),
+}
+AUDIO = (Capability.TEXT_TO_SPEECH, Capability.SPEECH_TO_TEXT)
+_MODALITIES: tuple[Modality, ...] = ("text", "image", "audio")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelsRoute:
+    """Serves the list of models from memory, without asking a server."""
+
+    models: ModelReader
+    status: QueueStatus
+
+    async def all(self, _request: web.Request, _caller: Caller) -> web.Response:
+        """Return every model under each of its names."""
+        return json_response(ModelRows(data=self._rows()))
+
+    async def audio(self, _request: web.Request) -> web.Response:
+        """Return the models that speak or write down, as Open WebUI asks for them: without a key."""
+        catalog = self.models.offer.catalog
+        names = (name for able in AUDIO for name in catalog.able(able))
+        return json_response(AudioModels(models=tuple(AudioModel(id=name) for name in names)))
+
+    async def voices(self, _request: web.Request) -> web.Response:
+        """Return no voices: a model's own speaks unless a call names another."""
+        return json_response(Voices())
+
+    async def health(self, _request: web.Request) -> web.Response:
+        """Tell that the API answers, to whoever watches over it."""
+        return json_response(ApiHealth())
+
+    async def one(self, request: web.Request, _caller: Caller) -> web.Response:
+        """Return one model. Raises `ApiError`."""
+        name, catalog = request.match_info["name"], self.models.offer.catalog
+        try:
+            spec = catalog.named(name)
+        except UnknownModel as unknown:
+            raise refused(unknown, tuple(catalog.models), 0.0) from None
+        statuses = self.status.snapshot().models
+        return json_response(_row(name, spec, next(s for s in statuses if s.name == spec.name)))
+
+    def _rows(self) -> tuple[ModelRow, ...]:
+        offer = self.models.offer
+        statuses = {status.name: status for status in self.status.snapshot().models}
+        return tuple(
+            _row(name, spec, statuses[spec.name])
+            for spec in offer.catalog.models.values()
+            for name in (spec.name, *spec.aliases)
+        )
+
+
+def _row(name: str, spec: ModelSpec, status: ModelStatus) -> ModelRow:
+    known = [_TAKES_AND_MAKES[able] for able in spec.capabilities]
+    taken = {each for takes, _ in known for each in takes}
+    return ModelRow(
+        id=name,
+        architecture=Architecture(
+            input_modalities=tuple(each for each in _MODALITIES if each in taken),
+            output_modalities=tuple(sorted({makes for _, makes in known})),
+        ),
+        usher=ModelExtras(
+            model=spec.name,
+            capabilities=tuple(sorted(str(able) for able in spec.capabilities)),
+            resident=any(copy.residency is Residency.READY for copy in status.copies),
+            state=status.readiness,
+            waiting=status.waiting,
+            running=status.running,
+            usually_s=None if status.service_s is None else round(status.service_s, 1),
+        ),
+    )

@@ -1,0 +1,1 @@
+"""From a call to its job and the job's outcome."""

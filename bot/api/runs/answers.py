@@ -1,0 +1,352 @@
+"""Sends the answer of a job: as it is written, or whole once it is complete.
+
+Waiting must not make a client give up. A stream sends comments with the place in line. A call that
+does not stream delays its headers while its status can still change, and then sends white space.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from aiohttp import web
+from pydantic import JsonValue
+
+from bot.api.calls import sse
+from bot.api.calls.bodies_sent import body_of
+from bot.api.calls.errors import ApiError
+from bot.api.calls.json_answers import json_response
+from bot.api.calls.outcomes import (
+    cancelled_before,
+    cannot_start,
+    gone,
+    lost,
+    problem_of,
+    stopping,
+    too_late,
+)
+from bot.api.runs.alarm import Alarm
+from bot.api.runs.attendance import Attendance
+from bot.api.runs.client_wishes import clients_patience_s, comes_again_s, headers_within_s, leaves
+from bot.api.runs.result_turns import take_turn
+from bot.api.runs.runs import LOOK_EVERY_S, Run, Runs
+from bot.api.runs.views import job_view
+from bot.api.runs.writers import Render, Writer
+from bot.core.queue import JobReader
+from bot.core.submitting import JobSubmitter
+from bot.http.files import Turns
+from queueing.core.bounded_json import LARGE as LARGE_TEXT
+from queueing.core.bounded_json import one_at_a_time
+from queueing.core.concurrency import TaskGroup
+from queueing.core.errors import StoreError
+from queueing.core.jobs import Job, JobState
+from queueing.core.requests import Output
+from queueing.core.strict_json import written
+
+COMMENT_EVERY_S = 5.0
+"""The shortest time between two comments while a call waits; clients time out later."""
+CHUNK_EVERY_S = 100.0
+"""LangChain's async streams give up after 120 s without a chunk, even if comments arrive."""
+SPACE_EVERY_S = 15.0
+LARGE = 500_000
+"""Bytes of files and texts from which on it is worth a thread to write them as JSON."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaitLimits:
+    """How long calls may take, in seconds; see `api.hold_s` and `api.wait_s`."""
+
+    hold_s: float = 240.0
+    wait_s: float = 1800.0
+
+
+class Answering:
+    """Sends the answers of jobs to their callers."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        outputs: JobReader,
+        submitter: JobSubmitter,
+        patience: WaitLimits,
+        attendance: Attendance,
+    ) -> None:
+        self.runs = runs
+        self._outputs = outputs
+        self._submitter = submitter
+        self.patience = patience
+        self.attendance = attendance
+        self._turns = Turns()
+        self._tasks: TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Own the work that continues after its caller has left, until cancelled."""
+        async with TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._tasks = None
+
+    # ------------------------------------------------------------ as it is written
+
+    async def stream(self, request: web.Request, job: Job, writer: Writer) -> web.StreamResponse:
+        """Send an answer as it is written. Raises `ApiError` while the status is unsent."""
+        if leaves(request):
+            return accepted(job)
+        require_result(job)
+        response = web.StreamResponse(headers={**sse.HEADERS, **headers_of(job)})
+        async with self._while_listening(job):
+            await response.prepare(request)
+            with self.runs.watch(job) as (run, news), closing(Alarm(news)) as alarm:
+                end = await self._follow(response, run, news, writer, alarm)
+                if end is None:
+                    end = await self._end(request, run, writer)
+            await response.write_eof(end)
+        return response
+
+    async def _follow(
+        self,
+        response: web.StreamResponse,
+        run: Run,
+        news: asyncio.Event,
+        writer: Writer,
+        alarm: Alarm,
+    ) -> bytes | None:
+        """Send everything but the end; return the end of a failed stream, None of one to be closed."""
+        clock = asyncio.get_running_loop().time
+        restarts, gaps = run.restarts, run.gaps
+        commented_at, chunk_at = -COMMENT_EVERY_S, clock()
+        placed = False  # a place is known only a moment after the job was accepted
+        while True:
+            news.clear()
+            now = clock()
+            if writer.begun and run.gaps != gaps:
+                return writer.failing(stopping(run.job))
+            if writer.begun and run.restarts != restarts:
+                return writer.failing(await self._broken(run.job))
+            if data := writer.news(run):
+                chunk_at = commented_at = now
+                await response.write(data)
+                await asyncio.sleep(0)  # others have their turn before the rest
+                continue
+            if run.job.state.final:
+                return None
+            if run.left:
+                return writer.failing(stopping(run.job))
+            if run.stuck is not None:
+                return await self._stuck(run, writer)
+            new_place = run.waits and run.standing is not None and not placed
+            if new_place or now - commented_at >= COMMENT_EVERY_S:
+                commented_at, placed = now, placed or new_place
+                await response.write(writer.place(run))
+            if not writer.begun and now - chunk_at >= CHUNK_EVERY_S:
+                chunk_at = now
+                await response.write(writer.keeping())
+            alarm.put(commented_at + COMMENT_EVERY_S)
+            await news.wait()
+
+    async def _broken(self, job: Job) -> ApiError:
+        """Give up an answer that was partly read and then interrupted, and return the error."""
+        if self.runs.stopping:
+            return stopping(job)
+        await self._submitter.cancel(job.id)
+        return lost()
+
+    async def _stuck(self, run: Run, writer: Writer) -> bytes | None:
+        """End a stream whose job never starts; return None if the job ended just now."""
+        try:
+            await self._require_startable(run)
+        except ApiError as error:
+            return writer.failing(error)
+        return None
+
+    async def _end(self, request: web.Request, run: Run, writer: Writer) -> bytes:
+        try:
+            output = await self.output_of(run)
+            await self.attendance.answer(request)
+        except ApiError as error:
+            return writer.failing(error)
+        return await apart(output, lambda: writer.closing(output))
+
+    # ------------------------------------------------------------ whole
+
+    async def whole(self, request: web.Request, job: Job, render: Render) -> web.StreamResponse:
+        """Send an answer once it is complete. Raises `ApiError` while the status is unsent."""
+        if leaves(request):
+            return accepted(job)
+        require_result(job)
+        began = asyncio.get_running_loop().time()
+        ends = began + self.patience.wait_s
+        hold_s = min(self.patience.hold_s, headers_within_s(request))
+        async with self.while_listening(request, job):
+            with self.runs.watch(job) as (run, news):
+                if await self.until_final(run, news, min(ends, began + hold_s)):
+                    return web.Response(
+                        body=body_of(await in_json(render, await self.output_of(run))),
+                        content_type="application/json",
+                        charset="utf-8",
+                        headers=headers_of(run.job),
+                    )
+                if run.left or asyncio.get_running_loop().time() >= ends:
+                    raise unfinished(run)
+                return await self._with_spaces(request, run, news, render, ends)
+
+    async def _with_spaces(
+        self, request: web.Request, run: Run, news: asyncio.Event, render: Render, ends: float
+    ) -> web.StreamResponse:
+        """Keep a call alive with white space; from here on, only the body can report a failure.
+
+        OpenAI's packages take any body of a 200 for an answer. Theirs breaks off: they come again,
+        and are told by the status.
+        """
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/json", **headers_of(run.job)}
+        )
+        await response.prepare(request)
+        space_every_s = min(SPACE_EVERY_S, clients_patience_s(request) / 2)
+        clock = asyncio.get_running_loop().time
+        try:
+            while not (run.job.state.final or run.left) and clock() < ends:
+                await response.write(b" ")
+                await self.until_final(run, news, min(ends, clock() + space_every_s))
+            if not run.job.state.final:
+                raise unfinished(run)
+            body = await in_json(render, await self.output_of(run))
+            await self.attendance.answer(request)
+        except ApiError as error:
+            if comes_again_s(request) and request.transport is not None:
+                self.attendance.cut(request)
+                request.transport.abort()
+                return response
+            body = _in_json(error.body)
+        await response.write(body)
+        await response.write_eof()
+        return response
+
+    async def until_final(self, run: Run, news: asyncio.Event, ends: float) -> bool:
+        """Wait for the end of a job until a time of the loop's clock; return whether it came.
+
+        Raises `ApiError` for a job that never starts as things stand, and cancels it.
+        """
+        if await run.until_final(news, ends, or_stuck=True):
+            return True
+        await self._require_startable(run)
+        return run.job.state.final
+
+    async def _require_startable(self, run: Run) -> None:
+        reason = run.stuck
+        if reason is None or run.left:
+            return
+        job = await self._submitter.cancel(run.job.id)
+        if job is None or job.state is JobState.CANCELLED:
+            raise cannot_start(reason)
+        run.change(job)
+
+    async def output_of(self, run: Run) -> Output:
+        """Return what a job that has ended produced. Raises `ApiError`.
+
+        Waits while the person's calls hold many results that have not been read, and meanwhile has
+        none in memory. Small ones, such as a single vector, need not wait.
+        """
+        job = run.job
+        if job.state is not JobState.COMPLETED:
+            raise problem_of(job)
+        output = run.take_output()
+        if output is None or _is_large(output):
+            output = output if self._turns.are_free(job.owner) else None
+            await take_turn(self._turns, job)
+        output = output or await self._outputs.output(job)
+        if output is None:
+            raise gone(job)
+        return output
+
+    # ------------------------------------------------------------ hanging up
+
+    @asynccontextmanager
+    async def while_listening(self, request: web.Request, job: Job) -> AsyncIterator[None]:
+        """End the job of a call that does not stream when its caller hangs up."""
+        async with self._while_listening(job, again_s=comes_again_s(request)):
+            yield
+
+    @asynccontextmanager
+    async def _while_listening(self, job: Job, *, again_s: float = 0.0) -> AsyncIterator[None]:
+        """End the job when its caller hangs up, after `again_s` if they may call again."""
+        try:
+            yield
+        except (asyncio.CancelledError, ConnectionResetError):
+            if self._tasks is not None:
+                self._tasks.create_task(self._hung_up(job, again_s))
+            raise
+
+    async def _hung_up(self, job: Job, again_s: float) -> None:
+        await asyncio.sleep(again_s)
+        while not self.runs.is_watched(job) and not self.attendance.is_attended(job):
+            try:
+                if not await self.attendance.give_up(job):
+                    return
+                await self._submitter.cancel(job.id)
+            except StoreError as error:
+                log.warning("job %d, which has lost its caller, goes on: %s", job.id, error)
+                await asyncio.sleep(LOOK_EVERY_S)
+            else:
+                return
+
+
+def require_result(job: Job) -> None:
+    """Refuse a repeated call whose job has ended without a result. Raises `ApiError`."""
+    if job.state is JobState.CANCELLED:
+        raise cancelled_before(job)
+    if job.state is JobState.FAILED:
+        raise problem_of(job)
+
+
+def unfinished(run: Run) -> ApiError:
+    """Return the error for a call whose job goes on without it."""
+    if run.left:
+        return stopping(run.job)
+    standing = run.standing if run.waits else None
+    return too_late(run.job, None if standing is None else standing.reason)
+
+
+async def in_json(render: Render, output: Output) -> bytes:
+    """Return the body of an answer that is rendered from an output."""
+    return await apart(output, lambda: _in_json(render(output)))
+
+
+async def apart(output: Output, make: Callable[[], bytes]) -> bytes:
+    """Make an answer in a thread if large files or texts go into it, which would hold up others."""
+    if len(output.answer) > LARGE_TEXT:
+        return await one_at_a_time(make)
+    return await asyncio.to_thread(make) if _is_large(output) else make()
+
+
+def _is_large(output: Output) -> bool:
+    files = sum(len(file.data) for file in output.files)
+    return files + len(output.text) + len(output.answer) > LARGE
+
+
+def _in_json(body: JsonValue | bytes) -> bytes:
+    return body if isinstance(body, bytes) else written(body).encode()
+
+
+def headers_of(job: Job) -> dict[str, str]:
+    """Return the headers every answer carries; SDKs show `x-request-id` in their errors.
+
+    They tell how long the job waited if it has started.
+    """
+    headers = {"x-usher-job": str(job.id), "x-request-id": f"job-{job.id}"}
+    if job.started_at is not None:
+        headers["x-usher-waited-s"] = f"{max(0.0, job.started_at - job.queued_at):.1f}"
+    return headers
+
+
+def accepted(job: Job) -> web.Response:
+    """Return the response to a caller who fetches the result later: 202 with the job's address."""
+    headers = {"Location": f"/v1/jobs/{job.id}", "Preference-Applied": "respond-async"}
+    return json_response(
+        job_view(job), status=HTTPStatus.ACCEPTED, headers={**headers_of(job), **headers}
+    )

@@ -1,0 +1,178 @@
+"""Recognises a repeated call: by its `Idempotency-Key`, or as the retry of an SDK.
+
+SDKs retry broken calls without a key, but count: with `x-stainless-retry-count` above 0, a call takes
+over the job that the same person made with the same request, if that job has lost its caller. Ten
+equal calls at once remain ten jobs.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from http import HTTPStatus
+from uuid import uuid4
+
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from bot.api.calls.callers import Caller
+from bot.api.calls.errors import ApiError, invalid
+from bot.api.runs.attendance import Attendance
+from bot.api.runs.runs import PLATFORM
+from bot.core.origin import Origin
+from bot.core.queue import JobReader
+from bot.requests.creation import Drawing
+from queueing.core.jobs import Job, JobState
+from queueing.core.ports import Clock
+from queueing.core.requests import File
+
+KEY_MOST = 255  # characters of an `Idempotency-Key`
+RECENT_S = 300.0
+"""How long after its end a job can be taken over; SDKs retry within 8 s, or after `Retry-After`."""
+UNSEEN_S = 2.0
+"""How long a retry waits for the end of the call it repeats to be seen: it may overtake that news."""
+LOOKED_THROUGH = 200  # a person's newest jobs
+COUNTED = "x-stainless-retry-count"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repeats:
+    """Finds the job of an earlier call that a call repeats."""
+
+    jobs: JobReader
+    clock: Clock
+    attendance: Attendance
+    _arriving: dict[tuple[str, str], list[asyncio.Event]] = field(default_factory=dict)
+
+    @contextmanager
+    def arriving(self, caller: Caller, digest: str) -> Iterator[None]:
+        """Note a call while its request is being accepted, until its job is known."""
+        done = asyncio.Event()
+        alike = self._arriving.setdefault((caller.user, digest), [])
+        alike.append(done)
+        try:
+            yield
+        finally:
+            done.set()
+            alike.remove(done)
+            if not alike:
+                self._arriving.pop((caller.user, digest), None)
+
+    async def key(self, request: web.Request, caller: Caller, digest: str) -> str:
+        """Return the key to submit a request under: that of the job it repeats, or a new one.
+
+        Raises `ApiError` for an `Idempotency-Key` that is too long, and `StoreError`.
+        """
+        if given := _given(request.headers):
+            if len(given) > KEY_MOST:
+                name = "Idempotency-Key"
+                raise invalid(f"{name}: must not be longer than {KEY_MOST} characters.", name)
+            digest_of_key = hashlib.sha256(f"{caller.user} {given}".encode()).hexdigest()
+            return f"{PLATFORM}:{digest_of_key}"
+        retried = digest and _count(request.headers) > 0
+        if retried and (found := await self._taken_over(request, caller, digest)):
+            return found
+        return f"{PLATFORM}:{uuid4().hex}"
+
+    async def is_known(self, request: web.Request, caller: Caller, model: str) -> bool:
+        """Return whether a call may repeat an accepted one: that is not refused later."""
+        if _given(request.headers):
+            key = await self.key(request, caller, "")
+            return await self.jobs.find(key) is not None
+        if _count(request.headers) > 0:
+            return any(job.model == model for job in await self._candidates(caller.user))
+        return False
+
+    async def _taken_over(self, request: web.Request, caller: Caller, digest: str) -> str | None:
+        """Return the key of the job that a retry has taken over, None if there is none to take."""
+        for call in tuple(self._arriving.get((caller.user, digest), ())):
+            await call.wait()  # it may be the one that was hung up on: its job is there only then
+        same = [
+            (job, origin.key)
+            for job in await self._candidates(caller.user)
+            if (origin := origin_of(job)) is not None and origin.digest == digest
+        ]
+        held = [(job, key) for job, key in same if self.attendance.is_attended(job)]
+        if found := await self._first_free(request, same):
+            return found
+        # One of these calls has been hung up on, and that is perhaps not seen yet.
+        if await self.attendance.deserted([job for job, _ in held], within_s=UNSEEN_S):
+            return await self._first_free(request, held)
+        return None
+
+    async def _first_free(
+        self, request: web.Request, jobs: Sequence[tuple[Job, str]]
+    ) -> str | None:
+        for job, key in jobs:
+            if await self.attendance.take_over(request, job):
+                return key
+        return None
+
+    def require_same(self, job: Job, digest: str) -> None:
+        """Refuse a key that belongs to another request. Raises `ApiError`, a 422."""
+        origin = origin_of(job)
+        if digest and origin and origin.digest and origin.digest != digest:
+            raise _other_request()
+
+    async def _candidates(self, user: str) -> list[Job]:
+        """Return the jobs that could be taken over, embeddings included: open ones, then the newest."""
+        still_open = await self.jobs.open_jobs(user)
+        ended = await self.jobs.history(user, limit=LOOKED_THROUGH, made_for_jobs=True)
+        since = self.clock.now() - RECENT_S
+        known = {job.id for job in still_open}
+        recent = [
+            job
+            for job in ended
+            if job.id not in known
+            and (job.state is JobState.COMPLETED or self.attendance.was_cut(job))
+            and (job.finished_at or 0.0) >= since
+        ]
+        return [*still_open, *recent]
+
+
+def digest_of(
+    headers: Mapping[str, str],
+    model: str | None,
+    wanted: BaseModel | Drawing,
+    files: Sequence[File] = (),
+) -> str:
+    """Return what a request is recognised by, empty if no repeat of its call can be."""
+    if not _given(headers) and COUNTED not in headers:
+        return ""
+    found = hashlib.sha256(f"{model} {_text_of(wanted)}".encode("utf-8", "surrogatepass"))
+    for file in files:
+        found.update(hashlib.sha256(file.data).digest())
+    return found.hexdigest()
+
+
+def _text_of(wanted: BaseModel | Drawing) -> str:
+    if isinstance(wanted, Drawing):
+        fields = asdict(replace(wanted, files=()))
+        return str({name: value for name, value in fields.items() if value})
+    return wanted.model_dump_json(exclude_defaults=True)
+
+
+def origin_of(job: Job) -> Origin | None:
+    """Return where a job came from, None if that cannot be read."""
+    try:
+        return Origin.model_validate_json(job.reply_to)
+    except ValidationError:
+        return None
+
+
+def _given(headers: Mapping[str, str]) -> str:
+    return headers.get("Idempotency-Key", "").strip()
+
+
+def _count(headers: Mapping[str, str]) -> int:
+    text = headers.get(COUNTED, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+
+
+def _other_request() -> ApiError:
+    return ApiError(
+        status=HTTPStatus.UNPROCESSABLE_ENTITY,
+        message="This Idempotency-Key belongs to an earlier call with another request.",
+        code="idempotency_key_reused",
+    )

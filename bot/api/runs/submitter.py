@@ -1,0 +1,192 @@
+"""Turns a program's request into a job: idempotency, limits, and refusals as errors."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from bot.api.calls.body_room import release
+from bot.api.calls.callers import Caller
+from bot.api.calls.outcomes import refused
+from bot.api.runs.repeats import Repeats, digest_of
+from bot.api.runs.runs import PLATFORM, without_words
+from bot.api.runs.whole_steps import seen_through
+from bot.core.origin import Hook, Origin
+from bot.core.refusals import Declined, Refusal
+from bot.requests.admission import AdmissionService
+from bot.requests.creation import Drawing
+from bot.requests.limits import Asking, ban_of
+from queueing.core.errors import NotCapable, UnknownModel
+from queueing.core.jobs import Job
+from queueing.core.ports import Clock
+from queueing.core.requests import Capability, File, Request
+
+FindFile = Callable[[str, str], Awaitable[File]]
+"""Returns the file that a request names, checked; the second text is the field."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobTime:
+    """When a job runs: `later`, when nothing else waits; in time to be done at `due_at`."""
+
+    later: bool = False
+    due_at: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submitting:
+    """Submits requests for callers, except those with one of the words `unwanted` returns."""
+
+    admission: AdmissionService
+    clock: Clock
+    models: Callable[[], Sequence[str]]
+    repeats: Repeats
+    unwanted: Callable[[], tuple[str, ...]] = tuple
+
+    async def submit(
+        self,
+        request: web.Request,
+        caller: Caller,
+        model: str,
+        wanted: Request,
+        files: tuple[File, ...] = (),
+        *,
+        hook: Hook | None = None,
+        when: JobTime | None = None,
+    ) -> Job:
+        """Accept a request and return its job. Raises `ApiError`, and `StoreError`.
+
+        A repeated call gets the job that it made before. The job has no words that only its server
+        reads: a caller who waits should hold nothing else of the request either. `hook` is called once the job has ended. A
+        caller who hangs up meanwhile is cancelled only once the job is known.
+        """
+        digest = await _digest(request, model, wanted, files)
+        asking = await self._asking(request, caller, digest, hook, when)
+        with self.repeats.arriving(caller, digest):
+            made = await seen_through(self.admission.submit(asking, model, wanted, files))
+            return await self._accepted(request, made, digest)
+
+    async def draw(
+        self,
+        request: web.Request,
+        caller: Caller,
+        drawing: Drawing,
+        *,
+        hook: Hook | None = None,
+        when: JobTime | None = None,
+    ) -> Job:
+        """Accept a request for a picture. Raises the same errors as `submit`."""
+        digest = await _digest(request, drawing.model, drawing, drawing.files)
+        asking = await self._asking(request, caller, digest, hook, when)
+        with self.repeats.arriving(caller, digest):
+            made = await seen_through(self.admission.draw(asking, drawing))
+            return await self._accepted(request, made, digest)
+
+    async def require(
+        self,
+        request: web.Request,
+        caller: Caller,
+        model: str | None,
+        needs: Capability,
+        *others: Capability,
+    ) -> None:
+        """Refuse a model that can do none of these, before the work on a request begins.
+
+        Raises `ApiError`. `submit` refuses it too, but not if it was accepted before.
+        """
+        if model is None:
+            return
+        catalog = self.admission.models.offer.catalog
+        spec = catalog.find(model)
+        if spec is not None and spec.capabilities & set(others):
+            return
+        try:
+            catalog.require(model, needs)
+        except (UnknownModel, NotCapable) as refusal:
+            if await self.repeats.is_known(request, caller, model):
+                return
+            raise refused(refusal, self.models(), self.clock.now()) from None
+
+    def require_welcome(self, caller: Caller) -> None:
+        """Refuse a banned person, who may only read, cancel and delete what is theirs."""
+        now = self.clock.now()
+        if (ban := ban_of(caller.person, now)) is not None:
+            raise refused(ban, (), now)
+
+    def usual_model(self, caller: Caller, needs: Capability) -> str:
+        """Return the model for a request that names none. Raises `ApiError` if none is able."""
+        try:
+            return self.admission.usual_model(caller.person, needs)
+        except Declined as declined:
+            raise refused(declined.refusal, self.models(), self.clock.now()) from None
+
+    def finding(
+        self,
+        request: web.Request,
+        caller: Caller,
+        model: str | None,
+        needs: Sequence[Capability],
+        find: FindFile,
+    ) -> FindFile:
+        """Return `find` for a model that must be able to take what it finds, in one of the ways."""
+
+        async def found(text: str, param: str) -> File:
+            await self.require(request, caller, model, *needs)
+            return await find(text, param)
+
+        return found
+
+    def style(self, named: str | None) -> str | None:
+        """Return the requested style; OpenAI's clients also send their own, such as "vivid"."""
+        styles = {name.casefold() for name in self.admission.styles}
+        return named if named is not None and named.casefold() in styles else None
+
+    async def _accepted(self, request: web.Request, made: Job | Refusal, digest: str) -> Job:
+        if not isinstance(made, Job):
+            raise refused(made, self.models(), self.clock.now())
+        release(request)
+        self.repeats.require_same(made, digest)
+        await self.repeats.attendance.attend(request, made)
+        return without_words(made)
+
+    async def _asking(
+        self,
+        request: web.Request,
+        caller: Caller,
+        digest: str,
+        hook: Hook | None,
+        when: JobTime | None,
+    ) -> Asking:
+        when = when or JobTime()
+        key = await self.repeats.key(request, caller, digest)
+        origin = Origin(
+            platform=PLATFORM,
+            chat=PLATFORM,
+            group=False,
+            user=caller.user,
+            user_name=caller.name,
+            language="en",
+            key=key,
+            digest=digest,
+            accepted_by=self.repeats.attendance.run_name,
+            hook=hook,
+        ).model_dump_json()
+        return Asking(
+            person=caller.person,
+            key=key,
+            unwanted=self.unwanted(),
+            reply_to=origin,
+            way="api",
+            later=when.later,
+            due_at=when.due_at,
+        )
+
+
+async def _digest(
+    request: web.Request, model: str | None, wanted: Request | Drawing, files: Sequence[File]
+) -> str:
+    """Return what a request is recognised by; files are digested in a thread, which takes a while."""
+    if not files:
+        return digest_of(request.headers, model, wanted, files)
+    return await asyncio.to_thread(digest_of, request.headers, model, wanted, files)

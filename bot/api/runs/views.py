@@ -1,0 +1,265 @@
+"""Jobs, queues and machines as the native API shows them. Pure."""
+
+import json
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from bot.api.calls.errors import ApiError
+from bot.api.calls.outcomes import problem_of, reason_sentence
+from bot.api.runs.waiting import moment, reason_of
+from queueing.core.jobs import Job, JobState
+from queueing.core.requests import Result
+from queueing.core.status import Estimate, QueueSnapshot, Readiness, Standing
+
+
+class View(BaseModel):
+    """Base of all responses."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class FileView(View):
+    """A file of a result; `url` is a path of this API, and `id` names it in a later job."""
+
+    id: str
+    number: int
+    name: str
+    mime: str
+    size: int
+    url: str
+
+
+class ErrorView(View):
+    """Why a job failed, in words for people."""
+
+    message: str
+    code: str | None = None
+
+
+class ErrorObject(View):
+    """An error in OpenAI's format: `param` is the field at fault, `code` a word for programs."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorBody(View):
+    """The body of every response that is not a success."""
+
+    error: ErrorObject
+
+
+class RangeView(View):
+    """The moments between which something will probably happen, four times of five."""
+
+    earliest: str
+    latest: str
+
+
+class JobView(View):
+    """A job and its progress.
+
+    `position` is 1 for the next to start; `progress` goes from 0 to 1. `text`, `files`, `answer` and
+    `error` are set once the job has ended; `answer` is what the server said beside the text: calls
+    of tools, the reason for the end, counts of tokens.
+    """
+
+    object: Literal["job"] = "job"
+    id: int
+    model: str
+    state: JobState
+    created_at: str
+    started_at: str | None = None
+    finished_at: str | None = None
+    position: int | None = None
+    reason: str | None = None
+    starts_at: RangeView | None = None
+    ends_at: RangeView | None = None
+    progress: float | None = None
+    text: str | None = None
+    files: tuple[FileView, ...] = ()
+    answer: dict[str, JsonValue] | None = None
+    error: ErrorView | None = None
+
+
+class JobList(View):
+    """Jobs, newest first."""
+
+    object: Literal["list"] = "list"
+    data: tuple[JobView, ...]
+
+
+class LineView(View):
+    """The queue of a model: its jobs, why they wait, and when a job accepted now would be done."""
+
+    model: str
+    waiting: int
+    running: int
+    reason: str | None = None
+    next_ends_at: RangeView | None = None
+    paused: bool
+    usually_s: float | None = None
+    resident_on: tuple[str, ...]
+    state: Readiness
+
+
+class QueueView(View):
+    """All queues."""
+
+    object: Literal["queue"] = "queue"
+    lines: tuple[LineView, ...]
+
+
+class ServerView(View):
+    """A server of a host: whether and since when it is up, and what it reports about itself."""
+
+    name: str
+    kind: str
+    up: bool
+    since: str
+    description: str
+
+
+class MachineView(View):
+    """A machine with its memory; `rest` is why it does nothing now, although it is not paused.
+
+    What other programs hold is unknown `unmeasured_since`, where it was measured before.
+    """
+
+    name: str
+    vram_mb: int
+    usable_mb: int
+    used_mb: int
+    paused: bool
+    rest: str | None = None
+    unmeasured_since: str | None = None
+    servers: tuple[ServerView, ...]
+
+
+class MachineList(View):
+    """All machines."""
+
+    object: Literal["list"] = "list"
+    data: tuple[MachineView, ...]
+
+
+def job_view(
+    job: Job,
+    *,
+    standing: Standing | None = None,
+    progress: float | None = None,
+    result: Result | None = None,
+) -> JobView:
+    """Return a job as it is shown; `result` is what it produced, if known."""
+    waits = standing is not None and job.state is JobState.PENDING
+    return JobView(
+        id=job.id,
+        model=job.model,
+        state=job.state,
+        created_at=moment(job.queued_at),
+        started_at=_moment(job.started_at),
+        finished_at=_moment(job.finished_at),
+        position=standing.position if standing is not None and waits else None,
+        reason=reason_of(standing) if standing is not None and waits else None,
+        starts_at=_range(standing.starts) if standing is not None and waits else None,
+        ends_at=_range(standing.ends) if standing is not None else None,
+        progress=progress,
+        text=result.text or None if result is not None else None,
+        files=files_of(job, result) if result is not None else (),
+        answer=json.loads(result.answer) if result is not None and result.answer else None,
+        error=_error(job),
+    )
+
+
+def files_of(job: Job, result: Result) -> tuple[FileView, ...]:
+    """Return the files of a result, numbered from 1."""
+    return tuple(
+        FileView(
+            id=f"job-{job.id}/{number}",
+            number=number,
+            name=file.name,
+            mime=file.mime,
+            size=file.size,
+            url=f"/v1/jobs/{job.id}/files/{number}",
+        )
+        for number, file in enumerate(result.files, start=1)
+    )
+
+
+def queue_view(snapshot: QueueSnapshot) -> QueueView:
+    """Return all queues."""
+    return QueueView(
+        lines=tuple(
+            LineView(
+                model=model.name,
+                waiting=model.waiting,
+                running=model.running,
+                reason=reason_of(model),
+                next_ends_at=_range(model.next_ends),
+                paused=model.paused,
+                usually_s=None if model.service_s is None else round(model.service_s, 1),
+                resident_on=tuple(copy.host for copy in model.copies),
+                state=model.readiness,
+            )
+            for model in snapshot.models
+        )
+    )
+
+
+def machine_list(snapshot: QueueSnapshot) -> MachineList:
+    """Return all machines with their servers, without addresses."""
+    return MachineList(
+        data=tuple(
+            MachineView(
+                name=host.name,
+                vram_mb=host.vram_mb,
+                usable_mb=host.usable_mb,
+                used_mb=host.used_mb,
+                paused=host.paused,
+                rest=None if host.rest is None else reason_sentence(host.rest),
+                unmeasured_since=_moment(host.unmeasured_since),
+                servers=_servers(snapshot, host.name),
+            )
+            for host in snapshot.hosts
+        )
+    )
+
+
+def _servers(snapshot: QueueSnapshot, host: str) -> tuple[ServerView, ...]:
+    return tuple(
+        ServerView(
+            name=server.name,
+            kind=server.kind,
+            up=server.up,
+            since=moment(server.since),
+            description=server.description,
+        )
+        for server in snapshot.backends
+        if server.is_on(host)
+    )
+
+
+def _error(job: Job) -> ErrorView | None:
+    if job.state is not JobState.FAILED:
+        return None
+    error: ApiError = problem_of(job)
+    return ErrorView(message=error.message, code=error.code)
+
+
+def _range(estimate: Estimate | None) -> RangeView | None:
+    if estimate is None:
+        return None
+    return RangeView(earliest=moment(estimate.earliest), latest=moment(estimate.latest))
+
+
+def _moment(at: float | None) -> str | None:
+    return None if at is None else moment(at)
+
+
+def newest_first(jobs: Sequence[Job]) -> list[Job]:
+    """Return jobs, the newest first."""
+    return sorted(jobs, key=lambda job: job.id, reverse=True)

@@ -1,0 +1,254 @@
+"""The HTTP API as a whole: assembles its routes and serves them at one address."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from bot.api.application import Served, application, unmeasured
+from bot.api.calls.callers import Authentication, Route
+from bot.api.calls.fetcher import Fetcher
+from bot.api.calls.pictures import JobPictures
+from bot.api.calls.request_files import RequestPictures
+from bot.api.calls.uploads import Uploads
+from bot.api.document import DESCRIPTION, DocumentRoute
+from bot.api.jobs.new_jobs import NewJobs
+from bot.api.jobs.webhook_calls import HookSettings
+from bot.api.routes.audio import TranscriptionRoutes
+from bot.api.routes.chat import ResponseRoute
+from bot.api.routes.chat_completions import ChatRoute
+from bot.api.routes.completions import CompletionRoute
+from bot.api.routes.embeddings import EmbeddingRoute
+from bot.api.routes.file_answers import FileAnswers
+from bot.api.routes.files import FileRoutes, keep_tidy
+from bot.api.routes.image_answers import ImageAnswers
+from bot.api.routes.image_generations import ImageRoute
+from bot.api.routes.images import ImageEditRoute, no_variations
+from bot.api.routes.jobs import JobRoutes
+from bot.api.routes.models import ModelsRoute
+from bot.api.routes.original_files import ROUTE, OriginalFiles
+from bot.api.routes.speech import SpeechRoute
+from bot.api.runs.answers import Answering, WaitLimits
+from bot.api.runs.attendance import Attendance
+from bot.api.runs.repeats import Repeats
+from bot.api.runs.runs import Runs
+from bot.api.runs.stored_attendance import StoredAttendance
+from bot.api.runs.submitter import Submitting
+from bot.core.queue import ResultFiles
+from bot.core.service import QueueService
+from bot.http.address import Clients
+from bot.http.connection_limits import ConnectionLimits
+from bot.http.files import FileSender
+from bot.http.listener import Listener
+from bot.http.open_files import open_files
+from bot.http.opening import open_at
+from bot.people.api_keys import ApiKeys
+from bot.people.links import Links
+from bot.people.people import People
+from bot.requests.admission import AdmissionService
+from queueing.core.concurrency import TaskGroup
+from queueing.core.ports import Clock
+
+CALLS_MOST = 4000
+KEPT_BACK = 640  # files for the page, the chats, the servers and the database
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """The address, callers and time limits of the API. With `open`, it needs no key.
+
+    Requests that contain one of the words `unwanted` returns are refused.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8081
+    url: str | None = None
+    open: bool = False
+    names: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
+    unwanted: Callable[[], tuple[str, ...]] = tuple
+    patience: WaitLimits = field(default_factory=WaitLimits)
+    hooks: HookSettings = field(default_factory=HookSettings)
+
+
+class Gateway:
+    """Serves the API. While it listens, `connected` is set and `port` is the actual port."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        queue: QueueService,
+        admission: AdmissionService,
+        keys: ApiKeys,
+        people: People,
+        uploads: Uploads,
+        results: ResultFiles,
+        clock: Clock,
+        links: Links,
+        shared: StoredAttendance,
+        fetcher: Fetcher | None = None,
+        served: Served = unmeasured,
+    ) -> None:
+        """Take the parts; with a `fetcher`, pictures may be addresses.
+
+        `shared` is what this process and others that serve the API tell each other.
+        """
+        self.connected = asyncio.Event()
+        self.port = settings.port
+        self._settings = settings
+        self._links = links
+        self._uploads = uploads
+        self._results = results
+        self._sender = FileSender()
+        self._clock = clock
+        self._clients = Clients(settings.proxies)
+        self._runs = Runs(queue.status, queue.jobs, queue.events.reading)
+        queue.events.subscribe(self._runs.on_event)
+        self._attendance = Attendance(shared)
+        self._answering = Answering(
+            self._runs, queue.jobs, queue.submitter, settings.patience, self._attendance
+        )
+        submitting = Submitting(
+            admission=admission,
+            clock=clock,
+            models=lambda: tuple(queue.models.offer.catalog.models),
+            repeats=Repeats(jobs=queue.jobs, clock=clock, attendance=self._attendance),
+            unwanted=settings.unwanted,
+        )
+        routes = self._routes(queue, submitting, RequestPictures(clock=clock, fetcher=fetcher))
+        models = self._models(queue)
+        public = {
+            "GET /v1/audio/models": models.audio,
+            "GET /v1/audio/voices": models.voices,
+            "GET /v1/health": models.health,
+            ROUTE: OriginalFiles(links, self._clients, self._sender).get,
+        }
+        described = DocumentRoute([*routes, *public], url=settings.url, open_=settings.open)
+        # Made for each run: an application that was served cannot be served again.
+        self._application = partial(
+            application,
+            self._authentication(keys, people, clock),
+            routes,
+            self._attendance,
+            {DESCRIPTION: described.get, **public},
+            settings.origins,
+            served=served,
+        )
+
+    def _authentication(self, keys: ApiKeys, people: People, clock: Clock) -> Authentication:
+        settings = self._settings
+        return Authentication(
+            keys,
+            people,
+            clock,
+            open_=settings.open,
+            names=settings.names,
+            origins=settings.origins,
+            clients=self._clients,
+        )
+
+    @staticmethod
+    def _models(queue: QueueService) -> ModelsRoute:
+        return ModelsRoute(models=queue.models, status=queue.status)
+
+    def _routes(
+        self, queue: QueueService, submitting: Submitting, pictures: RequestPictures
+    ) -> Mapping[str, Route]:
+        answering, url = self._answering, self._settings.url
+        chat = ChatRoute(submitting=submitting, answering=answering, pictures=pictures)
+        embeddings = EmbeddingRoute(submitting=submitting, answering=answering, pictures=pictures)
+        responses = ResponseRoute(submitting=submitting, answering=answering, pictures=pictures)
+        completions = CompletionRoute(submitting=submitting, answering=answering)
+        drawn = ImageAnswers(answering=answering, links=self._links, url=url)
+        job_pictures = JobPictures(jobs=queue.jobs, uploads=self._uploads, clock=self._clock)
+        edits = ImageEditRoute(
+            submitting=submitting, answers=drawn, pictures=pictures, job_pictures=job_pictures
+        )
+        raw = FileAnswers(answering=answering)
+        speech = SpeechRoute(submitting=submitting, answering=answering, files=raw)
+        transcripts = TranscriptionRoutes(
+            submitting=submitting, answering=answering, files=raw, pictures=pictures
+        )
+        models = self._models(queue)
+        jobs = JobRoutes(
+            jobs=queue.jobs,
+            submitter=queue.submitter,
+            status=queue.status,
+            runs=self._runs,
+            results=self._results,
+            sender=self._sender,
+            new=NewJobs(
+                submitting=submitting,
+                pictures=pictures,
+                job_pictures=job_pictures,
+                hooks=self._settings.hooks,
+            ),
+        )
+        files = FileRoutes(
+            uploads=self._uploads, pictures=pictures, clock=self._clock, sender=self._sender
+        )
+        return {
+            "POST /v1/chat/completions": chat,
+            "POST /v1/embeddings": embeddings,
+            **responses.routes,
+            **completions.routes,
+            "POST /v1/images/generations": ImageRoute(submitting=submitting, answers=drawn),
+            "POST /v1/images/edits": edits,
+            "POST /v1/images/variations": no_variations,
+            "POST /v1/audio/speech": speech,
+            **transcripts.routes,
+            "GET /v1/models": models.all,
+            "GET /v1/models/{name}": models.one,
+            "POST /v1/jobs": jobs.submit,
+            "GET /v1/jobs": jobs.listed,
+            "GET /v1/jobs/{job}": jobs.one,
+            "GET /v1/jobs/{job}/events": jobs.events,
+            "DELETE /v1/jobs/{job}": jobs.cancel,
+            "GET /v1/jobs/{job}/files/{number}": jobs.file,
+            "POST /v1/files": files.new,
+            "GET /v1/files": files.listed,
+            "GET /v1/files/{file}": files.one,
+            "GET /v1/files/{file}/content": files.content,
+            "DELETE /v1/files/{file}": files.delete,
+            "GET /v1/webhooks": jobs.webhooks,
+            "GET /v1/queue": jobs.lines,
+            "GET /v1/hosts": jobs.hosts,
+        }
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises `CannotListen`."""
+        listener = Listener(
+            self._application(), clients=self._clients, limits=_limits(self._settings), cancels=True
+        )
+        self._runs.open()
+        try:
+            await self._listen(listener)
+            async with TaskGroup() as tasks:
+                tasks.create_task(self._runs.run())
+                tasks.create_task(self._answering.run())
+                tasks.create_task(self._attendance.run())
+                tasks.create_task(keep_tidy(self._uploads, self._clock))
+                self.connected.set()
+        finally:
+            self.connected.clear()
+            self._runs.close()
+            await listener.close()
+
+    async def _listen(self, listener: Listener) -> None:
+        host = self._settings.host
+        self.port = await open_at(listener, host, self._settings.port)
+        log.info("the API is at http://%s:%d/v1", host, self.port)
+
+
+def _limits(settings: Settings) -> ConnectionLimits:
+    """Return how many calls may be open: what the page, the chats and the servers leave.
+
+    One person may have all of them, because a program opens hundreds at once.
+    """
+    overall = max(64, min(CALLS_MOST, open_files() - KEPT_BACK))
+    strangers = overall if settings.open else max(1, overall // 2)
+    return ConnectionLimits(overall=overall, strangers=strangers, person=overall)

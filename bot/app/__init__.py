@@ -1,0 +1,1 @@
+"""The running bot: puts the parts together, starts, reloads and stops them."""

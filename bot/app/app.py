@@ -1,0 +1,111 @@
+"""The bot as one process: a queue, its chats and the API, on one database.
+
+What starts first stops last: the queue's upkeep, then the API, then the chats; so messages are
+still edited while running jobs get their grace.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from bot.api.server import Gateway
+from bot.app import assembly, chat_parts
+from bot.app.assembly import Groundwork
+from bot.app.chat_parts import ChatParts, chats_of
+from bot.app.local_queue import QueueParts, open_queue, serving
+from bot.app.metering import Meters, metering
+from bot.app.setup import SETTLE_S, BotSetup
+from bot.app.supervisor import beside, keep_served
+from bot.commands.dispatcher import Dispatcher
+from bot.core.platform import ChatPlatform
+from bot.delivery.presenter import Presenter
+from bot.delivery.records import MessageRecords
+from bot.platforms.web.stored_log import ChatLog
+from bot.requests.admission import AdmissionService
+from queueing.core.leases import Tenure
+from queueing.service.job_queue import JobQueue
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BotParts:
+    """A running bot's parts, for the demo and for tests."""
+
+    queue: JobQueue
+    database: Database
+    store: JobStore
+    gate: Dispatcher
+    presenter: Presenter
+    records: MessageRecords
+    chat_log: ChatLog
+    platforms: Sequence[ChatPlatform]
+    gateway: Gateway | None
+    meters: Meters | None
+
+
+class App:
+    """The bot of one configuration."""
+
+    def __init__(self, setup: BotSetup) -> None:
+        self._setup = setup
+
+    async def run(self) -> None:
+        """Run until cancelled, then stop in order.
+
+        Raises `StoreError` when the database cannot be used, `BadModel` for a model that cannot
+        work, and `ChatRefused` when no chat lets the bot in.
+        """
+        async with self.running() as parts:
+            await parts.queue.run()
+
+    @asynccontextmanager
+    async def running(self, *, tenure: Tenure | None = None) -> AsyncIterator[BotParts]:
+        """Provide the parts with chats and presenter running; the caller runs the queue.
+
+        With a `tenure`, the database refuses what is written after another process has taken it.
+        """
+        setup = self._setup
+        async with AsyncExitStack() as stack:
+            database = await setup.open_database(stack, tenure=tenure)
+            parts = await open_queue(setup, database, stack)
+            meters = await stack.enter_async_context(metering(setup.config.metrics, setup.version))
+            given, door = await stack.enter_async_context(serving(setup, parts, meters))
+            chats = chats_of(given, door, setup.platforms(assembly.fittings(given)))
+            gateway = gateway_of(setup, given, door)
+            async with (
+                beside(*([keep_served(gateway.run)] if gateway else [])),
+                chat_parts.connected(chats, settle_s=SETTLE_S),
+            ):
+                yield _parts(given, parts, chats, gateway, meters=meters)
+
+
+def gateway_of(setup: BotSetup, given: Groundwork, door: AdmissionService) -> Gateway | None:
+    """Return the HTTP API, None if the configuration has none."""
+    api = setup.in_force.config.api
+    if api is None:
+        return None
+    fetcher = setup.make_fetcher() if api.fetch else None
+    return assembly.gateway(given, api, door, fetcher)
+
+
+def _parts(
+    given: Groundwork,
+    parts: QueueParts,
+    chats: ChatParts,
+    gateway: Gateway | None,
+    *,
+    meters: Meters | None,
+) -> BotParts:
+    return BotParts(
+        queue=parts.queue,
+        database=parts.database,
+        store=parts.store,
+        gate=chats.gate,
+        presenter=chats.presenter,
+        records=given.stored.records,
+        chat_log=given.stored.chat_log,
+        platforms=chats.platforms,
+        gateway=gateway,
+        meters=meters,
+    )

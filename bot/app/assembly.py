@@ -1,0 +1,262 @@
+"""Assembly: makes the parts that stand between people and the queue; what they do is theirs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from bot.api.application import unmeasured
+from bot.api.calls.fetcher import Fetcher
+from bot.api.jobs.endings import JobEndings
+from bot.api.jobs.webhook_calls import HookSettings
+from bot.api.runs.answers import WaitLimits
+from bot.api.server import Gateway, Settings
+from bot.app.bot_records import BotRecords
+from bot.app.in_force import InForce
+from bot.commands.call.context import Context
+from bot.commands.registry import COMMANDS, work
+from bot.config.loader import Config
+from bot.config.sections import ApiConfig
+from bot.core.chat_settings import ChatSettingsTable
+from bot.core.platform import ChatPlatform
+from bot.core.service import QueueService
+from bot.delivery.originals import OriginalHints
+from bot.delivery.presenter import Presenter
+from bot.delivery.spoken_answers import Readings
+from bot.monitoring.dashboard import OperatorReader
+from bot.monitoring.delivery_counts import DeliveryCounts
+from bot.monitoring.metrics import Instruments
+from bot.monitoring.reading import OperatorRecords
+from bot.people import api_keys
+from bot.people.access import Access
+from bot.platforms.registry import Fittings
+from bot.platforms.web.dashboard import OperatorPicture
+from bot.platforms.web.overview import overview
+from bot.requests.admission import AdmissionService
+from bot.requests.bounds import Bounds
+from bot.requests.enhancer import Enhancer
+from bot.requests.limits import LongestWaits, RequestLimits
+from bot.requests.model_choice import Defaults
+from bot.requests.transcriber import Transcriber
+from queueing.core.leases import PostReader
+from queueing.core.ports import Clock
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Groundwork:
+    """What all those parts are made from."""
+
+    in_force: InForce
+    clock: Clock
+    queue: QueueService
+    stored: BotRecords
+    posts: PostReader | None = None
+    instruments: Instruments | None = None
+
+    @property
+    def config(self) -> Config:
+        """The configuration as it is now."""
+        return self.in_force.config
+
+    @property
+    def access(self) -> Access:
+        """What each person may do now."""
+        return self.in_force.access
+
+    @property
+    def chat_settings(self) -> ChatSettingsTable:
+        """The settings of single chats now."""
+        return self.in_force.chat_settings
+
+
+def fittings(given: Groundwork) -> Fittings:
+    """Return what chat platforms may need."""
+    stored, queue = given.stored, given.queue
+    return Fittings(
+        notes=stored.records,
+        access=given.access,
+        clock=given.clock,
+        chat_log=stored.chat_log,
+        overview=lambda: overview(queue.status.snapshot().models),
+        web_people=stored.invites,
+        originals=stored.links,
+        results=stored.results,
+        operator=lambda: OperatorPicture(operator_records(given), queue.jobs, given.posts),
+        files_per_hour_mb=lambda: given.config.limits.files_per_hour_mb,
+    )
+
+
+# ------------------------------------------------------------ requests
+
+
+def admission(given: Groundwork) -> AdmissionService:
+    """Return the one door for requests."""
+    queue = given.queue
+    return AdmissionService(
+        submitter=queue.submitter,
+        jobs=queue.jobs,
+        models=queue.models,
+        limits=_limits(given),
+        styles=given.in_force.styles,
+        defaults=lambda: Defaults(**given.config.defaults.model_dump()),
+    )
+
+
+def _limits(given: Groundwork) -> RequestLimits:
+    queue = given.queue
+
+    def waits() -> LongestWaits:
+        return given.config.waiting.longest()
+
+    bounds = Bounds()
+    queue.events.subscribe(lambda event: bounds.on_event(event, queue.models.offer.usual))
+    return RequestLimits(
+        bounds=bounds,
+        submitter=queue.submitter,
+        jobs=queue.jobs,
+        models=queue.models,
+        status=queue.status,
+        access=given.access,
+        received=given.stored.received,
+        clock=given.clock,
+        waits=waits,
+    )
+
+
+def enhancer(given: Groundwork, door: AdmissionService) -> Enhancer:
+    """Return what has prompts improved by a text model."""
+    queue = given.queue
+    return Enhancer(
+        submitter=queue.submitter,
+        jobs=queue.jobs,
+        deliveries=queue.deliveries,
+        erasure=queue.erasure,
+        admission=door,
+        clock=given.clock,
+        chat_settings=given.chat_settings,
+    )
+
+
+def transcriber(given: Groundwork, door: AdmissionService) -> Transcriber:
+    """Return what has recordings written down by a model."""
+    queue = given.queue
+    return Transcriber(
+        submitter=queue.submitter,
+        jobs=queue.jobs,
+        deliveries=queue.deliveries,
+        erasure=queue.erasure,
+        admission=door,
+        people=given.stored.people,
+        chat_settings=given.chat_settings,
+    )
+
+
+# ------------------------------------------------------------ chats
+
+
+def context(given: Groundwork, door: AdmissionService) -> Context:
+    """Return what commands work with."""
+    config, stored = given.config, given.stored
+    return Context(
+        queue=given.queue,
+        admission=door,
+        records=stored.records,
+        people=stored.people,
+        audit=stored.audit,
+        access=given.access,
+        clock=given.clock,
+        commands=COMMANDS,
+        chat_settings=given.chat_settings,
+        chat_logs={"web": stored.chat_log},
+        invites=stored.invites,
+        naming={**config.chats.naming(), **api_keys.NAMING},
+        idle=lambda: given.config.conversation.idle,
+        links=stored.links,
+        api_keys=stored.keys if config.api is not None else None,
+        posts=given.posts,
+    )
+
+
+def presenter(given: Groundwork, platforms: Sequence[ChatPlatform], commands: Context) -> Presenter:
+    """Return what keeps messages true and delivers results."""
+    config, stored = given.config, given.stored
+    return Presenter(
+        queue=given.queue,
+        records=stored.records,
+        platforms={platform.name: platform for platform in platforms},
+        clock=given.clock,
+        work=partial(work, commands),
+        chat_settings=given.chat_settings,
+        originals=OriginalHints(stored.links, on_page=config.chats.web is not None),
+        busy_after=lambda: given.config.limits.busy_after_s,
+        readings=Readings(commands.admission, stored.people, given.queue.jobs),
+        meter=None if given.instruments is None else DeliveryCounts(given.instruments),
+    )
+
+
+# ------------------------------------------------------------ operators
+
+
+def operator_records(given: Groundwork) -> OperatorRecords:
+    """Return what an operator is shown."""
+    stored = given.stored
+    return OperatorReader(
+        status=given.queue.status,
+        history=stored.history,
+        usage=stored.usage,
+        gpu=given.queue.jobs,
+        people=stored.people,
+        access=given.access,
+        audit=stored.audit,
+        clock=given.clock,
+    )
+
+
+# ------------------------------------------------------------ programs
+
+
+def gateway(
+    given: Groundwork, api: ApiConfig, door: AdmissionService, fetcher: Fetcher | None
+) -> Gateway:
+    """Return the HTTP API."""
+    stored = given.stored
+    return Gateway(
+        _settings(given, api),
+        queue=given.queue,
+        admission=door,
+        keys=stored.keys,
+        people=stored.people,
+        uploads=stored.uploads,
+        results=stored.results,
+        clock=given.clock,
+        links=stored.links,
+        shared=stored.attendance,
+        fetcher=fetcher,
+        served=unmeasured if given.instruments is None else given.instruments.served,
+    )
+
+
+def endings(given: Groundwork, api: ApiConfig) -> JobEndings:
+    """Return what calls webhooks and acknowledges the ends of programs' jobs."""
+    queue = given.queue
+    return JobEndings(
+        _hooks(given, api), deliveries=queue.deliveries, jobs=queue.jobs, clock=given.clock
+    )
+
+
+def _hooks(given: Groundwork, api: ApiConfig) -> HookSettings:
+    return HookSettings(origins=api.webhooks, key=given.stored.hook_key, url=api.url)
+
+
+def _settings(given: Groundwork, api: ApiConfig) -> Settings:
+    return Settings(
+        host=api.host,
+        port=api.port,
+        url=api.url,
+        open=api.open,
+        names=api.all_names(),
+        origins=api.cors,
+        proxies=api.proxies,
+        unwanted=lambda: given.chat_settings.of("", ()).words,
+        patience=WaitLimits(hold_s=api.hold_s, wait_s=api.wait_s),
+        hooks=_hooks(given, api),
+    )

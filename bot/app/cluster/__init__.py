@@ -1,0 +1,1 @@
+"""Several processes: posts and their leases, and the queue over a connection."""

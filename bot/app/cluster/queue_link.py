@@ -1,0 +1,278 @@
+"""The other side: the connection of this process to the one that holds the queue.
+
+A call that finds no connection waits for one. A call whose connection breaks is made again over the
+next one: it may have been carried out, and every call of the queue may be repeated (`submit` by its
+key, the others by their meaning).
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from bot.app.cluster import frames
+from bot.app.cluster.failures import Failure, error_of
+from bot.app.cluster.json_values import event_from_json, from_json
+from bot.app.cluster.methods import Method
+from bot.app.cluster.outbox import Outbox
+from bot.app.cluster.progress_news import News, ProgressNews
+from bot.app.cluster.wire import BODY_LIMIT, Wire, WireBroken
+from queueing.core.catalog import Offer
+from queueing.core.concurrency import timeout, together
+from queueing.core.errors import StoreError
+from queueing.core.events import Event, EventsMissed, JobChanged, Listener
+from queueing.core.status import QueueSnapshot
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PATIENCE_S = 30.0
+"""How long a call waits for a process that holds the queue."""
+TRIES = 3
+RETRY_S = 0.2
+
+Dial = Callable[[], Awaitable[Wire]]
+"""Connects to the process that holds the queue, greeted; raises `WireBroken` if that fails."""
+Moved = Callable[[], Awaitable[None]]
+"""Waits until another process holds the queue than the one that was connected last."""
+
+
+async def never() -> None:
+    """Wait for ever."""
+    await asyncio.Event().wait()
+
+
+class QueueLink:
+    """One connection to the queue, made again whenever it breaks.
+
+    What running jobs write and draw is told of those platforms, and numbers of jobs, that this
+    process `reads`.
+    """
+
+    def __init__(self, dial: Dial, moved: Moved = never, *, reads: Collection[str] = ()) -> None:
+        self._dial = dial
+        self._moved = moved
+        self._reads = list(reads)
+        self._line: _Line | None = None
+        self._connected, self._broken = asyncio.Event(), asyncio.Event()
+        self._listeners: list[Listener] = []
+        self._numbers = itertools.count(1)
+        self._was_connected = False
+        self._told: str | None = None
+        self._offer: Offer | None = None
+        self._snapshot: QueueSnapshot | None = None
+
+    @property
+    def offer(self) -> Offer:
+        """The newest copy. Raises `StoreError` before the first connection."""
+        return _there(self._offer)
+
+    @property
+    def snapshot(self) -> QueueSnapshot:
+        """The newest copy. Raises `StoreError` before the first connection."""
+        return _there(self._snapshot)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call the listener with every event, and with `EventsMissed` after a break."""
+        self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Listener) -> None:
+        """Call the listener no more."""
+        self._listeners.remove(listener)
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """Read what the jobs of one more platform, or one more job, write until the block ends."""
+        self._reads.append(name)
+        self._tell_reads()
+        try:
+            yield
+        finally:
+            self._reads.remove(name)
+            self._tell_reads()
+
+    async def connected(self) -> None:
+        """Wait until a process that holds the queue is connected."""
+        await self._connected.wait()
+
+    async def out_of_reach(self, patience_s: float) -> None:
+        """Wait until no process that holds the queue has been reached for so long."""
+        while True:
+            try:
+                async with timeout(patience_s):
+                    await self._connected.wait()
+            except TimeoutError:
+                return
+            await self._broken.wait()
+
+    # ------------------------------------------------------------ calls
+
+    async def call(
+        self, called: Method, args: Sequence[object], named: Mapping[str, object]
+    ) -> Any:
+        """Make a call and return its result. Raises what it raises there, and `StoreError`."""
+        body = called.arguments_json(args, named)
+        if len(body) > BODY_LIMIT:
+            raise StoreError(f"a request of {len(body)} bytes is too long for another process")
+        for _ in range(TRIES):
+            line = await self._next_line()
+            try:
+                answer = await line.ask(next(self._numbers), called, body)
+            except WireBroken:
+                self._close(line)
+            else:
+                return _result(called, answer)
+        raise StoreError(f"the connection to the queue broke {TRIES} times during one call")
+
+    async def _next_line(self) -> "_Line":
+        if self._line is not None:
+            return self._line
+        try:
+            async with timeout(PATIENCE_S):
+                while (line := self._line) is None:
+                    await self._connected.wait()
+        except TimeoutError:
+            raise StoreError("no process holds the queue, or it cannot be reached") from None
+        return line
+
+    # ------------------------------------------------------------ the connection
+
+    async def run(self) -> None:
+        """Stay connected until cancelled."""
+        while True:
+            try:
+                wire = await self._dial()
+            except WireBroken as error:
+                log.debug("the queue cannot be reached: %s", error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            line = _Line(wire)
+            try:
+                await together(line.outbox.run(), self._listen(line), self._leave())
+            except (WireBroken, ValueError, LookupError) as broken:
+                self._tell_why(str(broken), again=line.opened)
+            finally:
+                self._close(line)
+                line.end()
+                await wire.close()
+            if not line.opened:
+                await asyncio.sleep(RETRY_S)
+
+    def _tell_why(self, why: str, *, again: bool) -> None:
+        """Log why a connection has ended; one that never was of use need not be told of again."""
+        if again or why != self._told:
+            log.warning("the connection to the queue has ended: %s", why)
+        self._told = why
+
+    async def _listen(self, line: "_Line") -> None:
+        fresh = {"offer", "snapshot"}  # what the holder sends first
+        while True:
+            frame = frames.read(await line.wire.receive())
+            self._take(line, frame)
+            if fresh and not (fresh := fresh - {frame.kind}):
+                self._open(line)
+
+    async def _leave(self) -> None:
+        """Raise `WireBroken` once another process holds the queue."""
+        await self._moved()
+        raise WireBroken("another process holds the queue now")
+
+    def _open(self, line: "_Line") -> None:
+        self._line = line
+        line.opened = True
+        self._tell_reads()
+        self._broken.clear()
+        self._connected.set()
+        if self._was_connected:
+            self._tell(EventsMissed())
+        self._was_connected = True
+
+    def _close(self, line: "_Line") -> None:
+        """Let further calls wait for the next connection."""
+        if self._line is line:
+            self._line = None
+            self._connected.clear()
+            self._broken.set()
+
+    def _tell_reads(self) -> None:
+        if self._line is not None:
+            self._line.outbox.put(frames.written("reads", *self._reads))
+
+    def _take(self, line: "_Line", frame: frames.Frame) -> None:
+        match frame.kind:
+            case "result" | "failure":
+                line.answered(frame)
+            case "event":
+                event = event_from_json(frame.words[1], frame.body)
+                if isinstance(event, JobChanged):
+                    line.progress.forget(event.job.id)
+                self._tell(event)
+            case "progress":
+                for news in from_json(frame.body, tuple[News, ...]):
+                    self._tell(line.progress.report(news))
+            case "offer":
+                self._offer = from_json(frame.body, Offer)
+            case "snapshot":
+                self._snapshot = from_json(frame.body, QueueSnapshot)
+
+    def _tell(self, event: Event) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed at %s", type(event).__name__)
+
+
+class _Line:
+    """One connection while it lasts: the calls that wait for an answer."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.outbox = Outbox(wire)
+        self.progress = ProgressNews()
+        self.opened = False
+        self._calls: dict[int, asyncio.Future[frames.Frame]] = {}
+
+    async def ask(self, number: int, called: Method, body: bytes) -> frames.Frame:
+        """Send a call and return its answer. Raises `WireBroken`."""
+        answer: asyncio.Future[frames.Frame] = asyncio.get_running_loop().create_future()
+        self._calls[number] = answer
+        self.outbox.put(frames.written("call", number, called.part, called.name, body=body))
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self.outbox.put(frames.written("cancel", number))
+            raise
+        finally:
+            self._calls.pop(number, None)
+
+    def answered(self, frame: frames.Frame) -> None:
+        """Pass an answer on to its call, unless that has been given up."""
+        if (call := self._calls.get(frame.number)) is not None and not call.done():
+            call.set_result(frame)
+
+    def end(self) -> None:
+        """Let every call know that no answer will come."""
+        for call in self._calls.values():
+            if not call.done():
+                call.set_exception(WireBroken("the connection ended during a call"))
+
+
+def _result(called: Method, answer: frames.Frame) -> Any:
+    if answer.kind == "result":
+        return from_json(answer.body, called.result_kind)
+    failure: Failure = from_json(answer.body, Failure)
+    try:
+        error = error_of(failure)
+    except KeyError:
+        error = StoreError(failure.cause)
+    raise error
+
+
+def _there(copy: T | None) -> T:
+    if copy is None:
+        raise StoreError("no process that holds the queue has been reached yet")
+    return copy

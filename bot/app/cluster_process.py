@@ -1,0 +1,199 @@
+"""One process of several on a server's database: does the duties of the posts that it holds.
+
+The queue is one duty, each chat another, so that they may be held by different processes. The chats
+and the API of a process reach the queue over its link, also where this process holds it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack
+from dataclasses import replace
+
+from bot.app import assembly, chat_parts
+from bot.app.app import gateway_of
+from bot.app.assembly import Groundwork
+from bot.app.chat_parts import chats_of
+from bot.app.cluster.agreement import Agreement
+from bot.app.cluster.duties import QUEUE
+from bot.app.cluster.entrance import Entrance
+from bot.app.cluster.leases import GivesWay, Lease, PostKeeper
+from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.queue_server import QueueServer
+from bot.app.cluster.remote_queue import RemoteQueue
+from bot.app.local_queue import open_queue, serving
+from bot.app.metering import Meters
+from bot.app.setup import BotSetup
+from bot.app.supervisor import beside, keep_served
+from bot.core.errors import AddressTaken, ChatRefused
+from bot.platforms.registry import platform_of
+from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.errors import StoreError
+from queueing.core.leases import PostReader
+from queueing.store.jobs.results import StoredFiles
+from queueing.store.sql.database import Database
+
+log = logging.getLogger(__name__)
+
+HAND_OVER_S = 0.2
+"""How long running jobs, and then last messages, get at an orderly stop: another goes on with them."""
+
+UNREACHED_S = 30.0
+"""How long a chat waits for the holder of the queue before another process may serve the chat."""
+UNREACHABLE = "the process that holds the queue cannot be reached from here"
+
+AGAIN_S = 2
+"""After how many seconds the API begins again whose database could not be opened."""
+
+Watched = Callable[[Callable[[], str | None]], AbstractContextManager[None]]
+"""Has the heartbeat report what a look returns, while a duty lasts."""
+
+
+class ClusterProcess:
+    """The duties of one process."""
+
+    def __init__(
+        self,
+        setup: BotSetup,
+        *,
+        keeper: PostKeeper,
+        entrance: Entrance,
+        link: QueueLink,
+        agreement: Agreement,
+        shown: PostReader,
+        watched: Watched,
+        meters: Meters | None = None,
+    ) -> None:
+        self._setup = setup
+        self._keeper = keeper
+        self._entrance = entrance
+        self._link = link
+        self._agreement = agreement
+        self._shown = shown
+        self._watched = watched
+        self._meters = meters
+        self._refused: set[str] = set()
+
+    async def run(self, posts: Sequence[str], *, serves_api: bool) -> None:
+        """Apply for posts, do what they ask for, and serve programs, until cancelled.
+
+        Raises an `ExceptionGroup` of what ends the process: `BadModel`, and `ChatRefused` when none
+        of its chats lets the bot in.
+        """
+        chats = [name for name in posts if name != QUEUE]
+        async with TaskGroup() as tasks:
+            if QUEUE in posts:
+                tasks.create_task(self._keep(QUEUE, self._do_queue))
+            for name in chats:
+                tasks.create_task(self._keep(name, self._chat(name, chats)))
+            if serves_api and self._setup.in_force.config.api is not None:
+                tasks.create_task(self._serve_programs())
+
+    async def _keep(self, name: str, duty: Callable[[Lease], Awaitable[None]]) -> None:
+        about = self._agreement.about(name)
+        await self._keeper.serve(name, duty, address=self._entrance.address, about=about)
+
+    # ------------------------------------------------------------ the queue
+
+    async def _do_queue(self, lease: Lease) -> None:
+        setup = self._setup
+        async with AsyncExitStack() as stack:
+            database = await setup.open_database(stack, tenure=lease.tenure)
+            parts = await open_queue(setup, database, stack, lambda: lease.held)
+            server = QueueServer(
+                parts.queue, secret=lease.tenure.secret, held=lambda: lease.left_s > 0
+            )
+            stack.enter_context(self._watched(database.look_at_file))
+            async with (
+                beside(database.fenced()),
+                serving(setup, parts, self._meters),
+                self._entrance.admitting(server),
+            ):
+                await parts.queue.run()
+
+    # ------------------------------------------------------------ chats
+
+    def _chat(self, name: str, chats: Sequence[str]) -> Callable[[Lease], Awaitable[None]]:
+        async def duty(lease: Lease) -> None:
+            try:
+                await self._do_chat(name, lease)
+            except BaseExceptionGroup as group:  # of the tasks that serve a chat
+                refused, others = group.split(ChatRefused)
+                if refused is None or others is not None:
+                    raise
+                if taken := refused.subgroup(AddressTaken):
+                    raise GivesWay(str(taken.exceptions[0])) from None
+                # By its service: another process would fare no better.
+                self._refused.add(name)
+                if self._refused.issuperset(chats):
+                    raise
+
+        return duty
+
+    async def _do_chat(self, name: str, lease: Lease) -> None:
+        setup = self._setup
+        await self._reached()
+        async with AsyncExitStack() as stack:
+            database = await setup.open_database(stack, tenure=lease.tenure)
+            files = StoredFiles(database)
+            queue = RemoteQueue(self._link, files, lease)
+            stack.callback(queue.leave)
+            stack.enter_context(self._link.reading(name))
+            given = await self._given(stack, database, queue)
+            fittings = replace(assembly.fittings(given), lease=lease)
+            chats = chats_of(
+                given,
+                assembly.admission(given),
+                (platform_of(name, setup.in_force.config.chats, fittings),),
+                lease=lease,
+            )
+            async with (
+                beside(database.fenced()),
+                chat_parts.connected(chats, settle_s=HAND_OVER_S),
+            ):
+                await self._link.out_of_reach(UNREACHED_S)
+                raise GivesWay(UNREACHABLE)
+
+    async def _reached(self) -> None:
+        """Wait until the queue can be asked. Raises `GivesWay` when that takes long."""
+        try:
+            async with timeout(UNREACHED_S):
+                await self._link.connected()
+        except TimeoutError:
+            raise GivesWay(UNREACHABLE) from None
+
+    # ------------------------------------------------------------ programs
+
+    async def _serve_programs(self) -> None:
+        """Serve them; a server that is away when the API begins is waited for."""
+        while True:
+            await self._link.connected()
+            try:
+                await self._serve_api()
+            except StoreError as error:
+                log.warning("the API begins again in %d s: %s", AGAIN_S, error)
+                await asyncio.sleep(AGAIN_S)
+            else:
+                return
+
+    async def _serve_api(self) -> None:
+        setup = self._setup
+        async with AsyncExitStack() as stack:
+            database = await setup.open_database(stack, shared=True)
+            queue = RemoteQueue(self._link, StoredFiles(database))
+            given = await self._given(stack, database, queue)
+            gateway = gateway_of(setup, given, assembly.admission(given))
+            if gateway is not None:
+                await keep_served(gateway.run)
+
+    async def _given(
+        self, stack: AsyncExitStack, database: Database, queue: RemoteQueue
+    ) -> Groundwork:
+        """Return what a duty's parts are made from; until the stack ends, it is told of and asked."""
+        setup = self._setup
+        made = await setup.groundwork(database, queue, self._meters)
+        given = replace(made, posts=self._shown)
+        stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
+        stack.enter_context(self._watched(database.look_at_file))
+        stack.enter_context(setup.reloader.applying(given.stored.audit))
+        return given

@@ -1,0 +1,198 @@
+"""The queue with its servers, and what runs beside it in the same process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from backends.hardware.gpu_memory import CardMemory
+from backends.hardware.gpu_programs import CardPrograms
+from backends.hardware.host_control import NetworkMachines
+from backends.hardware.memory import NvmlProbe
+from bot.app import assembly
+from bot.app.assembly import Groundwork
+from bot.app.metering import Meters
+from bot.app.model_discovery import ModelLookout
+from bot.app.reloader import Prepare
+from bot.app.setup import BotSetup
+from bot.app.supervisor import after, beside, keep_told, tidy
+from bot.config.config import Config
+from bot.monitoring.recorder import HistoryRecorder
+from bot.requests.admission import AdmissionService
+from queueing.core.catalog import BackendSpec, Catalog
+from queueing.core.clock import SystemClock
+from queueing.core.ports import Backend
+from queueing.service.job_queue import JobQueue
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
+
+FIRST_LOOK_S = 5.0  # a server that hangs holds up the first requests so long, and not longer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueParts:
+    """A queue, and what it works with."""
+
+    queue: JobQueue
+    store: JobStore
+    database: Database
+    backends: Mapping[str, Backend]
+    lookout: ModelLookout
+
+
+async def open_queue(
+    setup: BotSetup,
+    database: Database,
+    stack: AsyncExitStack,
+    held: Callable[[], bool] = lambda: True,
+) -> QueueParts:
+    """Make the queue of a database; no server is asked yet, and none unless the queue is `held`.
+
+    Raises `StoreError`, and `BadModel` for a model that cannot work.
+    """
+    store = JobStore(database)
+    await store.prepare()
+    if database.alone and isinstance(setup.clock, SystemClock):
+        setup.clock.start_after(await store.newest_moment())
+    catalog = setup.in_force.config.catalog()
+    backends = _made(setup, catalog.backends.values())
+    for backend in backends.values():
+        stack.push_async_callback(backend.aclose)
+    _require_able(catalog, backends)
+    nvidia = NvmlProbe()
+    stack.push_async_callback(nvidia.aclose)
+    queue = JobQueue(
+        store=store,
+        catalog=catalog,
+        backends=backends,
+        clock=setup.clock,
+        rules=setup.in_force.config.scheduling.rules(),
+        memory=CardMemory(nvidia),
+        cards=CardPrograms(nvidia),
+        machines=NetworkMachines(),
+        runner=uuid4().hex,
+        grace_s=setup.grace_s,
+        deep_line=lambda: setup.in_force.config.logging.deep_line,
+        held=held,
+    )
+    return QueueParts(
+        queue=queue,
+        store=store,
+        database=database,
+        backends=queue.backends,
+        lookout=ModelLookout(queue.models, queue.backends),
+    )
+
+
+@asynccontextmanager
+async def serving(
+    setup: BotSetup, parts: QueueParts, meters: Meters | None
+) -> AsyncIterator[tuple[Groundwork, AdmissionService]]:
+    """Do what runs beside a queue until the block ends, which runs the queue itself.
+
+    The block begins once its servers were looked at, and has what the parts between people and the
+    queue are made from. Raises `StoreError`.
+    """
+    async with AsyncExitStack() as stack:
+        if meters is not None:
+            await stack.enter_async_context(meters.on_queue(parts.queue, setup.clock))
+        given = await setup.groundwork(parts.database, parts.queue, meters)
+        door = assembly.admission(given)
+        enhancer, transcriber = assembly.enhancer(given, door), assembly.transcriber(given, door)
+        for listener in (enhancer.on_event, transcriber.on_event):
+            parts.queue.events.subscribe(listener)
+        prepare = reconfiguring(setup, parts, stack)
+        stack.enter_context(setup.reloader.applying(given.stored.audit, prepare))
+        stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
+        async with (
+            beside(*upkeep(setup, parts, given)),
+            after(parts.lookout.looked, within_s=FIRST_LOOK_S),
+            beside(enhancer.run(), transcriber.run()),
+        ):
+            yield given, door
+
+
+def reconfiguring(setup: BotSetup, parts: QueueParts, stack: AsyncExitStack) -> Prepare:
+    """Return what prepares a queue for another configuration; `stack` ends with the queue."""
+
+    async def prepare(config: Config) -> Callable[[], None]:
+        catalog = await asyncio.to_thread(config.catalog)
+        known = parts.queue.models.offer.catalog
+        made = _made(setup, _unlike(catalog, known))
+        _require_able(catalog, {**parts.backends, **made})
+
+        def commit() -> None:
+            for backend in made.values():
+                stack.push_async_callback(backend.aclose)
+            parts.queue.reconfiguration.apply(catalog, made, config.scheduling.rules())
+            parts.lookout.ask_again()
+
+        return commit
+
+    return prepare
+
+
+def _unlike(catalog: Catalog, known: Catalog) -> list[BackendSpec]:
+    """Return the servers that are new, or configured otherwise than those that are known."""
+    return [
+        spec
+        for name, spec in catalog.backends.items()
+        if known.backends.get(name) != spec or known.hosts_of[name] != catalog.hosts_of[name]
+    ]
+
+
+def upkeep(
+    setup: BotSetup, parts: QueueParts, given: Groundwork
+) -> tuple[Coroutine[Any, Any, None], ...]:
+    """Return what keeps the database small, the offered models up to date, and programs told.
+
+    Programs' jobs are seen to their end here, once for all processes that serve the API.
+    """
+    parts.queue.hosts.subscribe(parts.lookout.on_hosts)
+    return (
+        tidy(
+            parts.database,
+            parts.store,
+            given.stored.chat_log,
+            setup.clock,
+            lambda: setup.in_force.config.retention,
+        ),
+        parts.lookout.run(),
+        _recorder(setup, parts, given).run(),
+        *_endings(given),
+    )
+
+
+def _recorder(setup: BotSetup, parts: QueueParts, given: Groundwork) -> HistoryRecorder:
+    """Return what writes the history, following the queue."""
+    made = HistoryRecorder(
+        given.stored.history,
+        parts.queue.promises,
+        setup.clock,
+        keep_s=lambda: setup.in_force.config.retention.history_s,
+    )
+    parts.queue.events.subscribe(made.on_event)
+    parts.queue.hosts.subscribe(made.on_hosts)
+    return made
+
+
+def _endings(given: Groundwork) -> tuple[Coroutine[Any, Any, None], ...]:
+    if given.config.api is None:
+        return ()
+    made = assembly.endings(given, given.config.api)
+    given.queue.events.subscribe(made.on_event)
+    return (keep_told(made),)
+
+
+def _made(setup: BotSetup, specs: Iterable[BackendSpec]) -> dict[str, Backend]:
+    """Return servers without making a request yet."""
+    return {spec.name: setup.make_backend(spec) for spec in specs}
+
+
+def _require_able(catalog: Catalog, backends: Mapping[str, Backend]) -> None:
+    """Raise `BadModel` for a model that cannot work."""
+    for model in catalog.models.values():
+        for name in model.backends:
+            backends[name].check(model)

@@ -1,0 +1,169 @@
+"""Sets up the log; removes secrets and terminal control sequences from every record.
+
+Redaction happens in the formatter of the one handler, on the finished line with its traceback: so
+it covers third-party loggers, warnings, uncaught exceptions and errors of the event loop alike.
+"""
+
+import asyncio
+import json
+import logging
+import re
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Literal, TextIO
+from urllib.parse import quote, quote_plus
+
+from bot.http.sparing import sparing
+
+HIDDEN = "[hidden]"
+
+_SHAPES = re.compile(
+    r"(?P<telegram>(?<=bot)\d{5,}:[\w-]{10,}|\b\d{6,12}:[\w-]{30,})"
+    r"|(?P<discord>\b[\w-]{23,28}\.[\w-]{6,7}\.[\w-]{27,})"
+    r"|(?P<lmstudio>\bsk-[\w-]{8,}(?::[\w-]+)?)"
+    r"|(?<=Bearer )[^\s'\",]+"
+    r"|(?<=Bot )[\w-]{20,}\.[\w.-]+"
+    r"|(?<=[?&]token=)[^\s&'\"]+"
+)
+"""The shapes of tokens: of Telegram, Discord, LM Studio, and in headers and addresses."""
+
+# Escape sequences, carriage returns, and marks that reverse words.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+CHATTY = (
+    "PIL",
+    "aiohttp.access",
+    "aiosqlite",  # at DEBUG, every stored value: prompts and pictures
+    "discord",
+    "httpcore",
+    "psycopg",
+    "httpx",  # at INFO, every address, and Telegram's contain the token
+    "telegram",
+)
+_SHORTEST = 4  # a shorter secret would black out half of every line
+
+_log = sparing(logging.getLogger(__name__))
+
+
+class Redactor:
+    """Replaces known secrets, and whatever looks like one, with a mark."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        given = {secret for secret in secrets if len(secret) >= _SHORTEST}
+        spelled = {each for secret in given for each in _spellings(secret)}
+        worth = sorted(spelled, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, worth))) if worth else None
+
+    def __call__(self, text: str) -> str:
+        """Return the text without secrets."""
+        if self._known:
+            text = self._known.sub(HIDDEN, text)
+        return _SHAPES.sub(HIDDEN, text)
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """Yield a secret as it is, as addresses encode it, and as it appears within quotation marks."""
+    yield secret
+    yield quote(secret, safe="")
+    yield quote(secret)
+    yield quote_plus(secret)
+    yield repr(secret)[1:-1]
+    yield json.dumps(secret)[1:-1]
+
+
+def harmless(text: str) -> str:
+    """Return a text without terminal controls and without marks that reverse words."""
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class TextFormatter(logging.Formatter):
+    """One line a record, for people; a traceback follows, indented."""
+
+    def __init__(self, redact: Redactor) -> None:
+        super().__init__("{asctime} {levelname:<7} {name}: {message}", style="{")
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as text without secrets."""
+        return harmless(self._redact(super().format(record).replace("\n", "\n    ")))
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line, for collectors."""
+
+    def __init__(self, redact: Redactor) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line of JSON without secrets."""
+        line = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": harmless(self._redact(record.getMessage())),
+        }
+        if record.exc_info:
+            line["traceback"] = harmless(self._redact(self.formatException(record.exc_info)))
+        return json.dumps(line, ensure_ascii=False)
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Writes what can be written; the library would print the values of a record it cannot format."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        try:
+            return super().format(record)
+        except Exception as error:  # noqa: BLE001  # a record's values may raise anything
+            kind = type(error).__name__
+            return f"{record.levelname} {record.name}: a record that cannot be shown ({kind})"
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the library's name
+        """Do nothing: if the stream itself is broken, there is nowhere to report it."""
+
+
+def set_up(
+    *,
+    level: str = "info",
+    form: Literal["text", "json"] = "text",
+    secrets: Iterable[str] = (),
+    stream: TextIO | None = None,
+) -> None:
+    """Send every log record to `stream` (stderr), without secrets. Replaces an earlier set-up."""
+    redact = Redactor(secrets)
+    handler = _Handler(stream)
+    handler.setFormatter(JsonFormatter(redact) if form == "json" else TextFormatter(redact))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    logging.captureWarnings(capture=True)
+    for chatty in CHATTY:
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # what it warns of, the engine reports
+    sys.excepthook = _log_uncaught
+    threading.excepthook = _log_thread
+
+
+def watch_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Log what the event loop would otherwise print, so that it is redacted as well."""
+    loop.set_exception_handler(_log_loop_error)
+
+
+def _log_uncaught(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    if not issubclass(kind, KeyboardInterrupt):
+        _log.critical("stopped by an unexpected error", exc_info=(kind, error, traceback))
+
+
+def _log_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None:
+        _log.error("a thread failed", exc_info=args.exc_value)
+
+
+def _log_loop_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    _log.error("%s", context.get("message", "error in the event loop"), exc_info=error)

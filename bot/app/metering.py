@@ -1,0 +1,72 @@
+"""What a process measures, if its configuration has a place for metrics."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from bot.app.cluster.leases import PostKeeper
+from bot.app.supervisor import beside, keep_served
+from bot.config.sections import MetricsConfig
+from bot.monitoring.busy_hosts import BusyHosts
+from bot.monitoring.cluster_metrics import ClusterState
+from bot.monitoring.job_counts import JobCounts
+from bot.monitoring.load_counts import LoadCounts
+from bot.monitoring.loop_lag import watch_loop
+from bot.monitoring.metrics import Instruments
+from bot.monitoring.metrics_endpoint import MetricsEndpoint, MetricsPlace
+from bot.monitoring.queue_metrics import QueueState
+from queueing.core.clock import SystemClock
+from queueing.core.ports import Clock
+from queueing.service.job_queue import JobQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Meters:
+    """The instruments of a process and the endpoint that shows them."""
+
+    instruments: Instruments
+    endpoint: MetricsEndpoint
+
+    def on_posts(self, keeper: PostKeeper, clock: Clock) -> None:
+        """Measure the posts of this process, and what it knows of the database."""
+        self.instruments.cluster = ClusterState(
+            keeper.terms,
+            away_s=lambda: keeper.outage.seconds,
+            off_s=lambda: clock.off_s if isinstance(clock, SystemClock) else 0.0,
+        )
+
+    @asynccontextmanager
+    async def on_queue(self, queue: JobQueue, clock: Clock) -> AsyncIterator[None]:
+        """Measure the queue that this process holds, until the block ends. Raises `StoreError`."""
+        busy = BusyHosts(asyncio.get_running_loop().time)
+        counts = JobCounts(
+            self.instruments,
+            busy,
+            clock,
+            lambda job: queue.models.offer.catalog.cards_of(job.model, job.backend or ""),
+            queue.promises.given,
+        )
+        counts.found(await queue.jobs.processing())
+        queue.events.subscribe(counts.on_event)
+        queue.events.subscribe(LoadCounts(self.instruments).on_event)
+        self.instruments.queue = QueueState(queue.status.snapshot, busy)
+        try:
+            yield
+        finally:
+            self.instruments.queue = None
+
+
+@asynccontextmanager
+async def metering(config: MetricsConfig | None, version: str) -> AsyncIterator[Meters | None]:
+    """Provide the meters of this process, shown until the block ends; None if metrics are off."""
+    if config is None:
+        yield None
+        return
+    token = config.token.get_secret_value() if config.token else None
+    instruments = Instruments(version)
+    place = MetricsPlace(host=config.host, port=config.port, token=token)
+    endpoint = MetricsEndpoint(place, instruments)
+    lag = watch_loop(instruments.lag.observe)
+    async with beside(keep_served(endpoint.run, "the endpoint of metrics"), lag):
+        yield Meters(instruments, endpoint)

@@ -1,0 +1,202 @@
+"""Reloading: reads the configuration again and applies what can be applied, all or nothing."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+from bot.app.in_force import InForce
+from bot.config.changes import changed, merged
+from bot.config.config import Config
+from bot.config.loader import ConfigError
+from bot.people.audit_log import Act, AuditLog
+from queueing.core.errors import BadModel, StoreError
+from queueing.core.ports import Clock
+
+log = logging.getLogger(__name__)
+
+OPERATOR = "operator"
+"""The actor of a reload in the audit log: the person at the machine."""
+
+_MOST_TOLD = 400  # characters of the audit log's detail
+
+Reread = Callable[[], Config]
+"""Reads the configuration as at the start. Raises `ConfigError`."""
+
+LogAs = Callable[[Config, Config], None]
+"""Sets up the log for a reload: as the second configuration says, with the secrets of both."""
+
+Afterwards = Callable[[], Awaitable[tuple[str, ...]]]
+"""Tells others of a reload and returns what the operator should know. Raises `StoreError`."""
+
+Prepare = Callable[[Config], Awaitable[Callable[[], None]]]
+"""Makes ready what a configuration needs and returns what then applies it. Raises `BadModel`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reloaded:
+    """The end of a reload: what was applied and what needs a restart, or why it was refused."""
+
+    applied: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def as_json(self) -> Mapping[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any]) -> Self:
+        """Return what `as_json` wrote."""
+        return cls(**{name: tuple(map(str, value[name])) for name in cls.__dataclass_fields__})
+
+    def lines(self) -> tuple[str, ...]:
+        """Return it as lines for the operator."""
+        if self.problems:
+            return (*self.problems, "nothing was changed: the bot runs on with what it had")
+        told = [f"applied: {', '.join(self.applied)}"] if self.applied else []
+        told += [f"needs a restart: {', '.join(self.restart)}"] if self.restart else []
+        return (*(told or ["nothing has changed"]), *(f"warning: {note}" for note in self.notes))
+
+
+def log_as_before(_before: Config, _after: Config) -> None:
+    """Leave the log as it is."""
+
+
+class Reloader:
+    """Replaces the configuration in force, one reload after the other."""
+
+    def __init__(
+        self,
+        in_force: InForce,
+        reread: Reread,
+        clock: Clock,
+        *,
+        log_as: LogAs,
+    ) -> None:
+        self._in_force = in_force
+        self._reread = reread
+        self._clock = clock
+        self._log_as = log_as
+        self._one_at_a_time = asyncio.Lock()
+        self._asked = asyncio.Event()
+        self._audits: list[AuditLog] = []
+        self._prepares: list[Prepare] = []
+        self._afterwards: list[Afterwards] = []
+
+    def ask(self) -> None:
+        """Have `run` reload soon. Safe in a signal handler of the loop."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Reload whenever asked to, until cancelled."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            await self.reload()
+
+    @contextmanager
+    def applying(self, audit: AuditLog, *prepares: Prepare) -> Iterator[None]:
+        """Record reloads in `audit` while the block lasts, and have parts prepare for them."""
+        self._audits.append(audit)
+        self._prepares.extend(prepares)
+        try:
+            yield
+        finally:
+            self._audits.remove(audit)
+            for prepare in prepares:
+                self._prepares.remove(prepare)
+
+    @contextmanager
+    def telling(self, afterwards: Afterwards, *prepares: Prepare) -> Iterator[None]:
+        """Have others told of reloads while the block lasts."""
+        self._afterwards.append(afterwards)
+        self._prepares.extend(prepares)
+        try:
+            yield
+        finally:
+            self._afterwards.remove(afterwards)
+            for prepare in prepares:
+                self._prepares.remove(prepare)
+
+    async def reload(self) -> Reloaded:
+        """Read the configuration and apply it; one that is bad changes nothing. Never fails."""
+        async with self._one_at_a_time:
+            try:
+                outcome = await self._reload()
+            except ConfigError as error:
+                outcome = Reloaded(problems=error.problems)
+            except BadModel as error:
+                outcome = Reloaded(problems=(str(error),))
+            except Exception as error:
+                log.exception("the configuration could not be reloaded")
+                outcome = Reloaded(problems=(f"it could not be reloaded: {error!r}",))
+            else:
+                outcome = replace(outcome, notes=outcome.notes + await self._told())
+            self._tell(outcome)
+            await self._record(outcome)
+            return outcome
+
+    async def _reload(self) -> Reloaded:
+        before = self._in_force.config
+        new = await asyncio.to_thread(self._reread)
+        after = merged(before, new)
+        commits = [await prepare(after) for prepare in tuple(self._prepares)]
+        # Nothing may fail, and nothing is awaited, from here on.
+        self._log_as(before, after)
+        self._in_force.take(after)
+        for commit in commits:
+            commit()
+        return Reloaded(
+            applied=changed(before, after), restart=changed(after, new), notes=new.warnings
+        )
+
+    async def _told(self) -> tuple[str, ...]:
+        notes: tuple[str, ...] = ()
+        for tell in self._afterwards:
+            try:
+                notes += await tell()
+            except StoreError as error:
+                notes += (f"the other processes could not be told: {error}",)
+        return notes
+
+    def _tell(self, outcome: Reloaded) -> None:
+        if outcome.problems:
+            log.error("the configuration was not reloaded:\n%s", "\n".join(outcome.lines()))
+        else:
+            log.info("the configuration was reloaded: %s", "; ".join(outcome.lines()))
+
+    async def _record(self, outcome: Reloaded) -> None:
+        if outcome.problems or not outcome.applied or not self._audits:
+            return
+        detail = ", ".join(outcome.applied)
+        if len(detail) > _MOST_TOLD:
+            detail = f"{detail[:_MOST_TOLD]}…"
+        at = self._clock.now()
+        act = Act(at=at, actor=OPERATOR, action="reload", subject="configuration", detail=detail)
+        try:
+            await self._audits[-1].write(act)
+        except StoreError as error:
+            log.warning("the reload could not be recorded in the audit log: %s", error)
+
+
+@asynccontextmanager
+async def on_signal(reloader: Reloader) -> AsyncIterator[None]:
+    """Reload at every SIGHUP until the block ends, where the system has that signal."""
+    loop = asyncio.get_running_loop()
+    hang_up = getattr(signal, "SIGHUP", None)
+    try:
+        if hang_up is not None:
+            loop.add_signal_handler(hang_up, reloader.ask)
+    except (NotImplementedError, RuntimeError, ValueError) as error:  # not in the main thread
+        log.debug("SIGHUP does not reload: %s", error)
+        hang_up = None
+    try:
+        yield
+    finally:
+        if hang_up is not None:
+            loop.remove_signal_handler(hang_up)

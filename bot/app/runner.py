@@ -1,0 +1,202 @@
+"""Runs the bot until it is stopped: alone on a file, or as one of several processes on a server."""
+
+import logging
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from functools import partial
+
+from bot.api.runs.runs import PLATFORM
+from bot.app import control_socket, heartbeat
+from bot.app import reloader as reloading
+from bot.app.app import App
+from bot.app.cluster.agreement import Agreement
+from bot.app.cluster.duties import posts_of
+from bot.app.cluster.entrance import entrance_at
+from bot.app.cluster.leader_finder import QueueFinder
+from bot.app.cluster.leases import PostKeeper
+from bot.app.cluster.post_list import PostList
+from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.transport import calling
+from bot.app.cluster_process import HAND_OVER_S, ClusterProcess
+from bot.app.joining import join
+from bot.app.metering import Meters, metering
+from bot.app.process import stay_small
+from bot.app.process_options import EVERYTHING, ProcessOptions
+from bot.app.reloader import LogAs, Reread, log_as_before
+from bot.app.setup import GRACE_S, MIGRATIONS, BotSetup
+from bot.app.supervisor import beside
+from bot.config.config import Config
+from bot.platforms.registry import import_libraries
+from queueing.core.clock import SystemClock
+from queueing.core.errors import StoreError
+from queueing.store.engines import is_postgres, open_posts
+
+Look = Callable[[], str | None]
+"""Returns what keeps the bot from accepting requests, None if nothing does."""
+
+log = logging.getLogger(__name__)
+
+
+async def run(
+    config: Config,
+    version: str,
+    options: ProcessOptions = EVERYTHING,
+    *,
+    reread: Reread | None = None,
+    log_as: LogAs = log_as_before,
+) -> None:
+    """Run until cancelled, then stop in order.
+
+    With `reread`, the configuration is read again whenever that is asked for, by SIGHUP or by
+    `usher reload`; `log_as` then sets up the log.
+
+    Raises `StoreError` when the database cannot be used, or was found damaged meanwhile; `BadModel`
+    for a model that cannot work, `ConfigError` for a configuration that does not fit the other
+    processes on the database, and `ChatRefused` when no chat lets the bot in;
+    any of them perhaps in a group.
+    """
+    several = is_postgres(config.database_url)
+    grace_s = HAND_OVER_S if several else GRACE_S
+    setup = BotSetup(config, version=version, reread=reread, log_as=log_as, grace_s=grace_s)
+    async with reloading.on_signal(setup.reloader) if reread else nullcontext():
+        if several:
+            await _run_beside_others(setup, version, options)
+        else:
+            await _run_alone(setup, version)
+
+
+async def _run_alone(setup: BotSetup, version: str) -> None:
+    config = setup.config
+    damage = None
+    try:
+        # The heartbeat begins once this process owns the database: a second bot must not end the
+        # first one's.
+        async with (
+            App(setup).running() as parts,
+            beside(heartbeat.beat(config.sign_of_life, parts.database.look_at_file), stay_small()),
+            reloads(setup),
+        ):
+            served = [platform.name for platform in parts.platforms]
+            served += [] if parts.gateway is None else ["programs"]
+            log.info("usher %s serves %s to %s", version, _models(config), ", ".join(served))
+            try:
+                await parts.queue.run()
+            finally:
+                damage = parts.database.damage
+    finally:
+        if damage is not None:  # an orderly stop, but not a good end
+            raise StoreError(damage)
+
+
+async def _run_beside_others(setup: BotSetup, version: str, options: ProcessOptions) -> None:
+    config = setup.config
+    names = [name for name in posts_of(config) if options.posts is None or name in options.posts]
+    import_libraries(config.chats)
+    agreement = Agreement(config, version)
+    await join(config, agreement)
+    async with AsyncExitStack() as stack:
+        meters = await stack.enter_async_context(metering(config.metrics, version))
+        reads = (PLATFORM,) if options.serves_api and config.api is not None else ()
+        process = await _joined(setup, agreement, stack, meters, reads)
+        log.info("usher %s stands by for %s", version, ", ".join(names) or "no post")
+        await process.run(names, serves_api=options.serves_api)
+
+
+async def _joined(
+    setup: BotSetup,
+    agreement: Agreement,
+    stack: AsyncExitStack,
+    meters: Meters | None,
+    reads: Collection[str],
+) -> ClusterProcess:
+    """Open what the duties of this process share. Raises `StoreError`."""
+    looks, config, process = _Looks(), setup.config, process_name()
+    cluster = config.cluster
+    posts = await stack.enter_async_context(
+        open_posts(
+            config.database_url,
+            migrations=(MIGRATIONS,),
+            process=process,
+            lease_s=cluster.lease_s,
+            compared=setup.clock.compare if isinstance(setup.clock, SystemClock) else _ignore,
+        )
+    )
+    await stack.enter_async_context(agreement.kept(posts, every_s=cluster.lease_s / 3))
+    tell = partial(agreement.tell_again, posts, process)
+
+    stack.enter_context(setup.reloader.telling(tell, partial(agreement.reloading, posts)))
+    await stack.enter_async_context(reloads(setup))
+    heartbeat_s = cluster.heartbeat_s
+    entrance = await stack.enter_async_context(
+        entrance_at(cluster.listen, cluster.advertise, posts.local_host, heartbeat_s=heartbeat_s)
+    )
+    call = await stack.enter_async_context(calling(heartbeat_s=heartbeat_s))
+    finder = QueueFinder(posts, entrance, call, look_every_s=heartbeat_s)
+    link = QueueLink(finder.dial, finder.moved, reads=reads)
+    await stack.enter_async_context(
+        beside(heartbeat.beat(config.sign_of_life, looks.look), link.run(), stay_small())
+    )
+    keeper = PostKeeper(posts, lease_s=cluster.lease_s)
+    if meters is not None:
+        meters.on_posts(keeper, setup.clock)
+    return ClusterProcess(
+        setup,
+        keeper=keeper,
+        entrance=entrance,
+        link=link,
+        agreement=agreement,
+        shown=PostList(posts, posts_of(config)),
+        watched=looks.watched,
+        meters=meters,
+    )
+
+
+@asynccontextmanager
+async def reloads(setup: BotSetup) -> AsyncIterator[None]:
+    """Reload whenever that is asked for until the block ends, if the setup can."""
+    if setup.reread is None:
+        yield
+        return
+    reloader = setup.reloader
+    async with (
+        beside(reloader.run()),
+        control_socket.listening(setup.config.sign_of_life, reloader.reload, setup.desk.answer),
+    ):
+        yield
+
+
+class _Looks:
+    """What the heartbeat of a process reports: the first trouble of its duties. By itself it is well."""
+
+    def __init__(self) -> None:
+        self._looks: list[Look] = []
+
+    def look(self) -> str | None:
+        return next(filter(None, (look() for look in tuple(self._looks))), None)
+
+    @contextmanager
+    def watched(self, look: Look) -> Iterator[None]:
+        self._looks.append(look)
+        try:
+            yield
+        finally:
+            self._looks.remove(look)
+
+
+def _ignore(_: float) -> None:
+    """Compare no clock that is not the machine's."""
+
+
+def _models(config: Config) -> str:
+    return ", ".join(config.models) or "what its servers offer"
+
+
+def process_name() -> str:
+    """Return a new name for this process: its machine, its number there, and a random part.
+
+    All containers of an image may have one host name and the number 1.
+    """
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"

@@ -1,0 +1,102 @@
+"""How a bot is made: its configuration, and what the demo and tests put in place of usual parts."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from importlib.resources import files
+
+from backends.registry import connect
+from bot.api.calls.fetcher import Fetcher
+from bot.app.assembly import Groundwork
+from bot.app.bot_records import read_records
+from bot.app.in_force import InForce
+from bot.app.metering import Meters
+from bot.app.operator_desk import OperatorDesk
+from bot.app.reloader import LogAs, Reloader, Reread, log_as_before
+from bot.app.retention import most_mb
+from bot.config.loader import Config
+from bot.core.platform import ChatPlatform
+from bot.core.service import QueueService
+from bot.platforms.registry import Fittings, platforms
+from queueing.core.clock import SystemClock
+from queueing.core.leases import Tenure
+from queueing.core.ports import Backend, Clock
+from queueing.store.engines import open_database
+from queueing.store.sql.database import Database, MigrationSet
+
+GRACE_S = 4.0  # for running jobs at an orderly stop
+SETTLE_S = 1.5  # then for their last messages; undelivered results are kept
+
+MIGRATIONS = MigrationSet(
+    name="bot",
+    directory=files("bot") / "migrations",
+    postgres=files("bot") / "migrations" / "postgres",
+)
+
+MakePlatforms = Callable[[Fittings], Sequence[ChatPlatform]]
+
+
+@dataclass(slots=True, eq=False)
+class BotSetup:
+    """The configuration of a bot and what its parts are made by; nothing is opened yet.
+
+    The overrides are for the demo and for tests: another database, virtual time (with `inline`, the
+    database works in the calling thread), other chats, other servers. `reread` reads the
+    configuration again for a reload, and `log_as` then sets up the log.
+    """
+
+    config: Config
+    database_url: str = ""
+    clock: Clock = field(default_factory=SystemClock)
+    make_platforms: MakePlatforms | None = None
+    make_backend: Callable[..., Backend] = connect
+    make_fetcher: Callable[[], Fetcher] = Fetcher
+    inline: bool = False
+    version: str = ""
+    grace_s: float = field(default_factory=lambda: GRACE_S)
+    reread: Reread | None = None
+    log_as: LogAs = log_as_before
+    desk: OperatorDesk = field(default_factory=OperatorDesk)
+    in_force: InForce = field(init=False)
+    reloader: Reloader = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with the configuration as it is; a reload replaces the one in force."""
+        self.in_force = InForce(self.config)
+        reread = self.reread or (lambda: self.config)
+        self.reloader = Reloader(self.in_force, reread, self.clock, log_as=self.log_as)
+
+    async def open_database(
+        self, stack: AsyncExitStack, *, tenure: Tenure | None = None, shared: bool = False
+    ) -> Database:
+        """Open the database until the stack ends. Raises `StoreError`."""
+        database = await open_database(
+            self.database_url or self.in_force.config.database_url,
+            migrations=(MIGRATIONS,),
+            inline=self.inline,
+            most_mb=most_mb(self.in_force.config.retention),
+            tenure=tenure,
+            shared=shared,
+        )
+        stack.push_async_callback(database.aclose)
+        return database
+
+    async def groundwork(
+        self, database: Database, queue: QueueService, meters: Meters | None = None
+    ) -> Groundwork:
+        """Return what the parts between people and a queue are made from. Raises `StoreError`."""
+        if meters is not None:
+            database.time_commits(meters.instruments.commit.observe)
+        return Groundwork(
+            in_force=self.in_force,
+            clock=self.clock,
+            queue=queue,
+            stored=await read_records(database, self.in_force, self.clock),
+            instruments=None if meters is None else meters.instruments,
+        )
+
+    def platforms(self, fittings: Fittings) -> Sequence[ChatPlatform]:
+        """Return the chats, none of them connected yet."""
+        if self.make_platforms is not None:
+            return self.make_platforms(fittings)
+        return platforms(self.in_force.config.chats, fittings)

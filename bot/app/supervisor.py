@@ -1,0 +1,144 @@
+"""Background tasks for as long as the bot runs: chats kept connected, retention.
+
+Each runs until it is cancelled, and no failure of one ends another.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from bot.api.jobs.endings import JobEndings
+from bot.app.retention import delete_expired
+from bot.config.sections import RetentionConfig
+from bot.core.errors import AddressTaken, ChatRefused
+from bot.core.platform import ChatPlatform, CommandHandler
+from bot.http.opening import CannotListen
+from bot.platforms.web.stored_log import ChatLog
+from queueing.core.clock import doubt_of
+from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.errors import StoreError
+from queueing.core.ports import Clock
+from queueing.store.jobs.job_store import JobStore
+from queueing.store.sql.database import Database
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
+_LISTEN_EVERY_S = 2.0  # an address is free soon after the process that had it has ended
+_TIDY_EVERY_S = 3600.0
+_LOOK_EVERY_S = 30.0  # whether much has been added since
+_MUCH_LEAST_MB = 64
+
+
+async def keep_all_up(platforms: Sequence[ChatPlatform], handler: CommandHandler) -> None:
+    """Run every chat; raise `ChatRefused` with every reason when none of them can be used.
+
+    Raises `AddressTaken` if there is no other reason.
+    """
+    if platforms:
+        refusals = await asyncio.gather(*(_keep_up(platform, handler) for platform in platforms))
+        taken = all(isinstance(refused, AddressTaken) for refused in refusals)
+        why = "no chat can be used: " + "; ".join(str(refused) for refused in refusals)
+        raise AddressTaken(why) if taken else ChatRefused(why)
+
+
+async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> ChatRefused:
+    """Keep one platform connected, whatever fails. Returns why it cannot be used."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            await platform.run(handler)
+        except ChatRefused as refused:
+            log.error("%s is off: %s", platform.name, refused)  # noqa: TRY400  # not a bug
+            return type(refused)(f"{platform.name}: {refused}")
+        except Exception:
+            log.exception("%s failed; it starts again in %.0f s", platform.name, pause_s)
+        await asyncio.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+Serve = Callable[[], Awaitable[None]]
+"""Serves until cancelled. Raises `CannotListen`."""
+
+
+async def keep_served(serve: Serve, name: str = "the API") -> None:
+    """Keep a server of the bot beside its chats up: it may fail, the chats go on."""
+    pause_s, told = _FIRST_PAUSE_S, False
+    while True:
+        try:
+            await serve()
+        except CannotListen as error:
+            if not told:
+                log.error("%s %s; it begins once the address is free", name, error)  # noqa: TRY400
+            told = True
+            await asyncio.sleep(_LISTEN_EVERY_S)
+            continue
+        except Exception:
+            log.exception("%s failed; it starts again in %.0f s", name, pause_s)
+        told = False
+        await asyncio.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+async def keep_told(endings: JobEndings) -> None:
+    """Keep the programs told of the ends of their jobs; a failure ends nothing else."""
+    while True:
+        try:
+            await endings.run()
+        except Exception:
+            log.exception("webhooks failed; they go on in %.0f s", _FIRST_PAUSE_S)
+        await asyncio.sleep(_FIRST_PAUSE_S)
+
+
+async def tidy(
+    database: Database,
+    jobs: JobStore,
+    chat_log: ChatLog,
+    clock: Clock,
+    retention: Callable[[], RetentionConfig],
+) -> None:
+    """Delete what retention no longer keeps: once an hour, and as soon as much has been added."""
+    doubted: str | None = None
+    while True:
+        if (doubt := doubt_of(clock)) is not None:
+            if doubt != doubted:
+                log.error("nothing expires or is deleted: %s", doubt)
+            doubted = doubt
+            await asyncio.sleep(_LOOK_EVERY_S)
+            continue
+        doubted = None
+        used_mb, kept = 0, retention()
+        much_mb = max(_MUCH_LEAST_MB, kept.size_mb // 20)
+        try:
+            await delete_expired(jobs, chat_log, kept, clock.now())
+            used_mb = await database.used_mb()
+        except Exception:
+            log.exception("retention failed; it is tried again")
+        for _ in range(int(_TIDY_EVERY_S / _LOOK_EVERY_S)):
+            await asyncio.sleep(_LOOK_EVERY_S)
+            with suppress(StoreError):  # the writer gets the error
+                if await database.used_mb() > used_mb + much_mb:
+                    break
+
+
+@asynccontextmanager
+async def after(happened: asyncio.Event, *, within_s: float) -> AsyncIterator[None]:
+    """Enter the body once something has happened, or when that has taken too long."""
+    with suppress(TimeoutError):
+        async with timeout(within_s):
+            await happened.wait()
+    yield
+
+
+@asynccontextmanager
+async def beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run work beside the body: its failure stops the body, the body's end cancels it."""
+    async with TaskGroup() as group:
+        tasks = [group.create_task(each) for each in work]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()

@@ -1,1 +1,0 @@
-"""What holds for conversations on every chat platform."""

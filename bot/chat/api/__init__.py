@@ -1,1 +1,0 @@
-"""The vocabulary of chats: what platforms deliver and receive, and how they fail."""

@@ -1,1 +1,0 @@
-"""Keeps messages true and delivers results, within what each chat accepts."""

@@ -1,1 +1,0 @@
-"""The one way in: from a call to its command and its answer."""

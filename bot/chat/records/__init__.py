@@ -1,1 +1,0 @@
-"""What the bot remembers of messages, in the queue's database."""

@@ -1,0 +1,263 @@
+"""`usher demo`: the real bot on stand-in servers, for a page, for a transcript, for a crowd.
+
+Only the servers are stand-ins, and they say so; queue, scheduler, presenter and database are the
+ones `usher run` uses.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Sequence
+
+from bot.app import event_loop, logs
+from bot.app.app import App, BotParts
+from bot.app.setup import BotSetup
+from bot.app.signals import run_until_signal
+from bot.cli.demo.crowd import Crowd
+from bot.cli.demo.database import database_of, kept_path
+from bot.cli.demo.options import DemoOptions
+from bot.cli.demo.transcript import Show, Transcript, display
+from bot.config import loader as configuration
+from bot.config.loader import Config
+from bot.core.errors import ChatRefused
+from bot.core.platform import ChatPlatform
+from bot.platforms.registry import Fittings, platforms
+from bot.platforms.web.platform import Web
+from queueing.core.concurrency import TaskGroup
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import JobState
+
+FAILED = 2
+USUAL_PORT, API_PORT = 8080, 8081
+_DELIVERY_S = 30.0
+_FIRST = "Type /image flux cat, /film a cat, or ask something. Ctrl-C ends it."
+_OPERATED = "You are its admin: the operator's page is at {url}operator"
+_KEPT = "Jobs are kept in {path}, even through kill -9; --fresh begins without them."
+
+CONFIG = """
+hosts:
+  gpu-1:
+    vram: 24GB
+    backends:
+      studio: {{kind: demo}}
+  gpu-2:
+    vram: 16GB
+    backends:
+      workshop: {{kind: demo}}
+models:
+  flux:
+    backends: [studio]
+    capabilities: [text-to-image, image-to-image]
+    vram: 17GB
+    parallel: 1
+    load_s: {load_s}
+    service_s: {picture_s}
+  sdxl:
+    backends: [workshop, studio]
+    capabilities: [text-to-image, image-to-image]
+    vram: 8GB
+    parallel: 1
+    load_s: {load_s}
+    service_s: {quick_s}
+  lens:
+    backends: [workshop, studio]
+    capabilities: [upscale]
+    vram: 2GB
+    load_s: {load_s}
+    service_s: {quick_s}
+  llama:
+    aliases: [chat]
+    backends: [workshop]
+    capabilities: [text-to-text, vision]
+    vram: 7GB
+    parallel: 2
+    load_s: {load_s}
+    service_s: {text_s}
+  qwen:
+    backends: [studio]
+    capabilities: [text-to-text]
+    vram: 12GB
+    parallel: 2
+    load_s: {load_s}
+    service_s: {text_s}
+  kontext:
+    backends: [studio, workshop]
+    capabilities: [image-edit]
+    vram: 12GB
+    parallel: 1
+    load_s: {load_s}
+    service_s: {quick_s}
+  wan:
+    backends: [studio]
+    capabilities: [text-to-video, image-to-video]
+    vram: 18GB
+    parallel: 1
+    load_s: {load_s}
+    service_s: {film_s}
+  ace:
+    aliases: [music]
+    backends: [workshop, studio]
+    capabilities: [text-to-audio]
+    vram: 8GB
+    parallel: 1
+    load_s: {quick_s}
+    service_s: {quick_s}
+  kokoro:
+    aliases: [voice]
+    backends: [workshop, studio]
+    capabilities: [text-to-speech]
+    vram: 1GB
+    parallel: 2
+    load_s: {sound_s}
+    service_s: {sound_s}
+  whisper:
+    backends: [workshop, studio]
+    capabilities: [speech-to-text]
+    vram: 2GB
+    parallel: 2
+    load_s: {sound_s}
+    service_s: {sound_s}
+  hashing:
+    aliases: [embed]
+    backends: [workshop, studio]
+    capabilities: [embedding, image-embedding]
+    vram: 1GB
+    load_s: {quick_s}
+    service_s: {embed_s}
+styles:
+  noir: {{prompt: "{{prompt}}, film noir, hard shadows", size: "3:2"}}
+  sketch: {{prompt: pencil sketch}}
+defaults: {{image: flux, ask: llama}}
+chats: {{web: {{port: {port}}}}}
+api: {{port: {api_port}, open: true}}
+admins: ["web:local", "demo:you"]
+"""
+
+
+def main(options: DemoOptions) -> int:
+    """Run the demo and return its exit status: with `say`, 2 when a job failed."""
+    logs.set_up(level="warning", form="text", secrets=frozenset())
+    if not options.say and options.port and not _is_free(options.port):
+        raise ChatRefused(f"port {options.port} is taken; use --port 0 for any free one")
+    with database_of(options) as database:
+        url = f"sqlite:///{database.absolute().as_posix()}"
+        if options.say:
+            with display() as show:
+                return event_loop.run(_headless(options, url, show))
+        return run_until_signal(_page(options, url, kept=database == kept_path()))
+
+
+def demo_config(options: DemoOptions) -> Config:
+    """Return the demo's configuration: two cards, a model of each kind, times divided by `speed`."""
+    times = {"load_s": 6.0, "picture_s": 9.0, "quick_s": 5.0, "text_s": 8.0, "embed_s": 0.2}
+    times |= {"film_s": 15.0, "sound_s": 2.0}
+    divided = {name: max(seconds / options.speed, 0.001) for name, seconds in times.items()}
+    port = _free(USUAL_PORT) if options.port is None else options.port
+    ports = {"port": port, "api_port": 0 if options.say else _free(API_PORT)}
+    return configuration.parse(CONFIG.format(**divided, **ports), {}, file="demo")
+
+
+def _free(port: int) -> int:
+    """Return a port, or 0 for any free one if another program has it: a newcomer did not choose."""
+    return port if _is_free(port) else 0
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        if os.name == "posix":  # as the page itself listens, also right after another process ended
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _with_crowd(options: DemoOptions, made: Sequence[ChatPlatform]) -> Sequence[ChatPlatform]:
+    return (*made, Crowd(options.crowd, speed=options.speed)) if options.crowd else made
+
+
+# ---------------------------------------------------------------- the page
+
+
+async def _page(options: DemoOptions, url: str, *, kept: bool) -> None:
+    config = demo_config(options)
+
+    def make(fittings: Fittings) -> Sequence[ChatPlatform]:
+        return _with_crowd(options, platforms(config.chats, fittings))
+
+    async with (
+        App(BotSetup(config, database_url=url, make_platforms=make)).running() as parts,
+        TaskGroup() as group,
+    ):
+        said = group.create_task(_announce(parts, kept=kept))
+        await parts.queue.run()
+        said.cancel()
+
+
+async def _announce(parts: BotParts, *, kept: bool) -> None:
+    for platform in parts.platforms:
+        if isinstance(platform, Web):
+            await platform.connected.wait()
+            print(f"Usher's demo is at {platform.url}", flush=True)  # the answer
+            print(_FIRST, flush=True)  # as above
+            print(_OPERATED.format(url=platform.url), flush=True)  # as above
+    if parts.gateway is not None:
+        await parts.gateway.connected.wait()
+        address = f"http://127.0.0.1:{parts.gateway.port}/v1"
+        print(f"Programs reach the API at {address}, without a key.", flush=True)  # as above
+    if kept:
+        print(_KEPT.format(path=kept_path()), flush=True)  # as above
+
+
+# ---------------------------------------------------------------- without a page
+
+
+async def _headless(options: DemoOptions, url: str, show: Show) -> int:
+    transcript = Transcript(options.say, out=options.out, show=show)
+
+    def make(_: Fittings) -> Sequence[ChatPlatform]:
+        return _with_crowd(options, (transcript,))
+
+    config, watch = demo_config(options), _Watch("demo:")
+    async with App(BotSetup(config, database_url=url, make_platforms=make)).running() as parts:
+        parts.queue.events.subscribe(watch.on_event)
+        routing = asyncio.ensure_future(parts.queue.run())
+        try:
+            await transcript.all_said.wait()
+            await watch.all_ended()
+            await parts.presenter.settle(_DELIVERY_S, owner="demo:")
+        finally:
+            routing.cancel()
+            await asyncio.wait([routing])
+    if not routing.cancelled() and (error := routing.exception()) is not None:
+        raise error
+    return FAILED if watch.failed else 0
+
+
+class _Watch:
+    """Tracks which of one platform's jobs are open, and whether one failed."""
+
+    def __init__(self, owners: str) -> None:
+        self._owners = owners
+        self._open: set[int] = set()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self.failed = False
+
+    def on_event(self, event: Event) -> None:
+        if not isinstance(event, JobChanged) or not event.job.owner.startswith(self._owners):
+            return
+        job = event.job
+        if job.state.final:
+            self._open.discard(job.id)
+            self.failed |= job.state is JobState.FAILED
+        else:
+            self._open.add(job.id)
+        if self._open:
+            self._quiet.clear()
+        else:
+            self._quiet.set()
+
+    async def all_ended(self) -> None:
+        await self._quiet.wait()

@@ -1,0 +1,151 @@
+"""The platform of `usher demo --say`: says its lines and shows what comes of them.
+
+A terminal shows each message in its place, in its latest state; anything else gets every distinct
+state as it comes. Results are saved when an output folder is named.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from bot.app.console import Cropped, console
+from bot.app.logs import harmless
+from bot.core.content import Content
+from bot.core.platform import ChatLimits, CommandHandler, Invocation, MessageRef
+from bot.platforms.web.renderer import split_command
+from bot.texts.catalogue import dated, plain
+
+_CHAT = "you"
+_USER = "demo:you"
+
+Show = Callable[[str, str], None]
+"""Shows the state of something that has a name of its own."""
+
+
+@contextmanager
+def display() -> Iterator[Show]:
+    """Yield what shows states: in their places on a terminal, else one after another."""
+    out = console()
+    if not out.is_interactive:
+        yield lambda _, state: print(harmless(state), flush=True)  # the answer
+        return
+    states: dict[str, Text] = {}
+    with Live(console=out, auto_refresh=False) as live:
+
+        def show(name: str, state: str) -> None:
+            states[name] = Text(harmless(state))
+            live.update(Cropped(Group(*states.values()), latest=True), refresh=True)
+
+        try:
+            yield show
+        finally:  # what did not fit the screen can be scrolled back to
+            live.update(Group(*states.values()))
+
+
+class Transcript:
+    """A chat of one scripted person. Implements `ChatPlatform`."""
+
+    name = "demo"
+    limits = ChatLimits(
+        text=100_000,
+        caption=100_000,
+        upload=1_000_000_000,
+        picture=1_000_000_000,
+        download=1_000_000_000,
+        edit_every_s=0.2,
+        chat_every_s=0.0,
+        overall_per_s=1000.0,
+        pings=False,
+    )
+
+    def __init__(self, lines: Sequence[str], *, out: Path | None, show: Show) -> None:
+        self.connected = asyncio.Event()
+        self.connected.set()
+        self._lines = tuple(lines)
+        self._out = out
+        self._show = show
+        self._count = 0
+        self._last: dict[str, str] = {}
+        self.all_said = asyncio.Event()
+
+    async def run(self, handler: CommandHandler) -> None:
+        """Say every line, each after the previous one was answered, then stay."""
+        for number, line in enumerate(self._lines, start=1):
+            self._show(f"> {number}", f"> {line}")
+            answered = asyncio.Event()
+            await handler.call(self._invocation(number, line, answered))
+            await answered.wait()
+        self.all_said.set()
+        await asyncio.Event().wait()
+
+    def _invocation(self, number: int, line: str, answered: asyncio.Event) -> Invocation:
+        async def respond(content: Content, private: bool) -> MessageRef | None:
+            ref = await self.send(_CHAT, content)
+            answered.set()
+            return None if private else ref
+
+        command, text = split_command(line)
+        return Invocation(
+            key=f"demo:{number}",
+            platform=self.name,
+            user=_USER,
+            user_name="you",
+            chat=_CHAT,
+            group=False,
+            command=command,
+            text=text,
+            respond=respond,
+        )
+
+    async def send(
+        self,
+        chat: str,
+        content: Content,
+        *,
+        reply_to: MessageRef | None = None,  # noqa: ARG002  # a transcript has no threads
+        nonce: str | None = None,  # noqa: ARG002  # showing cannot fail half-way
+    ) -> MessageRef:
+        """Show a new message."""
+        self._count += 1
+        ref = MessageRef(platform=self.name, chat=chat, message=str(self._count))
+        await self.edit(ref, content)
+        return ref
+
+    async def edit(self, ref: MessageRef, content: Content) -> None:
+        """Show a message's new state, if it looks different from the previous one."""
+        saved = [await self._save(ref, file.name, file.data) for file in content.files]
+        text = "\n".join([plain(dated(content.body, time.time()), local=True), *saved]).strip()
+        if self._last.get(ref.message) == text:
+            return
+        self._last[ref.message] = text
+        self._show(ref.message, f"[{ref.message}] " + text.replace("\n", "\n    "))
+
+    async def _save(self, ref: MessageRef, name: str, data: bytes) -> str:
+        if self._out is None:
+            return f"({name}, {len(data)} bytes)"
+        path = self._out / f"{ref.message}-{Path(name).name}"
+        await asyncio.to_thread(_write, path, data)
+        return f"({path})"
+
+    async def delete(self, ref: MessageRef) -> None:
+        """Show that a message is gone."""
+        self._show(ref.message, f"[{ref.message}] (deleted)")
+
+    async def check(self) -> str:
+        """Return the speaker's name."""
+        return "a transcript"
+
+    def is_group(self, chat: str) -> bool:  # noqa: ARG002  # the protocol's signature
+        """Return False: there is one person here."""
+        return False
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)

@@ -1,0 +1,1 @@
+"""Every command; a folder is a heading of `/help`."""

@@ -1,0 +1,83 @@
+"""`/preload <model> [host]`, for admins: load a model now and keep it."""
+
+from bot.commands.admin.target import meant_host, meant_model
+from bot.commands.call.context import Call, CallRefused, Context, audited
+from bot.core.answers import Answer, Task, Working
+from bot.core.command import Command, Param, ParamKind
+from bot.core.content import Body, Content
+from bot.texts import status
+from bot.texts.catalogue import join, say
+from bot.texts.problems import told
+from queueing.core.catalog import Catalog
+from queueing.core.errors import QueueError, problem_of
+
+COMMAND = Command(
+    name="preload",
+    help="command.preload",
+    admin=True,
+    params=(
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.admin_model",
+            required=True,
+            positional=True,
+        ),
+        Param(name="host", kind=ParamKind.HOST, help="param.host", positional=True),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    model, host = named(context.catalog, call)
+    try:
+        reason = await context.queue.preloads.waits_for(model, host)
+    except QueueError:
+        reason = None  # the outcome follows at once and reports the error
+    if reason is None:
+        return await begun(context, call, COMMAND.name, call.say("preload.started", model=model))
+    why = status.because(reason, call.language)
+    told = (*call.say("preload.waits", model=model), *why, " …")
+    return await begun(context, call, COMMAND.name, join(told))
+
+
+async def begun(context: Context, call: Call, command: str, told: Body) -> Working:
+    """Record in the audit log what a call does with a model, and return it as begun."""
+    model, host = named(context.catalog, call)
+    await audited(context, call, command, model, host or "")
+
+    task = Task(command=command, language=call.language, model=model, host=host)
+    return Working(content=Content(body=told), task=task)
+
+
+def failed(task: Task, key: str, error: QueueError) -> Body:
+    """Return what an admin reads of a task that failed, with the reason."""
+    reason = told(problem_of(error), task.language)
+    return say(task.language, key, model=task.model or "", reason=reason)
+
+
+async def work(context: Context, task: Task) -> Content:
+    """Load the model and report where it is."""
+    model = task.model or ""
+    try:
+        backend = await context.queue.preloads.preload(model, task.host)
+    except QueueError as error:
+        body = failed(task, "preload.failed", error)
+    else:
+        host = context.catalog.place_of(backend)
+        body = say(task.language, "preload.done", model=model, host=host, backend=backend)
+    return Content(body=body)
+
+
+def named(catalog: Catalog, call: Call) -> tuple[str, str | None]:
+    """Return the model and host a call names. Raises `UnknownModel` or `CallRefused`."""
+    model = meant_model(catalog, call)
+    if call.text("host") is None:
+        return model, None
+    host = meant_host(catalog, call)
+    spec = catalog.models[model]
+    hosts = [each for name in spec.backends for each in catalog.parts_of(spec, name)]
+    if not set(hosts).intersection(catalog.cards(host)):
+        names = ", ".join(dict.fromkeys(hosts))
+        raise CallRefused("refused.unknown_host", name=host, model=model, names=names)
+    return model, host

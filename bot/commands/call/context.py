@@ -1,0 +1,140 @@
+"""What a command's handler receives, and what it may answer.
+
+A handler only decides and stores: it never sends. The presenter sends what it returns.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bot.commands.call.parser import Args
+from bot.core.answers import Reply
+from bot.core.chat_settings import ChatSettingsTable
+from bot.core.command import Command
+from bot.core.content import Body, Button, Content
+from bot.core.platform import Invocation
+from bot.core.service import QueueService
+from bot.delivery.records import MessageRecords
+from bot.people.access import Access
+from bot.people.api_keys import ApiKeys
+from bot.people.audit_log import Act, AuditLog
+from bot.people.invites import Invites
+from bot.people.links import Links
+from bot.people.names import NameForms
+from bot.people.people import People, Person
+from bot.platforms.web.stored_log import ChatLog
+from bot.requests.admission import AdmissionService
+from bot.requests.conversation import IDLE_S
+from bot.texts.catalogue import Value, say, word
+from queueing.core.catalog import Catalog
+from queueing.core.leases import PostReader
+from queueing.core.near import near
+from queueing.core.ports import Clock
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """Everything a handler may use.
+
+    `naming` says how people are named on each platform there is. `chat_logs` are, by platform, the
+    chats that the bot keeps itself. `invites` is None where the web chat has no token, so that
+    all its visitors are the same person, and `api_keys` where there is no API. `idle` returns how
+    many seconds a chat without others goes on with the last exchange. `posts` is None where one process does everything.
+    """
+
+    queue: QueueService
+    admission: AdmissionService
+    records: MessageRecords
+    people: People
+    audit: AuditLog
+    access: Access
+    clock: Clock
+    commands: Sequence[Command]
+    chat_logs: Mapping[str, ChatLog] = field(default_factory=dict)
+    chat_settings: ChatSettingsTable = field(default_factory=ChatSettingsTable)
+    invites: Invites | None = None
+    naming: Mapping[str, NameForms] = field(default_factory=dict)
+    idle: Callable[[], float] = lambda: IDLE_S
+    links: Links | None = None
+    api_keys: ApiKeys | None = None
+    posts: PostReader | None = None
+
+    @property
+    def catalog(self) -> Catalog:
+        """The models, hosts and backends known now."""
+        return self.queue.models.offer.catalog
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One invocation with its checked values, its caller, and their language."""
+
+    invocation: Invocation
+    args: Args
+    person: Person
+    language: str
+
+    def text(self, name: str) -> str | None:
+        """Return a text value, or None if it was not given."""
+        value = self.args.get(name)
+        return None if value is None else str(value)
+
+    def whole(self, name: str) -> int | None:
+        """Return a whole number, or None if it was not given."""
+        value = self.args.get(name)
+        return None if value is None else int(value)
+
+    def decimal(self, name: str) -> float | None:
+        """Return a number, or None if it was not given."""
+        value = self.args.get(name)
+        return None if value is None else float(value)
+
+    async def turn(self) -> None:
+        """Wait until everything the caller sent here earlier is accepted or refused."""
+        if self.invocation.arrival is not None:
+            await self.invocation.arrival.turn()
+
+    def say(self, key: str, **values: Value) -> Body:
+        """Return a text in the caller's language."""
+        return say(self.language, key, **values)
+
+
+class CallRefused(Exception):
+    """A call is refused with a text; `key` and `values` select it."""
+
+    def __init__(self, key: str, **values: Value) -> None:
+        super().__init__(key)
+        self.key = key
+        self.values = values
+
+
+def reply(body: Body, *, private: bool = True, buttons: Sequence[Button] = ()) -> Reply:
+    """Return a text answer, with its buttons in one row."""
+    rows = (tuple(buttons),) if buttons else ()
+    return Reply(content=Content(body=body, buttons=rows), private=private)
+
+
+def unknown_command(name: str, known: Sequence[str], language: str) -> CallRefused:
+    """Return the refusal of an unknown command, with the one that was perhaps meant."""
+    close = near(name, known)
+    hint = word(language, "hint.help")
+    if close:
+        hint = word(language, "hint.did_you_mean", names=f"/{close[0]}")
+    return CallRefused("refused.unknown_command", command=name[:40], hint=hint)
+
+
+def is_admin(context: Context, call: Call) -> bool:
+    """Return whether the caller is an admin in this call."""
+    return context.access.is_admin(call.invocation.user, call.invocation.rights)
+
+
+async def audited(
+    context: Context, call: Call, action: str, subject: str, detail: str = ""
+) -> None:
+    """Record an admin's act, and the right it was done by unless that was their own id."""
+    actor, now = call.invocation.user, context.clock.now()
+    right = context.access.admin_by(actor, call.invocation.rights)
+    if right is not None and right != actor:
+        detail = f"{detail}, as {right}" if detail else f"as {right}"
+    await context.audit.write(
+        Act(at=now, actor=actor, action=action, subject=subject, detail=detail)
+    )

@@ -1,0 +1,112 @@
+"""The options of what can be made, each in one place, and their values in a call."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bot.commands.call.context import Call, CallRefused
+from bot.core.command import Param, ParamKind
+from bot.requests.loras import loras_in
+from bot.requests.options import size
+from queueing.core.requests import (
+    FILM_S_MOST,
+    LORAS_MOST,
+    MUSIC_S_MOST,
+    SEED_MAX,
+    AnyRequest,
+    LoraWeight,
+    SpeechToText,
+    TextToAudio,
+    TextToImage,
+    TextToSpeech,
+    TextToVideo,
+)
+
+_SIZE = Param(name="size", kind=ParamKind.SIZE, help="param.size")
+_STEPS = Param(name="steps", kind=ParamKind.WHOLE, help="param.steps", least=1, most=150)
+_SEED = Param(name="seed", kind=ParamKind.WHOLE, help="param.seed", least=-1, most=SEED_MAX)
+_NEGATIVE = Param(name="negative", kind=ParamKind.TEXT, help="param.negative")
+_LORA = Param(name="lora", kind=ParamKind.TEXT, help="param.lora", repeats=True)
+
+
+def _seconds(most: float) -> Param:
+    return Param(name="seconds", kind=ParamKind.DECIMAL, help="param.seconds", least=0.5, most=most)
+
+
+IMAGE_OPTIONS = (
+    _SIZE,
+    _STEPS,
+    _SEED,
+    _NEGATIVE,
+    Param(name="count", kind=ParamKind.WHOLE, help="param.count", least=1, most=4),
+    Param(name="strength", kind=ParamKind.DECIMAL, help="param.strength", least=0, most=1),
+    _LORA,
+)
+FILM_OPTIONS = (
+    _seconds(FILM_S_MOST),
+    Param(name="fps", kind=ParamKind.DECIMAL, help="param.fps", least=1, most=120),
+    _SIZE,
+    _STEPS,
+    _SEED,
+    _NEGATIVE,
+    _LORA,
+)
+MUSIC_OPTIONS = (
+    _seconds(MUSIC_S_MOST),
+    Param(name="lyrics", kind=ParamKind.TEXT, help="param.lyrics"),
+    _STEPS,
+    _SEED,
+    _NEGATIVE,
+    _LORA,
+)
+SPEECH_OPTIONS = (
+    Param(name="voice", kind=ParamKind.TEXT, help="param.voice"),
+    Param(name="speed", kind=ParamKind.DECIMAL, help="param.speed", least=0.25, most=4),
+)
+TRANSCRIPT_OPTIONS = (
+    Param(name="language", kind=ParamKind.TEXT, help="param.spoken_language"),
+    Param(name="translate", kind=ParamKind.FLAG, help="param.translate"),
+)
+
+PICTURES = tuple(
+    Param(name=name, kind=ParamKind.PICTURE, help="param.picture" if number == 1 else "param.more")
+    for number, name in enumerate(("picture", "picture2", "picture3", "picture4"), start=1)
+)
+"""Fields for all pictures that one edit may combine."""
+
+OPTIONS: Mapping[type[AnyRequest], tuple[Param, ...]] = {
+    TextToImage: IMAGE_OPTIONS,
+    TextToVideo: FILM_OPTIONS,
+    TextToAudio: MUSIC_OPTIONS,
+    TextToSpeech: SPEECH_OPTIONS,
+    SpeechToText: TRANSCRIPT_OPTIONS,
+}
+"""The options of each kind of request that has any."""
+
+_OF_ANY = {param.name: param for params in OPTIONS.values() for param in params}
+ANY_OPTIONS = (*({**_OF_ANY, "seconds": _seconds(MUSIC_S_MOST)}).values(),)
+"""Every option there is, for a command that changes requests of all kinds."""
+
+
+def given_in(call: Call) -> dict[str, Any]:
+    """Return a call's options by name, read as requests hold them. Raises `CallRefused`."""
+    return {
+        name: _READ.get(name, _as_it_is)(call.args[name]) for name in _OF_ANY if name in call.args
+    }
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+def _size(value: object) -> tuple[int, int] | None:
+    return size(str(value))
+
+
+def _loras(value: object) -> tuple[LoraWeight, ...]:
+    try:
+        return loras_in(str(value))
+    except ValueError:
+        raise CallRefused("refused.loras", most=LORAS_MOST, example="ink:0.8, film") from None
+
+
+_READ: Mapping[str, Callable[[object], object]] = {"size": _size, "lora": _loras}

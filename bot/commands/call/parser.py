@@ -1,0 +1,240 @@
+"""Turns what a person typed into checked values by a command's `Param` table; pure.
+
+Text platforms give one string (`flux a cat --size 3:2`), Discord gives typed options; both end in
+the same `check`, so a value means the same everywhere.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from bot.core.command import ATTACHED, Command, Param, ParamKind
+from bot.requests.options import size
+from queueing.core.near import near
+
+Value = str | int | float | bool
+Args = Mapping[str, Value]
+
+
+# Phones turn two hyphens into a dash, so "—size" means "--size".
+_OPTION = re.compile(r"(?:^|(?<=\s))(?:--|—|–)([A-Za-z][\w-]*)(?:=|\s+|$)", re.UNICODE)
+_QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(\S+)")
+_JOB = re.compile(r"#?([0-9]{1,15})")
+_PERSON = re.compile(r"<@!?\d+>|\d+|[a-z]+:\S+")
+
+# Control characters would break other people's displays; bidirectional overrides and isolates can
+# reverse the bot's own words around them. Marks that languages need (U+200E, U+200F, joiners)
+# stay.
+_UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+_FLAGS = frozenset({ParamKind.FLAG, ParamKind.MASK})
+
+
+class BadCall(Exception):
+    """A call that cannot be understood; `key` and `values` select the text for the person."""
+
+    def __init__(self, key: str, **values: str | float) -> None:
+        super().__init__(key)
+        self.key = key
+        self.values: Mapping[str, str | int | float] = values
+
+
+def clean(text: str) -> str:
+    """Return text without control characters, with plain line breaks, trimmed."""
+    return _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+
+
+def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
+    """Return the values in a typed call.
+
+    `--name value` may appear anywhere. The first remaining word is the model if it is one (or if
+    the command needs one), further positional parameters follow, and a TEXT parameter takes the
+    rest with its line breaks. After the number of a job no model is expected: the job has one.
+    Raises `BadCall`.
+    """
+    rest, raw = _take_options(command, clean(text))
+    about_job = False
+    for param in command.params:
+        if not param.positional or param.name in raw or not rest:
+            continue
+        if param.kind is ParamKind.TEXT:
+            raw[param.name], rest = rest, ""
+            continue
+        first, _, after = _split_word(rest)
+        optional_model = param.kind is ParamKind.MODEL and not param.required
+        if optional_model and (about_job or not is_model(first)):
+            continue
+        if param.kind is ParamKind.PERSON and not _PERSON.fullmatch(first):
+            continue
+        if param.kind is ParamKind.JOB and _yields(command, param, first):
+            continue
+        raw[param.name], rest = first, after
+        about_job |= param.kind is ParamKind.JOB
+    values = check(command, raw)
+    if rest and not _names_somebody(command):
+        raise BadCall("problem.left_over", text=rest[:40], command=command.name)
+    return values
+
+
+def check(command: Command, raw: Mapping[str, Value]) -> Args:
+    """Return given values, checked and typed by the command's table. Raises `BadCall`."""
+    known = {param.name: param for param in command.params}
+    for name in raw:
+        if name not in known:
+            raise _unknown_option(command, name)
+    for param in command.params:
+        missing = param.name not in raw or raw[param.name] == ""
+        if param.required and missing:
+            raise BadCall("problem.missing", param=param.name)
+    return {name: _typed(known[name], value) for name, value in raw.items() if value != ""}
+
+
+def recheck(params: Sequence[Param], args: Args) -> None:
+    """Check values by other parameters of the same names. Raises `BadCall`."""
+    for param in params:
+        if param.name in args:
+            _typed(param, args[param.name])
+
+
+def usage(command: Command) -> str:
+    """Return the one-line form of a command without its options: `/image [model] <prompt>`."""
+    words = [f"/{command.name}"]
+    for param in command.params:
+        if param.positional:
+            own = () if param.kind is ParamKind.CHOICE else (param.name,)
+            named = "|".join((*own, *param.choices))
+            literal = not own and len(param.choices) == 1
+            words.append((named if literal else f"<{named}>") if param.required else f"[{named}]")
+    return " ".join(words)
+
+
+def options(command: Command) -> tuple[Param, ...]:
+    """Return the parameters that are typed as `--name value`."""
+    return tuple(
+        param for param in command.params if not param.positional and param.kind not in ATTACHED
+    )
+
+
+def _unknown_option(command: Command, name: str) -> BadCall:
+    meant = near(name, [param.name for param in options(command)])
+    if meant:
+        return BadCall("problem.near_option", name=name, near=meant[0])
+    return BadCall("problem.unknown_option", name=name)
+
+
+def _names_somebody(command: Command) -> bool:
+    """Return whether the command takes a person; its handler refuses one it cannot read."""
+    return any(param.kind is ParamKind.PERSON for param in command.params)
+
+
+def _yields(command: Command, param: Param, first: str) -> bool:
+    """Return whether that word is not a job but the beginning of the following text."""
+    has_text = any(each.kind is ParamKind.TEXT and each.positional for each in command.params)
+    return has_text and not param.required and not _JOB.fullmatch(first)
+
+
+def _split_word(text: str) -> tuple[str, str, str]:
+    word = re.match(r"(\S+)(\s*)", text)
+    return (word[1], word[2], text[word.end() :]) if word else (text, "", "")
+
+
+def _take_options(command: Command, text: str) -> tuple[str, dict[str, Value]]:
+    known = {param.name: param for param in command.params}
+    raw: dict[str, Value] = {}
+    kept, at = [], 0
+    while found := _OPTION.search(text, at):
+        name = found[1].lower()
+        if name not in known:
+            if command.prose or text[found.start()] != "-":  # a dash in prose, not an option
+                kept.append(text[at : found.end()])
+                at = found.end()
+                continue
+            raise _unknown_option(command, name)
+        kept.append(text[at : found.start()])
+        at = found.end()
+        if known[name].kind in _FLAGS:
+            raw[name] = True
+            continue
+        value = _QUOTED.match(text, at)
+        if value is None:
+            raise BadCall("problem.needs_value", name=name)
+        said = next(group for group in value.groups() if group is not None)
+        repeated = known[name].repeats and name in raw
+        raw[name] = f"{raw[name]}, {said}" if repeated else said
+        at = value.end()
+    kept.append(text[at:])
+    return re.sub(r"[ \t]{2,}", " ", "".join(kept)).strip(), raw
+
+
+def _typed(param: Param, value: Value) -> Value:
+    return _TYPES.get(param.kind, _words)(param, value)
+
+
+def _words(_param: Param, value: Value) -> str:
+    return clean(str(value))
+
+
+def _size(param: Param, value: Value) -> str:
+    if str(value) not in param.choices and size(str(value)) is None:
+        raise BadCall("problem.size", name=param.name)
+    return str(value)
+
+
+def _choice(param: Param, value: Value) -> str:
+    if str(value) in param.choices:
+        return str(value)
+    choices = ", ".join(param.choices)
+    if param.positional:
+        key = "problem.only_word" if len(param.choices) == 1 else "problem.choice_word"
+        raise BadCall(key, value=str(value)[:40], choices=choices)
+    raise BadCall("problem.choice", name=param.name, choices=choices)
+
+
+def _flag(_param: Param, value: Value) -> bool:
+    return bool(value)
+
+
+def _job(param: Param, value: Value) -> int | str:
+    if (word := str(value).strip().casefold()) in param.choices:
+        return word
+    found = _JOB.fullmatch(str(value).strip())
+    if found is None:
+        raise BadCall("problem.job", value=str(value)[:40])
+    return int(found[1])
+
+
+def _whole(param: Param, value: Value) -> int | str:
+    if (word := str(value).strip().casefold()) in param.choices:
+        return word
+    # Python would take "1_000" and, for hours, a million digits.
+    if not re.fullmatch(r"[+-]?[0-9]{1,30}", str(value)):
+        raise BadCall("problem.not_whole", name=param.name)
+    return int(_within(param, int(value)))
+
+
+def _decimal(param: Param, value: Value) -> float:
+    try:
+        number = float(str(value).replace(",", "."))
+    except ValueError:
+        raise BadCall("problem.not_number", name=param.name) from None
+    return float(_within(param, number))
+
+
+def _within(param: Param, number: float) -> int | float:
+    least = -math.inf if param.least is None else param.least
+    most = math.inf if param.most is None else param.most
+    if not least <= number <= most:  # false for "nan" too
+        raise BadCall("problem.range", name=param.name, least=least, most=most)
+    return number
+
+
+_TYPES: Mapping[ParamKind, Callable[[Param, Value], Value]] = {
+    ParamKind.JOB: _job,
+    ParamKind.SIZE: _size,
+    ParamKind.WHOLE: _whole,
+    ParamKind.DECIMAL: _decimal,
+    ParamKind.CHOICE: _choice,
+    ParamKind.FLAG: _flag,
+    ParamKind.MASK: _flag,
+}

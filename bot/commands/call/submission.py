@@ -1,0 +1,134 @@
+"""What commands that submit a job share: they identify the caller and return the outcome.
+
+The first word of a prompt may have been meant as a model's name. It stays in the prompt: it may be
+meant literally, and a job gets its place without a question. The job's message mentions it once.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from bot.commands.call.context import Call, CallRefused, Context
+from bot.commands.call.when import due_at, is_later
+from bot.core.answers import Placed
+from bot.core.attachments import SPOKEN
+from bot.core.command import ParamKind
+from bot.core.origin import NearModel, Origin
+from bot.core.refusals import Declined, Refusal
+from bot.requests.creation import require_taken
+from bot.requests.kinds import needs_files
+from bot.requests.limits import Asking
+from bot.requests.typed import typed
+from queueing.core.jobs import Job
+from queueing.core.requests import Capability, File, Request, TextToImage, needed
+
+_WITHOUT_FILES = {
+    Capability.VISION: Capability.TEXT_TO_TEXT,
+    Capability.IMAGE_TO_IMAGE: Capability.TEXT_TO_IMAGE,
+}
+"""What more models can do: one that cannot see a file may have been meant all the same."""
+_LOOKED_AT = 20  # of the person's latest jobs
+
+
+async def asking(
+    context: Context, call: Call, needs: Capability, *, cut: Sequence[str] = ()
+) -> Asking:
+    """Return who asks in this call and where, once everything they sent before is accepted.
+
+    `cut` names the documents of which only the beginning is asked about.
+    """
+    await call.turn()
+    invocation = call.invocation
+    settings = context.chat_settings.of(invocation.platform, invocation.places)
+    near = await _near_model(context, call, needs)
+    aloud = bool(call.person.aloud) and any(file.kind in SPOKEN for file in invocation.files)
+    origin = Origin.of(invocation, call.language, near, aloud=aloud, cut=tuple(cut))
+    return Asking(
+        person=call.person,
+        rights=frozenset(invocation.rights),
+        unwanted=settings.words,
+        key=invocation.key,
+        reply_to=origin.model_dump_json(),
+        later=is_later(call),
+        due_at=due_at(call, context.clock.now(), context.access.zone),
+    )
+
+
+async def repeated(context: Context, call: Call, job: Job, request: Request) -> Placed:
+    """Submit again with a job's files, for `request` in place of its own.
+
+    It goes to the job's model unless the call names another. Raises `CallRefused`, `Declined`
+    and `Refused`.
+    """
+    files = await context.queue.jobs.inputs(job)
+    if files is None or (not files and needs_files(job.request)):
+        raise CallRefused("refused.recording_gone", job=job.id)
+    able = needed(request, has_files=bool(files))
+    named = call.text("model")
+    model = job.model if named is None else context.catalog.require(named, able).name
+    by = await asking(context, call, able)
+    return placed(await context.admission.submit(by, model, request, files, earlier=job))
+
+
+async def draw(
+    context: Context, call: Call, model: str, request: TextToImage, files: tuple[File, ...] = ()
+) -> Placed:
+    """Submit a picture as the request has it. Raises `Declined`."""
+    by = await asking(context, call, needed(request, has_files=bool(files)))
+    return placed(await context.admission.submit(by, model, request, files))
+
+
+async def submitted(
+    context: Context,
+    call: Call,
+    request: Request,
+    files: tuple[File, ...] = (),
+    *,
+    options: Mapping[str, object],
+) -> Placed:
+    """Submit a request to the model named, or else the usual one. Raises `Declined` and `Refused`.
+
+    `options` are those that were given; one that the model would not honour is refused.
+    """
+    able = needed(request, has_files=bool(files))
+    named = call.text("model") or context.admission.usual_model(call.person, able)
+    model = context.catalog.require(named, able).name
+    takes = context.queue.models.offer.options_of(model)
+    require_taken(options, type(request), model, takes)
+    by = await asking(context, call, able)
+    return placed(await context.admission.submit(by, model, request, files))
+
+
+def placed(outcome: Job | Refusal) -> Placed:
+    """Return the answer to a call that submitted a job. Raises `Declined`."""
+    if not isinstance(outcome, Job):
+        raise Declined(outcome)
+    return Placed(job=outcome)
+
+
+# ---------------------------------------------------------------- a model that was perhaps meant
+
+
+async def _near_model(context: Context, call: Call, needs: Capability) -> NearModel | None:
+    """Return the model that the first typed word resembles, or None if nothing needs saying."""
+    text = _prompt(context, call)
+    word = text.split(maxsplit=1)[0] if text else ""
+    meant = context.catalog.misspelt(word, _WITHOUT_FILES.get(needs, needs))
+    if meant is None or await _used_before(context, call.invocation.user, word):
+        return None
+    return NearModel(word=word, meant=meant)
+
+
+def _prompt(context: Context, call: Call) -> str:
+    """Return the text that was typed where a model could come first; "" for other calls."""
+    if call.invocation.options or call.text("model") is not None:
+        return ""
+    command = next(each for each in context.commands if each.name == call.invocation.command)
+    positional = {param.kind: param.name for param in command.params if param.positional}
+    if ParamKind.MODEL not in positional:
+        return ""
+    return call.text(positional.get(ParamKind.TEXT, "")) or ""
+
+
+async def _used_before(context: Context, user: str, word: str) -> bool:
+    """Return whether the person recently began a prompt this way: then they know, or mean it."""
+    jobs = await context.queue.jobs.history(user, limit=_LOOKED_AT)
+    return any(typed(job.request).casefold().startswith(word.casefold()) for job in jobs)

@@ -1,0 +1,307 @@
+"""The one way in: finds a call's command, checks it, runs its handler, passes on the answer.
+
+A person's mistakes become one sentence for them; the bot's own faults are logged with their cause
+and become a neutral sentence. A call never takes the platform down.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from itertools import chain
+
+from bot.commands.call import attached
+from bot.commands.call.context import Call, CallRefused, Context, reply, unknown_command
+from bot.commands.call.parser import Args, BadCall, check, options, parse, usage
+from bot.commands.make import late
+from bot.commands.meant import meant
+from bot.commands.registry import HANDLERS
+from bot.core.answers import Answer, Reply
+from bot.core.arrivals import Arrival, Arrivals
+from bot.core.command import Command, Param, ParamKind
+from bot.core.held import ALONE, ChatLease
+from bot.core.platform import Invocation
+from bot.core.refusals import Declined, Refusal
+from bot.delivery.presenter import Presenter
+from bot.people.people import LanguageTold, Person
+from bot.requests.limits import ban_of
+from bot.requests.options import SHAPES
+from bot.texts.catalogue import Value, language_of, plain, say, word
+from bot.texts.refusals import Sentence, Told, sentence
+from queueing.core.constructors import altering
+from queueing.core.errors import Fenced, Refused, StoreError
+
+log = logging.getLogger(__name__)
+_altered = altering(Invocation)
+
+_SUGGESTED = 25
+_OF_FORM = "problem."
+
+# If the form of the call is not the problem, an example would only be noise.
+_SAYS_ENOUGH = frozenset(
+    {
+        "problem.not_whole",
+        "problem.not_number",
+        "problem.range",
+        "problem.choice",
+        "problem.choice_word",
+        "problem.only_word",
+        "problem.size",
+        "problem.job",
+        "problem.too_long",
+        "problem.not_picture",
+        "problem.attached",
+        "problem.file_alone",
+        "problem.too_many_pictures",
+        "problem.too_many_texts",
+        "problem.picture_bytes",
+        "problem.picture_pixels",
+        "problem.picture_unreadable",
+        "problem.no_mask",
+        "problem.language",
+        "problem.not_text",
+        "problem.text_bytes",
+        "problem.text_too_long",
+        "problem.too_many_sounds",
+        "problem.too_many_films",
+        "problem.too_many_papers",
+        "problem.file_bytes",
+        "problem.sound_unreadable",
+        "problem.sound_silent",
+        "problem.sound_too_long",
+        "problem.sound_no_library",
+        "problem.not_film",
+        "problem.not_watched",
+        "problem.not_watched_by",
+        "problem.paper_unreadable",
+        "problem.paper_too_large",
+        "problem.paper_encrypted",
+        "problem.paper_old",
+        "problem.paper_no_library",
+        "problem.paper_scanned",
+    }
+)
+
+
+class Dispatcher:
+    """Carries out calls from every platform. Implements `CommandHandler`."""
+
+    def __init__(self, context: Context, presenter: Presenter, *, lease: ChatLease = ALONE) -> None:
+        """Take its parts; calls are carried out only while the `lease` is held."""
+        self.commands: Sequence[Command] = context.commands
+        self._by_name: Mapping[str, Command] = {c.name: c for c in context.commands}
+        self._typed = frozenset(c.name for c in context.commands if not c.hidden)
+        self._context = context
+        self._presenter = presenter
+        self._arrivals = Arrivals()
+        self._lease = lease
+        self._closed = False
+
+    def close(self) -> None:
+        """Carry out no further calls: an orderly stop has nearly ended."""
+        self._closed = True
+
+    def arrived(self, user: str, chat: str) -> Arrival:
+        """Return an arrival's place, behind what its person sent there earlier."""
+        return self._arrivals.take(user, chat)
+
+    async def call(self, invocation: Invocation) -> None:
+        """Carry out a call; what it accepts is durable when this returns."""
+        with invocation.arrival or self.arrived(invocation.user, invocation.chat) as arrival:
+            if not invocation.button:  # a button is about an existing job
+                await arrival.turn_soon()
+            if self._lease.held:
+                await self._carry_out(_altered(invocation, arrival=arrival))
+            else:
+                await self._left_to_next_holder(invocation)
+
+    async def _carry_out(self, invocation: Invocation) -> None:
+        language = language_of(invocation.language)
+        if self._closed:
+            await _left_to_next_process(invocation)
+            answer: Answer = _words(language, "refused.not_accepting")
+            self._presenter.answer(invocation, answer)
+            return
+        self._presenter.remember_call(invocation)
+        try:
+            invocation = meant(await self._completed(invocation), self._typed, self._is_model)
+            person = await self._caller(invocation.user)
+            language = person.language or language
+            answer = await self._answer(invocation, person, language)
+        except Refused as refused:
+            answer = self._refusal(refused, language, invocation.command)
+        except Declined as declined:
+            answer = self._refusal(declined.refusal, language, invocation.command)
+        except CallRefused as refused:
+            answer = _words(language, refused.key, **refused.values)
+        except Fenced:
+            await self._left_to_next_holder(invocation)
+            return
+        except StoreError as error:
+            if self._closed:
+                await _left_to_next_process(invocation)
+            log.error("call %s of %s: %s", invocation.key, invocation.user, error)  # noqa: TRY400  # not a bug
+            answer = _words(language, "refused.not_accepting")
+        except Exception:
+            log.exception("call %s of %s failed", invocation.key, invocation.user)
+            answer = _words(language, "refused.internal")
+        self._presenter.answer(invocation, answer)
+
+    async def _caller(self, user: str) -> Person:
+        """Return what is known of a caller. Raises `Fenced` if the post was lost meanwhile."""
+        person = await self._context.people.get(user)
+        if not self._lease.held:
+            raise Fenced("this process's post is over")
+        return person
+
+    async def _left_to_next_holder(self, invocation: Invocation) -> None:
+        """Neither carry a call out nor answer it; never return for one that comes again.
+
+        Telegram's update stays unconfirmed, so the next holder is given it; a page repeats what it
+        was not told is taken. Discord tells a call once, and its caller that nothing responded.
+        """
+        log.warning("call %s came after this process's post was over", invocation.key)
+        await _left_to_next_process(invocation)
+        self._presenter.answer(invocation, None)
+
+    async def language_of(self, user: str) -> str | None:
+        """Return the language a person chose; None if they chose none, or it cannot be read."""
+        try:
+            return (await self._context.people.get(user)).language
+        except StoreError as error:
+            log.warning("the language of %s cannot be read: %s", user, error)
+            return None
+
+    def telling_languages(self, hearer: LanguageTold) -> AbstractContextManager[None]:
+        """Call `hearer(user, language)` whenever a person chooses one, until the block ends."""
+        return self._context.people.telling(hearer)
+
+    async def _completed(self, invocation: Invocation) -> Invocation:
+        """Return the call that a reply to one of the bot's prompts completes; any other as it is."""
+        asked = invocation.replied_to
+        if invocation.command != "ask" or asked is None or invocation.options:
+            return invocation
+        await self._presenter.asked(asked.platform, asked.chat)
+        prompt = await self._context.records.prompt(asked)
+        if prompt is None:
+            return invocation
+        text = f"{prompt.job_id} {invocation.text}"
+        return replace(invocation, command=prompt.command, text=text, quoted="")
+
+    async def _answer(self, invocation: Invocation, person: Person, language: str) -> Answer:
+        album, earlier = invocation.album, None
+        if album is not None:
+            earlier = await self._context.queue.jobs.find(invocation.key)
+            if earlier is None and not album.asks:
+                return None
+        command = self._allowed(invocation, person, language)
+        try:
+            joins = earlier is not None
+            files = attached.used(command, invocation, language, joins=joins)
+            if files is not invocation.files:
+                invocation = replace(invocation, files=files)
+            if earlier is not None:
+                call = Call(invocation=invocation, args={}, person=person, language=language)
+                return await late.join(self._context, call, earlier)
+            if album is not None:
+                late.refuse_incomplete(album)
+            args = self._args(command, invocation)
+            call = Call(invocation=invocation, args=args, person=person, language=language)
+            return await HANDLERS[command.name](self._context, call)
+        except BadCall as bad:
+            return _misread(language, command, bad.key, bad.values)
+        except Declined as declined:
+            told = self._told(declined.refusal, language, command.name)
+            if not told.key.startswith(_OF_FORM):
+                raise
+            return _misread(language, command, told.key, told.values)
+
+    def _refusal(self, refusal: Refusal, language: str, command: str) -> Reply:
+        told = self._told(refusal, language, command)
+        if told.key == "refused.not_accepting":
+            log.info("refused: %s", refusal)
+        return _words(language, told.key, **told.values)
+
+    def _told(self, refusal: Refusal, language: str, command: str) -> Sentence:
+        return sentence(refusal, Told(language, tuple(self._context.catalog.models), command))
+
+    def _allowed(self, invocation: Invocation, person: Person, language: str) -> Command:
+        """Return the command that is called. Raises `CallRefused` and `Declined`."""
+        if not self._context.access.lets_in(invocation.platform, invocation.places):
+            raise CallRefused("refused.chat", chat=invocation.places[-1])
+        user, rights = invocation.user, invocation.rights
+        if not self._context.access.may_use(invocation.platform, user, rights):
+            raise CallRefused("refused.use")
+        if (ban := ban_of(person, self._context.clock.now())) is not None:
+            raise Declined(ban)
+        command = self._by_name.get(invocation.command)
+        if command is None:
+            raise self._unknown(invocation.command, language)
+        if command.admin and not self._context.access.is_admin(user, rights):
+            raise CallRefused("refused.admin_only", command=command.name)
+        return command
+
+    def _unknown(self, name: str, language: str) -> CallRefused:
+        return unknown_command(name, [c.name for c in self.commands if not c.hidden], language)
+
+    def _args(self, command: Command, invocation: Invocation) -> Args:
+        if invocation.options:
+            return check(command, invocation.options)
+        return parse(command, invocation.text, self._is_model)
+
+    def _is_model(self, name: str) -> bool:
+        return self._context.catalog.find(name) is not None
+
+    def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
+        """Return up to 25 values for a parameter from memory, those with the typed prefix first."""
+        values = self._values(param, user)
+        start = typed.casefold()
+        fitting = [value for value in values if start in value.casefold()]
+        fitting.sort(key=lambda value: not value.casefold().startswith(start))
+        return fitting[:_SUGGESTED]
+
+    def _values(self, param: Param, user: str) -> Sequence[str]:
+        catalog = self._context.catalog
+        match param.kind:
+            case ParamKind.MODEL:
+                able = (catalog.able(each) for each in param.able)
+                names = chain.from_iterable(able) if param.able else catalog.models
+                return tuple(dict.fromkeys(names))
+            case ParamKind.HOST:
+                return catalog.host_names
+            case ParamKind.JOB:
+                return (*self._presenter.open_jobs_of(user), *param.choices)
+            case ParamKind.SIZE:
+                sizes = "1:1", "3:2", "2:3", "16:9", "9:16", "1024x1024", "768x1024"
+                return (*SHAPES, *sizes, *param.choices)
+            case ParamKind.STYLE:
+                return tuple(self._context.admission.styles)
+            case _:
+                return param.choices
+
+
+async def _left_to_next_process(invocation: Invocation) -> None:
+    """Never return for a call that comes again."""
+    if invocation.comes_again:
+        await asyncio.get_running_loop().create_future()
+
+
+def _misread(language: str, command: Command, key: str, values: Mapping[str, Value]) -> Reply:
+    """Return what is wrong with a call, and what would have worked."""
+    problem = plain(say(language, key, **values))
+    if key in _SAYS_ENOUGH:
+        return reply((problem,))
+    form = usage(command)
+    if not any(param.positional for param in command.params):
+        form = " ".join([form, *(f"[--{param.name} …]" for param in options(command))])
+    parts = [word(language, "refused.usage", problem=problem, usage=form)]
+    if command.example is not None:
+        parts.append(word(language, "help.example", example=word(language, command.example)))
+    if options(command):
+        parts.append(word(language, "help.options", command=command.name))
+    return reply(("\n".join(parts),))
+
+
+def _words(language: str, key: str, **values: Value) -> Reply:
+    return reply(say(language, key, **values))

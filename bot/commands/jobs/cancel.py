@@ -1,0 +1,49 @@
+"""`/cancel [job]` and the button of that name: a waiting job leaves its line, a running one stops.
+
+`/cancel all` ends all of the caller's open jobs.
+"""
+
+from bot.commands.call.context import Call, CallRefused, Context, audited, reply
+from bot.commands.call.jobs import meant_job, stop_reading
+from bot.core.answers import Answer
+from bot.core.command import Command, Param, ParamKind, Topic
+from queueing.core.jobs import JobState
+
+_ALL = "all"
+
+COMMAND = Command(
+    name="cancel",
+    help="command.cancel",
+    topic=Topic.JOBS,
+    params=(
+        Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True, choices=(_ALL,)),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    if call.text("id") == _ALL:
+        return await _all(context, call)
+    job = await meant_job(context, call)
+    if job.state.final and await stop_reading(context, job):
+        return reply(call.say("cancel.reading", job=job.id))
+    if job.state.final:
+        raise CallRefused("refused.already_ended", job=job.id)
+    ended = await context.queue.submitter.cancel(job.id)
+    if ended is None or ended.state is not JobState.CANCELLED:
+        raise CallRefused("refused.already_ended", job=job.id)
+    if job.owner != call.invocation.user:  # only an admin may
+        await audited(context, call, COMMAND.name, f"{job.model} {job.id}", f"of {job.owner}")
+    if call.invocation.button:
+        return None  # the status message above the button shows it
+    return reply(call.say("cancel.done", job=job.id))
+
+
+async def _all(context: Context, call: Call) -> Answer:
+    mine = await context.queue.jobs.open_jobs(call.invocation.user)
+    if not mine:
+        raise CallRefused("refused.no_open_job")
+    # The newest first, so that none is started, or enters its line, only to be cancelled there.
+    ended = [await context.queue.submitter.cancel(job.id) for job in reversed(mine)]
+    count = sum(job is not None and job.state is JobState.CANCELLED for job in ended)
+    return reply(call.say("cancel.all_done", count=count))

@@ -1,0 +1,75 @@
+"""`/history`: the caller's jobs, newest first, each with a button that brings it back."""
+
+from bot.commands.call.context import Call, Context, reply
+from bot.core.answers import Answer, Reply
+from bot.core.command import Command, Param, ParamKind, Topic
+from bot.core.content import Body, Button, Content, Moment, Strong
+from bot.requests.kinds import is_seen
+from bot.requests.typed import typed
+from bot.texts import kinds, status
+from bot.texts.catalogue import join, word
+from queueing.core.jobs import Job, JobState
+from queueing.core.requests import Chat
+
+_SHOWN = 10
+_IN_ROW = 5
+_PROMPT_SHOWN = 60
+
+COMMAND = Command(
+    name="history",
+    help="command.history",
+    topic=Topic.JOBS,
+    params=(Param(name="id", kind=ParamKind.JOB, help="param.older_than", positional=True),),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    user, before = call.invocation.user, call.whole("id")
+    jobs = await context.queue.jobs.history(user, limit=_SHOWN + 1, before=before)
+    if not jobs:
+        if before is not None:
+            return reply(call.say("history.none_before", job=before))
+        return reply(call.say("history.none"))
+    shown = jobs[:_SHOWN]
+    hidden = context.chat_settings.of(call.invocation.platform, call.invocation.places).spoiler
+    body: Body = call.say("history.yours")
+    for job in shown:
+        body += ("\n", *_line(call, job, seen=not hidden))
+    return Reply(content=Content(body=join(body), buttons=_buttons(call, shown, jobs)))
+
+
+def _line(call: Call, job: Job, *, seen: bool) -> Body:
+    drawn = is_seen(job.request) and job.state is JobState.COMPLETED
+    prompt = status.shortened(" ".join(_asked(job).split()), _PROMPT_SHOWN)
+    return call.say(
+        "history.line",
+        job=Strong(str(job.id), job=job.id, pictured=drawn and seen),
+        model=job.model,
+        state=word(call.language, f"state.{job.state}"),
+        prompt=prompt or word(call.language, kinds.no_words(job.request)),
+        moment=Moment(job.queued_at),
+    )
+
+
+def _asked(job: Job) -> str:
+    """Return what was asked for, without the words or files a question was about."""
+    text = typed(job.request)
+    if not isinstance(job.request, Chat):
+        return text
+    own = "\n".join(line for line in text.splitlines() if not line.startswith(">"))
+    return own.strip() or text
+
+
+def _buttons(call: Call, shown: list[Job], jobs: list[Job]) -> tuple[tuple[Button, ...], ...]:
+    """Return a button for each job that has a result, and one for the next page."""
+    label = word(call.language, "button.show")
+    show = [
+        Button(command="show", job_id=job.id, label=f"{label} {job.id}")
+        for job in shown
+        if job.state.final and job.state is not JobState.CANCELLED
+    ]
+    rows = [tuple(show[at : at + _IN_ROW]) for at in range(0, len(show), _IN_ROW)]
+    if len(jobs) > len(shown):
+        older = word(call.language, "button.older")
+        rows.append((Button(command="history", job_id=shown[-1].id, label=older),))
+    return tuple(rows)

@@ -1,0 +1,73 @@
+"""`/speak [model] <text>` and the button of that name: a text, or an answer, is read aloud."""
+
+from bot.commands.call.context import Call, CallRefused, Context
+from bot.commands.call.jobs import own_job, replied_job, without
+from bot.commands.call.options import SPEECH_OPTIONS, given_in
+from bot.commands.call.submission import submitted
+from bot.commands.call.when import WHEN
+from bot.core.answers import Answer
+from bot.core.command import Command, Param, ParamKind, Topic
+from bot.requests.creation import require_text
+from bot.requests.kinds import gives_files
+from bot.requests.spoken import SPOKEN_MOST, spoken
+from queueing.core.jobs import Job
+from queueing.core.requests import Capability, TextToSpeech
+
+COMMAND = Command(
+    name="speak",
+    help="command.speak",
+    topic=Topic.MAKE,
+    example="example.speak",
+    prose=True,
+    menu="menu.speak",
+    params=(
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.model",
+            positional=True,
+            able=(Capability.TEXT_TO_SPEECH,),
+        ),
+        Param(name="text", kind=ParamKind.TEXT, help="param.spoken", positional=True),
+        *SPEECH_OPTIONS,
+        *WHEN,
+        Param(name="id", kind=ParamKind.JOB, help="param.spoken_job"),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    own = call.text("text")
+    job = await _answer(context, call)
+    said = own or await _said(context, job) or spoken(call.invocation.quoted)
+    if not said and job is not None:
+        raise await _without_text(context, job)
+    options = given_in(call)
+    mine = not own and job is not None and job.owner == call.invocation.user
+    request = TextToSpeech(
+        text=require_text(said, SPOKEN_MOST),
+        source=job.id if job is not None and mine else None,
+        **options,
+    )
+    return await submitted(context, call, request, options=options)
+
+
+async def _answer(context: Context, call: Call) -> Job | None:
+    """Return the job named, or the one replied to if its result is a text. Raises `CallRefused`."""
+    job_id = call.whole("id")
+    if job_id is not None:
+        return await own_job(context, call, job_id)
+    job = await replied_job(context, call)
+    return None if job is None or gives_files(job.request) else job
+
+
+async def _said(context: Context, job: Job | None) -> str:
+    if job is None or gives_files(job.request):
+        return ""
+    output = await context.queue.jobs.output(job)
+    return spoken(output.text) if output is not None else ""
+
+
+async def _without_text(context: Context, job: Job) -> CallRefused:
+    kept = not gives_files(job.request) and await context.queue.jobs.output(job) is None
+    return without(job, kept=kept, gone="status.gone", never="refused.no_text")

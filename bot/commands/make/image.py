@@ -1,0 +1,62 @@
+"""`/image [model] <prompt>`: draw a picture, from words or from attached pictures."""
+
+from collections.abc import Sequence
+
+from bot.commands.call.attachments import pictures
+from bot.commands.call.context import Call, Context
+from bot.commands.call.options import IMAGE_OPTIONS, PICTURES, given_in
+from bot.commands.call.submission import asking, placed
+from bot.commands.call.when import WHEN
+from bot.core.answers import Answer
+from bot.core.attachments import AttachmentKind
+from bot.core.command import Command, Param, ParamKind, Topic
+from bot.core.platform import Attachment
+from bot.requests.creation import Drawing, DrawingOptions
+from queueing.core.requests import REFERENCES_MOST, Capability
+
+COMMAND = Command(
+    name="image",
+    help="command.image",
+    topic=Topic.MAKE,
+    example="example.image",
+    takes={AttachmentKind.PICTURE: REFERENCES_MOST},
+    params=(
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.model",
+            positional=True,
+            able=(Capability.TEXT_TO_IMAGE,),
+        ),
+        Param(
+            name="prompt", kind=ParamKind.TEXT, help="param.prompt", required=True, positional=True
+        ),
+        *IMAGE_OPTIONS,
+        *WHEN,
+        Param(name="style", kind=ParamKind.STYLE, help="param.style"),
+        Param(name="raw", kind=ParamKind.FLAG, help="param.raw"),
+        *PICTURES,
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    files = await pictures(call, of=_meant(context, call))
+    drawing = Drawing(
+        prompt=call.text("prompt") or "",
+        model=call.text("model"),
+        style=call.text("style"),
+        options=DrawingOptions(**given_in(call)),
+        files=files,
+        raw=bool(call.args.get("raw")),
+    )
+    needs = Capability.IMAGE_TO_IMAGE if files else Capability.TEXT_TO_IMAGE
+    return placed(await context.admission.draw(await asking(context, call, needs), drawing))
+
+
+def _meant(context: Context, call: Call) -> Sequence[Attachment]:
+    """Return the pictures to draw from: where no model combines several, the person's own."""
+    files = call.invocation.files
+    own = [each for each in files if not each.replied]
+    combined = bool(context.catalog.able(Capability.IMAGE_EDIT))
+    return files if combined or not own else own

@@ -1,0 +1,71 @@
+"""`/vary` and the buttons of that name: a new picture from an old one, similar or further away."""
+
+from bot.commands.call.context import Call, Context
+from bot.commands.call.sources import Source, meant_source
+from bot.commands.call.submission import draw
+from bot.core.answers import Answer
+from bot.core.attachments import AttachmentKind
+from bot.core.command import Command, Param, ParamKind, Topic
+from bot.requests.creation import PROMPT_LIMIT, new_seed, require_text
+from queueing.core.requests import Capability
+
+STRENGTHS = {"subtle": 0.4, "strong": 0.7}
+
+COMMAND = Command(
+    name="vary",
+    help="command.vary",
+    topic=Topic.MAKE,
+    menu="menu.vary",
+    takes={AttachmentKind.PICTURE: 1},
+    params=(
+        Param(name="id", kind=ParamKind.JOB, help="param.job"),
+        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+        Param(
+            name="how",
+            kind=ParamKind.CHOICE,
+            help="param.how",
+            choices=tuple(STRENGTHS),
+        ),
+        Param(name="prompt", kind=ParamKind.TEXT, help="param.prompt", positional=True),
+        Param(name="picture", kind=ParamKind.PICTURE, help="param.picture"),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    return await vary(context, call, call.text("how") or "strong")
+
+
+async def vary(context: Context, call: Call, how: str) -> Answer:
+    """Draw from the picture a call is about; if no model can, from its words with a new seed."""
+    source = await meant_source(context, call)
+    changes: dict[str, str | float | None] = {"seed": new_seed(), "count": 1, "upscale": False}
+    changes["source"] = source.job_of(call.invocation.user)
+    if text := call.text("prompt"):
+        changes |= {"prompt": require_text(text, PROMPT_LIMIT), "original": None}
+    model = _model(context, call, source)
+    if model is None and source.job is not None:
+        request = source.request.model_copy(update=changes)
+        return await draw(context, call, source.job.model, request)
+    model = model or context.admission.usual_model(call.person, Capability.IMAGE_TO_IMAGE)
+    takes = context.queue.models.offer.options_of(model)
+    if takes is None or "strength" in takes:
+        changes["strength"] = STRENGTHS[how]
+    # The size follows the picture, which may not have the requested size.
+    changes |= {"width": None, "height": None}
+    request = source.request.model_copy(update=changes)
+    return await draw(context, call, model, request, (source.file,))
+
+
+def _model(context: Context, call: Call, source: Source) -> str | None:
+    """Return the model that drew the picture, otherwise one that can start from it, if any can."""
+    catalog = context.catalog
+    able = catalog.able(Capability.IMAGE_TO_IMAGE)
+    if source.job is None or not able:
+        return None
+    spec = catalog.find(source.job.model)
+    if spec is not None and spec.name in able:
+        return spec.name
+    if spec is not None and Capability.TEXT_TO_IMAGE in spec.capabilities:
+        return None  # it can draw the same words again, and that is closer than another model
+    return context.admission.usual_model(call.person, Capability.IMAGE_TO_IMAGE)

@@ -1,0 +1,1 @@
+"""What is available, and the caller's settings, keys and data."""

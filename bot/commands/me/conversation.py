@@ -1,0 +1,83 @@
+"""`/forget me` and `/forget conversation`: really deletes the caller's stored data."""
+
+from bot.commands.call.context import Call, Context, reply
+from bot.core.answers import Answer
+from bot.core.command import Command, Param, ParamKind
+from bot.core.origin import Origin
+from bot.platforms.web.stored_log import ChatLog
+from queueing.core.jobs import Job
+from queueing.core.requests import Chat
+
+_PAGE = 200
+
+COMMAND = Command(
+    name="forget",
+    help="command.forget",
+    params=(
+        Param(
+            name="what",
+            kind=ParamKind.CHOICE,
+            help="param.what",
+            required=True,
+            positional=True,
+            choices=("conversation", "me"),
+        ),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    """Forget; the chat's own log goes last, because messages of open jobs need it until then."""
+    if call.text("what") == "conversation":
+        return await _forget_conversation(context, call)
+    user, chat = call.invocation.user, call.invocation.chat
+    await context.people.forget(user)
+    await context.records.forget(user)
+    if context.api_keys is not None:
+        await context.api_keys.revoke_all(user)
+    count = await context.queue.erasure.forget(user)
+    log = context.chat_logs.get(call.invocation.platform)
+    if log is not None:
+        await log.clear(chat)
+    return _told(call, "forget.me", count, log)
+
+
+async def _forget_conversation(context: Context, call: Call) -> Answer:
+    """Forget every question the caller asked in this chat, with its answer."""
+    jobs = await _asked_here(context, call)
+    ids = frozenset(job.id for job in jobs)
+    log = context.chat_logs.get(call.invocation.platform)
+    messages = [await _messages(context, job) for job in jobs] if log is not None else []
+    count = await context.queue.erasure.forget(call.invocation.user, ids)
+    if log is not None:
+        await log.forget(call.invocation.chat, [each for some in messages for each in some])
+    return _told(call, "forget.conversation" if count else "forget.nothing", count, log)
+
+
+def _told(call: Call, key: str, count: int, log: ChatLog | None) -> Answer:
+    """Report what is deleted, and what is not: the messages in chats that others store."""
+    body = call.say(key, count=count)
+    return reply(body if log is not None else (*body, " ", *call.say("forget.chat_stays")))
+
+
+async def _asked_here(context: Context, call: Call) -> list[Job]:
+    jobs: list[Job] = []
+    before = None
+    while page := await context.queue.jobs.history(
+        call.invocation.user, limit=_PAGE, before=before
+    ):
+        jobs += [job for job in page if isinstance(job.request, Chat) and _came_from(job, call)]
+        before = page[-1].id
+    return jobs
+
+
+def _came_from(job: Job, call: Call) -> bool:
+    origin = Origin.model_validate_json(job.reply_to)
+    return (origin.platform, origin.chat) == (call.invocation.platform, call.invocation.chat)
+
+
+async def _messages(context: Context, job: Job) -> list[str]:
+    """Return the question's and the answer's message in the chat."""
+    sent = await context.records.message(job.id)
+    asked = Origin.model_validate_json(job.reply_to).request
+    return [message for message in (asked, sent.ref.message if sent else None) if message]

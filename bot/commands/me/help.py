@@ -1,0 +1,99 @@
+"""`/help`: every command in a line, from the command table; `/help image`: that command's options.
+
+Admins see the names of theirs as well, and `/help admin` lists those.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from bot.commands.call.context import Call, Context, is_admin, reply, unknown_command
+from bot.commands.call.parser import options, usage
+from bot.core.answers import Answer
+from bot.core.command import Command, Param, ParamKind, Topic
+from bot.core.content import Body, Strong, Typed
+from bot.texts.catalogue import join, word
+
+_ADMIN = "admin"
+
+COMMAND = Command(
+    name="help",
+    help="command.help",
+    params=(Param(name="command", kind=ParamKind.TEXT, help="param.command", positional=True),),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    admin = is_admin(context, call)
+    shown = [each for each in context.commands if not each.hidden and (admin or not each.admin)]
+    if (named := call.text("command")) is not None:
+        name = named.removeprefix("/").casefold()
+        admins = [each for each in shown if each.admin]
+        if name == _ADMIN and admins:
+            return reply(join(_group(call, "help.admin", admins)))
+        return reply(_one(call, shown, name))
+    body: Body = call.say("help.intro")
+    for topic in Topic:
+        listed = [
+            each
+            for each in shown
+            if each.topic is topic and not each.admin and _served(context, each)
+        ]
+        body += ("\n\n", *_group(call, f"help.{topic}", listed))
+    if admin:
+        body += (
+            "\n\n",
+            Strong(word(call.language, "help.admin")),
+            " · ",
+            Typed(f"/help {_ADMIN}"),
+            "\n",
+        )
+        for each in shown:
+            body += (Typed(f"/{each.name}"), " ") if each.admin else ()
+    body += ("\n\n", *call.say("help.more"))
+    if call.invocation.group:
+        body += ("\n", *call.say("help.groups"))
+    return reply(join(body))
+
+
+def _served(context: Context, command: Command) -> bool:
+    """Return whether some model here can do what a command asks for, if it needs a model."""
+    needs = [each for each in command.params if each.kind is ParamKind.MODEL and each.positional]
+    makes = command.topic is Topic.MAKE and bool(needs)
+    return not makes or any(map(context.catalog.able, needs[0].able))
+
+
+def _group(call: Call, heading: str, commands: Iterable[Command]) -> Body:
+    body: Body = (Strong(word(call.language, heading)),)
+    for command in commands:
+        body += ("\n", *_command(call, command))
+    return body
+
+
+def _command(call: Call, command: Command) -> Body:
+    name, _, rest = usage(command).partition(" ")
+    shown: Body = (Typed(name), f" {rest}" if rest else "")
+    return shown + call.say("help.line", usage="", help=word(call.language, command.help))
+
+
+def _one(call: Call, shown: Sequence[Command], name: str) -> Body:
+    command = next((each for each in shown if each.name == name), None)
+    if command is None:
+        raise unknown_command(name, [each.name for each in shown], call.language)
+    body = _command(call, command)
+    for param in command.params:
+        if param.positional:
+            body += ("\n", *_line(call, param.name, param.help))
+    for param in options(command):
+        body += ("\n", *_line(call, _typed(param), param.help))
+    if command.example is not None:
+        body += ("\n\n", *call.say("help.example", example=word(call.language, command.example)))
+    return join(body)
+
+
+def _typed(param: Param) -> str:
+    if param.kind in {ParamKind.FLAG, ParamKind.MASK}:
+        return f"--{param.name}"
+    return f"--{param.name} {'|'.join(param.choices) or '…'}"
+
+
+def _line(call: Call, name: str, help_key: str) -> Body:
+    return call.say("help.line", usage=Strong(name), help=word(call.language, help_key))

@@ -1,0 +1,134 @@
+"""`/settings`: a person's defaults for what a call leaves open: models, size, style, language."""
+
+from collections.abc import Mapping, Sequence
+
+from bot.commands.call.context import Call, Context, reply
+from bot.core.answers import Answer
+from bot.core.command import Command, Param, ParamKind
+from bot.core.content import Body
+from bot.core.refusals import Declined
+from bot.people.days import day_of
+from bot.people.people import Person
+from bot.requests.creation import style_name
+from bot.texts.catalogue import CATALOGUES, join, language_of, say, word
+from bot.texts.gpu_time import used_today
+from queueing.core.requests import Capability
+
+_RESET = "reset"
+_ON, _OFF = "on", "off"
+_MODELS: Mapping[str, tuple[Capability, ...]] = {
+    "image": (Capability.TEXT_TO_IMAGE,),
+    "ask": (Capability.TEXT_TO_TEXT,),
+    "edit": (Capability.IMAGE_EDIT,),
+    "film": (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
+    "music": (Capability.TEXT_TO_AUDIO,),
+    "speak": (Capability.TEXT_TO_SPEECH,),
+    "transcribe": (Capability.SPEECH_TO_TEXT,),
+}
+"""By command, what its usual model must be able to do: one of these."""
+_ALWAYS = frozenset({"image", "ask"})
+
+COMMAND = Command(
+    name="settings",
+    help="command.settings",
+    params=(
+        *(
+            Param(name=name, kind=ParamKind.MODEL, help=f"param.my_{name}", able=able)
+            for name, able in _MODELS.items()
+        ),
+        Param(name="size", kind=ParamKind.SIZE, help="param.my_size", choices=(_RESET,)),
+        Param(name="style", kind=ParamKind.STYLE, help="param.my_style"),
+        Param(name="voice", kind=ParamKind.CHOICE, help="param.my_voice", choices=(_ON, _OFF)),
+        Param(
+            name="language",
+            kind=ParamKind.CHOICE,
+            help="param.my_language",
+            choices=(*CATALOGUES, _RESET),
+        ),
+    ),
+)
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    changes: dict[str, str | float | None] = {}
+    for command in _MODELS:
+        if (named := call.text(command)) is not None:
+            changes[f"{command}_model"] = _model(context, named, _MODELS[command])
+    if "ask_model" in changes:
+        changes["ask_model_at"] = context.clock.now()
+    if (size := call.text("size")) is not None:
+        changes["size"] = None if size == _RESET else size
+    if (style := call.text("style")) is not None:
+        styles = context.admission.styles
+        changes["style"] = None if style.casefold() == _RESET else style_name(styles, style)
+    if (voice := call.text("voice")) is not None:
+        changes["aloud"] = _aloud(context, voice)
+    if (language := call.text("language")) is not None:
+        changes["language"] = None if language == _RESET else language
+    person = call.person
+    if changes:
+        person = await context.people.change(call.invocation.user, **changes)
+    language = person.language or language_of(call.invocation.language)
+    used = await _gpu_time(context, call, person, language)
+    return reply(_shown(context, person, language, used))
+
+
+async def _gpu_time(context: Context, call: Call, person: Person, language: str) -> Body:
+    limits = context.access.limits_of(person, call.invocation.rights)
+    since = day_of(context.clock.now(), context.access.zone).began_at
+    time = await context.queue.jobs.gpu_time(person.user, since)
+    return used_today(time, limits.gpu_seconds_per_day, language)
+
+
+def _aloud(context: Context, chosen: str) -> int | None:
+    """Return whether answers are read aloud. Raises `Declined` where no model speaks."""
+    if chosen == _OFF:
+        return None
+    context.admission.usual_model(Person(user=""), Capability.TEXT_TO_SPEECH)
+    return 1
+
+
+def _model(context: Context, named: str, able: Sequence[Capability]) -> str | None:
+    """Return the model's own name; None for "reset". Raises `Refused`."""
+    catalog = context.catalog
+    spec = catalog.find(named)
+    if spec is None and named.casefold() == _RESET:
+        return None
+    found = (each for each in able if spec is not None and each in spec.capabilities)
+    return catalog.require(named, next(found, able[0])).name
+
+
+def _shown(context: Context, person: Person, language: str, used: Body) -> Body:
+    """Return the person's settings; a kind that no model here can make is left out."""
+    rows: Body = say(language, "settings.yours")
+    settings = [
+        (name, getattr(person, f"{name}_model"), _usual(context, language, able))
+        for name, able in _MODELS.items()
+        if name in _ALWAYS or any(map(context.catalog.able, able))
+    ]
+    settings += [
+        ("size", person.size, word(language, "settings.usual_size")),
+        ("style", person.style, word(language, "settings.usual_style")),
+        (
+            "voice",
+            word(language, "settings.voice_on") if person.aloud else None,
+            word(language, "settings.voice_off"),
+        ),
+        ("language", person.language, word(language, "settings.usual_language", code=language)),
+    ]
+    for name, own, usual in settings:
+        rows += ("\n", *say(language, f"settings.{name}"), ": ", own or usual)
+    rows += ("\n", *say(language, "settings.gpu"), ": ", *used)
+    options = ", ".join(f"--{name} …" for name, _, _ in settings)
+    return join((*rows, "\n", *say(language, "settings.hint", options=options)))
+
+
+def _usual(context: Context, language: str, able: Sequence[Capability]) -> str:
+    """Return the model of people who chose none."""
+    for capability in able:
+        try:
+            name = context.admission.usual_model(Person(user=""), capability)
+        except Declined:
+            continue
+        return word(language, "settings.usual_model", model=name)
+    return word(language, "settings.no_model")

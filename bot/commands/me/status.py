@@ -1,0 +1,102 @@
+"""`/status`: every host and backend: up or down and since when, its memory, what runs there.
+
+An admin of several processes also reads which of them does what.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from bot.commands.call.context import Call, Context, is_admin, reply
+from bot.core.answers import Answer
+from bot.core.command import Command
+from bot.core.content import Body, Moment, Strong
+from bot.texts.catalogue import join
+from bot.texts.status import because
+from queueing.core.errors import StoreError
+from queueing.core.leases import PostReader
+from queueing.core.snapshot import Blocked, Residency
+from queueing.core.status import BackendStatus, CopyStatus, HostStatus, ModelStatus, Readiness
+
+_SIGNS = {Blocked.YIELDING: "🎮", Blocked.WAKING: "⏰", Blocked.ASLEEP: "💤"}
+
+COMMAND = Command(name="status", help="command.status")
+
+
+async def handle(context: Context, call: Call) -> Answer:
+    now = context.queue.status.snapshot()
+    body: Body = ()
+    for host in now.hosts:
+        body += ("\n", *_host(call, host))
+        for backend in now.backends:
+            if backend.is_on(host.name):
+                body += ("\n", *_backend(context, call, backend, host.name, now.models))
+    body += ("\n", *_models(call, now.models))
+    if context.posts is not None and is_admin(context, call):
+        body += await _posts(context.posts, call)
+    return reply(join(body[1:]))
+
+
+async def _posts(posts: PostReader, call: Call) -> Body:
+    """Return which process holds which post; where it listens is not for a chat."""
+    try:
+        known = await posts.posts()
+    except StoreError:
+        return ("\n", *call.say("status.posts_unknown"))
+    body: Body = ("\n", *call.say("status.posts"))
+    for post in known:
+        key = "status.post" if post.holder else "status.post_free"
+        body += ("\n", *call.say(key, post=Strong(post.name), process=post.holder))
+    return body
+
+
+def _models(call: Call, models: Sequence[ModelStatus]) -> Body:
+    """Return how many models can begin a job at once, and how many are still to be loaded."""
+    counts = Counter(model.readiness for model in models)
+    ready, needed = counts[Readiness.READY], counts[Readiness.NEEDS_LOADING]
+    return call.say("status.models", ready=ready, needed=needed)
+
+
+def _host(call: Call, host: HostStatus) -> Body:
+    key = "status.host_paused" if host.paused else "status.host"
+    gb = {"used": f"{host.used_mb / 1024:.0f}", "vram": f"{host.vram_mb / 1024:.0f}"}
+    body = call.say(key, host=Strong(host.name), **gb)
+    if host.unmeasured_since is not None:
+        body += call.say("status.host_unmeasured", moment=Moment(host.unmeasured_since))
+    if host.awake_until is not None:
+        return body + call.say("status.host_awake", moment=Moment(host.awake_until, clock=True))
+    if host.rest is None or host.paused:
+        return body
+    sign = _SIGNS.get(host.rest.why, "🌙")
+    return (*body, f" · {sign} ", *because(host.rest, call.language))
+
+
+def _backend(
+    context: Context, call: Call, backend: BackendStatus, host: str, models: Sequence[ModelStatus]
+) -> Body:
+    admin = is_admin(context, call)
+    key = "status.up" if backend.up else "status.down" if backend.is_known else "status.unasked"
+    name = backend.description or backend.kind
+    body = call.say(key, backend=Strong(backend.name), server=name, moment=Moment(backend.since))
+    if not backend.up and backend.error and admin:
+        url = f"{backend.url} " if backend.url else ""
+        body += (f"\n    {url}", *call.say("status.logged", cause=backend.error))
+    for model in models:
+        for copy in model.copies:
+            if copy.backend == backend.name and host in copy.hosts:
+                body += ("\n    ", *_copy(call, model.name, copy))
+        for trouble in model.troubles:
+            if trouble.backend == backend.name:
+                moment = Moment(trouble.again_at)
+                body += ("\n    ", *call.say("status.trouble", model=model.name, moment=moment))
+                body += ("; ", *call.say("status.logged", cause=trouble.cause)) if admin else ()
+    return body
+
+
+def _copy(call: Call, model: str, copy: CopyStatus) -> Body:
+    match copy.residency:
+        case Residency.READY:
+            return call.say("status.runs", model=Strong(model), running=copy.running)
+        case Residency.LOADING:
+            return call.say("status.being_loaded", model=Strong(model))
+        case Residency.UNLOADING:
+            return call.say("status.being_unloaded", model=Strong(model))

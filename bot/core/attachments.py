@@ -1,0 +1,94 @@
+"""The kind of an attachment, decided by its name and media type alone; pure.
+
+Chats label many files merely as "bytes", so the name's ending counts then.
+"""
+
+from enum import StrEnum
+from pathlib import PurePath
+
+_TEXT_KINDS = frozenset(
+    f"application/{kind}"
+    for kind in ("json", "x-ndjson", "xml", "yaml", "x-yaml", "toml", "javascript", "x-sh", "sql")
+)
+
+
+_TEXT_ENDINGS = frozenset({
+    ".txt", ".md", ".rst", ".log", ".csv", ".tsv", ".json", ".jsonl", ".yaml", ".yml", ".toml",
+    ".ini", ".cfg", ".conf", ".xml", ".html", ".css", ".js", ".ts", ".py", ".c", ".h", ".cpp",
+    ".hpp", ".cs", ".go", ".java", ".kt", ".lua", ".php", ".pl", ".ps1", ".r", ".rb", ".rs", ".sh",
+    ".sql", ".swift", ".tex", ".diff", ".patch", ".srt",
+})  # fmt: skip
+
+
+def is_text_file(name: str, mime: str) -> bool:
+    """Return whether a file claims to be text; chats label many merely as "bytes"."""
+    kind = mime.partition(";")[0].strip().lower()
+    if kind.startswith(("image/", "audio/", "video/")):
+        return False
+    return (
+        kind.startswith("text/")
+        or kind in _TEXT_KINDS
+        or PurePath(name).suffix.lower() in _TEXT_ENDINGS
+    )
+
+
+class AttachmentKind(StrEnum):
+    """Everything chats let people attach; the command table says which command uses what."""
+
+    PICTURE = "picture"
+    TEXT = "text"  # a file that is read as words
+    DOCUMENT = "document"  # PDF and office files
+    FILM = "film"
+    ROUND_VIDEO = "round-video"  # recorded in the chat and shown as a circle
+    ANIMATION = "animation"  # a GIF, or a film that plays like one
+    VOICE = "voice"  # recorded in the chat
+    AUDIO = "audio"
+    STICKER = "sticker"
+    ARCHIVE = "archive"
+    POLL = "poll"
+    PLACE = "place"
+    CONTACT = "contact"
+    UNSEEN = "unseen"  # the contents of a message that the service withholds from the bot
+    OTHER = "other"
+
+
+SPOKEN = frozenset({AttachmentKind.VOICE, AttachmentKind.ROUND_VIDEO, AttachmentKind.AUDIO})
+"""What is said in these can be written down."""
+FILMED = frozenset({AttachmentKind.FILM, AttachmentKind.ANIMATION})
+"""Models that see are shown pictures of these."""
+
+_BY_ENDING = {
+    AttachmentKind.PICTURE: ".png .jpg .jpeg .webp .heic .heif .avif .bmp .tif .tiff",
+    AttachmentKind.ANIMATION: ".gif",
+    AttachmentKind.DOCUMENT: (
+        ".pdf .doc .docx .odt .rtf .pages .xls .xlsx .ods .numbers .ppt .pptx .odp .key .epub"
+    ),
+    AttachmentKind.FILM: ".mp4 .mkv .webm .mov .avi .m4v .wmv .mpg .mpeg",
+    AttachmentKind.AUDIO: ".mp3 .m4a .aac .wav .flac .ogg .oga .opus .wma",
+    AttachmentKind.ARCHIVE: ".zip .rar .7z .tar .gz .tgz .bz2 .xz .zst .jar .iso",
+}
+_ENDINGS = {ending: kind for kind, endings in _BY_ENDING.items() for ending in endings.split()}
+_BY_FAMILY = {
+    "image": AttachmentKind.PICTURE,
+    "video": AttachmentKind.FILM,
+    "audio": AttachmentKind.AUDIO,
+}
+_OFFICE = ("application/vnd.openxmlformats", "application/vnd.oasis", "application/vnd.ms-")
+_DOCUMENTS = frozenset({"application/pdf", "application/msword", "application/rtf", "text/rtf"})
+
+
+def kind_of(name: str, mime: str) -> AttachmentKind:
+    """Return what kind of file this is, as far as its name and declared type show."""
+    said = mime.partition(";")[0].strip().lower()
+    if said == "image/gif":
+        return AttachmentKind.ANIMATION
+    if (family := _BY_FAMILY.get(said.partition("/")[0])) is not None:
+        return family
+    if said in _DOCUMENTS or said.startswith(_OFFICE):
+        return AttachmentKind.DOCUMENT
+    by_ending = _ENDINGS.get(PurePath(name).suffix.lower())
+    if by_ending is not None:
+        return by_ending
+    if is_text_file(name, mime):
+        return AttachmentKind.TEXT
+    return AttachmentKind.OTHER

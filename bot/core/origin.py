@@ -1,0 +1,104 @@
+"""Where a job came from: stored with it; holds all that its messages need to know of its caller."""
+
+from functools import lru_cache
+
+from pydantic import ValidationError
+
+from bot.core.chat_settings import places_of
+from bot.core.platform import Invocation, MessageRef
+from queueing.core.requests import Record
+
+
+class NearModel(Record):
+    """The first word of a prompt, and the model whose name it resembles."""
+
+    word: str
+    meant: str
+
+
+class Hook(Record):
+    """The address to call at the end of a program's job, and the API key whose secret signs it.
+
+    The key is 0 if none was needed.
+    """
+
+    url: str
+    key: int
+
+
+class Origin(Record):
+    """Where a job came from; stored with it as its `reply_to`."""
+
+    platform: str
+    chat: str
+    within: tuple[str, ...] = ()  # what the chat is part of
+    group: bool
+    user: str
+    user_name: str
+    language: str
+    key: str
+    request: str | None = None  # the caller's own message, to reply to
+    near: NearModel | None = None
+    parts: tuple[str, ...] = ()  # the parts that belong to it of the album it was asked with
+    digest: str = ""  # of a program's request, by which a repeated call is recognised
+    accepted_by: str = ""  # the process that accepted a program's request
+    hook: Hook | None = None
+    aloud: bool = False  # the answer is read aloud as well
+    cut: tuple[str, ...] = ()  # the documents of which only the beginning was asked about
+    cut_recording: bool = False  # only the beginning of what was said in its recordings was, too
+
+    @classmethod
+    def of(
+        cls,
+        call: Invocation,
+        language: str,
+        near: NearModel | None = None,
+        *,
+        aloud: bool = False,
+        cut: tuple[str, ...] = (),
+    ) -> "Origin":
+        """Return the origin of a call's request."""
+        return cls(
+            platform=call.platform,
+            chat=call.chat,
+            within=call.within,
+            group=call.group,
+            user=call.user,
+            user_name=call.user_name,
+            language=language,
+            key=call.key,
+            request=call.request.message if call.request else None,
+            near=near,
+            parts=tuple(file.part for file in call.files if file.part),
+            aloud=aloud,
+            cut=cut,
+        )
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the ids by which a configuration may name the chat, the nearest first."""
+        return places_of(self.chat, self.within)
+
+    def request_ref(self) -> MessageRef | None:
+        """Return the caller's own message, if there is one."""
+        if self.request is None:
+            return None
+        return MessageRef(platform=self.platform, chat=self.chat, message=self.request)
+
+
+@lru_cache(maxsize=256)
+def origin_in(reply_to: str) -> Origin | None:
+    """Return where a job came from; None for one without a chat, such as an enhancement.
+
+    Every change of a job is read by several listeners, so the latest are remembered.
+    """
+    try:
+        return Origin.model_validate_json(reply_to)
+    except ValidationError:
+        return None
+
+
+def name_in(reply_to: str) -> str:
+    """Return how the person of a job was shown where it came from; "" for one without a chat."""
+    origin = origin_in(reply_to)
+    return origin.user_name if origin is not None else ""

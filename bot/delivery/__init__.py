@@ -1,0 +1,1 @@
+"""Keeps status messages true and delivers results, within what each chat takes."""

@@ -1,0 +1,288 @@
+"""A channel is one chat: its messages, its budget, and whether it can be reached.
+
+It decides which message of a chat is served next, and when; nothing here sends.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from bot.core.platform import ChatPlatform
+from bot.delivery.rate_limit import Overall, RateLimit
+from bot.delivery.status_message import StatusMessage
+from queueing.core.concurrency import timeout
+from queueing.core.ports import Clock
+
+_FIRST_PAUSE_S = 2.0
+LONGEST_PAUSE_S = 3600.0
+_MOST = 1000  # channels, before those at rest are dropped
+
+
+def pause_s(failures: int) -> float:
+    """Return how long to wait after that many failures in a row, in seconds."""
+    return min(_FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30), LONGEST_PAUSE_S)
+
+
+_SOON_S = 15.0
+CROWDED_S = 4.0  # between two edits of one message
+
+
+def paused_until(since: float, tries: int) -> float:
+    """Return when to retry a chat that has failed that often since that moment."""
+    return since + sum(pause_s(number) for number in range(1, tries + 1))
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Channel:
+    """The messages of one chat and their common budget.
+
+    A chat that cannot be reached is tried with one message at a time, at growing pauses. `line`
+    orders everything to be sent there, first come, first served.
+    """
+
+    rate_limit: RateLimit
+    messages: dict[int, StatusMessage] = field(default_factory=dict)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    line: asyncio.Lock = field(default_factory=asyncio.Lock)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    served: bool = False
+    failures: int = 0
+    paused_until: float = 0.0
+
+    @property
+    def crowded(self) -> bool:
+        """Whether each of its messages can be edited only rarely."""
+        return self.rate_limit.turn_s(len(self.messages)) >= CROWDED_S
+
+    def edits_rarely(self, position: int | None) -> bool:
+        """Return whether the message of a job there may lag too far behind to name a place."""
+        return self.crowded or self.rate_limit.lags(position)
+
+    def next_message(self, now: float, crowd: int) -> tuple[StatusMessage, float] | None:
+        """Return the message to serve next and when; None when every message is up to date.
+
+        `crowd` is the number of open jobs in all chats.
+        """
+        turn_s = self.rate_limit.turn_s(len(self.messages))
+        ending = self.ending(now)
+        waiting = [
+            (
+                message,
+                max(self.paused_until, message.due(now, self.rate_limit, turn_s, crowd, ending)),
+            )
+            for message in self._stale()
+        ]
+        if not waiting:
+            return None
+        due_now = [message for message, at in waiting if at <= now]
+        if due_now:
+            return min(due_now, key=lambda message: message.urgency(self.rate_limit, crowd)), now
+        return min(waiting, key=lambda each: each[1])
+
+    def ending(self, now: float) -> int:
+        """Return how many of its jobs may end within seconds."""
+        return sum(message.ends_by(now + _SOON_S) for message in self.messages.values())
+
+    def has_spare(self, now: float) -> bool:
+        """Return whether one more request soon takes nothing that results will need."""
+        spare_at = self.rate_limit.earliest(now, urgent=False, ending=self.ending(now))
+        return spare_at <= now + CROWDED_S
+
+    def _stale(self) -> Iterable[StatusMessage]:
+        return (message for message in self.messages.values() if message.out_of_date)
+
+    def unreachable(self, now: float, longest_s: float) -> float:
+        """Note one more failure and return how long to leave the chat alone, in seconds."""
+        self.failures += 1
+        pause = min(pause_s(self.failures), longest_s)
+        self.paused_until = now + pause
+        return pause
+
+    def reached(self) -> None:
+        """Note that the chat was reached: everything may go out."""
+        self.failures, self.paused_until = 0, 0.0
+
+    def at_rest(self, now: float) -> bool:
+        """Return whether a new channel would be equivalent: nothing to say, nothing to wait for."""
+        busy = self.messages or self.served or self.failures or self.line.locked()
+        return not busy and self.rate_limit.at_rest(now)
+
+    def retry_now(self) -> None:
+        """Note a call from this chat: another try at once is worth while."""
+        self.paused_until = 0.0
+        self.wake.set()
+
+
+@dataclass(eq=False, slots=True)
+class Whole:
+    """The common budget of all chats of a platform; `waiting` is how many stand in its `line`."""
+
+    budget: Overall
+    line: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def in_line(self) -> AsyncIterator[None]:
+        """Stand in line until it is one's turn, and keep it in the block."""
+        self.waiting += 1
+        try:
+            async with self.line:
+                yield
+        finally:
+            self.waiting -= 1
+
+
+@dataclass(eq=False, slots=True)
+class Taken:
+    """The turn of one request: whether it had to wait, and whether it was used."""
+
+    waited: bool
+    used: bool = True
+
+
+class Channels:
+    """All chats, and the budget of each platform's bot as a whole."""
+
+    def __init__(self, platforms: Mapping[str, ChatPlatform], clock: Clock) -> None:
+        self._platforms = platforms
+        self._clock = clock
+        self._channels: dict[tuple[str, str], Channel] = {}
+        self._most = _MOST
+        self._wholes = {
+            name: Whole(Overall(platform.limits.overall_per_s))
+            for name, platform in platforms.items()
+        }
+
+    def now(self) -> float:
+        """Return UNIX seconds."""
+        return self._clock.now()
+
+    def find(self, platform: str, chat: str) -> Channel | None:
+        """Return a chat's channel if there is one."""
+        return self._channels.get((platform, chat))
+
+    def at(self, platform: str, chat: str) -> Channel:
+        """Return a chat's channel, created on first use."""
+        place = (platform, chat)
+        if place not in self._channels:
+            self._put_away()
+            chats = self._platforms[platform]
+            self._channels[place] = Channel(
+                rate_limit=RateLimit(chats.limits, group=chats.is_group(chat))
+            )
+        return self._channels[place]
+
+    def of(self, message: StatusMessage) -> Channel:
+        """Return the channel of a message's chat."""
+        return self.at(message.origin.platform, message.origin.chat)
+
+    def remove(self, platform: str, chat: str) -> None:
+        """Forget a chat: it has a new notation."""
+        self._channels.pop((platform, chat), None)
+
+    def _put_away(self) -> None:
+        """Drop the channels at rest once there are many: people come and go for months."""
+        if len(self._channels) < self._most:
+            return
+        now = self._clock.now()
+        self._channels = {
+            at: channel for at, channel in self._channels.items() if not channel.at_rest(now)
+        }
+        self._most = max(_MOST, 2 * len(self._channels))
+
+    def turn(
+        self, platform: str, chat: str, *, burst: bool = False, upload: bool = False
+    ) -> "Turn":
+        """Return the right to send one request to a chat, which is waited for and used as a block.
+
+        Turns are taken in the order they were requested, by answers and updates alike. An unused
+        turn costs no budget. With `burst` it follows others at once, as far as the chat allows; the
+        next turn does not wait for an `upload`. Turns do not nest.
+        """
+        channel, whole = self.at(platform, chat), self._wholes[platform]
+        return Turn(self, channel, whole, burst=burst, upload=upload)
+
+    async def begin(
+        self, channel: Channel, whole: Whole, *, burst: bool, upload: bool
+    ) -> tuple[float, bool]:
+        """Reserve a request's place in both budgets at the moment it is sent.
+
+        Returns that moment, and whether it had to wait.
+        """
+
+        def earliest(now: float) -> float:
+            return channel.rate_limit.earliest(now, urgent=True, burst=burst)
+
+        now = self.now()
+        if not whole.waiting and max(earliest(now), whole.budget.earliest(now)) <= now:
+            # As most do: there is no one to stand behind.
+            _count(channel, whole, now, upload=upload)
+            return now, False
+        waited = False
+        while True:
+            waited |= await self._until(earliest, channel.answered) or whole.line.locked()
+            async with whole.in_line():
+                waited |= await self._until(whole.budget.earliest, whole.answered)
+                now = self.now()
+                if earliest(now) <= now:  # no penalty came meanwhile
+                    _count(channel, whole, now, upload=upload)
+                    return now, waited
+
+    async def _until(self, earliest: Callable[[float], float], answered: asyncio.Event) -> bool:
+        """Wait for the moment a budget allows a request; return whether it was in the future."""
+        waited = False
+        while (at := earliest(now := self.now())) > now:
+            answered.clear()
+            await wait(answered, at - now)
+            waited = True
+        return waited
+
+
+def _count(channel: Channel, whole: Whole, now: float, *, upload: bool) -> None:
+    channel.rate_limit.begin(now, upload=upload)
+    whole.budget.begin(now, upload=upload)
+
+
+class Turn:
+    """The block in which one request is sent; get one from `Channels.turn`."""
+
+    def __init__(
+        self, channels: Channels, channel: Channel, whole: Whole, *, burst: bool, upload: bool
+    ) -> None:
+        self._channels = channels
+        self._channel = channel
+        self._whole = whole
+        self._burst = burst
+        self._upload = upload
+
+    async def __aenter__(self) -> Taken:
+        """Wait for it."""
+        channel = self._channel
+        waited = channel.line.locked()
+        async with channel.line:
+            self._began_at, held = await self._channels.begin(
+                channel, self._whole, burst=self._burst, upload=self._upload
+            )
+        self._taken = Taken(waited=waited or held)
+        return self._taken
+
+    async def __aexit__(self, *_: object) -> None:
+        """Count the request, and let the next one go."""
+        now, upload_from = self._channels.now(), self._began_at if self._upload else None
+        used = self._taken.used
+        for budget in (self._channel.rate_limit, self._whole.budget):
+            budget.end(now, upload_from=upload_from, sent=used)
+        self._channel.answered.set()
+        self._whole.answered.set()
+        self._channel.wake.set()
+
+
+async def wait(event: asyncio.Event, timeout_s: float) -> None:
+    """Wait for an event, at most that long."""
+    try:
+        async with timeout(timeout_s):
+            await event.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,369 @@
+"""Makes one job's status message true: what it should show now, and how it gets there.
+
+The end of a job is an edit of its message and may be repeated after any crash. Failures are raised
+as `ChatError`; when to retry is not decided here.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+
+from bot.core.content import Body, Button, Content, Markdown
+from bot.core.deliveries import Deliveries
+from bot.core.errors import (
+    ChatGone,
+    ChatUnavailable,
+    ContentRefused,
+    MessageGone,
+    SlowDown,
+    TooLarge,
+)
+from bot.core.models import ModelReader
+from bot.core.platform import ChatPlatform, MessageRef
+from bot.core.queue import JobReader
+from bot.core.status import QueueStatus
+from bot.delivery.channels import Channels, Taken
+from bot.delivery.follow_ups import Below, ExtraMessages
+from bot.delivery.inquiry import Inquiry
+from bot.delivery.meter import DeliveryMeter, counted
+from bot.delivery.records import MessageRecords
+from bot.delivery.result_renderer import Fallback, RenderedResult, ResultRenderer, last_page
+from bot.delivery.spoken_answers import Aloud, Readings
+from bot.delivery.status_message import StatusMessage
+from bot.requests import recordings
+from bot.texts import spoken, status
+from bot.texts.busy_line import BUSY_AFTER_S, busy_line
+from bot.texts.catalogue import join, plain, word
+from queueing.core.jobs import JobState
+from queueing.core.ports import Clock
+from queueing.core.status import Standing
+
+log = logging.getLogger(__name__)
+
+
+class Editor:
+    """One for all platforms."""
+
+    def __init__(
+        self,
+        *,
+        deliveries: Deliveries,
+        models: ModelReader,
+        status: QueueStatus,
+        records: MessageRecords,
+        platforms: Mapping[str, ChatPlatform],
+        clock: Clock,
+        channels: Channels,
+        inquiry: Inquiry,
+        renderer: ResultRenderer,
+        extra_messages: ExtraMessages,
+        jobs: JobReader,
+        readings: Readings | None = None,
+        meter: DeliveryMeter,
+        busy_after: Callable[[], float] = lambda: BUSY_AFTER_S,
+    ) -> None:
+        self._jobs = jobs
+        self._meter = meter
+        self._readings = readings
+        self._busy_after = busy_after
+        self._deliveries = deliveries
+        self._models = models
+        self._status = status
+        self._records = records
+        self._platforms = platforms
+        self._clock = clock
+        self._channels = channels
+        self._inquiry = inquiry
+        self._renderer = renderer
+        self._extra_messages = extra_messages
+
+    def draw(self, message: StatusMessage, standing: Standing) -> Content:
+        """Return what the message of an open job should show."""
+        rarely = self._channels.of(message).edits_rarely(standing.position)
+        shown = replace(standing, starts=None)  # which no message names
+        of = (shown, message.progress, bool(message.written), message.origin, rarely)
+        if message.drawn is None or message.drawn[0] != of:  # most looks find that nothing changed
+            message.drawn = of, self._draw(message, standing, rarely=rarely)
+        return message.drawn[1]
+
+    def _draw(self, message: StatusMessage, standing: Standing, *, rarely: bool) -> Content:
+        limits = self._platform(message).limits
+        if recordings.unheard(message.job):
+            mine = standing if message.step is not None else None
+            content = spoken.listening(message.job, mine, message.progress, message.origin.language)
+        else:
+            content = status.open_message(
+                standing,
+                message.progress,
+                message.origin.language,
+                previews=limits.previews,
+                rarely=rarely,
+            )
+        if not message.written:
+            language = message.origin.language
+            hint = status.near_model(message.origin.near, language)
+            told = spoken.cut(message.origin, language)
+            body = join((*content.body, *hint, *(("\n", *told) if told else ())))
+            content = content if body == content.body else replace(content, body=body)
+        return self._renderer.hidden(message.job, message.origin, last_page(content, limits))
+
+    async def refresh(self, message: StatusMessage) -> bool:
+        """Make a message show its job as it is now; return whether everything has been shown.
+
+        Raises `ChatError`, `StoreError`.
+        """
+        if message.job.state.final:
+            return await self._finish(message)
+        if not message.muted:
+            await self._update(message)
+        return False
+
+    async def look_up(self, message: StatusMessage) -> None:
+        """Find the message an earlier run may have sent. Idempotent."""
+        if message.looked_up:
+            return
+        sent = await self._records.message(message.job.id)
+        if sent is not None:
+            message.ref, message.sent_at = sent.ref, sent.sent_at
+        message.looked_up = True
+
+    def _platform(self, message: StatusMessage) -> ChatPlatform:
+        return self._platforms[message.origin.platform]
+
+    # ------------------------------------------------------------ open jobs
+
+    async def _update(self, message: StatusMessage) -> None:
+        content = await self._drawn(message)
+        if content is None:
+            return
+        try:
+            await self._show(message, content, again=partial(self._drawn, message))
+        except (ContentRefused, TooLarge) as refusal:
+            log.warning("job %s: a passing state was refused: %s", message.job.id, refusal)
+            message.show(
+                content, message.kind, self._clock.now()
+            )  # not again; the next state may do
+
+    async def _drawn(self, message: StatusMessage) -> Content | None:
+        """Return what the message should show now; None if the job ended just now."""
+        asked_at = self._clock.now()
+        await self._find_step(message)
+        standing = await self._inquiry.of(message.current)
+        if standing is None or standing.job.state.final:
+            message.step = None  # if it was its end, that of the question follows
+            return None  # that event serves this message again
+        if standing.job.version < message.current.version:
+            return None  # the same
+        if message.telling:
+            message.changed = False  # what happened while it was asked is drawn now
+        message.asked_at = asked_at
+        message.stand(standing)
+        content = self.draw(message, standing)
+        if message.ref is None and message.sent_at is None:
+            busy = self._busy(message, standing)
+            content = replace(content, body=join((*busy, *content.body))) if busy else content
+        return content
+
+    async def _find_step(self, message: StatusMessage) -> None:
+        """Find the job that writes down its recording; an earlier run may have accepted it."""
+        if message.step is not None:
+            return
+        for place in recordings.unheard(message.job):
+            made = await self._jobs.find(recordings.writing_key(message.job.id, place))
+            if made is not None and not made.state.final:
+                message.step = made
+                return
+
+    def _busy(self, message: StatusMessage, standing: Standing) -> Body:
+        """Return the beginning of the answer to a request whose line is long."""
+        wait_s = 0.0 if standing.ends is None else standing.ends.at - self._clock.now()
+        if wait_s <= self._busy_after():
+            return ()
+        snapshot, catalog = self._status.snapshot(), self._models.offer.catalog
+        language = message.origin.language
+        return busy_line(message.job.model, wait_s, snapshot, catalog, language)
+
+    async def _show(
+        self,
+        message: StatusMessage,
+        content: Content,
+        *,
+        again: Callable[[], Awaitable[Content | None]] | None = None,
+    ) -> None:
+        """Make the message show this; the first time, send it.
+
+        A content that had to wait for its turn is drawn `again`, so that nothing outdated is sent.
+        """
+        if content == message.shown and message.ref is not None:
+            return
+        async with self._turn(message, content) as turn:
+            drawn = await again() if turn.waited and again is not None else content
+            if (
+                drawn is None
+                or message.dropped
+                or (drawn == message.shown and message.ref is not None)
+            ):
+                turn.used = False
+                return  # it ended, was forgotten, or became true again while waiting for its turn
+            if message.ref is not None and not (message.telling or message.job.state.final):
+                self._channels.of(message).rate_limit.updated(self._clock.now())
+            kind = message.kind
+            put = await self._put(message, drawn)
+        if message.ref is None:
+            await self._show(
+                message, drawn, again=again
+            )  # as a message, because the call cannot be answered
+            return
+        if put != drawn:
+            async with self._turn(message, drawn):
+                await self._edit(message, message.ref, drawn)
+        message.show(drawn, kind, self._clock.now())
+
+    def _turn(self, message: StatusMessage, content: Content) -> AbstractAsyncContextManager[Taken]:
+        """Return the turn of the message's next request, which may need none."""
+        if message.free(self._channels.of(message).rate_limit):
+            return nullcontext(Taken(waited=False))
+        upload = bool(content.files)
+        return self._channels.turn(message.origin.platform, message.origin.chat, upload=upload)
+
+    async def _put(self, message: StatusMessage, content: Content) -> Content:
+        """Make one request that shows a content or its beginning, and return what it showed."""
+        if message.ref is not None:
+            await self._edit(message, message.ref, content)
+            return content
+        first = _beginning(message, content)
+        ref = await (
+            self._answer(message, first) if message.respond else self._send(message, first)
+        )
+        if ref is not None:
+            now = self._clock.now()
+            try:
+                await self._records.note_message(message.job.id, ref, now)
+            finally:
+                if message.forgotten:
+                    message.ref = ref  # the job is gone, and nothing can be stored for it
+            message.ref, message.sent_at = ref, now
+        return first
+
+    async def _edit(self, message: StatusMessage, ref: MessageRef, content: Content) -> None:
+        edit = self._platform(message).edit(ref, content)
+        await counted(self._meter, message.origin.platform, edit)
+
+    async def _send(self, message: StatusMessage, content: Content) -> MessageRef:
+        return await self._platform(message).send(
+            message.origin.chat,
+            content,
+            reply_to=message.origin.request_ref(),
+            nonce=message.origin.key + ("" if message.sent_at is None else " afresh"),
+        )
+
+    async def _answer(self, message: StatusMessage, content: Content) -> MessageRef | None:
+        """Answer the call; None if that is impossible, or no longer possible.
+
+        A call that surely was not answered is kept for the next try.
+        """
+        respond, message.respond = message.respond, None
+        if respond is None:
+            return None
+        try:
+            return await respond(content, False)
+        except (SlowDown, ContentRefused, TooLarge):
+            message.respond = respond
+            raise
+        except (ChatUnavailable, MessageGone) as error:
+            if isinstance(error, ChatUnavailable) and not error.unclear:
+                message.respond = respond
+                raise
+            log.info("job %s: the call could not be answered (%s)", message.job.id, error)
+            return None
+
+    # ------------------------------------------------------------ ended jobs
+
+    async def _finish(self, message: StatusMessage) -> bool:
+        """Turn the message into the job's end, send what does not fit in it, acknowledge."""
+        aloud = await self._aloud(message)
+        rendered = await self._show_end(message, aloud)
+        if message.ref is None:
+            return False
+        message.told = True
+        platform = self._platform(message)
+        place = Below(platform=platform, ref=message.ref, channels=self._channels)
+        if not await self._extra_messages.send_rest(place, message.job, rendered):
+            await self._show(message, _with_send_again(message, rendered.content))
+        if aloud.goes_on is not None:
+            return False
+        await self._deliveries.acknowledge(message.job)
+        if message.job.finished_at is not None:
+            took_s = max(0.0, self._clock.now() - message.job.finished_at)
+            self._meter.delivered(platform.name, took_s)
+        has_spare = self._channels.of(message).has_spare(self._clock.now())
+        if self._platform(message).limits.pings and has_spare:
+            await self._extra_messages.ping(place, message.job, message.origin)
+        return True
+
+    async def _aloud(self, message: StatusMessage) -> Aloud:
+        """Return how far the reading of its answer is, and look at the job that reads it."""
+        if self._readings is None:
+            return Aloud()
+        aloud = await self._readings.of(message.job, message.origin)
+        message.step = aloud.goes_on
+        if aloud.goes_on is None or (standing := await self._inquiry.of(aloud.goes_on)) is None:
+            return aloud
+        return replace(aloud, note=spoken.reading(standing, message.origin.language))
+
+    async def _show_end(self, message: StatusMessage, aloud: Aloud) -> RenderedResult:
+        """Show the result, or as much of it as the chat accepts."""
+        limits = self._platform(message).limits.in_chat(message.origin.chat)
+        while True:
+            rendered = await self._renderer.render(
+                message.job,
+                message.origin,
+                limits,
+                written=message.left,
+                fallback=message.fallback,
+                aloud=aloud,
+            )
+            try:
+                await self._show(message, rendered.content)
+            except (ContentRefused, TooLarge) as refusal:
+                below = message.fallback.below(too_large=isinstance(refusal, TooLarge))
+                if below is message.fallback:
+                    raise
+                log.warning(
+                    "job %s: %s was refused: %s", message.job.id, message.fallback.name, refusal
+                )
+                message.fallback = below
+            except ChatGone:
+                if not rendered.content.files:
+                    message.fallback = Fallback.WHOLE
+                    raise
+                # If the bot may write but not send pictures, the refusal looks the same.
+                message.fallback = Fallback.WORDS
+            else:
+                return rendered
+
+
+def _beginning(message: StatusMessage, content: Content) -> Content:
+    """Return what a message begins with; a result then follows as an edit, which may be repeated."""
+    first = _announced(content) if message.job.state is JobState.COMPLETED else content
+    return replace(first, files=()) if first.files else first
+
+
+def _announced(content: Content) -> Content:
+    """Return a result without its answer: the line of facts, for a message yet to be sent.
+
+    A process that dies right after a send cannot know of it and sends again; an answer sent that
+    way would be shown twice.
+    """
+    facts = tuple(part for part in content.body if not isinstance(part, Markdown))
+    if facts and isinstance(facts[0], str):
+        facts = (facts[0].lstrip(), *facts[1:])
+    return replace(content, body=facts) if plain(facts).strip() else content
+
+
+def _with_send_again(message: StatusMessage, content: Content) -> Content:
+    label = word(message.origin.language, "button.send_again")
+    button = Button(command="show", job_id=message.job.id, label=label)
+    return replace(content, buttons=(*content.buttons, (button,)))

@@ -1,0 +1,149 @@
+"""Sends what an edit cannot carry: further parts of a result, pings, results shown again.
+
+Each part is recorded before it is sent and never blindly sent twice.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from bot.core.content import Content
+from bot.core.errors import ChatError, ChatUnavailable, ContentRefused, TooLarge
+from bot.core.origin import Origin
+from bot.core.platform import ChatPlatform, MessageRef
+from bot.delivery.channels import Channels, Turn
+from bot.delivery.records import MessageRecords
+from bot.delivery.result_renderer import RenderedResult, in_words
+from bot.texts import status
+from queueing.core.jobs import Job, JobState
+from queueing.core.ports import Clock
+
+log = logging.getLogger(__name__)
+
+_PING = "ping"
+_PING_AFTER_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Below:
+    """Where further messages go: beneath a status message, each in a turn of its chat."""
+
+    platform: ChatPlatform
+    ref: MessageRef
+    channels: Channels
+
+    def turn(self, *, burst: bool = False, upload: bool = False) -> Turn:
+        """Return the turn that sends one more request."""
+        return self.channels.turn(self.ref.platform, self.ref.chat, burst=burst, upload=upload)
+
+
+AnswerCall = Callable[[Content], Awaitable[MessageRef | None]]
+"""Answers a call with a message; None if the message cannot be edited. Raises `ChatError`."""
+
+Post = Callable[[Content, MessageRef | None], Awaitable[MessageRef]]
+"""Posts a message beneath another, or with None beneath the caller's. Raises `ChatError`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Again:
+    """How an ended job is shown again in answer to a call."""
+
+    respond: AnswerCall
+    send: Post
+    edit: Callable[[MessageRef, Content], Awaitable[None]]
+
+
+class ExtraMessages:
+    """Sends further parts, each once."""
+
+    def __init__(self, records: MessageRecords, clock: Clock) -> None:
+        self._records = records
+        self._clock = clock
+
+    async def send_rest(self, place: Below, job: Job, rendered: RenderedResult) -> bool:
+        """Send the further parts; return whether each is known to be there.
+
+        False when a part may or may not have been sent, now or before a crash. Raises `ChatError`
+        when one surely was not sent: all may then be tried again.
+        """
+        if not rendered.rest:
+            return True
+        for number, content in enumerate(rendered.rest, start=2):
+            await self._send_once(place, job, f"part-{number}", content)
+        return not (await self._records.unclear_parts(job.id) - {_PING})
+
+    async def send_again(self, place: Again, rendered: RenderedResult, job: Job) -> None:
+        """Answer a call with an ended job: fresh messages with its result and buttons.
+
+        Raises `ChatError`; parts sent by then stay.
+        """
+        first = replace(rendered.content, files=())
+        ref = await place.respond(first)
+        if ref is None:
+            ref = await place.send(first, None)
+        await self._records.note_again(job.id, ref, self._clock.now())
+        if rendered.content.files:
+            await place.edit(ref, rendered.content)
+        for content in rendered.rest:
+            await place.send(content, ref)
+
+    async def ping(self, place: Below, job: Job, origin: Origin) -> None:
+        """Notify a person who waited long that the job has ended; a lost ping is not repeated."""
+        waited = (job.finished_at or job.queued_at) - job.queued_at
+        if waited < _PING_AFTER_S or job.state is JobState.CANCELLED:
+            return
+        user_id = origin.user.partition(":")[2]
+        content = status.ping(job, origin.language, user_id)
+        try:
+            await self._send_once(place, job, _PING, content)
+        except ChatError as error:
+            log.info("job %s: no ping: %s", job.id, error)
+
+    async def _send_once(self, place: Below, job: Job, part: str, content: Content) -> None:
+        """Send a part; a refused one goes as bare words, or not at all if it has none.
+
+        It belongs to what was just shown, so it follows at once if the chat allows.
+        """
+        async with place.turn(burst=True, upload=bool(content.files)):
+            if not await self._records.begin_part(job.id, part, self._clock.now()):
+                return
+            refused = await self._attempt(place, job, part, content)
+        words = in_words(content)
+        if refused and words.body and words != content:
+            async with place.turn():
+                refused = await self._attempt(place, job, part, words, nonce="-words")
+        if refused:
+            await self._end(job, part, None)
+
+    async def _attempt(
+        self, place: Below, job: Job, part: str, content: Content, *, nonce: str = ""
+    ) -> bool:
+        """Send a part and record the outcome; return whether it was refused."""
+        try:
+            sent = await place.platform.send(
+                place.ref.chat,
+                content,
+                reply_to=place.ref,
+                nonce=f"job-{job.id}-{part}{nonce}",
+            )
+        except (ContentRefused, TooLarge) as refusal:
+            log.warning("job %s: %s was refused: %s", job.id, part, refusal)
+            return True
+        except ChatUnavailable as error:
+            if not error.unclear:
+                await self._records.drop_part(job.id, part)
+                raise
+            await self._end(job, part, None, unclear=True)
+            log.warning("job %s: %s may or may not have been sent", job.id, part)
+        except ChatError:
+            await self._records.drop_part(job.id, part)
+            raise
+        else:
+            await self._end(job, part, sent.message)
+        return False
+
+    async def _end(
+        self, job: Job, part: str, message: str | None, *, unclear: bool = False
+    ) -> None:
+        now = self._clock.now()
+        await self._records.end_part(job.id, part, now, message=message, unclear=unclear)

@@ -1,0 +1,344 @@
+"""Keeps every job's status message true and sees that every result is shown.
+
+Events only mark messages; one task per chat with something to say lets the editor show the newest
+state when the chat's budget allows, so a stale text is never sent and a chat delays only itself.
+Everything needed after a restart comes from the database.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from bot.core.answers import Answer, Placed, TaskHandler, Working
+from bot.core.chat_settings import ChatSettingsTable
+from bot.core.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
+from bot.core.platform import ChatPlatform, Invocation
+from bot.core.service import QueueService
+from bot.delivery.channels import Channel, Channels, wait
+from bot.delivery.earlier_run import EarlierRun
+from bot.delivery.editor import Editor
+from bot.delivery.follow_ups import ExtraMessages
+from bot.delivery.inquiry import Inquiry
+from bot.delivery.meter import DeliveryMeter, Unmeasured
+from bot.delivery.open_messages import OpenMessages
+from bot.delivery.originals import OriginalHints
+from bot.delivery.patient_calls import Patience
+from bot.delivery.records import MessageRecords
+from bot.delivery.replies import Replies
+from bot.delivery.result_renderer import ResultRenderer
+from bot.delivery.retries import DeliveryFailures
+from bot.delivery.spoken_answers import Readings
+from bot.delivery.standings import StaleMessages
+from bot.delivery.status_message import StatusMessage
+from bot.delivery.tasks import Owed
+from bot.requests import recordings
+from bot.texts.busy_line import BUSY_AFTER_S
+from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.errors import StoreError
+from queueing.core.events import (
+    Erased,
+    Event,
+    EventsMissed,
+    Forgotten,
+    JobChanged,
+    LinesMoved,
+    Progressed,
+)
+from queueing.core.jobs import Job
+from queueing.core.ports import Clock
+
+log = logging.getLogger(__name__)
+
+
+class Presenter:
+    """One for all platforms."""
+
+    def __init__(
+        self,
+        *,
+        queue: QueueService,
+        records: MessageRecords,
+        platforms: Mapping[str, ChatPlatform],
+        clock: Clock,
+        work: TaskHandler,
+        chat_settings: ChatSettingsTable | None = None,
+        originals: OriginalHints | None = None,
+        readings: Readings | None = None,
+        meter: DeliveryMeter | None = None,
+        busy_after: Callable[[], float] = lambda: BUSY_AFTER_S,
+    ) -> None:
+        self._deliveries = queue.deliveries
+        self._jobs = queue.jobs
+        self._records = records
+        self._platforms = platforms
+        self._clock = clock
+        self._channels = Channels(platforms, clock)
+        self._messages = OpenMessages(platforms, self._channels)
+        renderer = ResultRenderer(
+            queue.jobs,
+            queue.models,
+            chat_settings or ChatSettingsTable(),
+            originals or OriginalHints(),
+        )
+        extra_messages = ExtraMessages(records, clock)
+        self._inquiry = Inquiry(queue.status)
+        self._editor = Editor(
+            deliveries=queue.deliveries,
+            models=queue.models,
+            status=queue.status,
+            records=records,
+            platforms=platforms,
+            clock=clock,
+            channels=self._channels,
+            inquiry=self._inquiry,
+            renderer=renderer,
+            extra_messages=extra_messages,
+            jobs=queue.jobs,
+            readings=readings,
+            meter=meter or Unmeasured(),
+            busy_after=busy_after,
+        )
+        patience = Patience(platforms, self._channels)
+        self._owed = Owed(
+            platforms=platforms, debts=records.debts, patience=patience, work=work, clock=clock
+        )
+        self._replies = Replies(
+            platforms=platforms,
+            records=records,
+            patience=patience,
+            renderer=renderer,
+            extra_messages=extra_messages,
+            owed=self._owed,
+        )
+        self._failures = DeliveryFailures(
+            deliveries=queue.deliveries,
+            records=records,
+            clock=clock,
+            channels=self._channels,
+            drop=self._messages.drop,
+        )
+        self._stale_messages = StaleMessages(
+            status=queue.status,
+            messages=self._messages.by_job().values(),
+            draw=self._editor.draw,
+            stale=self._serve,
+            clock=clock,
+        )
+        self._tasks: TaskGroup | None = None
+        self._early: list[tuple[Invocation, Answer]] = []
+        self._giving: dict[asyncio.Task[None], Invocation] = {}  # answers on their way
+        self._earlier = EarlierRun(queue.deliveries, self._messages, self._job_changed)
+
+    # ------------------------------------------------------------ what comes in
+
+    def on_event(self, event: Event) -> None:
+        """Mark what an event made out of date. Called by the queue; never blocks or raises."""
+        match event:
+            case JobChanged(job=job):
+                self._inquiry.changed(job)
+                self._job_changed(job)
+            case Progressed(job_id=job_id, progress=progress):
+                self._serve(self._messages.progress(job_id, progress))
+            case Forgotten(job_ids=job_ids):
+                self._messages.forget(job_ids)
+            case Erased() if self._tasks is not None:
+                self._tasks.create_task(self._resume_debts(self._tasks))
+            case LinesMoved():
+                self._stale_messages.moved(event)
+            case EventsMissed() if self._tasks is not None:
+                self._tasks.create_task(self._catch_up(self._tasks))
+
+    def _job_changed(self, job: Job) -> None:
+        made = job.owner == recordings.OWNER
+        self._serve(self._messages.change_step(job) if made else self._messages.change(job))
+
+    def remember_call(self, invocation: Invocation) -> None:
+        """Remember how to answer a call, in case it becomes a job."""
+        self._messages.expect(invocation)
+        channel = self._channels.find(invocation.platform, invocation.chat)
+        if channel is not None:
+            channel.retry_now()
+
+    async def asked(self, platform: str, chat: str) -> None:
+        """Wait until a prompt on its way into that chat is recorded, so that a reply finds it."""
+        await self._replies.asked(platform, chat)
+
+    def answer(self, invocation: Invocation, answer: Answer) -> None:
+        """Send a call's answer; a placed job's status message is already on its way."""
+        self._messages.expect_no_more(invocation)
+        if answer is None or isinstance(answer, Placed):
+            return
+        if self._tasks is None:
+            self._early.append((invocation, answer))
+            return
+        giving = self._tasks.create_task(self._replies.give(invocation, answer))
+        if not isinstance(answer, Working):  # which may take minutes, and a restart resumes it
+            self._giving[giving] = invocation
+            giving.add_done_callback(self._given)
+
+    def _given(self, giving: asyncio.Task[None]) -> None:
+        del self._giving[giving]
+        self._messages.fewer.set()  # for `settle`, which waits for either
+
+    def open_jobs_of(self, user: str) -> Sequence[str]:
+        """Return the numbers of a person's open jobs, newest first, for completion."""
+        own = [message.job for message in self._messages if message.job.owner == user]
+        return [str(job.id) for job in reversed(own) if not job.state.final]
+
+    # ------------------------------------------------------------ running
+
+    async def run(self) -> None:
+        """Serve all chats until cancelled; begins with what an earlier run left unsaid."""
+        async with TaskGroup() as tasks:
+            self._tasks = tasks
+            while self._early:
+                self.answer(*self._early.pop(0))
+            tasks.create_task(self._inquiry.run())
+            try:
+                await self._resume()
+                await self._resume_debts(tasks)
+                tasks.create_task(self._earlier.rest())
+                tasks.create_task(self._stale_messages.run())
+                await asyncio.Event().wait()
+            finally:
+                self._tasks = None
+
+    async def _resume(self) -> None:
+        """Begin with what an earlier run left unsaid."""
+        unreachable = await self._records.unreachable()
+        await self._earlier.some()
+        self._failures.remember(self._messages.by_job(), unreachable)
+        for message in list(self._messages):
+            self._serve(message)
+
+    async def _catch_up(self, tasks: TaskGroup) -> None:
+        """Read what is open or unsaid once more, because events were missed."""
+        known = set(self._messages.by_job())
+        self._earlier.begin_again()
+        try:
+            await self._earlier.some()
+            for job_id in known & self._messages.by_job().keys():
+                job = await self._jobs.get(job_id)
+                if job is None:
+                    self._messages.forget({job_id})
+                else:
+                    self._job_changed(job)
+        except StoreError as error:
+            log.warning("what has happened meanwhile cannot be read: %s", error)
+        await self._resume_debts(tasks)
+        await self._earlier.rest()
+
+    async def _resume_debts(self, tasks: TaskGroup) -> None:
+        """Settle the debts of messages, those of an earlier run included."""
+        try:
+            await self._owed.resume(tasks)
+        except StoreError as error:
+            log.warning("unfinished messages cannot be read: %s", error)
+
+    async def settle(self, timeout_s: float, *, owner: str = "") -> None:
+        """Wait until every ended job's end and every answer is in its chat, at most that long.
+
+        A call whose answer is lost is not repeated: its platform was told that it is carried out.
+        Chats that are not connected are not waited for. `owner` restricts it to people whose id
+        begins with it.
+        """
+
+        def untold() -> bool:
+            ended = (message for message in self._messages if message.current.state.final)
+            waiting = [
+                *((message.job.owner, message.origin.platform) for message in ended),
+                *((call.user, call.platform) for call in self._giving.values()),
+            ]
+            return any(
+                user.startswith(owner) and self._connected(platform).is_set()
+                for user, platform in waiting
+            )
+
+        try:
+            async with timeout(timeout_s):
+                while untold():
+                    self._messages.fewer.clear()
+                    await self._messages.fewer.wait()
+        except TimeoutError:
+            log.info("stopping with results not yet delivered; they are kept")
+
+    # ------------------------------------------------------------ serving chats
+
+    def _serve(self, message: StatusMessage | None) -> None:
+        """Have a message shown when its chat allows; None is nothing to show."""
+        if message is None:
+            return
+        channel = self._channels.of(message)
+        channel.wake.set()
+        if not channel.served and self._tasks is not None:
+            channel.served = True
+            self._tasks.create_task(self._serve_channel(channel, message.origin.platform))
+
+    def _connected(self, platform: str) -> asyncio.Event:
+        return self._platforms[platform].connected
+
+    async def _serve_channel(self, channel: Channel, platform: str) -> None:
+        connected = self._connected(platform)
+        try:
+            while (
+                following := channel.next_message(now := self._clock.now(), len(self._messages))
+            ) is not None:
+                if not connected.is_set():
+                    await connected.wait()
+                    continue
+                message, due = following
+                channel.wake.clear()
+                if due > now:
+                    await wait(channel.wake, due - now)
+                    continue
+                await self._refresh(channel, message)
+                if message.forgotten and message.ref is not None:  # while it was being shown
+                    await self._owed.deleted(message.ref, message.origin)
+        finally:
+            channel.served = False
+
+    async def _refresh(self, channel: Channel, message: StatusMessage) -> None:
+        """Show a message's newest state, and react to the chat's error."""
+        asked = message.take_marks()
+        try:
+            await self._editor.look_up(message)
+            if message.ref is not None and message.ref.chat != message.origin.chat:
+                self._messages.rehome(message, message.ref.chat)  # it moved in an earlier run
+                self._serve(message)
+            if await self._editor.refresh(message):
+                self._messages.drop(message)
+            else:
+                self._messages.shown(message)
+        except SlowDown as slow:
+            message.mark(asked)
+            self._failures.slow_down(channel, message, slow)
+        except MessageGone:
+            await self._gone(message)
+        except ChatMoved as moved:
+            message.mark(asked)
+            await self._follow(message, moved.new_chat)
+        except (ChatGone, ChatUnavailable) as error:
+            message.mark(asked)
+            await self._failures.leave_alone(channel, message, error)
+        except Exception as error:  # noqa: BLE001  # it is logged there
+            if not message.dropped:  # else its job is forgotten, and nothing can be recorded for it
+                message.mark(asked)
+                await self._failures.try_later(message, error)
+        else:
+            channel.reached()
+            message.failures = 0
+
+    async def _gone(self, message: StatusMessage) -> None:
+        """Go on without a message that was deleted; an answer that was read needs no other."""
+        if message.told:
+            await self._deliveries.acknowledge(message.job)
+            self._messages.drop(message)
+        else:
+            message.ref, message.muted, message.changed = None, True, message.job.state.final
+
+    async def _follow(self, message: StatusMessage, new_chat: str) -> None:
+        """Continue at a chat's new id with all its messages."""
+        platform, old = message.origin.platform, message.origin.chat
+        await self._records.move_chat(platform, old, new_chat)
+        for moved in self._messages.move(platform, old, new_chat):
+            self._serve(moved)

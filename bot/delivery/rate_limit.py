@@ -1,0 +1,222 @@
+"""When the next request to a chat may go: spacing, budget, penalties. Decides, never sends.
+
+Numbers come from the platforms' `ChatLimits`; where they were found and how reliable they are is in
+each platform's documentation. A final state needs less budget than an update, so it always gets
+through.
+"""
+
+import math
+from bisect import bisect_left
+from collections import deque
+
+from bot.core.platform import ChatLimits
+
+_SECOND_S = 1.0
+_MINUTE_S = 60.0
+_FOR_UPDATES = 0.7  # of a group's minute; the rest is reserved for news and for urgent requests
+_FOR_NEWS = 0.8
+_FOR_ALL = 0.9  # the last requests are left to what is not counted here
+_CALM_S = 120.0  # after this long without a penalty, a chat is trusted again
+_SLOWEST = 8.0
+_OLD_MESSAGE_S = 300.0  # between updates of a message the platform no longer edits freely
+
+HEAD = 11  # the first ten of a line, and the one about to join them
+_HEAD_PATIENCE_S = 0.5
+_FURTHER_S = 0.8  # for each open job
+_LONGEST_PATIENCE_S = 600.0
+_FREE_EVERY_S = 0.1  # a chat that accepts requests this close together takes any number of edits
+_CROWD = 200  # from this many open jobs on, steps are shown less often
+
+
+def patience_s(position: int | None, crowd: int) -> float:
+    """Return how long a waiting job's message may lag behind the truth, in seconds.
+
+    The head of a line is watched most. Further back, a place more or less says little and the
+    moment the message names stays true, so all of these together cost about one edit a second,
+    however many of the `crowd` of open jobs they are.
+    """
+    if position is None or position <= HEAD:
+        return _HEAD_PATIENCE_S
+    return min(max(crowd * _FURTHER_S, _HEAD_PATIENCE_S), _LONGEST_PATIENCE_S)
+
+
+def stretch(crowd: int) -> float:
+    """Return how many times rarer than usual a running job's steps are shown in a crowd."""
+    return max(1.0, crowd / _CROWD)
+
+
+class Sent:
+    """The requests of one budget: those on their way, and when the answers to others came.
+
+    A request counts as of its answer, because by then it has arrived, however long it was on its
+    way and whatever kept this process from sending it. An upload may take minutes, so others need
+    not wait for its answer: until that comes it counts as of its beginning.
+    """
+
+    def __init__(self) -> None:
+        self.under_way = 0
+        self.answered: deque[float] = deque()
+
+    def begin(self, now: float, *, upload: bool) -> None:
+        """Note a request that is sent now."""
+        if upload:
+            self.answered.append(now)
+        else:
+            self.under_way += 1
+
+    def end(self, now: float, *, upload_from: float | None, sent: bool = True) -> None:
+        """Note that the answer to a request came, or that none will.
+
+        `upload_from` is when an upload began. A request that was not `sent` after all uses no
+        budget.
+        """
+        if upload_from is None:
+            self.under_way -= 1
+        else:
+            begun = bisect_left(self.answered, upload_from)  # in order: the clock never goes back
+            if begun < len(self.answered) and self.answered[begun] == upload_from:
+                del self.answered[begun]
+        if sent:
+            self.answered.append(now)
+
+    def room_at(self, now: float, most: int, per_s: float) -> float:
+        """Return the earliest time for one more request within `most` in any `per_s` seconds."""
+        free = most - self.under_way
+        if free <= 0:
+            return now + per_s
+        return now if len(self.answered) < free else max(now, self.answered[-free] + per_s)
+
+    def forget(self, before: float) -> None:
+        """Drop what was answered by then; the last one always stays."""
+        while len(self.answered) > 1 and self.answered[0] < before:
+            self.answered.popleft()
+
+
+class Overall:
+    """The budget of a whole bot, all chats together."""
+
+    def __init__(self, per_s: float) -> None:
+        self._most = max(1, int(per_s))
+        self._sent = Sent()
+
+    def earliest(self, now: float) -> float:
+        """Return the first moment the budget allows a request."""
+        return self._sent.room_at(now, self._most, _SECOND_S)
+
+    def begin(self, now: float, *, upload: bool = False) -> None:
+        """Note a request that is sent now."""
+        self._sent.begin(now, upload=upload)
+
+    def end(self, now: float, *, upload_from: float | None = None, sent: bool = True) -> None:
+        """Note that its answer came, or that it was not `sent` after all."""
+        self._sent.end(now, upload_from=upload_from, sent=sent)
+        self._sent.forget(now - _SECOND_S)
+
+
+class RateLimit:
+    """The budget of one chat."""
+
+    def __init__(self, limits: ChatLimits, *, group: bool) -> None:
+        self._limits = limits
+        self._per_minute = limits.group_per_minute if group else None
+        self._sent = Sent()
+        self._updated_at = -math.inf
+        self._held_until = 0.0
+        self._slowness = 1.0
+        self._penalised_at = 0.0
+
+    @property
+    def free_answers(self) -> bool:
+        """Whether first answers to calls use no budget."""
+        return self._limits.free_answers
+
+    def earliest(
+        self,
+        now: float,
+        *,
+        urgent: bool,
+        burst: bool = False,
+        soon: bool = False,
+        ending: int = 0,
+    ) -> float:
+        """Return the first moment the budget allows a request.
+
+        Ends and first answers are urgent: a part of a group's minute is reserved for them, and
+        another for what is to be shown `soon`; other updates are spread over the rest. What shows
+        no end leaves room for the jobs that are `ending` within seconds.
+        What a person has just asked for may come in a `burst`, as far as the platform allows.
+        """
+        gap_s, most = self._limits.chat_every_s * self._slow(now), self._limits.burst
+        at = max(now, self._held_until, self._sent.room_at(now, most, most * gap_s))
+        if not burst:
+            at = max(at, self._sent.room_at(now, 1, gap_s))
+        if self._per_minute is None:
+            return at
+        share = _FOR_ALL if urgent else _FOR_NEWS if soon else _FOR_UPDATES
+        left = int(self._per_minute * _FOR_ALL) - ending
+        room = max(1, min(int(self._per_minute * share), left))
+        at = max(at, self._sent.room_at(now, room, _MINUTE_S))
+        if not (urgent or soon):
+            at = max(at, self._updated_at + self.turn_s(1))
+        return at
+
+    def news_gap_s(self, age_s: float | None) -> float:
+        """Return the least time before a message of that age shows news, in seconds."""
+        return _OLD_MESSAGE_S if self._old(age_s) else self._limits.chat_every_s
+
+    def patience_s(self, position: int | None, crowd: int) -> float:
+        """Return how long a waiting job's message may lag behind the truth, in seconds."""
+        if self._limits.chat_every_s > _FREE_EVERY_S:
+            return patience_s(position, crowd)
+        return 0.0 if position is None or position <= HEAD else _HEAD_PATIENCE_S
+
+    def lags(self, position: int | None) -> bool:
+        """Return whether a message of a job there is updated in its turn, not at once."""
+        return self.patience_s(position, 2) > _HEAD_PATIENCE_S
+
+    def edit_gap_s(self, age_s: float | None) -> float:
+        """Return the least time between two updates of one message of that age, in seconds."""
+        return _OLD_MESSAGE_S if self._old(age_s) else self._limits.edit_every_s
+
+    def _old(self, age_s: float | None) -> bool:
+        free_s = self._limits.free_edit_s
+        return age_s is not None and free_s is not None and age_s > free_s
+
+    def turn_s(self, messages: int) -> float:
+        """Return how often each of a chat's messages may be edited so that all get their turn.
+
+        Without it, those first in line would use up a group's minute.
+        """
+        if self._per_minute is None:
+            return 0.0
+        return messages * _MINUTE_S / (self._per_minute * _FOR_UPDATES)
+
+    def at_rest(self, now: float) -> bool:
+        """Return whether the whole budget is available, as in a chat never written to."""
+        sent = self._sent
+        quiet = not sent.answered or sent.answered[-1] < now - _MINUTE_S
+        return quiet and not sent.under_way and self._held_until <= now and self._slow(now) == 1
+
+    def begin(self, now: float, *, upload: bool = False) -> None:
+        """Note a request that is sent now."""
+        self._sent.begin(now, upload=upload)
+
+    def end(self, now: float, *, upload_from: float | None = None, sent: bool = True) -> None:
+        """Note that its answer came, or that it was not `sent` after all."""
+        self._sent.end(now, upload_from=upload_from, sent=sent)
+        self._sent.forget(now - _MINUTE_S)
+
+    def updated(self, now: float) -> None:
+        """Note that a request could have waited."""
+        self._updated_at = now
+
+    def slow_down(self, now: float, retry_after_s: float) -> None:
+        """Wait out a penalty, and go slower for a while after it."""
+        self._held_until = max(self._held_until, now + retry_after_s)
+        self._penalised_at = self._held_until
+        self._slowness = min(self._slowness * 2, _SLOWEST)
+
+    def _slow(self, now: float) -> float:
+        if self._slowness > 1 and now > self._penalised_at + _CALM_S:
+            self._slowness = 1.0
+        return self._slowness

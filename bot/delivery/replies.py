@@ -1,0 +1,174 @@
+"""Sends the answers that are not jobs: replies, results shown again, forms, long-running work."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from functools import partial
+
+from bot.core.answers import Answer, Asked, Placed, Removed, Reply, ShownAgain, Working
+from bot.core.content import Content, Form
+from bot.core.errors import ChatError, ChatGone, ContentRefused, TooLarge
+from bot.core.platform import ChatPlatform, Invocation, MessageRef, ShowForm
+from bot.delivery.follow_ups import Again, ExtraMessages
+from bot.delivery.patient_calls import Patience, Terms
+from bot.delivery.records import MessageRecords, ReplyPrompt
+from bot.delivery.result_renderer import ResultRenderer, first_page, in_words
+from bot.delivery.tasks import Owed
+from bot.texts.catalogue import language_of, say
+from queueing.core.concurrency import timeout
+
+log = logging.getLogger(__name__)
+
+_NOTING_S = 2.0
+_FORM_PATIENCE_S = 2.0
+
+
+class Replies:
+    """One for all platforms."""
+
+    def __init__(
+        self,
+        *,
+        platforms: Mapping[str, ChatPlatform],
+        records: MessageRecords,
+        patience: Patience,
+        renderer: ResultRenderer,
+        extra_messages: ExtraMessages,
+        owed: Owed,
+    ) -> None:
+        self._platforms = platforms
+        self._records = records
+        self._patience = patience
+        self._renderer = renderer
+        self._extra_messages = extra_messages
+        self._owed = owed
+        self._asking: dict[tuple[str, str], asyncio.Event] = {}
+
+    async def asked(self, platform: str, chat: str) -> None:
+        """Wait until a prompt on its way into that chat is recorded; a reply may be faster."""
+        noted = self._asking.get((platform, chat))
+        if noted is None:
+            return
+        try:
+            async with timeout(_NOTING_S):
+                await noted.wait()
+        except TimeoutError:
+            log.info("a prompt into %s:%s is not stored yet", platform, chat)
+
+    async def give(self, call: Invocation, answer: Answer) -> None:
+        """Send a call's answer; failures are logged, nothing is raised."""
+        try:
+            match answer:
+                case Reply(content=content, private=private):
+                    await self._respond(call, content, private=private)
+                case ShownAgain():
+                    await self._show_again(call, answer)
+                case Working():
+                    respond = partial(self._respond, call, private=False)
+                    await self._owed.carry_out(call, answer, respond)
+                case Asked():
+                    await self._ask(call, answer)
+                case Removed():
+                    await self._remove(call, answer)
+                case Placed() | None:
+                    pass  # the job's status message is the answer
+        except ChatError as error:
+            log.warning("call %s of %s not answered: %s", call.key, call.user, error)
+        except Exception:
+            log.exception("call %s of %s not answered", call.key, call.user)
+
+    async def _respond(
+        self, call: Invocation, content: Content, *, private: bool
+    ) -> MessageRef | None:
+        """Answer a call. Repeated until it succeeds: better twice than not at all."""
+        if private and call.alert is not None and await call.alert(content):
+            return None
+        limits = self._platforms[call.platform].limits
+        content = first_page(content, limits)
+        free = limits.free_answers and call.request is None
+        terms = Terms(burst=True, free=free)
+        for words in dict.fromkeys((content, in_words(content), _neutral(call))):
+            try:
+                return await self._patience.ask(
+                    call.platform, call.chat, partial(call.respond, words, private), terms
+                )
+            except (ContentRefused, TooLarge) as refusal:
+                log.warning("the answer to call %s was refused: %s", call.key, refusal)
+        return None
+
+    async def _show_again(self, call: Invocation, shown: ShownAgain) -> None:
+        limits = self._platforms[call.platform].limits.in_chat(call.chat)
+        rendered = await self._renderer.render(shown.job, shown.origin, limits)
+        respond = partial(self._respond, call, private=False)
+        again = Again(respond=respond, send=partial(self._send, call), edit=self._edit)
+        await self._extra_messages.send_again(again, rendered, shown.job)
+
+    async def _send(
+        self, call: Invocation, content: Content, reply_to: MessageRef | None
+    ) -> MessageRef:
+        """Post a further message; one that may be there already is not posted again."""
+        platform = self._platforms[call.platform]
+        chat = call.chat if reply_to is None else reply_to.chat
+        return await self._patience.ask(
+            call.platform,
+            chat,
+            lambda: platform.send(chat, content, reply_to=reply_to or call.request),
+            Terms(upload=bool(content.files), repeat=False),
+        )
+
+    async def _edit(self, ref: MessageRef, content: Content) -> None:
+        platform = self._platforms[ref.platform]
+        terms = Terms(upload=bool(content.files))
+        await self._patience.ask(ref.platform, ref.chat, lambda: platform.edit(ref, content), terms)
+
+    async def _ask(self, call: Invocation, asked: Asked) -> None:
+        """Show a form; if there is none, ask for a reply and record what it is meant for."""
+        form = asked.form
+        if call.show_form is not None and await self._show_form(call, call.show_form, form):
+            return
+        if form.job_id is None:
+            await self._respond(call, asked.content, private=False)
+            return
+        place = (call.platform, call.chat)
+        noted = self._asking[place] = asyncio.Event()
+        try:
+            ref = await self._respond(call, asked.content, private=False)
+            if ref is not None:
+                prompt = ReplyPrompt(command=form.command, job_id=form.job_id)
+                await self._records.note_prompt(ref, prompt)
+        finally:
+            noted.set()
+            if self._asking.get(place) is noted:
+                del self._asking[place]
+
+    async def _show_form(self, call: Invocation, show: ShowForm, form: Form) -> bool:
+        """Open a form; return whether it is open. A platform accepts one for some seconds only."""
+        terms = Terms(free=True, patience_s=_FORM_PATIENCE_S)
+        try:
+            await self._patience.ask(call.platform, call.chat, lambda: show(form), terms)
+        except ChatError as error:
+            log.info("call %s: its form was not opened: %s", call.key, error)
+            return False
+        return True
+
+    async def _remove(self, call: Invocation, removed: Removed) -> None:
+        for ref in removed.refs:
+            try:
+                await self._delete(ref, removed.instead)
+            except ChatError as error:
+                log.warning("message %s was not deleted: %s", ref.message, error)
+        if not call.button:
+            await self._respond(call, removed.said, private=True)
+
+    async def _delete(self, ref: MessageRef, instead: Content) -> None:
+        """Delete a message; one that can no longer be deleted (Telegram's old ones) is emptied."""
+        platform = self._platforms[ref.platform]
+        try:
+            await self._patience.ask(ref.platform, ref.chat, lambda: platform.delete(ref), Terms())
+        except (ContentRefused, ChatGone):
+            await self._edit(ref, instead)
+
+
+def _neutral(call: Invocation) -> Content:
+    """Return the text for a chat that accepts nothing else."""
+    return Content(body=say(language_of(call.language), "refused.internal"))

@@ -1,0 +1,325 @@
+"""Renders a job's end for a chat: pages, files that fit, words if nothing else is accepted.
+
+Decides what is said and shown; sends nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from backends.common.file_types import is_film, is_picture, is_sound, mime_of
+from backends.media import videos
+from bot.core.chat_settings import ChatSettingsTable
+from bot.core.content import Bar, Body, Content, Markdown, Moment, Period
+from bot.core.models import ModelReader
+from bot.core.origin import Origin
+from bot.core.platform import ChatLimits
+from bot.core.queue import JobReader
+from bot.core.split import pages, utf16_length
+from bot.delivery.fitting import fitted
+from bot.delivery.originals import OriginalHints
+from bot.delivery.spoken_answers import Aloud
+from bot.requests import recordings
+from bot.requests.images import dimensions
+from bot.requests.kinds import gives_files, is_seen
+from bot.texts import spoken, status
+from bot.texts.catalogue import join, plain, say
+from bot.texts.kinds import UNKNOWN, Measures
+from bot.texts.problems import told
+from bot.texts.results import abilities_of
+from queueing.core.jobs import Job, JobState
+from queueing.core.problems import Problem
+from queueing.core.requests import File, Output
+
+_PAGES = 4  # longer answers come as a file as well
+
+
+class Fallback(IntEnum):
+    """How far a result that a chat refuses is cut down."""
+
+    WHOLE = 0
+    HALF = 1  # of the size a file may have, because the platform found it too large all the same
+    EIGHTH = 2
+    WORDS = 3  # no files and no formatting
+    NOTE = 4  # one sentence of the bot
+
+    def below(self, *, too_large: bool) -> "Fallback":
+        """Return the next try; smaller files help only if size was the fault."""
+        return Fallback(
+            min(self + 1 if too_large else max(self + 1, Fallback.WORDS), Fallback.NOTE)
+        )
+
+
+_SHARE: Mapping[Fallback, float] = {Fallback.HALF: 1 / 2, Fallback.EIGHTH: 1 / 8}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RenderedResult:
+    """What the status message becomes, and what follows it in messages of their own."""
+
+    content: Content
+    rest: tuple[Content, ...] = ()
+
+
+class ResultRenderer:
+    """Renders results."""
+
+    def __init__(
+        self,
+        outputs: JobReader,
+        models: ModelReader,
+        chat_settings: ChatSettingsTable,
+        originals: OriginalHints | None = None,
+    ) -> None:
+        self._outputs = outputs
+        self._models = models
+        self._chat_settings = chat_settings
+        self._originals = originals or OriginalHints()
+
+    async def render(
+        self,
+        job: Job,
+        origin: Origin,
+        limits: ChatLimits,
+        *,
+        written: str = "",
+        fallback: Fallback = Fallback.WHOLE,
+        aloud: Aloud | None = None,
+    ) -> RenderedResult:
+        """Return what an ended job's owner is shown; `written` is the answer as far as it had come.
+
+        `aloud` is its voice, or what is to be said about it.
+        """
+        language = origin.language
+        if fallback is Fallback.NOTE:
+            return RenderedResult(content=Content(body=say(language, "result.refused", job=job.id)))
+        if fallback in _SHARE:
+            limits = replace(limits, upload=int(limits.upload * _SHARE[fallback]))
+        hint = status.near_model(origin.near, language)
+        aloud = await _fitting(aloud, limits, language)
+        notes = _in_lines(spoken.cut(origin, language), aloud.note)
+        rendered = await self._whole(job, language, limits, written, hint=hint, notes=notes)
+        if aloud.sound:
+            rendered = replace(
+                rendered, rest=(*rendered.rest, Content(files=aloud.sound, voice=True))
+            )
+        if fallback is Fallback.WORDS:
+            refused = say(language, "result.files_refused", job=job.id)
+            rendered = _in_words(rendered, refused + await self._links(job, rendered, language))
+        return RenderedResult(
+            content=self.hidden(job, origin, rendered.content),
+            rest=tuple(self.hidden(job, origin, each) for each in rendered.rest),
+        )
+
+    async def _links(self, job: Job, rendered: RenderedResult, language: str) -> Body:
+        """Return where the files are that a chat does not accept at all; a long text has none."""
+        files = sum(len(each.files) for each in (rendered.content, *rendered.rest))
+        if not files or not gives_files(job.request):
+            return ()
+        links = await self._originals.links(job, files, language)
+        return ("\n", *links) if links else ()
+
+    async def _whole(
+        self,
+        job: Job,
+        language: str,
+        limits: ChatLimits,
+        written: str,
+        *,
+        hint: Body,
+        notes: Body,
+    ) -> RenderedResult:
+        match job.state:
+            case JobState.FAILED:
+                broken = status.failed(job, language, written)
+                return self._render_text(broken, written, limits, language)
+            case JobState.CANCELLED:
+                stopped = status.cancelled(job, language, written)
+                return self._render_text(stopped, written, limits, language)
+        output = await self._outputs.output(job)
+        if output is None:
+            body = say(language, "status.gone", job=job.id)
+            return RenderedResult(content=Content(body=body))
+        return await self._render_output(job, output, language, limits, hint=hint, notes=notes)
+
+    async def _render_output(
+        self,
+        job: Job,
+        output: Output,
+        language: str,
+        limits: ChatLimits,
+        *,
+        hint: Body,
+        notes: Body,
+    ) -> RenderedResult:
+        files, note = await self._fit_files(job, output.files, limits, language)
+        missing = _missing(output, language)
+        note = _in_lines(note, (missing,) if missing else (), notes)
+        if heard := recordings.heard_in(job):
+            output = replace(output, text=f"{spoken.quoted(heard, language)}\n\n{output.text}")
+        measures = await measured(output.files[0]) if output.files else UNKNOWN
+        content = status.result(
+            job,
+            output,
+            language,
+            files=files[: limits.files_per_edit],
+            abilities=abilities_of(job, self._models.offer.catalog),
+            measures=measures,
+            note=note,
+            hint=hint,
+        )
+        rendered = self._render_text(content, output.text, limits, language)
+        if len(files) > limits.files_per_edit:
+            further = Content(files=files[limits.files_per_edit :])
+            return replace(rendered, rest=(*rendered.rest, further))
+        return rendered
+
+    def _render_text(
+        self, content: Content, text: str, limits: ChatLimits, language: str
+    ) -> RenderedResult:
+        room = limits.caption if content.files else limits.text
+        if _length(content.body) <= room:
+            return RenderedResult(content=content)
+        first, rest = self._paged(content, text, limits, language)
+        return RenderedResult(content=first, rest=tuple(rest))
+
+    async def _fit_files(
+        self, job: Job, files: tuple[File, ...], limits: ChatLimits, language: str
+    ) -> tuple[tuple[File, ...], Body]:
+        """Return the files as the chat accepts them, and what the reader should know about that."""
+        made = [await fitted(file, limits) for file in files]
+        fitting = tuple(file for file in made if file is not None)
+        changed = [
+            number
+            for number, (file, small) in enumerate(zip(files, made, strict=True), start=1)
+            if small is not file
+        ]
+        if not changed:
+            return fitting, ()
+        said = _said_of(files, made, language)
+        where = await self._originals.told(job, changed, language)
+        return fitting, join((*said, *((" ",) if where else ()), *where))
+
+    def _paged(
+        self, content: Content, text: str, limits: ChatLimits, language: str
+    ) -> tuple[Content, list[Content]]:
+        """Split a long answer over several messages; a very long one comes as a file as well."""
+        facts = tuple(part for part in content.body if not isinstance(part, Markdown))
+        more, cut = say(language, "status.continued"), say(language, "status.cut")
+        room = limits.caption if content.files else limits.text
+        parts = pages(text, room - _length((*facts, *more)) - 1)
+        if len(parts) <= _PAGES:
+            first = replace(content, body=(Markdown(parts[0]), "\n", *more))
+            following = [Content(body=(Markdown(part),)) for part in parts[1:-1]]
+            following.append(Content(body=(Markdown(parts[-1]), *facts)))
+            return first, following
+        whole = File(name="answer.md", mime="text/markdown", data=text.encode())
+        # With the file the message becomes a caption, which holds less than a message.
+        first_part = pages(text, limits.caption - _length((*facts, *cut)) - 1)[0]
+        body = (Markdown(first_part), "\n", *cut, *facts)
+        return replace(content, body=body, files=(*content.files, whole)), []
+
+    def hidden(self, job: Job, origin: Origin, content: Content) -> Content:
+        """Hide pictures and films if the chat's operator wants that."""
+        if not content.files or not is_seen(job.request):
+            return content
+        settings = self._chat_settings.of(origin.platform, origin.places)
+        return replace(content, spoiler=True) if settings.spoiler else content
+
+
+async def measured(file: File) -> Measures:
+    """Return what is known of a result's file: its pixels, and how long it plays."""
+    mime = mime_of(file.data)
+    if not (is_film(mime) or is_sound(mime)):
+        return Measures(size=await dimensions(file))
+    try:
+        looks = (await videos.looked_at(file)).looks
+    except videos.FilmError:  # no library for it, or it cannot be read: it may still play
+        return UNKNOWN
+    size = (looks.width, looks.height) if looks.width and looks.height else None
+    return Measures(size=size, seconds=looks.seconds)
+
+
+async def _fitting(aloud: Aloud | None, limits: ChatLimits, language: str) -> Aloud:
+    """Return a voice as the chat takes it, or a note in its place."""
+    if aloud is None or not aloud.sound:
+        return aloud or Aloud()
+    made = [await fitted(file, limits) for file in aloud.sound]
+    sound = tuple(file for file in made if file is not None)
+    note = (
+        aloud.note if len(sound) == len(made) else say(language, "result.files_left_out", count=1)
+    )
+    return replace(aloud, sound=sound, note=note)
+
+
+def _in_lines(*bodies: Body) -> Body:
+    """Return those of the bodies that say something, each on a line of its own."""
+    lines: Body = ()
+    for body in filter(None, bodies):
+        lines += (*(("\n",) if lines else ()), *body)
+    return join(lines)
+
+
+def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) -> Body:
+    """Return the sentence about files that were left out, or otherwise made smaller."""
+    lost = made.count(None)
+    if lost:
+        return say(language, "result.files_left_out", count=lost)
+    pairs = zip(files, made, strict=True)
+    changed = [small for file, small in pairs if small is not None and small is not file]
+    if not all(is_picture(mime_of(file.data)) for file in changed):  # some animations became films
+        return say(language, "result.film_fitted")
+    return say(language, _smaller(len(changed), len(files)), count=len(changed), all=len(files))
+
+
+def _smaller(count: int, of: int) -> str:
+    """Return the text key for that many pictures that were made smaller."""
+    if count == of:
+        return "result.smaller" if of == 1 else "result.all_smaller"
+    return "result.one_smaller" if count == 1 else "result.some_smaller"
+
+
+def last_page(content: Content, limits: ChatLimits) -> Content:
+    """Return an open job's message with a growing answer cut to its newest part."""
+    return _page(content, limits, -1)
+
+
+def first_page(content: Content, limits: ChatLimits) -> Content:
+    """Return a message cut to what the chat can show at once."""
+    return _page(content, limits, 0)
+
+
+def in_words(content: Content) -> Content:
+    """Return a content without files and formatting."""
+    words = (
+        part if isinstance(part, str | Moment | Period | Bar) else part.text
+        for part in content.body
+    )
+    return replace(content, body=join(tuple(words)), files=())
+
+
+def _in_words(rendered: RenderedResult, files_refused: Body) -> RenderedResult:
+    content = in_words(rendered.content)
+    if rendered.content.files or any(each.files for each in rendered.rest):
+        content = replace(content, body=(*content.body, "\n", *files_refused))
+    rest = (in_words(each) for each in rendered.rest)
+    return RenderedResult(content=content, rest=tuple(each for each in rest if each.body))
+
+
+def _page(content: Content, limits: ChatLimits, index: int) -> Content:
+    room = (limits.caption if content.files else limits.text) - 8
+    if _length(content.body) <= room:
+        return content
+    answers = [part.text for part in content.body if isinstance(part, Markdown)]
+    if answers:
+        return replace(content, body=(Markdown(pages(answers[0], room)[index]),))
+    return replace(content, body=(pages(plain(content.body), room)[index],))
+
+
+def _length(body: Body) -> int:
+    return utf16_length(plain(body))
+
+
+def _missing(output: Output, language: str) -> str:
+    """Return why a server's files are not all there."""
+    return told(Problem.read(output.missing), language) if output.missing else ""

@@ -1,0 +1,75 @@
+"""Answers that are read aloud as well: by a job made for their question, accepted once.
+
+The answer is delivered with it: it stays undelivered until the voice is there or cannot be had, so
+a restart at any point goes on with what is missing.
+"""
+
+from dataclasses import dataclass
+
+from bot.core.content import Body
+from bot.core.origin import Origin
+from bot.core.queue import JobReader
+from bot.core.refusals import Refusal
+from bot.people.people import People
+from bot.requests import recordings
+from bot.requests.admission import AdmissionService
+from bot.texts.catalogue import join, say
+from bot.texts.problems import told
+from bot.texts.refusals import Told, sentence
+from queueing.core.jobs import Job, JobState
+from queueing.core.problems import Problem
+from queueing.core.requests import Chat, File
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Aloud:
+    """What an answer's message shows of its reading: the voice, or a sentence about it."""
+
+    sound: tuple[File, ...] = ()
+    note: Body = ()
+    goes_on: Job | None = None  # the job that reads it, until that has ended
+
+
+class Readings:
+    """Has answers read aloud."""
+
+    def __init__(self, admission: AdmissionService, people: People, jobs: JobReader) -> None:
+        self._admission = admission
+        self._people = people
+        self._jobs = jobs
+
+    async def of(self, job: Job, origin: Origin) -> Aloud:
+        """Return how far the reading of an ended job is; the first time, ask for it."""
+        asked = origin.aloud and isinstance(job.request, Chat)
+        if not asked or job.state is not JobState.COMPLETED:
+            return Aloud()
+        made = await self._jobs.find(recordings.speech_key(job.id))
+        if made is None:
+            output = await self._jobs.output(job)
+            words = recordings.read_of(output.text) if output is not None else ""
+            if not words:
+                return Aloud()
+            person = await self._people.get(job.owner)
+            outcome = await self._admission.read_aloud(person, job, words)
+            if not isinstance(outcome, Job):
+                return Aloud(note=_refused(outcome, origin.language))
+            made = outcome
+        return await self._as_it_is(made, origin.language)
+
+    async def _as_it_is(self, made: Job, language: str) -> Aloud:
+        match made.state:
+            case JobState.COMPLETED:
+                output = await self._jobs.output(made)
+                return Aloud(sound=output.files if output is not None else ())
+            case JobState.FAILED:
+                reason = told(Problem.read(made.error or ""), language)
+                return Aloud(note=say(language, "aloud.failed", reason=reason))
+            case JobState.CANCELLED:
+                return Aloud(note=say(language, "aloud.stopped"))
+            case _:
+                return Aloud(goes_on=made)
+
+
+def _refused(refusal: Refusal, language: str) -> Body:
+    why = sentence(refusal, Told(language, (), "settings"))
+    return join((*say(language, "aloud.failed", reason=""), *say(language, why.key, **why.values)))

@@ -1,0 +1,144 @@
+"""Finds the status messages that no longer show where their jobs stand.
+
+While jobs wait it looks at the first of every line, whether or not the line moved: what holds them
+back, and until when, is decided elsewhere. Whole lines are looked at when their reason changes and
+every few seconds, each message when a moment it names has passed. It never sends, and looks at few
+messages at a time: a call that comes meanwhile waits for no line, however long.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+
+from bot.core.content import Content
+from bot.core.status import QueueStatus
+from bot.delivery.rate_limit import HEAD
+from bot.delivery.status_message import StatusMessage
+from queueing.core.errors import StoreError
+from queueing.core.events import LinesMoved
+from queueing.core.jobs import JobState
+from queueing.core.ports import Clock
+from queueing.core.status import Standing
+
+log = logging.getLogger(__name__)
+
+_REST_S, _LONG_REST_S = 0.1, 0.25
+_REST_EACH_S = 0.0005  # per message, between those two
+_HEADS_S = 0.5
+_WHOLE_S = 8.0
+_WHOLE_EACH_S = 0.004  # per message: long lines are read less often
+_NEAR = 2 * HEAD  # may have become one of the first since the last look
+_AT_ONCE = 50  # messages looked at, which takes some five milliseconds
+_SCANNED = 1000  # messages asked whether they are to be looked at, which takes two
+
+
+class StaleMessages:
+    """Compares what open jobs' messages show with what is true.
+
+    `messages` are all messages, `draw` returns what a message should show, and `stale` is called
+    for every message that shows something else.
+    """
+
+    def __init__(
+        self,
+        *,
+        status: QueueStatus,
+        messages: Collection[StatusMessage],
+        draw: Callable[[StatusMessage, Standing], Content],
+        stale: Callable[[StatusMessage], None],
+        clock: Clock,
+    ) -> None:
+        self._status = status
+        self._messages = messages
+        self._draw = draw
+        self._stale = stale
+        self._clock = clock
+        self._turned: set[str] = set()
+        self._moved = asyncio.Event()
+        self._heads_at = self._whole_at = 0.0
+
+    def moved(self, lines: LinesMoved) -> None:
+        """Look at lines soon. Never blocks."""
+        self._turned |= lines.turned
+        self._moved.set()
+
+    async def run(self) -> None:
+        """Look again and again while there are messages, until cancelled."""
+        while True:
+            if not any(_open(message) for message in self._messages):
+                await self._moved.wait()
+            try:
+                await self._look_around()
+            except StoreError as error:
+                log.warning("places in line cannot be read: %s", error)
+            except Exception:
+                log.exception("places in line cannot be shown")
+            rest_s = _REST_EACH_S * len(self._messages)
+            await asyncio.sleep(min(max(rest_s, _REST_S), _LONG_REST_S))
+
+    async def _look_around(self) -> None:
+        now, turned = self._clock.now(), self._turned
+        whole_s = max(_WHOLE_S, _WHOLE_EACH_S * len(self._messages))
+        if whole := now - self._whole_at >= whole_s:
+            self._whole_at = now
+        if heads := self._moved.is_set() or now - self._heads_at >= _HEADS_S:
+            self._heads_at = now
+        self._turned = set()
+        self._moved.clear()
+
+        def asked(message: StatusMessage) -> bool:
+            line = whole or message.current.model in turned
+            return line or (heads and _near(message)) or message.expires <= now
+
+        found: list[StatusMessage] = []
+        everyone = list(self._messages)
+        for first in range(0, len(everyone), _SCANNED):
+            if first:
+                await asyncio.sleep(0)  # all else that is ready comes first
+            scanned = everyone[first : first + _SCANNED]
+            found += [message for message in scanned if _watched(message) and asked(message)]
+        if len(found) > _AT_ONCE:
+            found.sort(key=_near, reverse=True)
+        for first in range(0, len(found), _AT_ONCE):
+            if first or len(everyone) > _SCANNED:
+                await asyncio.sleep(0)
+            several = found[first : first + _AT_ONCE]
+            await self._look([message for message in several if _watched(message)])
+
+    async def _look(self, messages: Sequence[StatusMessage]) -> None:
+        if not messages:
+            return
+        standings = await self._status.standings([message.current for message in messages])
+        for message in messages:
+            standing = standings.get(message.current.id)
+            if standing is None or standing.job.version < message.current.version:
+                continue  # it changed while the places were read: another event follows
+            if standing.job.state is not message.current.state:
+                continue  # the same: its event is on its way
+            message.take(standing.job)  # no event reports that it has left the overflow
+            message.stand(standing)
+            if message.job.state.final:  # its answer is being read aloud
+                message.changed = True
+                self._stale(message)
+            elif message.shown is not None and self._draw(message, standing) != message.shown:
+                message.moved = True
+                message.changed |= message.outdated(self._clock.now())
+                self._stale(message)
+
+
+def _open(message: StatusMessage) -> bool:
+    """Return whether its place is being shown, even in an edit that is on its way."""
+    return not (message.muted or message.dropped or message.current.state.final)
+
+
+def _watched(message: StatusMessage) -> bool:
+    return _open(message) and not message.changed
+
+
+def _near(message: StatusMessage) -> bool:
+    """Return whether it runs or is among the first of its line, as far as was seen."""
+    if message.current.state is JobState.PROCESSING or not message.stood:
+        return True
+    if message.position is None:  # its place is unknown just now, or it stands in the overflow
+        return message.current.seq is not None
+    return message.position <= _NEAR

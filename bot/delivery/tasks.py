@@ -1,0 +1,148 @@
+"""Settles the debts of messages: a command's outcome, or that their job was deleted.
+
+A debt is recorded first, so a restart resumes it; it is tried for a day.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from bot.core.answers import TaskHandler, Working
+from bot.core.content import Content
+from bot.core.errors import ChatError, ChatMoved, MessageGone, SlowDown
+from bot.core.origin import Origin
+from bot.core.platform import ChatPlatform, Invocation, MessageRef
+from bot.delivery.debts import Debt, Debts
+from bot.delivery.patient_calls import Patience, Terms
+from bot.texts import status
+from bot.texts.catalogue import say
+from queueing.core.concurrency import TaskGroup
+from queueing.core.errors import StoreError
+from queueing.core.ports import Clock
+
+log = logging.getLogger(__name__)
+
+_GIVE_UP_S = 24 * 3600.0
+_RUNS_MOST = 2  # of a task: one that may have ended the process must not end every next one
+
+
+class Owed:
+    """One for all platforms. `work` does a task and turns its failures into content."""
+
+    def __init__(
+        self,
+        *,
+        platforms: Mapping[str, ChatPlatform],
+        debts: Debts,
+        patience: Patience,
+        work: TaskHandler,
+        clock: Clock,
+    ) -> None:
+        self._platforms = platforms
+        self._debts = debts
+        self._patience = patience
+        self._work = work
+        self._clock = clock
+        self._in_hand: set[int] = set()
+
+    # ------------------------------------------------------------ a command's outcome
+
+    async def carry_out(
+        self,
+        call: Invocation,
+        working: Working,
+        respond: Callable[[Content], Awaitable[MessageRef | None]],
+    ) -> None:
+        """Show that a command's work is under way, do it, and show its outcome."""
+        now = self._clock.now()
+        debt = await self._debts.begin(call.platform, call.chat, call.request, working.task, now)
+        self._in_hand.add(debt.id)
+        try:
+            ref = await respond(working.content)
+        except ChatError as error:
+            log.warning("call %s of %s not answered: %s", call.key, call.user, error)
+        else:
+            debt = debt if ref is None else await self._debts.shown(debt, ref)
+        await self._settle(debt)
+
+    async def _finish(self, debt: Debt) -> Debt:
+        """Do the rest of a task and record its outcome."""
+        if debt.task is None or debt.outcome is not None:
+            return debt
+        if debt.runs >= _RUNS_MOST:
+            return await self._debts.done(debt, say(debt.language, "work.interrupted"))
+        task, debt = debt.task, await self._debts.begun(debt)
+        content = await self._work(task)
+        return await self._debts.done(debt, content.body)
+
+    # ------------------------------------------------------------ what an earlier run left
+
+    async def resume(self, tasks: TaskGroup) -> None:
+        """Resume every debt that is not being settled; those of a chat one after the other."""
+        by_chat: dict[tuple[str, str], list[Debt]] = {}
+        for debt in await self._debts.all():
+            if debt.id in self._in_hand or debt.platform not in self._platforms:
+                continue
+            self._in_hand.add(debt.id)
+            if debt.task is not None:
+                tasks.create_task(self._settle(debt))
+            else:
+                by_chat.setdefault((debt.platform, debt.chat), []).append(debt)
+        for debts in by_chat.values():
+            tasks.create_task(self._settle_all(debts))
+
+    async def deleted(self, ref: MessageRef, origin: Origin) -> None:
+        """Make a message show that its job was deleted."""
+        now = self._clock.now()
+        debt = await self._debts.deleted(ref, origin.language, now)
+        self._in_hand.add(debt.id)
+        await self._settle(debt)
+
+    async def _settle_all(self, debts: list[Debt]) -> None:
+        for debt in debts:
+            await self._settle(debt)
+
+    # ------------------------------------------------------------ delivering
+
+    async def _settle(self, debt: Debt) -> None:
+        """Make a debt's message true and forget the debt. Raises nothing: failures are logged."""
+        try:
+            debt = await self._finish(debt)
+            await self._platforms[debt.platform].connected.wait()
+            await self._deliver(debt)
+            await self._debts.settle(debt)
+        except StoreError as error:
+            log.warning(
+                "%s:%s: its outcome could not be stored: %s", debt.platform, debt.chat, error
+            )
+        except Exception:
+            log.exception("%s:%s: its outcome could not be shown", debt.platform, debt.chat)
+        finally:
+            self._in_hand.discard(debt.id)
+
+    async def _deliver(self, debt: Debt) -> None:
+        """Show what is owed; a failure that no repetition helps against is logged and given up."""
+        try:
+            await self._show(debt)
+        except ChatMoved as moved:
+            await self._deliver(await self._debts.moved(debt, moved.new_chat))
+        except ChatError as error:
+            log.warning("%s:%s: given up: %s", debt.platform, debt.chat, error)
+
+    async def _show(self, debt: Debt) -> None:
+        """Edit the message; if that is impossible, send the outcome beneath. Raises `ChatError`."""
+        chats, ref = self._platforms[debt.platform], debt.ref
+        outcome = debt.outcome
+        content = status.forgotten(debt.language) if outcome is None else Content(body=outcome)
+        terms = Terms(patience_s=max(0.0, debt.since + _GIVE_UP_S - self._clock.now()))
+        ask = partial(self._patience.ask, debt.platform, debt.chat, terms=terms)
+        try:
+            if ref is not None:
+                await ask(lambda: chats.edit(ref, content))
+                return
+        except (MessageGone, SlowDown) as error:
+            if isinstance(error, SlowDown) and not error.old_message:
+                raise
+        if outcome is not None:
+            reply_to, nonce = ref or debt.request, f"owed-{debt.id}-{int(debt.since)}"
+            await ask(lambda: chats.send(debt.chat, content, reply_to=reply_to, nonce=nonce))

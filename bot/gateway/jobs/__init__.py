@@ -1,1 +1,0 @@
-"""The native API: submit a job, watch it and fetch its result; list queues and machines."""

@@ -1,1 +1,0 @@
-"""OpenAI's API as its clients use it: request records, their meaning here, and responses."""

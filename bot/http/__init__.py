@@ -1,0 +1,1 @@
+"""What every HTTP server of the bot needs; knows no chat and no API."""

@@ -1,1 +1,0 @@
-"""Metrics: what is counted and measured, and the endpoint at which Prometheus reads it."""

@@ -1,0 +1,1 @@
+"""What operators and Prometheus are shown: now, the last hours, people, metrics."""

@@ -1,0 +1,197 @@
+"""Buckets: what happened in a minute or an hour, to a model or on a host. Pure.
+
+Buckets are added, so it does not matter in which order, or in how many parts, they arrive.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from math import floor
+from typing import NamedTuple, Self
+
+from bot.monitoring.histogram import Histogram, class_of
+from bot.monitoring.records import Activity
+from queueing.core.jobs import Job, JobState
+from queueing.core.problems import Problem
+from queueing.core.status import Promised
+
+MINUTE_S, HOUR_S = 60, 3600
+GRAINS = (MINUTE_S, HOUR_S)
+"""The lengths of buckets that are kept, in seconds."""
+
+
+class BucketKey(NamedTuple):
+    """A bucket: the first second of its minute, and the model or host."""
+
+    at: int
+    name: str
+
+
+def beginning(moment: float, grain_s: int) -> int:
+    """Return the first second of the bucket of a moment."""
+    return floor(moment / grain_s) * grain_s
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndedJob:
+    """What is counted of a job that has ended."""
+
+    id: int
+    model: str
+    state: JobState
+    queued_at: float
+    started_at: float | None
+    finished_at: float
+    error: str | None
+    promised: Promised | None = None
+
+
+def ended_job(job: Job, promised: Promised | None) -> EndedJob:
+    """Return what is counted of a job that has just ended."""
+    return EndedJob(
+        id=job.id,
+        model=job.model,
+        state=job.state,
+        queued_at=job.queued_at,
+        started_at=job.started_at,
+        finished_at=job.queued_at if job.finished_at is None else job.finished_at,
+        error=job.error,
+        promised=promised,
+    )
+
+
+class _Sum:
+    """Adds field by field."""
+
+    __slots__ = ()
+
+    def plus(self, other: Self) -> Self:
+        """Return the sum of both."""
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class CountsByName:
+    """Numbers by name, such as failed jobs by cause."""
+
+    by_name: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: "CountsByName") -> "CountsByName":
+        """Return the sums by name."""
+        sums = dict(self.by_name)
+        for name, count in other.by_name.items():
+            sums[name] = sums.get(name, 0) + count
+        return CountsByName(sums)
+
+    def written(self) -> str:
+        """Return them as text: `away:2 memory:1`."""
+        return " ".join(f"{name}:{self.by_name[name]}" for name in sorted(self.by_name))
+
+    @classmethod
+    def read(cls, text: str) -> "CountsByName":
+        """Return the counts that `written` wrote."""
+        pairs = (pair.rpartition(":") for pair in text.split())
+        return cls({name: int(count) for name, _, count in pairs})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelBucket(_Sum):
+    """What happened to a model's jobs and copies.
+
+    A job counts when it ends; `waits` and `services` are those of jobs that began, `service_s` and
+    `load_s` how long jobs ran and loads took, all together.
+    """
+
+    done: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    service_s: float = 0.0
+    waits: Histogram = field(default_factory=Histogram)
+    services: Histogram = field(default_factory=Histogram)
+    loads: int = 0
+    failed_loads: int = 0
+    load_s: float = 0.0
+    evictions: int = 0
+    given: int = 0
+    kept: int = 0
+    errors: CountsByName = field(default_factory=CountsByName)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostBucket(_Sum):
+    """How long a host did what, and what was loaded and evicted there."""
+
+    run_s: float = 0.0
+    loading_s: float = 0.0
+    idle_s: float = 0.0
+    quiet_s: float = 0.0
+    yielding_s: float = 0.0
+    paused_s: float = 0.0
+    asleep_s: float = 0.0
+    down_s: float = 0.0
+    loads: int = 0
+    failed_loads: int = 0
+    load_s: float = 0.0
+    evictions: int = 0
+
+
+SECONDS: Mapping[Activity, str] = {
+    "run": "run_s",
+    "load": "loading_s",
+    "idle": "idle_s",
+    "quiet": "quiet_s",
+    "yielding": "yielding_s",
+    "paused": "paused_s",
+    "asleep": "asleep_s",
+    "down": "down_s",
+}
+"""Where a `HostBucket` counts the seconds of each thing that a host may do."""
+
+
+class _Tally:
+    """A bucket to which jobs are added one by one; a bucket itself never changes."""
+
+    def __init__(self) -> None:
+        self.ended: Counter[JobState] = Counter()
+        self.waits: Counter[int] = Counter()
+        self.services: Counter[int] = Counter()
+        self.errors: Counter[str] = Counter()
+        self.service_s = 0.0
+        self.given = self.kept = 0
+
+    def add(self, job: EndedJob) -> None:
+        """Count a job."""
+        self.ended[job.state] += 1
+        if job.started_at is not None:
+            service_s = max(0.0, job.finished_at - job.started_at)
+            self.service_s += service_s
+            self.services[class_of(service_s)] += 1
+            self.waits[class_of(max(0.0, job.started_at - job.queued_at))] += 1
+        if job.state is JobState.FAILED and job.error:
+            self.errors[Problem.read(job.error).what] += 1
+        if job.state is JobState.COMPLETED and job.promised is not None:
+            self.given += 1
+            self.kept += job.promised.kept(job.finished_at)
+
+    def bucket(self) -> ModelBucket:
+        """Return what the jobs come to."""
+        return ModelBucket(
+            done=self.ended[JobState.COMPLETED],
+            failed=self.ended[JobState.FAILED],
+            cancelled=self.ended[JobState.CANCELLED],
+            service_s=self.service_s,
+            waits=Histogram(self.waits),
+            services=Histogram(self.services),
+            given=self.given,
+            kept=self.kept,
+            errors=CountsByName(self.errors),
+        )
+
+
+def tallied(jobs: Iterable[EndedJob]) -> Mapping[BucketKey, ModelBucket]:
+    """Return what jobs come to, by the minute of their end and their model."""
+    tallies: defaultdict[BucketKey, _Tally] = defaultdict(_Tally)
+    for job in jobs:
+        tallies[BucketKey(beginning(job.finished_at, MINUTE_S), job.model)].add(job)
+    return {key: tally.bucket() for key, tally in tallies.items()}

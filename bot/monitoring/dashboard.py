@@ -1,0 +1,125 @@
+"""OperatorReader: what an operator is shown, put together from the queue, the history and people."""
+
+import logging
+import math
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from bot.core.queue import JobReader
+from bot.core.status import QueueStatus
+from bot.monitoring.history import StoredHistory
+from bot.monitoring.hours import Recorded, bounds, grain_of, hours_of
+from bot.monitoring.live_state import OperatorNow, now_of
+from bot.monitoring.persons import OperatorPeople, PersonUse
+from bot.monitoring.records import HourSpan, OperatorHours
+from bot.monitoring.stored_usage import StoredUsage, Usage
+from bot.people.access import Access
+from bot.people.audit_log import AuditLog
+from bot.people.days import day_of
+from bot.people.people import People, Person
+from queueing.core.errors import StoreError
+from queueing.core.ports import Clock
+
+log = logging.getLogger(__name__)
+
+PEOPLE_MOST = 500
+ACTS_SHOWN = 50
+_NAMES_EVERY_S = 60.0
+
+
+@dataclass(kw_only=True, slots=True)
+class _Names:
+    """What people are called, "" where no one knows, and when all of it was last read."""
+
+    by_user: dict[str, str] = field(default_factory=dict)
+    read_at: float = -math.inf
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorReader:
+    """Implements `OperatorRecords` in any process that reaches the queue and the database."""
+
+    status: QueueStatus
+    history: StoredHistory
+    usage: StoredUsage
+    gpu: JobReader
+    people: People
+    access: Access
+    audit: AuditLog
+    clock: Clock
+    _names: _Names = field(default_factory=_Names)
+
+    async def read_now(self) -> OperatorNow:
+        """Return how everything stands. Raises `StoreError` while the queue cannot be reached."""
+        snapshot, now = self.status.snapshot(), self.clock.now()
+        names = await self._known_names({job.owner for job in snapshot.running})
+        return now_of(snapshot, now, names)
+
+    async def read_hours(self, span: HourSpan) -> OperatorHours:
+        """Return how it has been. Raises `StoreError`."""
+        now, grain = self.clock.now(), grain_of(span)
+        begins, ends = bounds(span, now)
+        is_drawn = span is not HourSpan.WEEK
+        recorded = Recorded(
+            models=await self.history.models(grain, begins, ends),
+            hosts=await self.history.hosts(grain, begins, ends),
+            segments=await self.history.segments(begins, ends) if is_drawn else {},
+        )
+        configured = [host.name for host in self.status.snapshot().hosts]
+        return hours_of(span, now, recorded, configured)
+
+    async def read_people(self) -> OperatorPeople:
+        """Return by whom it is used. Raises `StoreError`."""
+        now = self.clock.now()
+        since = day_of(now, self.access.zone).began_at
+        gpu_s = await self.gpu.gpu_used(since)
+        usage = await self.usage.since(since)
+        users = sorted(usage.users | gpu_s.keys(), key=lambda user: (-gpu_s.get(user, 0.0), user))
+        persons = await self.people.known(users[:PEOPLE_MOST])
+        names = await self._known_names({person.user for person in persons})
+        shown = [
+            self._use(person, gpu_s.get(person.user, 0.0), usage, names, now) for person in persons
+        ]
+        shown.sort(key=lambda each: (-each.gpu_s, -each.running - each.waiting, each.user))
+        return OperatorPeople(
+            at=now,
+            since=since,
+            people=tuple(shown[:PEOPLE_MOST]),
+            more=max(0, len({*users, *(each.user for each in shown)}) - PEOPLE_MOST),
+            acts=tuple(await self.audit.newest(ACTS_SHOWN)),
+        )
+
+    def _use(
+        self, person: Person, gpu_s: float, usage: Usage, names: Mapping[str, str], now: float
+    ) -> PersonUse:
+        user, banned = person.user, person.is_banned(now)
+        return PersonUse(
+            user=user,
+            name=names.get(user, user),
+            gpu_s=gpu_s,
+            jobs=usage.jobs[user],
+            waiting=usage.waiting[user],
+            running=usage.running[user],
+            limits=self.access.limits_of(person, frozenset()),
+            banned=banned,
+            banned_until=person.banned_until if banned else None,
+            ban_reason=person.ban_reason if banned else None,
+            admin=self.access.is_admin(user),
+        )
+
+    async def _known_names(self, users: AbstractSet[str]) -> Mapping[str, str]:
+        """Return what people are called, as of the last minute; without a database, as of before."""
+        now, known = self.clock.now(), self._names
+        old = now >= known.read_at + _NAMES_EVERY_S
+        wanted = users if old else users - known.by_user.keys()
+        if wanted:
+            try:
+                names = await self.usage.names(wanted)
+            except StoreError as error:
+                log.warning("the names of people cannot be read: %s", error)
+                names = known.by_user
+            told = {user: names.get(user, "") for user in wanted}
+            known.by_user = told if old else known.by_user | told
+            known.read_at = now if old else known.read_at
+        return {user: name for user, name in known.by_user.items() if name}

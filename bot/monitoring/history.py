@@ -1,0 +1,217 @@
+"""The history in the bot's database: written in batches, read by spans.
+
+A job is counted in the transaction that notes it as counted, so that none counts twice however often
+a batch is written, and those that ended without being counted can be found after a crash.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from bot.monitoring import sql
+from bot.monitoring.batch import HistoryBatch
+from bot.monitoring.buckets import (
+    GRAINS,
+    BucketKey,
+    CountsByName,
+    EndedJob,
+    HostBucket,
+    ModelBucket,
+    beginning,
+    tallied,
+)
+from bot.monitoring.histogram import Histogram
+from bot.monitoring.records import Segment
+from queueing.core.jobs import JobState
+from queueing.core.status import Promised
+from queueing.store.sql.database import Connection, Database, Value
+
+SEGMENTS_KEPT_S = 25 * 3600.0
+MINUTES_KEPT_S = 26 * 3600.0
+
+
+Bucket = TypeVar("Bucket", ModelBucket, HostBucket)
+
+
+class StoredHistory:
+    """Adds to the history and reads it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # ------------------------------------------------------------ writing
+
+    async def add(self, batch: HistoryBatch) -> None:
+        """Add a batch; what it says of jobs that are counted already is left out.
+
+        Raises `StoreError`; nothing has been added then.
+        """
+        await self._database.write(lambda connection: _add(connection, batch))
+
+    async def expire(self, now: float, keep_s: float) -> None:
+        """Delete hours older than `keep_s`, and minutes and segments that no picture shows."""
+
+        def change(connection: Connection) -> None:
+            minutes_s = min(keep_s, MINUTES_KEPT_S)
+            for grain, kept_s in zip(GRAINS, (minutes_s, keep_s), strict=True):
+                connection.execute(sql.EXPIRE_MODEL_BUCKETS, (grain, int(now - kept_s)))
+                connection.execute(sql.EXPIRE_HOST_BUCKETS, (grain, int(now - kept_s)))
+            connection.execute(sql.EXPIRE_SEGMENTS, (now - min(keep_s, SEGMENTS_KEPT_S),))
+
+        await self._database.write(change)
+
+    # ------------------------------------------------------------ taking up after a restart
+
+    async def uncounted(self, since: float, limit: int) -> tuple[list[EndedJob], float]:
+        """Return some jobs that are not counted, and from where to look for more.
+
+        Of those that are delivered, only those that did not end before `since`.
+        """
+
+        def query(connection: Connection) -> tuple[list[EndedJob], float]:
+            rows = connection.execute(sql.UNCOUNTED, (since, limit)).fetchall()
+            delivered = [_ended(row) for row in rows]
+            rows = connection.execute(sql.UNCOUNTED_UNDELIVERED, (limit,)).fetchall()
+            goes_on = delivered[-1].finished_at if delivered else since
+            return delivered + [_ended(row) for row in rows], goes_on
+
+        return await self._database.read(query)
+
+    async def promises(self) -> Mapping[int, Promised]:
+        """Return what the people of open jobs were promised, by job."""
+
+        def query(connection: Connection) -> Mapping[int, Promised]:
+            rows = connection.execute(sql.PROMISES)
+            return {
+                job_id: Promised(given_at=given, earliest=earliest, latest=latest)
+                for job_id, given, earliest, latest in rows
+            }
+
+        return await self._database.read(query)
+
+    # ------------------------------------------------------------ reading
+
+    async def models(
+        self, grain_s: int, begins: float, ends: float
+    ) -> Sequence[tuple[BucketKey, ModelBucket]]:
+        """Return the buckets of models between two moments, in order."""
+
+        def query(connection: Connection) -> list[tuple[BucketKey, ModelBucket]]:
+            rows = connection.execute(sql.MODEL_BUCKETS, (grain_s, int(begins), int(ends)))
+            return [(BucketKey(row[0], row[1]), _model_bucket(row[2:])) for row in rows]
+
+        return await self._database.read(query)
+
+    async def hosts(
+        self, grain_s: int, begins: float, ends: float
+    ) -> Sequence[tuple[BucketKey, HostBucket]]:
+        """Return the buckets of hosts between two moments, in order."""
+
+        def query(connection: Connection) -> list[tuple[BucketKey, HostBucket]]:
+            rows = connection.execute(sql.HOST_BUCKETS, (grain_s, int(begins), int(ends)))
+            return [
+                (BucketKey(row[0], row[1]), HostBucket(**_host_values(row[2:]))) for row in rows
+            ]
+
+        return await self._database.read(query)
+
+    async def segments(self, begins: float, ends: float) -> Mapping[str, Sequence[Segment]]:
+        """Return the segments between two moments by host, each whole."""
+
+        def query(connection: Connection) -> Mapping[str, Sequence[Segment]]:
+            found: dict[str, list[Segment]] = {}
+            for host, first, last, kind, models in connection.execute(sql.SEGMENTS, (begins, ends)):
+                names = tuple(models.split("\n")) if models else ()
+                segment = Segment(begins=first, ends=last, kind=kind, models=names)
+                found.setdefault(host, []).append(segment)
+            return found
+
+        return await self._database.read(query)
+
+
+# ---------------------------------------------------------------- one batch
+
+
+def _add(connection: Connection, batch: HistoryBatch) -> None:
+    sums = dict(batch.models)
+    for key, bucket in tallied(_newly_counted(connection, list(batch.ended.values()))).items():
+        sums[key] = sums[key].plus(bucket) if key in sums else bucket
+    _add_models(connection, sums)
+    hosts = [
+        (grain, *key, *(getattr(host, name) for name in sql.HOST_FIELDS))
+        for grain in GRAINS
+        for key, host in _by_grain(batch.hosts, grain).items()
+    ]
+    connection.executemany(sql.ADD_HOST_BUCKET, hosts)
+    segments = [
+        (host, each.begins, each.ends, each.kind, "\n".join(each.models))
+        for (host, _), each in batch.segments.items()
+    ]
+    connection.executemany(sql.PUT_SEGMENT, segments)
+    notes = [
+        (each.given_at, each.earliest, each.latest, job_id)
+        for job_id, each in batch.promises.items()
+    ]
+    connection.executemany(sql.NOTE_PROMISE, notes)
+    connection.executemany(sql.DROP_PROMISE, [(job_id,) for job_id in batch.kept_promises])
+
+
+def _newly_counted(connection: Connection, ended: Sequence[EndedJob]) -> list[EndedJob]:
+    """Note jobs as counted; return those that were not, and those deleted since they ended."""
+    noted = connection.selectmany(sql.COUNT_JOB, [(job.id,) for job in ended])
+    counted = [job for job, rows in zip(ended, noted, strict=True) if rows]
+    others = [job for job, rows in zip(ended, noted, strict=True) if not rows]
+    kept = connection.selectmany(sql.JOB_IS_KEPT, [(job.id,) for job in others])
+    return counted + [job for job, rows in zip(others, kept, strict=True) if not rows]
+
+
+def _by_grain(minutes: Mapping[BucketKey, Bucket], grain: int) -> Mapping[BucketKey, Bucket]:
+    sums: dict[BucketKey, Bucket] = {}
+    for (at, name), bucket in minutes.items():
+        key = BucketKey(beginning(at, grain), name)
+        sums[key] = sums[key].plus(bucket) if key in sums else bucket
+    return sums
+
+
+def _add_models(connection: Connection, minutes: Mapping[BucketKey, ModelBucket]) -> None:
+    sums = {
+        (grain, *key): bucket
+        for grain in GRAINS
+        for key, bucket in _by_grain(minutes, grain).items()
+    }
+    stored = connection.selectmany(sql.MODEL_BUCKET, list(sums))
+    rows: list[Sequence[Value]] = []
+    for (key, bucket), found in zip(sums.items(), stored, strict=True):
+        total = _model_bucket(found[0]).plus(bucket) if found else bucket
+        rows.append((*key, *(_written(getattr(total, name)) for name in sql.MODEL_FIELDS)))
+    connection.executemany(sql.PUT_MODEL_BUCKET, rows)
+
+
+def _written(value: Any) -> Value:
+    return value.written() if isinstance(value, Histogram | CountsByName) else value
+
+
+def _model_bucket(row: Sequence[Any]) -> ModelBucket:
+    values = dict(zip(sql.MODEL_FIELDS, row, strict=True))
+    for name in ("waits", "services"):
+        values[name] = Histogram.read(values[name])
+    return ModelBucket(**values | {"errors": CountsByName.read(values["errors"])})
+
+
+def _host_values(row: Sequence[Any]) -> Mapping[str, Any]:
+    return dict(zip(sql.HOST_FIELDS, row, strict=True))
+
+
+def _ended(row: Sequence[Any]) -> EndedJob:
+    job_id, model, state, queued_at, started_at, finished_at, error, *told = row
+    return EndedJob(
+        id=job_id,
+        model=model,
+        state=JobState(state),
+        queued_at=queued_at,
+        started_at=started_at,
+        finished_at=finished_at,
+        error=error,
+        promised=None
+        if told[0] is None
+        else Promised(given_at=told[0], earliest=told[1], latest=told[2]),
+    )

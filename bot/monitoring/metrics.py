@@ -1,0 +1,180 @@
+"""The counters and histograms of one process, in a registry of their own.
+
+Labels come from the configuration and from the program itself: models, hosts, backends, chats,
+outcomes, routes. A person, a prompt or an address never becomes one.
+"""
+
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+
+from bot.monitoring.cluster_metrics import ClusterState
+from bot.monitoring.queue_metrics import QueueState
+
+# vLLM's lists, so that panels made for it fit.
+LATENCY_S = (
+    *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0),
+    *(120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0),
+)
+FIRST_TOKEN_S = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5),
+    *(10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
+)
+DELIVERY_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+SHORT_S = (
+    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0),
+)
+ERROR_S = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0)
+_LANE = ("lane",)
+_MODEL = ("model_name",)
+
+
+class Instruments:
+    """What parts of the bot count with; each is one metric of `/metrics`.
+
+    One with labels is called with them, and returns what counts for these.
+    """
+
+    def __init__(self, version: str) -> None:
+        self.registry = CollectorRegistry()
+        self.queue: QueueState | None = None  # the queue's, while this process holds it
+        self.cluster: ClusterState | None = None  # of one process of several
+        build = Gauge(
+            "usher_build_info",
+            "The version that runs; always 1.",
+            ("version", "python"),
+            registry=self.registry,
+        )
+        build.labels(version, platform.python_version()).set(1)
+        self.jobs = self._counter(
+            "usher_jobs",
+            "Jobs that have ended, by how and by where they were asked for.",
+            ("model_name", "outcome", "platform"),
+        )
+        self.attempts = self._counter(
+            "usher_attempts", "Attempts on a server that have ended, by how.", ("outcome",)
+        )
+        self.wait = self._histogram(
+            "usher_job_wait_seconds",
+            "From a job's acceptance to its first start.",
+            LATENCY_S,
+            _MODEL,
+        )
+        self.service = self._histogram(
+            "usher_job_service_seconds",
+            "From the start of a completed job to its end, its files fetched.",
+            LATENCY_S,
+            _MODEL,
+        )
+        self.loads = self._counter(
+            "usher_model_loads",
+            "Models loaded, by why.",
+            ("model_name", "host", "why"),
+        )
+        self.load_failures = self._counter(
+            "usher_model_load_failures", "Loads that failed.", ("model_name", "host")
+        )
+        self.load = self._histogram(
+            "usher_model_load_seconds",
+            "How long a load took, what had to leave first included.",
+            LATENCY_S,
+            _MODEL,
+        )
+        self.evictions = self._counter(
+            "usher_evictions", "Copies unloaded, by why.", ("model_name", "host", "why")
+        )
+        self.first_token = self._histogram(
+            "usher_time_to_first_token_seconds",
+            "From the acceptance of a job to the first words of its answer.",
+            FIRST_TOKEN_S,
+            _MODEL,
+        )
+
+        self.estimates_given = self._counter(
+            "usher_estimates_given",
+            "Completed jobs whose end someone was told beforehand.",
+            _LANE,
+        )
+        self.estimates_kept = self._counter(
+            "usher_estimates_kept",
+            "Those of them that ended within the range first told.",
+            _LANE,
+        )
+        self.estimate_error = self._histogram(
+            "usher_estimate_error_seconds",
+            "How far outside the range first told a job ended; 0 within it.",
+            ERROR_S,
+            _LANE,
+        )
+        self.estimate_width = self._histogram(
+            "usher_estimate_width_seconds",
+            "How wide the range first told was.",
+            ERROR_S,
+            _LANE,
+        )
+        self.edits = self._counter(
+            "usher_edits",
+            "Edits of status messages, by how they ended.",
+            ("platform", "outcome"),
+        )
+        self.delivery = self._histogram(
+            "usher_delivery_seconds",
+            "From the end of a job to its result shown whole in its chat.",
+            DELIVERY_S,
+            ("platform",),
+        )
+        self.requests = self._counter(
+            "usher_api_requests", "Requests to the API, by route.", ("path", "status")
+        )
+        self.commit = self._plain(
+            "usher_store_commit_seconds", "How long a transaction of changes took.", SHORT_S
+        )
+        self.lag = self._plain(
+            "usher_event_loop_lag_seconds", "How late the event loop woke a timer.", SHORT_S
+        )
+
+    def served(self, path: str, status: int) -> None:
+        """Count a request to the API."""
+        self.requests(path, status).inc()
+
+    def _counter(self, name: str, about: str, labels: tuple[str, ...]) -> Callable[..., Counter]:
+        # Remembered, because the library takes longer to find a child than to count with it.
+        return cache(Counter(name, about, labels, registry=self.registry).labels)
+
+    def _histogram(
+        self, name: str, about: str, buckets: tuple[float, ...], labels: tuple[str, ...]
+    ) -> Callable[..., Histogram]:
+        return cache(self._plain(name, about, buckets, labels).labels)
+
+    def _plain(
+        self, name: str, about: str, buckets: tuple[float, ...], labels: tuple[str, ...] = ()
+    ) -> Histogram:
+        return Histogram(name, about, labels, registry=self.registry, buckets=buckets)
+
+    def now(self) -> "Shown":
+        """Return what is to be shown: states as they are now, the rest as it is when written."""
+        states = [state for state in (self.queue, self.cluster) if state is not None]
+        return Shown(self.registry, [metric for state in states for metric in state.collect()])
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What one scrape shows. Any thread may collect it, and write it in Prometheus's forms."""
+
+    counted: CollectorRegistry
+    states: Sequence[Metric]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric, without the moments at which counters were made.
+
+        The text form would list those as metrics of their own, one for each counter.
+        """
+        for metric in self.counted.collect():
+            created = f"{metric.name}_created"
+            metric.samples = [each for each in metric.samples if each.name != created]
+            yield metric
+        yield from self.states

@@ -1,0 +1,143 @@
+"""What the queue looks like at a scrape: lines, copies, hosts and servers, from one snapshot."""
+
+from collections.abc import Callable, Iterator
+from typing import get_args
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from bot.monitoring.busy_hosts import BusyHosts
+from queueing.core.host_activity import Rest
+from queueing.core.jobs import LANES, LATER
+from queueing.core.status import BackendStatus, HostStatus, ModelStatus, QueueSnapshot, Readiness
+
+OPEN = "open"
+_MB = 1024 * 1024
+
+
+class QueueState:
+    """Collects the state of the queue in this process."""
+
+    def __init__(self, snapshot: Callable[[], QueueSnapshot], busy: BusyHosts) -> None:
+        self._snapshot = snapshot
+        self._busy = busy
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric, of one moment."""
+        seen = self._snapshot()
+        yield _waiting(seen.models)
+        yield _readiness(seen.models)
+        yield _reasons(seen.models)
+        yield _next_ends(seen.models)
+        yield _running(seen.models)
+        yield _memory(seen.hosts)
+        yield _states(seen.hosts)
+        yield _up(seen.backends)
+        yield self._busy_seconds(seen.hosts)
+
+    def _busy_seconds(self, hosts: tuple[HostStatus, ...]) -> Metric:
+        family = CounterMetricFamily(
+            "usher_gpu_busy_seconds", "How long a host has run at least one job.", labels=["host"]
+        )
+        for host in hosts:
+            family.add_metric([host.name], self._busy.seconds(host.name))
+        return family
+
+
+def _waiting(models: tuple[ModelStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_jobs_waiting", "Jobs in a model's line.", labels=["model_name", "lane"]
+    )
+    for model in models:
+        counts = {line.lane: line.waiting for line in model.lanes}
+        for lane in (*LANES, LATER):
+            family.add_metric([model.name, lane], counts.get(lane, 0))
+    return family
+
+
+def _readiness(models: tuple[ModelStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_model_state",
+        "1 for the state a model is in: ready, needs-loading or absent.",
+        labels=["model_name", "state"],
+    )
+    for model in models:
+        for state in Readiness:
+            family.add_metric([model.name, state.value], model.readiness is state)
+    return family
+
+
+def _reasons(models: tuple[ModelStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_line_reason",
+        "1 for the reason why the jobs in a model's line wait.",
+        labels=["model_name", "why"],
+    )
+    for model in models:
+        if model.waiting and model.reason is not None:
+            family.add_metric([model.name, model.reason.why.value], 1)
+    return family
+
+
+def _next_ends(models: tuple[ModelStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_next_end_timestamp_seconds",
+        "Between which moments a job accepted now would probably end.",
+        labels=["model_name", "bound"],
+    )
+    for model in models:
+        if model.next_ends is not None:
+            family.add_metric([model.name, "earliest"], model.next_ends.earliest)
+            family.add_metric([model.name, "latest"], model.next_ends.latest)
+    return family
+
+
+def _states(hosts: tuple[HostStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_host_state",
+        "1 for the state a host is in: open, or why nothing begins there.",
+        labels=["host", "state"],
+    )
+    for host in hosts:
+        now = host.resting or OPEN
+        for state in (OPEN, *get_args(Rest)):
+            family.add_metric([host.name, state], now == state)
+    return family
+
+
+def _running(models: tuple[ModelStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_jobs_running", "Jobs a server works on.", labels=["model_name", "backend"]
+    )
+    for model in models:
+        for copy in model.copies:
+            family.add_metric([model.name, copy.backend], copy.running)
+    return family
+
+
+def _memory(hosts: tuple[HostStatus, ...]) -> Metric:
+    """Return the memory of each host; where more is resident than models may take, none is free."""
+    family = GaugeMetricFamily(
+        "usher_host_memory_bytes",
+        "What models may take (budget), what they and other programs take, and what is left.",
+        labels=["host", "kind"],
+    )
+    for host in hosts:
+        kinds = {
+            "budget": host.budget_mb,
+            "resident": host.used_mb,
+            "foreign": host.foreign_mb,
+            "free": max(0, host.usable_mb - host.used_mb),
+        }
+        for kind, size_mb in kinds.items():
+            family.add_metric([host.name, kind], size_mb * _MB)
+    return family
+
+
+def _up(backends: tuple[BackendStatus, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "usher_backend_up", "Whether a server answers.", labels=["host", "backend"]
+    )
+    for backend in backends:
+        family.add_metric([backend.host, backend.name], backend.up)
+    return family

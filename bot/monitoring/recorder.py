@@ -1,0 +1,163 @@
+"""HistoryRecorder: follows the queue in this process, and writes what has come together in batches.
+
+An event costs a few assignments; everything else is done every few seconds, beside the queue. It
+runs where the queue is held, so a database that another process has taken over refuses its batches.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from bot.monitoring.batch import HistoryBatch
+from bot.monitoring.buckets import ended_job
+from bot.monitoring.history import StoredHistory
+from bot.monitoring.timeline import HostTimeline, doing
+from queueing.core.clock import doubt_of
+from queueing.core.errors import StoreError
+from queueing.core.events import CopyLeft, Event, JobChanged, LoadEnded, Stopping
+from queueing.core.host_activity import HostActivity
+from queueing.core.ports import Clock
+from queueing.core.status import Promised
+from queueing.core.undisturbed import undisturbed
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 15.0
+_EXPIRE_EVERY_S = 3600.0
+_AT_ONCE = 500  # jobs that an earlier run left uncounted
+
+
+class KeptPromises(Protocol):
+    """The promises of the queue in this process."""
+
+    @property
+    def given(self) -> Mapping[int, Promised]:
+        """The promises kept, by job."""
+
+    def follow(self) -> None:
+        """Keep promises from now on; the caller drops those of jobs that have ended."""
+
+    def restore(self, given: Mapping[int, Promised]) -> None:
+        """Take up what was told in an earlier run."""
+
+    def drop(self, job_ids: Iterable[int]) -> None:
+        """Forget the promises of these jobs."""
+
+
+class HistoryRecorder:
+    """Subscribe `on_event` and `on_hosts`, and `run` it."""
+
+    def __init__(
+        self,
+        history: StoredHistory,
+        promises: KeptPromises,
+        clock: Clock,
+        *,
+        keep_s: Callable[[], float],
+    ) -> None:
+        self._history = history
+        self._promises = promises
+        self._clock = clock
+        self._keep_s = keep_s
+        self._batch = HistoryBatch()
+        self._timelines: dict[str, HostTimeline] = {}
+        self._noted: set[int] = set()  # promises in the database
+        self._stops = False
+        self._expired_at: float | None = None
+        promises.follow()
+
+    # ------------------------------------------------------------ following
+
+    def on_event(self, event: Event) -> None:
+        """Take note of the end of a job, of a load, or of a copy."""
+        if isinstance(event, JobChanged):
+            job = event.job
+            if job.state.final:
+                self._batch.end(ended_job(job, self._promises.given.get(job.id)))
+        elif isinstance(event, LoadEnded | CopyLeft):
+            self._batch.turn(event, self._clock.now())
+        elif isinstance(event, Stopping):
+            self._stops = True
+
+    def on_hosts(self, states: Mapping[str, HostActivity]) -> None:
+        """Take note of what each host does now."""
+        if self._stops:  # loads that are stopped have not failed
+            return
+        now = self._clock.now()
+        for host, state in states.items():
+            self._timelines.setdefault(host, HostTimeline()).see(doing(state), now)
+
+    # ------------------------------------------------------------ writing
+
+    async def run(self) -> None:
+        """Take up what an earlier run left, then write every few seconds until cancelled."""
+        try:
+            await self.take_up()
+            while True:
+                await self.write()
+                await self._expire()
+                await asyncio.sleep(EVERY_S)
+        finally:
+            await self.write()
+
+    async def take_up(self) -> None:
+        """Count the jobs that ended uncounted; restore promises."""
+        try:
+            promises = await self._history.promises()
+            self._noted.update(promises)
+            self._promises.restore(promises)
+            since = 0.0
+            while True:
+                left, since = await self._history.uncounted(since, _AT_ONCE)
+                for job in left:
+                    self._batch.end(job)
+                if not left or not await self.write():
+                    return
+        except StoreError as error:
+            log.warning("the history of an earlier run cannot be read: %s", error)
+
+    async def write(self) -> bool:
+        """Write what has come together; return whether nothing is left. A batch that fails is kept."""
+        batch = self._taken()
+        if not batch:
+            return True
+        writing = asyncio.ensure_future(self._history.add(batch))
+        try:
+            await undisturbed(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing])  # what became of it must be known
+            if not writing.cancelled() and writing.exception() is not None:
+                self._batch.before(batch)
+            raise
+        except StoreError as error:
+            log.warning("the history is written later: %s", error)
+            self._batch.before(batch)
+            return False
+        self._noted.update(batch.promises)
+        self._noted.difference_update(batch.ended)
+        self._promises.drop(batch.ended)
+        return True
+
+    def _taken(self) -> HistoryBatch:
+        now, batch = self._clock.now(), self._batch
+        for host, timeline in self._timelines.items():
+            batch.follow(host, *timeline.take(now))
+        for job_id, promised in self._promises.given.items():
+            if job_id not in self._noted and job_id not in batch.ended:
+                batch.promises[job_id] = promised
+        batch.kept_promises |= self._noted & batch.ended.keys()
+        self._batch = HistoryBatch()
+        return batch
+
+    async def _expire(self) -> None:
+        now = self._clock.now()
+        if doubt_of(self._clock) is not None:
+            return
+        if self._expired_at is not None and now < self._expired_at + _EXPIRE_EVERY_S:
+            return
+        try:
+            await self._history.expire(now, self._keep_s())
+            self._expired_at = now
+        except StoreError as error:
+            log.warning("old history is deleted later: %s", error)

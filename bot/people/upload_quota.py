@@ -1,0 +1,106 @@
+"""How many bytes of files each person sent within the last hour, so that no one fills the disk.
+
+Requests count in the database, whichever process accepts them. What is sent to a page waits in the
+memory of the process that serves it, and counts there: a restart begins with an empty hour.
+"""
+
+import logging
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+
+from bot.people import sql
+from bot.people.people import HOUR_S
+from queueing.core.errors import StoreError
+from queueing.core.ports import Clock
+from queueing.store.sql.database import Connection, Database
+
+log = logging.getLogger(__name__)
+
+_MB = 1024 * 1024
+
+
+class HourFull(Exception):
+    """A person has sent as much as they may in an hour; `free_at` is when this much fits in."""
+
+    def __init__(self, free_at: float) -> None:
+        super().__init__(free_at)
+        self.free_at = free_at
+
+
+class ReceivedBytes:
+    """Counts the bytes that requests bring; `most_mb()` an hour each, None for no limit."""
+
+    def __init__(self, database: Database, most_mb: Callable[[], int | None], clock: Clock) -> None:
+        self._database = database
+        self._most_mb = most_mb
+        self._clock = clock
+
+    async def take(self, user: str, size: int) -> int | None:
+        """Count bytes that are about to be stored; return what `give_back` takes.
+
+        Of several at once, no more are counted than fit in. Raises `HourFull`, and `StoreError`.
+        """
+        most_mb, now = self._most_mb(), self._clock.now()
+        if most_mb is None or not size:
+            return None
+
+        def change(connection: Connection) -> int:
+            connection.execute(connection.statements.turn, (sql.RECEIVING,))
+            connection.execute(sql.EXPIRE_RECEIVED, (now - HOUR_S,))
+            sent = connection.execute(sql.RECEIVED_OF, (user,)).fetchall()
+            if (at := free_at(sent, size, most_mb * _MB)) is not None:
+                raise HourFull(at)
+            return int(connection.execute(sql.ADD_RECEIVED, (user, now, size)).fetchone()[0])
+
+        return await self._database.write(change)
+
+    async def give_back(self, entry: int | None) -> None:
+        """Stop counting bytes that were not stored; a failure counts them for their hour."""
+        if entry is None:
+            return
+        try:
+            await self._database.write(
+                lambda connection: connection.execute(sql.DROP_RECEIVED, (entry,))
+            )
+        except StoreError as error:
+            log.warning("files that were not stored count for an hour: %s", error)
+
+
+def free_at(sent: Sequence[tuple[float, int]], size: int, most: int) -> float | None:
+    """Return when that many more bytes fit in after those of an hour, oldest first; None for now.
+
+    More than fit into an empty hour are accepted then: other limits are for single files.
+    """
+    left, free = sum(each for _, each in sent), None
+    for at, each in sent:
+        if left + size <= most:
+            break
+        left, free = left - each, at + HOUR_S
+    return free
+
+
+class Received:
+    """Counts what people send to a page; `most_mb()` an hour each, None for no limit."""
+
+    def __init__(self, most_mb: Callable[[], int | None], clock: Clock) -> None:
+        self._most_mb = most_mb
+        self._clock = clock
+        self._sent: defaultdict[str, deque[tuple[float, int]]] = defaultdict(deque)
+
+    def fits_at(self, user: str, size: int) -> float | None:
+        """Return when that many more bytes of a person fit in, None for now."""
+        most_mb = self._most_mb()
+        if most_mb is None or not size:
+            return None
+        return free_at(self._of(user), size, most_mb * _MB)
+
+    def note(self, user: str, size: int) -> None:
+        """Count bytes that were stored."""
+        if size and self._most_mb() is not None:
+            self._of(user).append((self._clock.now(), size))
+
+    def _of(self, user: str) -> deque[tuple[float, int]]:
+        sent = self._sent[user]
+        while sent and sent[0][0] <= self._clock.now() - HOUR_S:
+            sent.popleft()
+        return sent

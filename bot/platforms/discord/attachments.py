@@ -1,0 +1,106 @@
+"""Files people attach on Discord: listed at once, downloaded only when they are read."""
+
+from collections.abc import Iterator
+
+import aiohttp
+import discord
+
+from bot.core.attachments import AttachmentKind, kind_of
+from bot.core.errors import ChatError, ChatUnavailable, TooLarge
+from bot.core.platform import Attachment
+from bot.platforms.discord.errors import chat_errors
+
+DOWNLOAD_TIMEOUT_S = 60.0
+
+
+def attachments_of(
+    message: discord.Message, limit: int, *, replied: bool = False
+) -> Iterator[Attachment]:
+    """Yield everything attached to a message and to those forwarded with it."""
+    voice = message.flags.voice
+    for file in message.attachments:
+        yield attachment_of(file, limit, replied=replied, voice=voice)
+    for snapshot in message.message_snapshots:
+        for file in snapshot.attachments:
+            yield attachment_of(file, limit, replied=replied, voice=snapshot.flags.voice)
+    stickers = [*message.stickers, *_stickers_of(message)]
+    for sticker in stickers:
+        yield _thing(AttachmentKind.STICKER, sticker.name, replied=replied)
+    if message.poll is not None:
+        yield _thing(AttachmentKind.POLL, "", replied=replied)
+    if message.activity is not None or any(map(_is_only_shown, message.message_snapshots)):
+        yield _thing(AttachmentKind.OTHER, "", replied=replied)
+
+
+def of_reply(message: discord.Message, limit: int, *, ours: bool) -> Iterator[Attachment]:
+    """Yield the attachments of a message that is replied to, or whose menu was opened.
+
+    The bot's own long answers, sent as files, are not new words.
+    """
+    for file in attachments_of(message, limit, replied=True):
+        if not (ours and file.kind is AttachmentKind.TEXT):
+            yield file
+
+
+def unseen() -> Attachment:
+    """Return a placeholder for a message that Discord withholds, so that it can be named."""
+    return _thing(AttachmentKind.UNSEEN, "", replied=True)
+
+
+def attachment_of(
+    file: discord.Attachment, limit: int, *, replied: bool = False, voice: bool = False
+) -> Attachment:
+    """Return a person's file, downloaded only when it is read and never beyond `limit` bytes."""
+
+    async def read() -> bytes:
+        if file.size > limit:
+            raise TooLarge(f"{file.size} bytes")
+        return await _download(file.url, limit)
+
+    mime = (file.content_type or "application/octet-stream").partition(";")[0].strip()
+    return Attachment(
+        kind=AttachmentKind.VOICE if voice else kind_of(file.filename, file.content_type or ""),
+        name=file.filename,
+        mime=mime,
+        size=file.size,
+        read=read,
+        replied=replied,
+    )
+
+
+def _stickers_of(message: discord.Message) -> Iterator[discord.StickerItem]:
+    for snapshot in message.message_snapshots:
+        yield from snapshot.stickers
+
+
+def _is_only_shown(snapshot: discord.MessageSnapshot) -> bool:
+    """Return whether a forwarded message consists of cards and buttons that a program made."""
+    said = snapshot.content or snapshot.attachments or snapshot.stickers
+    return not said and bool(snapshot.embeds or snapshot.components)
+
+
+def _thing(kind: AttachmentKind, name: str, *, replied: bool) -> Attachment:
+    """Return a placeholder for an attachment that is not a file, so that it can be named."""
+
+    async def read() -> bytes:
+        raise ChatError("there is no file to download")
+
+    return Attachment(kind=kind, name=name, mime="", size=0, read=read, replied=replied)
+
+
+async def _download(url: str, limit: int) -> bytes:
+    """Fetch a file from the address Discord signed for the bot; no other address is ever fetched."""
+    timeout = aiohttp.ClientTimeout(total=DOWNLOAD_TIMEOUT_S)
+    with chat_errors():
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(url, allow_redirects=False) as answer,
+        ):
+            if answer.status != 200:
+                raise ChatUnavailable(f"the attachment's address answered {answer.status}")
+            data = bytearray()
+            async for piece in answer.content.iter_chunked(65536):
+                data += piece
+                if len(data) > limit:
+                    raise TooLarge(f"more than {limit} bytes")
+            return bytes(data)

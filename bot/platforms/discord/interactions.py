@@ -1,0 +1,307 @@
+"""One interaction from its arrival to its answer, within Discord's time limits.
+
+Discord requires a first answer within three seconds and forgets an interaction after fifteen
+minutes; nothing here depends on it for longer: the returned message is an ordinary one, edited by
+the bot itself.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import discord
+from discord.utils import MISSING
+
+from bot.core.arrivals import Arrival
+from bot.core.content import Content, Form
+from bot.core.errors import ChatError, ChatUnavailable, ContentRefused
+from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef
+from bot.platforms.discord.attachments import attachment_of, of_reply
+from bot.platforms.discord.channels import rights_of_call
+from bot.platforms.discord.errors import (
+    ALREADY_ACKNOWLEDGED,
+    EXPIRED_INTERACTION,
+    chat_errors,
+)
+from bot.platforms.discord.places import within
+from bot.platforms.discord.renderer import modal_of, outgoing
+from queueing.core.concurrency import TaskGroup, timeout
+
+CONFIRM_AFTER_S = 2.0  # of the three that Discord allows; the rest is for the network
+CONFIRM_AGAIN_S = 0.4  # later, if the first try is refused
+
+_log = logging.getLogger(__name__)
+
+Post = Callable[[str, Content], Awaitable[MessageRef]]
+"""Posts an ordinary message into a chat."""
+
+
+def chat_of(channel_id: int, *, group: bool) -> str:
+    """Return our notation of a channel: its id, with "@" before it for a direct message.
+
+    After a restart nothing else distinguishes the two.
+    """
+    return f"{channel_id}" if group else f"@{channel_id}"
+
+
+class InteractionReply:
+    """Answers one interaction: first as its initial response, later through its token."""
+
+    def __init__(
+        self,
+        interaction: "discord.Interaction[Any]",
+        *,
+        platform: str,
+        post: Post,
+        about: discord.Message | None = None,
+    ) -> None:
+        self._interaction = interaction
+        self._about = about  # the message whose menu was opened
+        self._form = interaction.type is discord.InteractionType.modal_submit
+        self._platform = platform
+        self._post = post
+        self._button = interaction.type is discord.InteractionType.component
+        self._group = interaction.guild_id is not None
+        self._chat = chat_of(interaction.channel_id or 0, group=self._group)
+        self._lock = asyncio.Lock()
+        self._answered = asyncio.Event()
+        self._acknowledged = False
+        self._thinking: bool | None = None  # "thinking…" is shown, to the caller alone if True
+
+    async def serve(
+        self,
+        handler: CommandHandler,
+        command: str,
+        values: Mapping[str, Any],
+        arrival: Arrival,
+        *,
+        limit: int,
+    ) -> None:
+        """Carry the call out, and confirm it to Discord in time if no answer comes."""
+        async with TaskGroup() as group:
+            reminder = group.create_task(self._confirm_in_time())
+            invocation = self._invocation(command, values, limit)
+            await handler.call(replace(invocation, arrival=arrival))
+            opens = {each.name for each in handler.commands if each.opens_form}
+            if self._button and command not in opens:
+                # The press shows its effect elsewhere: end its spinner now.
+                reminder.cancel()
+                await self._confirm()
+
+    def _invocation(self, command: str, values: Mapping[str, Any], limit: int) -> Invocation:
+        interaction = self._interaction
+        given = {name: value for name, value in values.items() if value is not None}
+        files = {
+            name: value for name, value in given.items() if isinstance(value, discord.Attachment)
+        }
+        return Invocation(
+            key=f"{self._platform}:{interaction.id}",
+            platform=self._platform,
+            user=f"{self._platform}:{interaction.user.id}",
+            user_name=interaction.user.display_name,
+            chat=self._chat,
+            group=self._group,
+            command=command,
+            respond=self.respond,
+            options={name: value for name, value in given.items() if name not in files},
+            files=(
+                *(replace(attachment_of(file, limit), option=name) for name, file in files.items()),
+                *self._about_files(limit),
+            ),
+            language=interaction.locale.value,
+            rights=rights_of_call(interaction),
+            within=within(interaction.channel, interaction.guild_id, interaction.user.id),
+            replied_to=self._source(),
+            button=self._button,
+            quoted=self._about.content if self._about else "",
+            quoted_by=self._about.author.display_name if self._about and not self._source() else "",
+            show_form=None if self._form else self.show_form,
+            form=self._form,
+            comes_again=False,
+        )
+
+    def _about_files(self, limit: int) -> Iterator[Attachment]:
+        """Yield the attachments of the message whose menu was opened."""
+        if self._about is not None:
+            yield from of_reply(self._about, limit, ours=self._source() is not None)
+
+    def _source(self) -> MessageRef | None:
+        """Return the bot's message that was pressed or whose menu was opened."""
+        message = self._about or self._interaction.message
+        me = self._interaction.client.user
+        if message is None or me is None or message.author.id != me.id:
+            return None
+        return self._ref(message.id)
+
+    async def _confirm_in_time(self) -> None:
+        try:
+            async with timeout(CONFIRM_AFTER_S):
+                await self._answered.wait()
+        except TimeoutError:
+            if not await self._confirm():
+                await asyncio.sleep(CONFIRM_AGAIN_S)
+                await self._confirm()
+
+    async def _confirm(self) -> bool:
+        """Announce to Discord that an answer will come; return whether Discord knows of one now."""
+        async with self._lock:
+            if self._acknowledged or self._answered.is_set():
+                return True
+            try:
+                with chat_errors():
+                    await self._defer(thinking=not self._button, private=False)
+            except ChatError as error:
+                _log.warning("interaction %s was not confirmed: %s", self._interaction.id, error)
+                return False
+        return True
+
+    async def _defer(self, *, thinking: bool, private: bool) -> None:
+        try:
+            await self._interaction.response.defer(thinking=thinking, ephemeral=private)
+        except discord.HTTPException as error:
+            if error.code != ALREADY_ACKNOWLEDGED:  # a repeated request after a lost answer
+                raise
+        self._acknowledged = True
+        self._thinking = private if thinking else None
+
+    async def respond(self, content: Content, private: bool) -> MessageRef | None:
+        """Answer; see `bot.core.platform.Respond`.
+
+        After a failed answer the call is still confirmed in time, and may be answered again.
+        """
+        async with self._lock:
+            try:
+                with chat_errors(unclear=True):
+                    given = await self._respond_or_post(content, private=private)
+            except ChatUnavailable as error:
+                if error.unclear and self._repeatable:
+                    raise ChatUnavailable(str(error)) from error
+                raise
+            self._answered.set()
+            return given
+
+    @property
+    def _repeatable(self) -> bool:
+        """Whether a repeated answer replaces one that may have arrived."""
+        return not self._acknowledged or self._thinking is not None
+
+    async def show_form(self, form: Form) -> None:
+        """Open a form; Discord accepts it only as the initial response."""
+        async with self._lock:
+            if self._acknowledged:
+                raise ContentRefused("too late for a form")
+            with chat_errors():
+                await self._interaction.response.send_modal(modal_of(form))
+            self._acknowledged = True
+            self._answered.set()
+
+    async def _respond_or_post(self, content: Content, *, private: bool) -> MessageRef | None:
+        try:
+            message_id = await self._answer(content, private=private)
+        except discord.HTTPException as error:
+            if error.code not in EXPIRED_INTERACTION:
+                raise
+            _log.warning("interaction %s expired; posting instead", self._interaction.id)
+            return await self._post_instead(content, private=private)
+        return None if private else self._ref(message_id)
+
+    async def _answer(self, content: Content, *, private: bool) -> int:
+        """Show the content in the way that is still possible; return the message's id."""
+        if content.files and not self._acknowledged:
+            await self._defer(
+                thinking=True, private=private
+            )  # an upload may take longer than the 3 s
+        if not self._acknowledged:
+            message_id = await self._answer_first(content, private=private)
+            if message_id is not None:
+                return message_id
+        if self._thinking is None:
+            return await self._follow_up(content, private=private)
+        if self._thinking != private:
+            # "thinking…" keeps its audience, and a follow-up would take its place and its
+            # audience.
+            await self._interaction.delete_original_response()
+            self._thinking = None
+            return await self._follow_up(content, private=private)
+        return await self._replace_thinking(content)
+
+    async def _answer_first(self, content: Content, *, private: bool) -> int | None:
+        """Give the initial response; None if Discord already has one."""
+        try:
+            try:
+                given = await self._send_first(content, private=private)
+            except aiohttp.ClientError:
+                # The response to it was lost. Repeating is safe: Discord accepts one initial
+                # response only.
+                given = await self._send_first(content, private=private)
+        except discord.HTTPException as error:
+            if error.code != ALREADY_ACKNOWLEDGED:
+                raise
+            self._acknowledged, self._thinking = True, private
+            return None
+        self._acknowledged = True
+        if given.message_id is None:
+            return (await self._interaction.original_response()).id
+        return given.message_id
+
+    async def _send_first(
+        self, content: Content, *, private: bool
+    ) -> "discord.InteractionCallbackResponse[Any]":
+        message = outgoing(content, now=time.time())
+        return await self._interaction.response.send_message(
+            message.text,
+            view=message.view or MISSING,
+            ephemeral=private,
+            suppress_embeds=True,
+            allowed_mentions=message.mentions,
+        )
+
+    async def _replace_thinking(self, content: Content) -> int:
+        message = outgoing(content, now=time.time())
+        edited = await self._interaction.edit_original_response(
+            content=message.text,
+            attachments=message.files,
+            view=message.view,
+            allowed_mentions=message.mentions,
+        )
+        private, self._thinking = self._thinking, None
+        if "://" in message.text and not private:
+            await _fold(edited)
+        return edited.id
+
+    async def _follow_up(self, content: Content, *, private: bool) -> int:
+        message = outgoing(content, now=time.time())
+        sent = await self._interaction.followup.send(
+            message.text,
+            files=message.files,
+            view=message.view or MISSING,
+            ephemeral=private,
+            suppress_embeds=True,
+            allowed_mentions=message.mentions,
+            wait=True,
+        )
+        return sent.id
+
+    async def _post_instead(self, content: Content, *, private: bool) -> MessageRef | None:
+        """Post an ordinary message; a private one into the caller's direct messages."""
+        if not (private and self._group):
+            return await self._post(self._chat, content)
+        direct = await self._interaction.client.create_dm(self._interaction.user)
+        await self._post(chat_of(direct.id, group=False), content)
+        return None
+
+    def _ref(self, message_id: int) -> MessageRef:
+        return MessageRef(platform=self._platform, chat=self._chat, message=str(message_id))
+
+
+async def _fold(message: discord.InteractionMessage) -> None:
+    """Suppress link previews, which "thinking…" cannot do beforehand."""
+    try:
+        # As an ordinary message: an edit through the interaction has no flag for it.
+        await discord.Message.edit(message, suppress=True)
+    except (discord.HTTPException, discord.RateLimited) as error:
+        _log.info("links of message %d stay unfolded: %s", message.id, error)

@@ -1,0 +1,259 @@
+"""Content as Telegram shows it: text with entities within its limits, and buttons. Pure.
+
+No parse mode is ever used: words of a person or model cannot become a tag, and what looks like a
+mention notifies no one.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from telegram import ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, User
+
+from bot.core.content import (
+    Bar,
+    Body,
+    Button,
+    Content,
+    Markdown,
+    Moment,
+    Part,
+    Period,
+    Strong,
+    Typed,
+)
+from bot.core.split import utf16_length
+from bot.platforms.telegram.markdown import styled
+from bot.platforms.telegram.spans import Span, SpanKind, Styled, head, join
+from bot.texts.catalogue import bar_text, clock, clocks, dated
+
+TEXT_MOST = 4096
+CAPTION_MOST = 1024
+ENTITIES_MOST = 100
+ALERT_MOST = 200
+LABEL_MOST = 64
+
+_CUT = "…"
+# What Telegram itself removes from texts as well: control characters, marks that reverse words,
+# lines over and under letters. Left to Telegram they would hide a mention from this code.
+_COMMAND = re.compile(r"/[a-z]+")  # clients link these themselves
+_UNSENDABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u030a\u0333\u033f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+# Telegram's server finds mentions in any text by itself, except in code. A word joiner is
+# invisible and ends the name before it begins; mail addresses are not mentions. Telegram decides
+# by its own Unicode tables what else counts as a letter before an "@".
+_MENTION = re.compile(r"(?<![A-Za-z0-9_])@(?=\w)")
+_JOINER = "\u2060"
+_DATA = re.compile(r"(?P<command>[-_\w]{1,32}):(?P<id>\d{1,18})(?::(?P<number>\d{1,3}))?", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutgoingTelegram:
+    """A message's text, its formatting, and its buttons, in the library's types."""
+
+    text: str
+    entities: list[MessageEntity]
+    keyboard: InlineKeyboardMarkup | None
+    prompt: ForceReply | None = None
+    spoiler: bool = False
+
+    @property
+    def markup(self) -> InlineKeyboardMarkup | ForceReply | None:
+        """The markup of a new message; an edit can only have the keyboard."""
+        return self.keyboard or self.prompt
+
+
+def outgoing(
+    content: Content, *, group: bool, now: float, most: int | None = None, formatted: bool = True
+) -> OutgoingTelegram:
+    """Return the content as one message of at most `most` UTF-16 units.
+
+    Without `most`: as long as a message may be, or, beside files, a caption. Without `formatted`:
+    the same words and no entities.
+
+    In a group the mentioned person's name is a link on the first word; in a private chat everything
+    notifies anyway.
+    """
+    room = most or (CAPTION_MOST if content.files else TEXT_MOST)
+    shown = fit(dated(content.body, now), room, formatted=formatted)
+    if formatted and group and content.mention and content.mention.isdecimal():
+        shown = _mentioning(shown, content.mention)
+    return OutgoingTelegram(
+        text=shown.text,
+        entities=entities_of(shown),
+        keyboard=keyboard_of(content.buttons),
+        # In a group the keyboard opens only for the mentioned person.
+        prompt=ForceReply(selective=group) if content.awaits else None,
+        spoiler=content.spoiler,
+    )
+
+
+def fit(body: Body, most: int, *, formatted: bool = True) -> Styled:
+    """Return the body as text with spans, at most that many UTF-16 units.
+
+    The layer above already cuts what people read; this covers what formatting adds. The longest
+    part gives way, so that a long prompt never hides where a job stands.
+    """
+    shown = list(_all_shown(body, formatted=formatted))
+    while (excess := sum(utf16_length(part.text) for part in shown) - most) > 0:
+        index = max(range(len(shown)), key=lambda each: utf16_length(shown[each].text))
+        shown[index] = _shortened(shown[index], excess)
+    return join(shown)
+
+
+def _all_shown(body: Body, *, formatted: bool) -> Iterator[Styled]:
+    """Yield the parts, together with no more spans than Telegram reads.
+
+    A span it does not read must not be relied on: code would be searched for mentions.
+    """
+    room = (
+        ENTITIES_MOST
+        - 1
+        - sum(isinstance(part, Moment) + 2 * isinstance(part, Period) for part in body)
+    )  # 1: the mentioned person
+    for part in body:
+        shown = _shown(part)
+        if not formatted:
+            shown = Styled(text=shown.text)
+        elif not isinstance(part, Moment | Period):
+            shown = replace(shown, spans=shown.spans[: max(room, 0)])
+            room -= len(shown.spans)
+        yield shown if isinstance(part, Moment | Period) else _without_mentions(shown)
+
+
+def _shown(part: Part) -> Styled:  # noqa: PLR0911  # one return for each kind
+    match part:
+        case Moment():
+            return _moment(part, clock(part))
+        case Period(moments=moments):
+            begins, *ends = map(_moment, moments, clocks(moments))
+            return join((begins, *(piece for end in ends for piece in (Styled(text="–"), end))))
+        case Markdown(text):
+            return styled(_UNSENDABLE.sub("", text))
+        case Bar(share):
+            return Styled(text=bar_text(share))
+        case Strong(text):
+            return _marked(text, SpanKind.BOLD)
+        case Typed(text):
+            return Styled(text=text) if _COMMAND.fullmatch(text) else _marked(text, SpanKind.CODE)
+        case _:
+            return Styled(text=_UNSENDABLE.sub("", part))
+
+
+def _marked(text: str, kind: SpanKind) -> Styled:
+    shown = _UNSENDABLE.sub("", text)
+    return Styled(text=shown, spans=(Span(start=0, end=len(shown), kind=kind),) if shown else ())
+
+
+def _moment(moment: Moment, words: str) -> Styled:
+    """Return a moment as Telegram shows it; clients that do not support that entity show the words.
+
+    Clients keep "in 4 minutes" up to date themselves.
+    """
+    form = ("wdt" if moment.day else "t") if moment.clock else "r"
+    span = Span(start=0, end=len(words), kind=SpanKind.MOMENT, value=form, at=moment.at)
+    return Styled(text=words, spans=(span,))
+
+
+def _without_mentions(text: Styled) -> Styled:
+    codes = [span for span in text.spans if span.kind in {SpanKind.CODE, SpanKind.PRE}]
+    found = [match.end() for match in _MENTION.finditer(text.text)]
+    places = [at for at in found if not any(code.start < at <= code.end for code in codes)]
+    for at in reversed(places):
+        text = _inserted(text, at, _JOINER)
+    return text
+
+
+def _inserted(text: Styled, at: int, piece: str) -> Styled:
+    def moved(position: int, *, starts: bool) -> int:
+        return position + len(piece) if position > at or (starts and position == at) else position
+
+    return Styled(
+        text=text.text[:at] + piece + text.text[at:],
+        spans=tuple(
+            replace(span, start=moved(span.start, starts=True), end=moved(span.end, starts=False))
+            for span in text.spans
+        ),
+    )
+
+
+def _shortened(text: Styled, excess: int) -> Styled:
+    """Return a text at least `excess` UTF-16 units shorter, marked as cut, or an empty one."""
+    room = utf16_length(text.text) - excess - len(_CUT)
+    kept = 0
+    for character in text.text:
+        room -= utf16_length(character)
+        if room < 0:
+            break
+        kept += 1
+    return join([head(text, kept), Styled(text=_CUT)]) if kept else Styled(text="")
+
+
+def _mentioning(text: Styled, person_id: str) -> Styled:
+    word = re.match(r"\S+", text.text)
+    if word is None or any(span.start < word.end() for span in text.spans):
+        return text
+    span = Span(start=0, end=word.end(), kind=SpanKind.MENTION, value=person_id)
+    return replace(text, spans=(span, *text.spans))
+
+
+def entities_of(text: Styled) -> list[MessageEntity]:
+    """Return a text's spans in UTF-16 units, at most as many as Telegram reads."""
+    units = _Units(text.text)
+    return [_entity(span, units) for span in text.spans[:ENTITIES_MOST]]
+
+
+class _Units:
+    """Where each character of a text begins, in UTF-16 units."""
+
+    def __init__(self, text: str) -> None:
+        self._at = [0]
+        for character in text:
+            self._at.append(self._at[-1] + (2 if ord(character) > 0xFFFF else 1))
+
+    def __getitem__(self, position: int) -> int:
+        return self._at[position]
+
+
+def _entity(span: Span, units: _Units) -> MessageEntity:
+    start = units[span.start]
+    person = span.value if span.kind is SpanKind.MENTION else None
+    return MessageEntity(
+        type=span.kind.value,
+        offset=start,
+        length=units[span.end] - start,
+        url=span.value if span.kind is SpanKind.LINK else None,
+        language=span.value if span.kind is SpanKind.PRE else None,
+        user=User(id=int(person), first_name="", is_bot=False) if person else None,
+        unix_time=None if span.at is None else datetime.fromtimestamp(int(span.at), UTC),
+        date_time_format=span.value if span.kind is SpanKind.MOMENT else None,
+    )
+
+
+# ---------------------------------------------------------------- buttons
+
+
+def keyboard_of(rows: Sequence[Sequence[Button]]) -> InlineKeyboardMarkup | None:
+    """Return the buttons, or None if there are none: an edit without them removes them."""
+    shown = [[_button(button) for button in row] for row in rows if row]
+    return InlineKeyboardMarkup(shown) if shown else None
+
+
+def _button(button: Button) -> InlineKeyboardButton:
+    number = "" if button.number is None else f":{button.number}"
+    return InlineKeyboardButton(
+        button.label[:LABEL_MOST],
+        callback_data=f"{button.command}:{button.job_id}{number}",
+        style="danger" if button.danger else None,
+    )
+
+
+def pressed(data: str) -> tuple[str, Mapping[str, int]] | None:
+    """Return a button's command and options, or None for an unknown button."""
+    found = _DATA.fullmatch(data)
+    if found is None:
+        return None
+    options = {name: int(found[name]) for name in ("id", "number") if found[name] is not None}
+    return found["command"], options

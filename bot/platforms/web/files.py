@@ -1,0 +1,129 @@
+"""FilesOfChat: what people send to their chat and are shown in it, over HTTP."""
+
+from collections import Counter
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from bot.http import signed_links
+from bot.http.files import FileSender, Sendable, bare_name, sendable
+from bot.http.signed_links import LinkReader
+from bot.http.unpacking import encoding_of
+from bot.people.web_people import WebPerson
+from bot.platforms.web.assets import require_own_page
+from bot.platforms.web.calls import Calls
+from bot.platforms.web.lately import Lately
+from bot.platforms.web.protocol import MAX_FILES, MAX_UPLOAD
+from bot.platforms.web.sessions import SignedIn
+from bot.platforms.web.thumbnails import Thumbnails
+from bot.requests.images import bare
+from queueing.core.concurrency import timeout
+from queueing.core.requests import File
+
+UPLOAD_S = 600.0  # for the largest picture over a slow connection
+
+
+class FilesOfChat:
+    """The routes of files. `originals` are those behind signed links."""
+
+    def __init__(
+        self,
+        who: SignedIn,
+        calls: Calls,
+        lately: Lately,
+        *,
+        originals: LinkReader | None,
+        thumbnails: Thumbnails,
+    ) -> None:
+        self._who = who
+        self._calls = calls
+        self._lately = lately
+        self._originals = originals
+        self._thumbnails = thumbnails
+        self.uploading: Counter[str] = Counter()  # by person
+        self._files = FileSender()
+
+    def add_to(self, router: web.UrlDispatcher) -> None:
+        """Serve them."""
+        router.add_post("/upload", self._upload)
+        router.add_get("/files/{file}", self._file)
+        router.add_get("/past/{job}", self._past_picture)
+        router.add_get(signed_links.PATH, self._original)
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        require_own_page(request)
+        person = self._who.require(request)
+        if not self._calls.allowed(person) or self.uploading[person.id] >= MAX_FILES:
+            raise web.HTTPTooManyRequests
+        self.uploading[person.id] += 1
+        try:
+            async with timeout(UPLOAD_S):
+                data = await _read_body(request)
+        except TimeoutError:
+            raise web.HTTPRequestTimeout from None
+        finally:
+            self.uploading[person.id] -= 1
+        name = unquote(request.headers.get("X-File-Name", ""))
+        file = File(name=bare_name(name), mime=request.content_type, data=await bare(data))
+        return web.json_response({"id": self._calls.upload(person, file)})
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        person = self._who.require(request)
+        wanted = request.match_info["file"]
+        file = await self._kept(person, wanted) or await self._replaced(person, wanted)
+        if file is not None and "small" in request.query:
+            file = await self._thumbnails.of_file(person.id, file) or file
+        return await self._own(request, person, file)
+
+    async def _past_picture(self, request: web.Request) -> web.StreamResponse:
+        person = self._who.require(request)
+        owner, said = self._calls.user(person), request.match_info["job"]
+        file = await self._thumbnails.of_past_job(owner, said)
+        return await self._own(request, person, file)
+
+    async def _own(
+        self, request: web.Request, person: WebPerson, file: Sendable | None
+    ) -> web.StreamResponse:
+        if file is None:
+            raise web.HTTPNotFound
+        # Revalidated each time, so that no browser's cache shows what was deleted.
+        headers = {"Cache-Control": "private, no-cache"}
+        return await self._files.send(request, file, whose=person.id, headers=headers)
+
+    async def _original(self, request: web.Request) -> web.StreamResponse:
+        whose = f"link {self._who.address(request)}"
+        return await signed_links.answer(request, self._originals, self._files, whose=whose)
+
+    async def _kept(self, person: WebPerson, file: str) -> Sendable | None:
+        log = self._calls.log
+        head = await log.file_head(person.id, file)
+        if head is None:
+            return None
+        return Sendable(
+            name=head.name,
+            mime=head.mime,
+            size=head.size,
+            tag=file,
+            piece=lambda start, length: log.file_piece(person.id, file, start, length),
+        )
+
+    async def _replaced(self, person: WebPerson, file: str) -> Sendable | None:
+        """Return a file that an edit has just replaced; never one that was deleted."""
+        lately = self._lately.find(person.id, file)
+        if lately is None or await self._calls.log.get(person.id, lately[0]) is None:
+            return None
+        return sendable(lately[1], tag=file)
+
+
+async def _read_body(request: web.Request) -> bytes:
+    too_large = web.HTTPRequestEntityTooLarge(max_size=MAX_UPLOAD, actual_size=MAX_UPLOAD + 1)
+    if (request.content_length or 0) > MAX_UPLOAD:
+        raise too_large
+    if encoding_of(request):  # no browser compresses an upload
+        raise web.HTTPUnsupportedMediaType
+    data = bytearray()
+    async for chunk in request.content.iter_chunked(64 * 1024):
+        data += chunk
+        if len(data) > MAX_UPLOAD:  # the announced length may be missing
+            raise too_large
+    return bytes(data)

@@ -1,0 +1,121 @@
+"""What a line typed on the page means, and how a `Content` looks there. No I/O."""
+
+import re
+from io import BytesIO
+
+from PIL import Image
+
+from bot.core.content import Bar, Body, Content, Markdown, Moment, Part, Period, Strong, Typed
+from bot.platforms.web.chat_log import (
+    BarPart,
+    MarkdownPart,
+    MomentPart,
+    PeriodPart,
+    ShownButton,
+    ShownFile,
+    ShownMessage,
+    ShownPart,
+    StrongPart,
+    TextPart,
+    TypedPart,
+    file_id,
+)
+from queueing.core.requests import File
+
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "AVIF")  # what a browser shows inline
+_COMMAND = re.compile(r"/([A-Za-z][\w-]*)(=|(?=\s|$))", re.ASCII)
+
+
+def split_command(line: str) -> tuple[str, str]:
+    """Return the command and the rest of a line: "/image flux cat" is ("image", "flux cat").
+
+    "/image=flux=cat" means the same. A line without a command asks a model, because that is what a
+    person means on a chat page; a line of slashes alone lists the commands.
+    """
+    text = line.strip()
+    if text and not text.strip("/"):
+        return "help", ""
+    found = _COMMAND.match(text)
+    if found is None:
+        return "ask", text
+    rest = text[found.end() :]
+    if found[2] == "=":
+        rest = rest.replace("=", " ", 1)
+    return found[1].lower(), rest.strip()
+
+
+def shown_of(
+    chat: str, message: str, content: Content, *, quiet: bool = False, reply_to: str | None = None
+) -> ShownMessage:
+    """Return what a message of the bot shows. Reads picture headers: not for the event loop."""
+    return ShownMessage(
+        author="usher",
+        body=shown_body(content.body),
+        files=tuple(shown_file(chat, message, file) for file in content.files),
+        buttons=tuple(
+            tuple(
+                ShownButton(
+                    command=button.command,
+                    job=button.job_id,
+                    label=_clean(button.label),
+                    danger=button.danger,
+                    number=button.number,
+                    hint=_clean(button.hint),
+                )
+                for button in row
+            )
+            for row in content.buttons
+        ),
+        quiet=quiet,
+        reply_to=reply_to,
+        spoiler=content.spoiler,
+    )
+
+
+def shown_body(body: Body) -> tuple[ShownPart, ...]:
+    """Return how the page shows a text."""
+    return tuple(_part(part) for part in body)
+
+
+def shown_file(chat: str, message: str, file: File) -> ShownFile:
+    """Describe a file, with the size of a picture so that the page can reserve its space."""
+    width, height = _size_of(file.data) if file.mime.startswith("image/") else (None, None)
+    return ShownFile(
+        id=file_id(chat, message, file),
+        name=_clean(file.name),
+        mime=file.mime,
+        size=len(file.data),
+        width=width,
+        height=height,
+    )
+
+
+def _part(part: Part) -> ShownPart:  # noqa: PLR0911  # one return for each kind
+    match part:
+        case Moment(at, clock, before):
+            return MomentPart(at=at, clock=clock, before=before)
+        case Period(begins_at, ends_at):
+            return PeriodPart(begins=begins_at, ends=ends_at)
+        case Markdown(text):
+            return MarkdownPart(text=_clean(text))
+        case Bar(share):
+            return BarPart(share=share)
+        case Strong(text, job, pictured):
+            return StrongPart(text=_clean(text), job=job, pictured=pictured)
+        case Typed(text):
+            return TypedPart(text=_clean(text))
+        case str():
+            return TextPart(text=_clean(part))
+
+
+def _clean(text: str) -> str:
+    # Half a surrogate pair cannot be written as UTF-8; a model's stream may be cut in one.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _size_of(data: bytes) -> tuple[int | None, int | None]:
+    try:
+        with Image.open(BytesIO(data), formats=_FORMATS) as picture:  # its header, never the pixels
+            return picture.size
+    except Exception:  # noqa: BLE001  # readers raise anything for hostile bytes, and only the size is lost
+        return None, None

@@ -1,0 +1,59 @@
+"""The SQL of the web chat's log, by name, in the dialect that SQLite and PostgreSQL share."""
+
+# ruff: noqa: S608 - every name put into these texts is a constant; values are always parameters
+
+_ENTRY = "chat, message, number, place, at, shown"
+NUMBERING = "web chat"
+"""The turn for numbering messages: pages read on from the highest number they have seen."""
+NEXT_NUMBER = "SELECT coalesce(max(number), 0) + 1 FROM web_messages"
+ADD_ENTRY = f"INSERT INTO web_messages ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?)"
+ENTRY = f"SELECT {_ENTRY} FROM web_messages WHERE chat = ? AND message = ?"
+NEWEST_ENTRIES = (
+    f"SELECT {_ENTRY} FROM web_messages WHERE chat = ? AND shown IS NOT NULL"
+    " ORDER BY place DESC LIMIT ?"
+)
+CHANGED_ENTRIES = (
+    f"SELECT {_ENTRY} FROM web_messages WHERE chat = ? AND number > ? ORDER BY number LIMIT ?"
+)
+EARLIER_ENTRIES = (
+    f"SELECT {_ENTRY} FROM web_messages WHERE chat = ? AND place < ? AND shown IS NOT NULL"
+    " ORDER BY place DESC LIMIT ?"
+)
+CHANGE_ENTRY = (
+    f"UPDATE web_messages SET number = ({NEXT_NUMBER}), shown = ?"
+    " WHERE chat = ? AND message = ? AND shown IS NOT NULL"
+)
+SHOWN_IN_CHAT = "SELECT message FROM web_messages WHERE chat = ? AND shown IS NOT NULL"
+DROP_OLDEST_ENTRIES = (
+    "DELETE FROM web_messages WHERE chat = ? AND place <= (SELECT place FROM web_messages"
+    " WHERE chat = ? ORDER BY place DESC LIMIT 1 OFFSET ?)"
+)
+_OLD = """at < ? AND NOT EXISTS (
+    SELECT 1 FROM messages WHERE messages.platform = 'web'
+    AND messages.chat = web_messages.chat AND messages.message = web_messages.message
+)"""
+_LAST = "(SELECT max(number) FROM web_messages)"
+OLD_LAST_ENTRY = (
+    f"SELECT chat, message FROM web_messages WHERE number = {_LAST} AND shown IS NOT NULL"
+    f" AND {_OLD}"
+)
+DROP_OLD_ENTRIES = (
+    "DELETE FROM web_messages WHERE number IN (SELECT number FROM web_messages"
+    f" WHERE number < {_LAST} AND {_OLD} LIMIT ?)"
+)
+
+PUT_FILE = (
+    "INSERT INTO web_files (chat, message, id, name, mime, data) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (chat, id) DO UPDATE SET message = excluded.message, name = excluded.name,"
+    " mime = excluded.mime, data = excluded.data"
+)
+FILE = "SELECT name, mime, data FROM web_files WHERE chat = ? AND id = ?"
+FILE_HEAD = "SELECT name, mime, length(data) FROM web_files WHERE chat = ? AND id = ?"
+FILES_SIZE = "SELECT coalesce(sum(length(data)), 0) FROM web_files"
+# Every change of a message stores its files again, so their order is that of its number.
+FILES_NEWEST_FIRST = (
+    "SELECT chat, message, length(data) FROM web_files JOIN web_messages USING (chat, message)"
+    " ORDER BY number DESC"
+)
+DROP_FILES = "DELETE FROM web_files WHERE chat = ? AND message = ?"
+DROP_FILES_OF_CHAT = "DELETE FROM web_files WHERE chat = ?"

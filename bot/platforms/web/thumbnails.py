@@ -1,0 +1,187 @@
+"""Pictures in a smaller form for the page: made off the loop, and cached for a while.
+
+A small picture is never served by itself: both the requesting person and the original are looked up
+first, each time. A deleted picture is therefore gone from here as well.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from io import BytesIO
+
+from PIL import Image, ImageDraw, ImageFont, ImageOps
+
+from backends.common.file_types import SENT, is_film, is_picture, is_sound, mime_of
+from backends.media import videos
+from bot.core.queue import ResultFiles
+from bot.http.files import Sendable, sendable
+from bot.http.signed_links import LinkReader
+from bot.platforms.web.stored_log import ChatLog
+from bot.texts.kinds import length
+from queueing.core.requests import File
+
+MOST_BYTES = 16 * 1024 * 1024  # of all small pictures together
+MEGAPIXELS = 40  # larger ones are not decoded
+THUMB = 160  # pixels along the longer side; shown at half of that
+SCREEN = 1280
+
+LARGEST = 64 * 1024 * 1024  # bytes; larger files are not read for a small picture
+
+_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
+_HEAD = 64  # bytes that identify a file
+_QUALITY = 82
+STILL = 320  # pixels; it is shown smaller
+_NIGHT = (32, 34, 40)
+
+Read = Callable[[], Awaitable[bytes | None]]
+
+
+class Thumbnails:
+    """Makes small pictures, one at a time, and caches the most recently requested.
+
+    Those of past jobs are the first picture of each result, or the still of a film or sound. A
+    result that was once deleted is not shown again unasked, although it is kept for `/show`.
+    """
+
+    def __init__(
+        self,
+        log: ChatLog,
+        results: ResultFiles | None,
+        links: LinkReader | None,
+        *,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._log = log
+        self._results = results
+        self._links = links
+        self._most = most_bytes
+        self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._bytes = 0
+        self._one = asyncio.Lock()
+
+    async def of_file(self, chat: str, file: Sendable) -> Sendable | None:
+        """Return a file of a chat as a picture for a screen, None if it cannot be made smaller."""
+        if file.size > LARGEST or not file.mime.startswith("image/"):
+            return None
+
+        async def read() -> bytes | None:
+            kept = await self._log.file(chat, file.tag)
+            return None if kept is None else kept.data
+
+        return await self.of(f"file {chat} {file.tag}", file.name, SCREEN, read)
+
+    async def of_past_job(self, owner: str, said: str) -> Sendable | None:
+        """Return the picture of a past job by the number in `said`.
+
+        None if there is no such job, it is not the owner's, or it is forgotten, deleted or a text.
+        """
+        results, links = self._results, self._links
+        if results is None or links is None or not _NUMBER.fullmatch(said):
+            return None
+        job_id = int(said)
+        head = await results.head(job_id, 1)
+        if head is None or head.owner != owner or head.size > LARGEST:
+            return None
+        if await links.ended(job_id):
+            return None
+        mime = mime_of(await results.piece(job_id, 1, 0, _HEAD) or b"")
+        if not (is_picture(mime) or is_film(mime) or is_sound(mime)):
+            return None
+
+        async def read() -> bytes | None:
+            data = await results.piece(job_id, 1, 0, head.size)
+            return None if data is None else await still(head.name, mime, data)
+
+        return await self.of(f"past {said}", head.name, THUMB, read)
+
+    async def of(self, key: str, name: str, side: int, read: Read) -> Sendable | None:
+        """Return a picture as WebP with at most `side` pixels along its longer side.
+
+        `key` is the same as long as the picture is. None if it is not a picture, moves, or is gone.
+        """
+        async with self._one:
+            data = self._kept.get((key, side))
+            if data is None:
+                whole = await read()
+                data = b"" if whole is None else await asyncio.to_thread(smaller, whole, side)
+                self._keep((key, side), data)
+            self._kept.move_to_end((key, side))
+        if not data:
+            return None
+        name = f"{name.rpartition('.')[0] or name}.webp"
+        tag = hashlib.sha256(data).hexdigest()[:40]
+        return sendable(File(name=name, mime="image/webp", data=data), tag=tag)
+
+    def _keep(self, key: tuple[str, int], data: bytes) -> None:
+        self._kept[key] = data
+        self._bytes += len(data) + len(key[0])
+        while self._bytes > self._most and len(self._kept) > 1:
+            (old, _), dropped = self._kept.popitem(last=False)
+            self._bytes -= len(dropped) + len(old)
+
+
+def smaller(data: bytes, side: int) -> bytes:
+    """Return a picture as a WebP of that size, b"" if none can be made. For a thread."""
+    try:
+        with Image.open(BytesIO(data), formats=SENT) as opened:
+            large = opened.width * opened.height > MEGAPIXELS * 1_000_000
+            if large or getattr(opened, "n_frames", 1) > 1:
+                return b""
+            picture = opened.convert("RGBA" if opened.has_transparency_data else "RGB")
+    except Exception:  # noqa: BLE001  # readers raise anything for hostile bytes, and only the size is lost
+        return b""
+    picture.thumbnail((side, side))
+    out = BytesIO()
+    picture.save(out, "WEBP", quality=_QUALITY)
+    return out.getvalue()
+
+
+async def still(name: str, mime: str, data: bytes) -> bytes:
+    """Return a picture of one frame: a picture itself, a film's first one, or a bare sign."""
+    if is_picture(mime):
+        return await asyncio.to_thread(_of_picture, data)
+    try:
+        film = await videos.looked_at(File(name=name, mime=mime, data=data))
+    except videos.FilmError:  # no library for it, or it cannot be read: it may still play
+        return await asyncio.to_thread(_signed, b"", 0.0)
+    return await asyncio.to_thread(_signed, film.still, film.looks.seconds)
+
+
+def _of_picture(data: bytes) -> bytes:
+    """Return a picture as it is, or the first frame of an animated one with a play sign."""
+    try:
+        with Image.open(BytesIO(data), formats=(*SENT, "GIF")) as opened:
+            if getattr(opened, "n_frames", 1) == 1 and opened.format != "GIF":
+                return data
+            if opened.width * opened.height > MEGAPIXELS * 1_000_000:
+                return _signed(b"", 0.0)
+            first = BytesIO()
+            opened.convert("RGB").save(first, "PNG")
+    except Exception:  # noqa: BLE001  # readers raise anything for broken bytes, and only a small square is lost
+        return data
+    return _signed(first.getvalue(), 0.0)
+
+
+def _signed(still_: bytes, seconds: float) -> bytes:
+    """Return a square with a film's picture, if there is one, and a play sign."""
+    square = Image.new("RGB", (STILL, STILL), _NIGHT)
+    if still_:
+        with Image.open(BytesIO(still_), formats=("PNG", "JPEG")) as opened:
+            square = ImageOps.fit(opened.convert("RGB"), (STILL, STILL))
+    draw = ImageDraw.Draw(square, "RGBA")
+    middle = STILL // 2
+    draw.ellipse((middle - 60, middle - 60, middle + 60, middle + 60), fill=(0, 0, 0, 150))
+    draw.polygon(
+        ((middle - 20, middle - 34), (middle - 20, middle + 34), (middle + 38, middle)),
+        fill="white",
+    )
+    if told := length(seconds):
+        font = ImageFont.load_default(size=56)
+        box = draw.textbbox((STILL - 12, STILL - 12), told, font=font, anchor="rb")
+        draw.rectangle((box[0] - 8, box[1] - 8, STILL, STILL), fill=(0, 0, 0, 170))
+        draw.text((STILL - 12, STILL - 12), told, font=font, fill="white", anchor="rb")
+    out = BytesIO()
+    square.save(out, "PNG")
+    return out.getvalue()

@@ -1,0 +1,164 @@
+"""Prompt enhancement: a text model improves what a person wrote for an image model.
+
+Owns the jobs it submits to a text model, from their acceptance to their end. The picture keeps its
+place and never waits longer than its delay: without an answer by then the original is drawn.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+
+from pydantic import ValidationError
+
+from bot.core.chat_settings import ChatSettingsTable
+from bot.core.deliveries import Deliveries
+from bot.core.erasure import JobEraser
+from bot.core.origin import Origin
+from bot.core.queue import JobReader
+from bot.core.submitting import JobSubmitter
+from bot.requests.admission import AdmissionService
+from bot.requests.creation import Made
+from bot.requests.enhancement import OWNER, improved
+from bot.requests.word_filter import said_in, unwanted_word
+from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.errors import StoreError
+from queueing.core.events import Event, Forgotten, JobChanged
+from queueing.core.jobs import Job, JobState
+from queueing.core.ports import Clock
+from queueing.core.requests import Request
+
+log = logging.getLogger(__name__)
+
+
+class Enhancer:
+    """Asks for better prompts for delayed pictures, films and music, and releases these."""
+
+    def __init__(
+        self,
+        *,
+        submitter: JobSubmitter,
+        jobs: JobReader,
+        deliveries: Deliveries,
+        erasure: JobEraser,
+        admission: AdmissionService,
+        clock: Clock,
+        chat_settings: ChatSettingsTable,
+    ) -> None:
+        self._submitter = submitter
+        self._jobs = jobs
+        self._deliveries = deliveries
+        self._erasure = erasure
+        self._admission = admission
+        self._clock = clock
+        self._chat_settings = chat_settings
+        self._held: asyncio.Queue[Job] = asyncio.Queue()
+        self._taken: set[int] = set()  # pictures under way: a repeated call reports one again
+        self._ends: dict[int, asyncio.Future[None]] = {}  # by picture and by question
+
+    def on_event(self, event: Event) -> None:
+        """Handle new delayed pictures, and the ends of awaited jobs."""
+        if isinstance(event, Forgotten):
+            for job_id in event.job_ids & self._ends.keys():
+                _resolve(self._ends[job_id])
+        if not isinstance(event, JobChanged):
+            return
+        job = event.job
+        if event.event is None and self._is_held(job) and job.id not in self._taken:
+            self._taken.add(job.id)
+            self._held.put_nowait(job)
+        elif job.state.final and job.id in self._ends:
+            _resolve(self._ends[job.id])
+
+    def _is_held(self, job: Job) -> bool:
+        waits = job.state is JobState.PENDING and job.attempt == 0
+        return waits and job.not_before > self._clock.now()
+
+    async def run(self) -> None:
+        """Serve until cancelled; begins with what an earlier run left behind."""
+        async with TaskGroup() as tasks:
+            left = await self._deliveries.unacknowledged(OWNER)
+            for question in left:
+                tasks.create_task(self._guarded(self._resume(question), question))
+            # A call that was not confirmed to its chat before a crash is handed over once more.
+            taken_up = {question.parent for question in left}
+            while True:
+                picture = await self._held.get()
+                if picture.id not in taken_up:
+                    tasks.create_task(self._guarded(self._enhance(picture), picture))
+
+    async def _guarded(self, steps: Coroutine[None, None, None], job: Job) -> None:
+        """Keep a bug away from everything else: the delay ends by itself."""
+        try:
+            await steps
+        except StoreError as error:
+            log.warning("job %d: its enhancement is given up: %s", job.id, error)
+        except Exception:
+            log.exception("job %d: its enhancement failed", job.id)
+        finally:
+            self._taken.discard(job.id)
+
+    async def _resume(self, question: Job) -> None:
+        """Resume a question of an earlier run, whatever has become of its picture."""
+        picture = await self._jobs.get(question.parent or 0)
+        if picture is None or picture.state is not JobState.PENDING or picture.attempt:
+            await self._end(question)
+        else:
+            await self._see_through(picture, question)
+
+    async def _enhance(self, picture: Job) -> None:
+        asked = await self._admission.ask_for_prompt(picture)
+        if isinstance(asked, Job):
+            await self._see_through(picture, asked)
+        elif asked is not None:
+            log.info("job %d: its prompt stays as it is: %s", picture.id, asked)
+            await self._submitter.replace_request(picture.id, picture.request)
+
+    async def _see_through(self, picture: Job, asked: Job) -> None:
+        """Wait for the answer as long as the picture may be delayed, then release the picture."""
+        await self._ended(picture, asked)
+        current = await self._jobs.get(asked.id) or asked
+        request = picture.request
+        if current.state is JobState.COMPLETED and isinstance(request, Made):
+            output = await self._jobs.output(current)
+            request = self._acceptable(picture, improved(request, output.text if output else ""))
+        amended = await self._submitter.replace_request(picture.id, request)
+        if amended is not None and request != picture.request:
+            log.info("job %d: its prompt was improved by job %d", picture.id, asked.id)
+        await self._end(current)
+
+    def _acceptable(self, picture: Job, better: Made) -> Request:
+        """Return the better request, or the original if its chat would have refused the better."""
+        try:
+            origin = Origin.model_validate_json(picture.reply_to)
+        except ValidationError:
+            return better
+        words = self._chat_settings.of(origin.platform, origin.places).words
+        return better if unwanted_word(words, said_in(better)) is None else picture.request
+
+    async def _ended(self, picture: Job, asked: Job) -> None:
+        """Return when the question or the picture has ended, or the delay is over."""
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ends[picture.id] = self._ends[asked.id] = end
+        try:
+            async with timeout(max(0.0, picture.not_before - self._clock.now())):
+                for job_id in (picture.id, asked.id):  # it may have ended before this listened
+                    current = await self._jobs.get(job_id)
+                    if current is None or current.state.final:
+                        return
+                await end
+        except TimeoutError:
+            log.info("job %d: no better prompt in time", picture.id)
+        finally:
+            del self._ends[picture.id], self._ends[asked.id]
+
+    async def _end(self, asked: Job) -> None:
+        """End a question that is no longer needed; that of a forgotten picture is deleted with it."""
+        ended = await self._submitter.cancel(asked.id)
+        await self._deliveries.acknowledge(ended or asked)
+        if await self._jobs.get(asked.parent or 0) is None:
+            await self._erasure.forget(OWNER, frozenset({asked.id}))
+
+
+def _resolve(end: asyncio.Future[None]) -> None:
+    if not end.done():
+        end.set_result(None)

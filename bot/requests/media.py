@@ -1,0 +1,35 @@
+"""Recordings that people send: their sound alone, within bounds, made in a process of its own."""
+
+from math import ceil
+
+from backends.common.file_types import is_sound, mime_of
+from backends.media.sounds import SoundError, SoundFault, as_voice
+from bot.core.refusals import Declined, FileTooHeavy, NotASound
+from queueing.core.requests import File
+
+SOUND_MB = 20  # the most Telegram lets a bot download; the same everywhere
+SOUND_S = 1800.0
+_ENDINGS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
+
+
+def require_sound_weight(name: str, size: int) -> None:
+    """Refuse a file of more bytes than a recording may have. Raises `Declined`."""
+    if size > SOUND_MB * 1_000_000:
+        raise Declined(FileTooHeavy(name=name, size_mb=ceil(size / 1_000_000), limit_mb=SOUND_MB))
+
+
+async def checked_sound(name: str, data: bytes) -> File:
+    """Return a stranger's bytes as a recording: a small one, without pictures and metadata.
+
+    Without the library for films and sounds, a sound stays as it is. Raises `Declined`.
+    """
+    require_sound_weight(name, len(data))
+    mime = mime_of(data)
+    kept = File(name=f"recording.{_ENDINGS.get(mime, mime[6:])}", mime=mime, data=data)
+    try:
+        return (await as_voice(kept, seconds=SOUND_S)).file
+    except SoundError as error:
+        if error.fault is SoundFault.NO_LIBRARY and is_sound(mime):
+            return kept
+        minutes = int(SOUND_S // 60)
+        raise Declined(NotASound(name=name, why=error.fault, minutes=minutes)) from error

@@ -1,0 +1,247 @@
+"""Recordings: what is said in them is written down, and their question is asked with it.
+
+Owns the jobs made for questions with recordings, from their acceptance to their end. Whatever is
+interrupted is resumed at the next start: the questions that are still held say what is to be done.
+"""
+
+import asyncio
+import logging
+
+from bot.core.chat_settings import ChatSettingsTable
+from bot.core.deliveries import Deliveries
+from bot.core.erasure import JobEraser
+from bot.core.origin import origin_in
+from bot.core.queue import JobReader
+from bot.core.submitting import JobSubmitter
+from bot.people.people import People
+from bot.requests import recordings
+from bot.requests.admission import AdmissionService
+from bot.requests.word_filter import unwanted_word
+from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.errors import LimitReached, NotAccepting, StoreError
+from queueing.core.events import Event, Forgotten, JobChanged
+from queueing.core.jobs import Job, JobState
+from queueing.core.problems import Problem, What, problem
+from queueing.core.requests import Chat, SpeechToText
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 5.0  # until a full line, or a database that fails, is tried again
+
+
+class Unheard(Exception):
+    """A recording cannot be written down; `problem` says why."""
+
+    def __init__(self, why: Problem) -> None:
+        super().__init__(str(why))
+        self.problem = why
+
+
+class Transcriber:
+    """Has recordings written down, releases their questions, and clears up behind both."""
+
+    def __init__(
+        self,
+        *,
+        submitter: JobSubmitter,
+        jobs: JobReader,
+        deliveries: Deliveries,
+        erasure: JobEraser,
+        admission: AdmissionService,
+        people: People,
+        chat_settings: ChatSettingsTable,
+    ) -> None:
+        self._submitter = submitter
+        self._jobs = jobs
+        self._deliveries = deliveries
+        self._erasure = erasure
+        self._admission = admission
+        self._people = people
+        self._chat_settings = chat_settings
+        self._news: asyncio.Queue[int] = asyncio.Queue()  # questions to look after
+        self._again: dict[int, bool] = {}  # those being looked after, and whether once more
+        self._wakes: dict[int, asyncio.Event] = {}  # those that wait for a recording
+        self._made: dict[int, int] = {}  # the open jobs made for questions, and those
+
+    def on_event(self, event: Event) -> None:
+        """Handle new questions, and the ends of all that belongs to one. Never blocks."""
+        match event:
+            case Forgotten(job_ids=job_ids):
+                for question in job_ids & {*self._wakes, *self._made.values()}:
+                    self._take(question)
+            case JobChanged(job=job) if job.owner == recordings.OWNER:
+                self._note(job)
+            case JobChanged(job=job) if job.id in self._wakes or recordings.unheard(job):
+                self._take(job.id)
+
+    def _note(self, made: Job) -> None:
+        """Note a job made for a question; its end concerns the question."""
+        if not made.state.final and made.parent is not None:
+            self._made[made.id] = made.parent
+        elif (question := self._made.pop(made.id, None)) is not None:
+            self._take(question)
+
+    def _take(self, question: int) -> None:
+        if question in self._wakes:
+            self._wakes[question].set()
+        if question in self._again:
+            self._again[question] = True
+        else:
+            self._again[question] = False
+            self._news.put_nowait(question)
+
+    async def run(self) -> None:
+        """Serve until cancelled; begins with what an earlier run left behind."""
+        async with TaskGroup() as tasks:
+            tasks.create_task(self._begin())
+            while True:
+                tasks.create_task(self._look_after(await self._news.get()))
+
+    async def _begin(self) -> None:
+        while True:
+            try:
+                left = await self._deliveries.unacknowledged(recordings.OWNER)
+                held = await self._jobs.held_jobs()
+            except StoreError as error:
+                log.warning("recordings of an earlier run cannot be read: %s", error)
+                await asyncio.sleep(AGAIN_S)
+                continue
+            for made in left:
+                self._made[made.id] = made.parent or 0
+            for question in {made.parent or 0 for made in left} | {
+                job.id for job in held if recordings.unheard(job)
+            }:
+                self._take(question)
+            return
+
+    async def _look_after(self, question: int) -> None:
+        """Do for a question what is to be done now; a bug in it ends nothing else."""
+        more = True
+        while more:
+            self._again[question] = False
+            try:
+                await self._serve(question)
+                more = self._again[question]
+            except StoreError as error:
+                log.warning("job %d: its recordings are tried again: %s", question, error)
+                await asyncio.sleep(AGAIN_S)
+            except Exception:
+                log.exception("job %d: its recordings could not be written down", question)
+                more = False
+        del self._again[question]
+
+    async def _serve(self, number: int) -> None:
+        question = await self._jobs.get(number)
+        if question is not None and recordings.unheard(question):
+            wake = self._wakes[number] = asyncio.Event()
+            try:
+                await self._write_down(question, wake)
+            except Unheard as why:
+                log.info("job %d: %s", number, why)
+                await self._submitter.give_up(number, why.problem)
+            finally:
+                del self._wakes[number]
+        await self._clear_up(number)
+
+    # ------------------------------------------------------------ writing down
+
+    async def _write_down(self, question: Job, wake: asyncio.Event) -> None:
+        """See a question to its release, or to its own end. Raises `Unheard`."""
+        current: Job | None = question
+        while current is not None and (places := recordings.unheard(current)):
+            heard = []
+            for place in places:
+                text = await self._heard(current, place, wake)
+                if text is None:
+                    return
+                heard.append(text)
+            await self._release(current, heard)
+            current = await self._jobs.get(question.id)  # a late part may have come in between
+
+    async def _heard(self, question: Job, place: int, wake: asyncio.Event) -> str | None:
+        """Return what is said in a recording, None if its question ends before. Raises `Unheard`."""
+        while True:
+            wake.clear()
+            current = await self._jobs.get(question.id)
+            if current is None or not current.held:
+                return None
+            made = await self._jobs.find(recordings.writing_key(question.id, place))
+            if made is None:
+                made = await self._accepted(question, place)
+            if made is not None and made.state.final:
+                return await self._text(made)
+            await _woken(wake, None if made is not None else AGAIN_S)
+
+    async def _accepted(self, question: Job, place: int) -> Job | None:
+        """Accept the job for a recording; None while there is no place for it. Raises `Unheard`."""
+        sound = (await self._jobs.inputs(question) or ())[place]
+        person = await self._people.get(question.owner)
+        outcome = await self._admission.write_down(person, question, place, sound)
+        if isinstance(outcome, Job):
+            self._note(outcome)
+            return outcome
+        log.info("job %d: its recording is not taken: %s", question.id, outcome)
+        if isinstance(outcome, LimitReached | NotAccepting):
+            return None
+        raise Unheard(problem(What.NO_LISTENER))
+
+    async def _text(self, made: Job) -> str:
+        """Return what a job has written down. Raises `Unheard`."""
+        if made.state is JobState.FAILED:
+            raise Unheard(problem(What.UNHEARD, cause=made.error or problem(What.UNABLE).code()))
+        output = await self._jobs.output(made) if made.state is JobState.COMPLETED else None
+        if output is None:
+            raise Unheard(problem(What.UNHEARD, cause=problem(What.STOPPED).code()))
+        return recordings.words_of(output.text)
+
+    async def _release(self, question: Job, heard: list[str]) -> None:
+        """Ask a question with what was heard, unless it has changed meanwhile. Raises `Unheard`."""
+        request = question.request
+        if not isinstance(request, Chat):
+            return
+        if not any(heard):
+            raise Unheard(problem(What.NOTHING_SAID))
+        origin, reply_to = origin_in(question.reply_to), None
+        if origin is not None:
+            words = self._chat_settings.of(origin.platform, origin.places).words
+            if (unwanted := unwanted_word(words, heard)) is not None:
+                raise Unheard(problem(What.UNWANTED, word=unwanted))
+            if recordings.is_cut(heard):
+                reply_to = origin.model_copy(update={"cut_recording": True}).model_dump_json()
+        asked = recordings.asked(request, heard)
+        await self._submitter.replace_request(
+            question.id, asked, reply_to=reply_to, version=question.version
+        )
+
+    # ------------------------------------------------------------ clearing up
+
+    async def _clear_up(self, number: int) -> None:
+        """End what was made for a question and is no longer needed; delete it with its question."""
+        question = await self._jobs.get(number)
+        for made in await self._deliveries.unacknowledged(recordings.OWNER):
+            if made.parent != number:
+                continue
+            if not made.state.final and _needed(made, question):
+                self._made[made.id] = number
+                continue
+            ended = await self._submitter.cancel(made.id)
+            await self._deliveries.acknowledge(ended or made)
+            if await self._jobs.get(number) is None:
+                await self._erasure.forget(recordings.OWNER, frozenset({made.id}))
+
+
+def _needed(made: Job, question: Job | None) -> bool:
+    """Return whether a question still waits for a job made for it."""
+    if question is None:
+        return False
+    if isinstance(made.request, SpeechToText):
+        return bool(recordings.unheard(question))
+    return question.state is JobState.COMPLETED
+
+
+async def _woken(wake: asyncio.Event, within_s: float | None) -> None:
+    try:
+        async with timeout(within_s):
+            await wake.wait()
+    except TimeoutError:
+        return

@@ -1,1 +1,0 @@
-"""The running bot: the composition of its parts and its background tasks."""

@@ -1,1 +1,0 @@
-"""Serves HTTP to strangers: connections, addresses, host names and guesses. Knows no chat."""

@@ -1,0 +1,1 @@
+"""Every sentence people read, status and buttons, in each language."""

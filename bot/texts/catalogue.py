@@ -1,0 +1,193 @@
+"""Every text a person sees, one catalogue per language, and the one function that fills them in.
+
+`say` is pure. Values may be parts of a body; they stay whole between the words, so each platform
+shows them in its own way, and no value is ever read as a template.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from bot.core.content import Bar, Body, Markdown, Moment, Part, Period, Strong, Typed
+from bot.texts import (
+    api_de,
+    api_en,
+    attached_de,
+    attached_en,
+    calls_de,
+    calls_en,
+    de,
+    en,
+    kinds_de,
+    kinds_en,
+    problems_de,
+    problems_en,
+    results_de,
+    results_en,
+    shares_de,
+    shares_en,
+    spoken_de,
+    spoken_en,
+)
+from queueing.core.constructors import altering
+from queueing.core.reasons import is_far
+
+CATALOGUES: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        **en.TEXTS,
+        **calls_en.TEXTS,
+        **results_en.TEXTS,
+        **kinds_en.TEXTS,
+        **attached_en.TEXTS,
+        **problems_en.TEXTS,
+        **api_en.TEXTS,
+        **spoken_en.TEXTS,
+        **shares_en.TEXTS,
+    },
+    "de": {
+        **de.TEXTS,
+        **calls_de.TEXTS,
+        **results_de.TEXTS,
+        **kinds_de.TEXTS,
+        **attached_de.TEXTS,
+        **problems_de.TEXTS,
+        **api_de.TEXTS,
+        **spoken_de.TEXTS,
+        **shares_de.TEXTS,
+    },
+}
+DEFAULT_LANGUAGE = "en"
+ZONE = " UTC"
+_BAR = 5  # characters
+
+_altered = altering(Moment)
+_SLOT = re.compile(r"\{(\w+)(?::([^}]*))?\}")
+
+Value = str | int | float | Moment | Period | Markdown | Strong | Typed | Bar
+
+
+def language_of(locale: str | None) -> str:
+    """Return the catalogue for a locale such as "de-DE"; English if there is none."""
+    language = (locale or "").replace("_", "-").split("-")[0].lower()
+    return language if language in CATALOGUES else DEFAULT_LANGUAGE
+
+
+def say(language: str, key: str, **values: Value) -> Body:
+    """Return the text of that key with its values filled in.
+
+    `{moment:at }` puts "at " before a moment shown as a time of day, not before a countdown;
+    `{count:job|jobs}` puts one of the two words behind a number. Raises `KeyError` for an unknown
+    key or a missing value: both are bugs that tests find.
+    """
+    slots, last = _cut(CATALOGUES[language][key])
+    parts: list[Part] = []
+    for words, name, option in slots:
+        parts += (words, _filled(language, values[name], option))
+    parts.append(last)
+    return join(parts)
+
+
+def _filled(language: str, value: Value, option: str) -> Part:
+    """Return what stands in a slot for that value."""
+    if isinstance(value, Moment):
+        return _altered(value, before=option) if option else value
+    if not isinstance(value, str | int | float):
+        return value
+    written = decimal(language, value) if isinstance(value, float) else str(value)
+    one, is_counted, many = option.partition("|")
+    return f"{written} {one if value == 1 else many}" if is_counted else written
+
+
+def decimal(language: str, number: float) -> str:
+    """Return a number as that language writes it, with no needless decimals."""
+    return f"{number:g}".replace(".", word(language, "number.point"))
+
+
+@lru_cache(maxsize=4096)  # more than there are texts
+def _cut(template: str) -> tuple[Sequence[tuple[str, str, str]], str]:
+    """Return each slot of a text with its words before and its option, and the words after all."""
+    slots, end = [], 0
+    for slot in _SLOT.finditer(template):
+        slots.append((template[end : slot.start()], slot[1], slot[2] or ""))
+        end = slot.end()
+    return slots, template[end:]
+
+
+def word(language: str, key: str, **values: str | float) -> str:
+    """Return a text that holds nothing but words, for buttons and for use inside other texts."""
+    return plain(say(language, key, **values)) if values else _word(language, key)
+
+
+@lru_cache(maxsize=4096)  # as above
+def _word(language: str, key: str) -> str:
+    return plain(say(language, key))
+
+
+def join(parts: list[Part] | Body) -> Body:
+    """Merge neighbouring strings, so that equal texts are equal bodies."""
+    merged: list[Part] = []
+    for part in parts:
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        elif part != "":
+            merged.append(part)
+    return tuple(merged)
+
+
+def plain(body: Body, *, local: bool = False) -> str:
+    """Return a body as bare text; moments as clock times, UTC or `local` to this machine."""
+    return "".join([part if isinstance(part, str) else _bare(part, local=local) for part in body])
+
+
+def dated(body: Body, now: float) -> Body:
+    """Return a body whose moments tell their day where the time of day alone would not do."""
+    return tuple(
+        replace(part, day=True)
+        if (isinstance(part, Moment) and is_far(part.at, now))
+        or (isinstance(part, Period) and is_far(part.ends_at, now))
+        else part
+        for part in body
+    )
+
+
+def clock(moment: Moment, *, local: bool = False) -> str:
+    """Return a moment's time of day, in UTC or `local` to this machine, and its day if it asks so.
+
+    The day is written the same way in every language.
+    """
+    at = datetime.fromtimestamp(moment.at, UTC).astimezone(None if local else UTC)
+    form = "%Y-%m-%d %H:%M" if moment.day else "%H:%M"
+    return moment.before + at.strftime(form) + ("" if local else ZONE)
+
+
+def clocks(moments: Sequence[Moment], *, local: bool = False) -> Sequence[str]:
+    """Return the times of day of several moments; only the last one names the zone."""
+    *first, last = (clock(each, local=local) for each in moments)
+    return (*(each.removesuffix(ZONE) for each in first), last)
+
+
+def bar_text(share: float) -> str:
+    """Return a bar of characters; it begins with the first step and is full only at the end."""
+    full = max(0, min(_BAR, int(share * _BAR) + (0 < share < 1 / _BAR)))
+    return "▰" * full + "▱" * (_BAR - full)
+
+
+def _bare(part: Part, *, local: bool) -> str:
+    match part:
+        case Moment():
+            return clock(part, local=local)
+        case Period(moments=moments):
+            return "–".join(clocks(moments, local=local))
+        case Bar(share):
+            return bar_text(share)
+        case Markdown(text) | Strong(text) | Typed(text):
+            return text
+        case str():
+            return part
+
+
+def describe(key: str, language: str | None) -> str:
+    """Return the help text of a command or parameter for a platform's own menu."""
+    return word(language_of(language), key)

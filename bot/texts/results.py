@@ -1,0 +1,157 @@
+"""The buttons under a job's message at each point of its life; pure.
+
+Every button carries its job's id and nothing else, so it works on every old message.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.core.content import Button
+from bot.core.origin import Origin
+from bot.texts.catalogue import word
+from queueing.core.catalog import Catalog
+from queueing.core.jobs import Job
+from queueing.core.requests import Capability, Chat, Embed, SpeechToText, TextToImage
+
+Rows = tuple[tuple[Button, ...], ...]
+
+_NUMBERED = 4  # pictures with buttons of their own: the capacity of a row on every platform
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Abilities:
+    """What can be done with a result: a picture is varied by its own model, all else by any."""
+
+    vary: bool = False
+    upscale: bool = False
+    film: bool = False
+    edit: bool = False
+    speak: bool = False
+
+
+def abilities_of(job: Job, catalog: Catalog) -> Abilities:
+    """Return what can be done with the pictures or words of a job now."""
+    spec = catalog.find(job.model)
+    return Abilities(
+        vary=spec is not None and Capability.IMAGE_TO_IMAGE in spec.capabilities,
+        upscale=bool(catalog.able(Capability.UPSCALE)),
+        film=bool(catalog.able(Capability.IMAGE_TO_VIDEO)),
+        edit=bool(catalog.able(Capability.IMAGE_EDIT)),
+        speak=bool(catalog.able(Capability.TEXT_TO_SPEECH)),
+    )
+
+
+def while_open(job: Job, language: str, *, writing: bool = False) -> Rows:
+    """Return the button that ends a job; an answer that is being written is stopped by it."""
+    label = word(language, "button.stop" if writing else "button.cancel")
+    return ((Button(command="cancel", job_id=job.id, label=label, danger=True),),)
+
+
+def after_end(job: Job, language: str) -> Rows:
+    """Return the buttons of a job without a result: it failed or was cancelled."""
+    if isinstance(job.request, Embed):
+        return ()
+    retry = _button("again", job, language, "button.retry")
+    edit = () if isinstance(job.request, SpeechToText) else (_edit(job, language),)
+    return ((retry, *edit),)
+
+
+def of_result(job: Job, language: str, abilities: Abilities, *, pictures: int) -> Rows:
+    """Return the buttons of a result; each of several pictures has its own to work on with."""
+    match job.request:
+        case Embed():
+            return ()
+        case Chat():
+            speak = (_button("speak", job, language),) if abilities.speak else ()
+            fresh = (_button("new-topic", job, language),) if _went_on(job.request, job) else ()
+            return (_always(job, language, "button.regenerate"), *_filled((*speak, *fresh)))
+        case SpeechToText():
+            again = _button("again", job, language, "button.again")
+            return ((again, _button("delete", job, language)),)
+        case TextToImage(upscale=True):
+            first = (*_original(job.request, language), _button("delete", job, language))
+            return (first, *_onward(job, language, abilities, pictures))
+        case TextToImage():
+            first = _always(job, language, "button.again")
+            changed = _changes(job, language, abilities, pictures)
+            return (first, *changed, *_onward(job, language, abilities, pictures))
+        case _:
+            return (_always(job, language, "button.again"),)
+
+
+def _went_on(request: Chat, job: Job) -> bool:
+    """Return whether an answer belongs to a conversation that continues without replies."""
+    several = sum(turn.role == "user" for turn in request.messages) > 1
+    return several and not Origin.model_validate_json(job.reply_to).group
+
+
+def _changes(job: Job, language: str, abilities: Abilities, pictures: int) -> Rows:
+    """Return what makes another picture of the same, in a row or one each for several pictures."""
+    vary = ("vary", "vary-subtle") if abilities.vary else ()
+    upscale = ("upscale",) if abilities.upscale else ()
+    if pictures == 1:
+        return _filled(tuple(_button(each, job, language) for each in (*vary, *upscale)))
+    return _numbered_rows((*vary[:1], *upscale), job, language, pictures)
+
+
+def _onward(job: Job, language: str, abilities: Abilities, pictures: int) -> Rows:
+    """Return what makes something else of pictures: a film, or a picture changed in words."""
+    film = ("film",) if abilities.film else ()
+    if pictures > 1:
+        return _numbered_rows(film, job, language, pictures)
+    edit = ("edit-picture",) if abilities.edit else ()
+    return _filled(tuple(_button(each, job, language) for each in (*film, *edit)))
+
+
+def _numbered_rows(commands: Sequence[str], job: Job, language: str, pictures: int) -> Rows:
+    numbers = range(1, min(pictures, _NUMBERED) + 1)
+    return tuple(
+        tuple(_numbered(command, job, language, number) for number in numbers)
+        for command in commands
+        if pictures
+    )
+
+
+def _filled(row: tuple[Button, ...]) -> Rows:
+    return (row,) if row else ()
+
+
+def _always(job: Job, language: str, again: str) -> tuple[Button, ...]:
+    return (
+        _button("again", job, language, again),
+        _edit(job, language),
+        _button("delete", job, language),
+    )
+
+
+def _original(request: TextToImage, language: str) -> tuple[Button, ...]:
+    if request.source is None:
+        return ()
+    return (Button(command="show", job_id=request.source, label=word(language, "button.original")),)
+
+
+def _edit(job: Job, language: str) -> Button:
+    return _button("edit", job, language)
+
+
+def _button(command: str, job: Job, language: str, key: str = "") -> Button:
+    return Button(command=command, job_id=job.id, label=word(language, key or _LABELS[command]))
+
+
+def _numbered(command: str, job: Job, language: str, number: int) -> Button:
+    sign, _, words = word(language, _LABELS[command]).partition(" ")
+    label, hint = f"{sign} {number}", f"{words} {number}"
+    return Button(command=command, job_id=job.id, label=label, number=number, hint=hint)
+
+
+_LABELS = {
+    "edit": "button.edit",
+    "vary": "button.vary",
+    "vary-subtle": "button.vary_subtle",
+    "upscale": "button.upscale",
+    "delete": "button.delete",
+    "new-topic": "button.new_topic",
+    "film": "button.film",
+    "edit-picture": "button.edit_picture",
+    "speak": "button.speak",
+}

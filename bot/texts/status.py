@@ -1,0 +1,263 @@
+"""What a job's status message says at each point of its life; pure.
+
+The same words serve the message in the chat, the list of `/queue` and the transcript of the demo.
+"""
+
+from collections.abc import Callable, Mapping
+
+from bot.core.content import Bar, Body, Content, Markdown, Moment, Period
+from bot.core.origin import NearModel
+from bot.texts import kinds, results
+from bot.texts import reasons as reasons_de
+from bot.texts.catalogue import join, say, word
+from bot.texts.gpu_time import cost
+from bot.texts.kinds import UNKNOWN, Measures
+from bot.texts.problems import told
+from bot.texts.results import Abilities
+from queueing.core import reasons
+from queueing.core.jobs import Job, JobState
+from queueing.core.problems import Problem
+from queueing.core.requests import (
+    File,
+    Generation,
+    Output,
+    Progress,
+    Request,
+    SpeechToText,
+    TextToSpeech,
+)
+from queueing.core.snapshot import Blocked, Reason
+from queueing.core.status import Estimate, Standing
+
+PROMPT_SHOWN = 256
+_AHEAD = (0, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10**9)
+
+_SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {
+    "en": reasons.words,
+    "de": reasons_de.words,
+}
+
+RESTS = frozenset(
+    {Blocked.QUIET, Blocked.QUIET_SOON, Blocked.YIELDING, Blocked.WAKING, Blocked.ASLEEP}
+)
+"""The reasons of hosts whose owner wants them, or that sleep."""
+
+# These reasons only repeat the first words of the message.
+_SAID_ALREADY = frozenset({Blocked.IN_LINE, Blocked.STARTING})
+
+
+def waiting(standing: Standing, language: str, *, rarely: bool = False) -> Body:
+    """Return the text of a job that waits: place, why, and until when.
+
+    A message that is edited `rarely` says less: how many jobs are ahead at most. That stays true
+    while those start, and when the job itself does.
+    """
+    job = standing.job
+    reason = standing.reason
+    already_said = not tells(reason)
+    loads = reason is not None and reason.why is Blocked.LOADING and standing.position == 1
+    already_said |= loads
+    if loads and not rarely:
+        host = "" if reason is None else reason.host or ""
+        body = say(language, "status.loading", model=job.model, host=host)
+    elif standing.overflow:
+        return join((*say(language, "status.overflow", model=job.model), *cost(job, language)))
+    elif standing.position is None:
+        body = say(language, "status.pending", model=job.model)
+    elif rarely:
+        count = next(each for each in _AHEAD if each >= standing.position - 1)
+        key = "status.ahead" if count else "status.none_ahead"
+        body = say(language, key, model=job.model, count=count)
+    else:
+        body = say(language, "status.in_line", model=job.model, position=standing.position)
+    if standing.ends is not None and not reasons.is_open_ended(reason):
+        body += until(standing.ends, language)
+    if reason is not None and not already_said:
+        body += ("\n", *because(reason, language))
+    if standing.overtaken and not rarely:
+        body += ("\n", *say(language, "status.overtaken", count=standing.overtaken))
+    return join((*body, *cost(job, language)))
+
+
+def until(estimate: Estimate, language: str) -> Body:
+    """Return when a job will probably end, in words that stay true until its latest moment."""
+    if estimate.measured and estimate.soon:
+        return say(language, "status.ends_soon", moment=Moment(estimate.latest))
+    key = "status.ends" if estimate.measured else "status.ends_new"
+    if estimate.late:
+        key = "status.ends_late"
+    return say(language, key, period=Period.around(estimate.earliest, estimate.latest))
+
+
+def tells(reason: Reason | None) -> bool:
+    """Return whether a reason says more than that others come first."""
+    return reason is not None and reason.why not in _SAID_ALREADY
+
+
+def because(reason: Reason, language: str) -> Body:
+    """Return the one sentence that says why a model's line does not move."""
+    words = _SENTENCES[language](reason)
+    return tuple(
+        Moment(piece, clock=True) if isinstance(piece, float) else piece for piece in words
+    )
+
+
+def near_model(near: NearModel | None, language: str) -> Body:
+    """Return the hint that a prompt's first word resembles a model's name, on a line of its own."""
+    if near is None:
+        return ()
+    return ("\n", *say(language, "hint.near_model", word=near.word, model=near.meant))
+
+
+def running(
+    standing: Standing, progress: Progress | None, language: str, *, previews: bool
+) -> Content:
+    """Return the message of a job that runs: the step it is at, or the answer so far."""
+    job = standing.job
+    if progress is not None and progress.text:
+        rows = results.while_open(job, language, writing=True)
+        return Content(body=(Markdown(progress.text), " ▌"), buttons=rows)
+    if progress is not None and progress.ahead:
+        key = "status.behind_one" if progress.ahead == 1 else "status.behind"
+        body = say(language, key, model=job.model, count=progress.ahead)
+    else:
+        body = say(language, kinds.at_work(job.request), model=job.model)
+    body += _advance(progress, language)
+    if standing.ends is not None:
+        body += until(standing.ends, language)
+    if job.attempt > 1:
+        body += say(language, "status.attempt", attempt=job.attempt)
+    shown = (progress.preview,) if previews and progress and progress.preview else ()
+    return Content(body=join(body), files=shown, buttons=results.while_open(job, language))
+
+
+def _advance(progress: Progress | None, language: str) -> Body:
+    if progress is None:
+        return ()
+    if progress.step is not None and progress.step[1] > 0:
+        step, steps = progress.step
+        fraction = step / steps if progress.fraction is None else progress.fraction
+        return say(language, "status.step", step=step, steps=steps, bar=Bar(fraction))
+    if progress.fraction is not None:
+        percent = int(progress.fraction * 100)
+        return say(language, "status.percent", percent=percent, bar=Bar(progress.fraction))
+    return ()
+
+
+def open_message(
+    standing: Standing,
+    progress: Progress | None,
+    language: str,
+    *,
+    previews: bool,
+    rarely: bool = False,
+) -> Content:
+    """Return the status message of a job that has not ended."""
+    if standing.job.state is JobState.PROCESSING:
+        return running(standing, progress, language, previews=previews)
+    rows = results.while_open(standing.job, language)
+    return Content(body=waiting(standing, language, rarely=rarely), buttons=rows)
+
+
+def failed(job: Job, language: str, written: str = "") -> Content:
+    """Return the status message of a failed job; what it had `written` stays readable."""
+    reason = (
+        told(Problem.read(job.error), language) if job.error else word(language, "failed.unknown")
+    )
+    body = say(language, "status.failed", reason=reason)
+    if written:
+        body = (Markdown(written), "\n\n", *say(language, "status.broke_off"), "\n", *body)
+    return Content(body=body, buttons=results.after_end(job, language))
+
+
+def cancelled(job: Job, language: str, written: str = "") -> Content:
+    """Return the status message of a cancelled job; what it had `written` stays readable."""
+    body = say(language, "status.stopped" if written else "status.cancelled")
+    if written:
+        body = (Markdown(written), "\n\n", *body)
+    return Content(body=body, buttons=results.after_end(job, language))
+
+
+def forgotten(language: str) -> Content:
+    """Return what is left of an open job's message once its owner had it deleted."""
+    return Content(body=say(language, "status.forgotten"))
+
+
+def result(
+    job: Job,
+    output: Output,
+    language: str,
+    *,
+    files: tuple[File, ...],
+    abilities: Abilities,
+    measures: Measures = UNKNOWN,
+    note: Body = (),
+    hint: Body = (),
+) -> Content:
+    """Return the message of a job that is done: its files with their facts, or its answer.
+
+    `files` are those that fit the chat, `measures` are the first one's; `note` says what does not
+    fit. `abilities` decide which buttons are shown. A `hint` is for what was generated only: an
+    answer's has served its purpose by then.
+    """
+    facts = kinds.facts(job, language, _took(job, language), measures)
+    body: Body = (*_words(job.request, output, language), *facts)
+    if isinstance(job.request, Generation):
+        body += hint
+    if note:
+        body += ("\n", *note)
+    pictures = sum(file.mime.startswith("image/") for file in output.files)
+    rows = results.of_result(job, language, abilities, pictures=pictures)
+    return Content(body=join(body), files=files, buttons=rows)
+
+
+def _words(request: Request, output: Output, language: str) -> Body:
+    """Return what stands above the facts: what was asked for, or the answer itself."""
+    match request:
+        case Generation():
+            return _prompt(request, language)
+        case TextToSpeech(text=text):
+            return (shortened(text), "\n")
+        case SpeechToText() if not output.text.strip():
+            return (*say(language, "result.nothing_said"), "\n")
+        case _:
+            return (Markdown(output.text), "\n\n")
+
+
+def _prompt(request: Generation, language: str) -> Body:
+    """Return the original prompt, and beneath it the text model's version."""
+    if not request.prompt:
+        return ()  # a variation of a person's own picture
+    if request.original is None:
+        return (shortened(request.prompt), "\n")
+    better = say(language, "result.improved", prompt=shortened(request.prompt))
+    return (shortened(request.original), "\n", *better, "\n")
+
+
+def ping(job: Job, language: str, user_id: str) -> Content:
+    """Return the short text that follows a long wait, because edits send no notification."""
+    key = "ping.failed" if job.state is JobState.FAILED else kinds.ready(job.request)
+    return Content(body=say(language, key, model=job.model), mention=user_id)
+
+
+def duration(language: str, seconds: float) -> str:
+    """Return a length of time as people read it, such as "12 s"; never "0 s"."""
+    if seconds < 1:
+        return word(language, "duration.none")
+    return word(language, "duration.seconds", seconds=f"{seconds:.0f}")
+
+
+def gigabytes(language: str, megabytes: float) -> str:
+    """Return an amount of memory as people write it, without a needless decimal."""
+    number = f"{megabytes / 1024:.1f}".removesuffix(".0")
+    return number.replace(".", word(language, "number.point"))
+
+
+def shortened(prompt: str, limit: int = PROMPT_SHOWN) -> str:
+    """Return a prompt of at most `limit` characters, with an ellipsis where it was cut."""
+    return prompt if len(prompt) <= limit else prompt[: limit - 1].rstrip() + "…"
+
+
+def _took(job: Job, language: str) -> str:
+    began = job.started_at or job.finished_at or 0.0
+    return duration(language, (job.finished_at or 0.0) - began)

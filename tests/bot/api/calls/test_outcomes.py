@@ -1,0 +1,79 @@
+"""The status that a program receives for each way a job can end without a result."""
+
+import pytest
+
+from bot.api.calls.errors import ApiError
+from bot.api.calls.outcomes import problem_of
+from bot.texts.problems import told
+from queueing.core import errors
+from queueing.core.errors import BackendError, Busy
+from queueing.core.jobs import JobState, make_job, stand_in
+from queueing.core.problems import Problem, What, problem
+
+CALLERS = 400
+OF_SERVERS = {429, 502, 503, 504}
+OPERATORS = {
+    What.BUG, What.UNABLE, What.NO_MODEL, What.SILENT, What.ONLY_THOUGHTS, What.MISCONFIGURED,
+    What.STEP_FAILED, What.NO_PICTURE, What.NO_RESULT, What.KEPT_BACK, What.MORE_RESULTS,
+    What.UNHEARD, What.NO_LISTENER,
+}  # fmt: skip
+"""What a later request would meet again, until somebody changes something there."""
+ADMINS = {
+    What.STAYS, What.NO_ANSWER, What.LOAD_LATE, What.LOAD_REFUSED, What.LOAD_STOPPED,
+    What.LOAD_SETUP, What.FULL, What.OTHER_WISH, What.NOT_THERE, What.NOWHERE, What.PAUSED,
+    What.ALL_PAUSED, What.RESUMED,
+}  # fmt: skip
+"""What admins are told; no job ends with it."""
+
+
+VALUES: dict[str, str | int] = {
+    "count": 2,
+    "name": "x",
+    "there": "y",
+    "field": "steps",
+    "minutes": 5,
+    "word": "z",
+}
+
+
+def error_of(ended: Problem) -> ApiError:
+    job = stand_in(7, "alpha", 0.0)
+    values = {name: getattr(job, name) for name in job.__dataclass_fields__}
+    return problem_of(make_job(**values | {"state": JobState.FAILED, "error": ended.code()}))
+
+
+@pytest.mark.parametrize("what", sorted(set(What) - ADMINS))
+def test_every_problem_has_a_status_that_says_whose_it_is(what: What) -> None:
+    """A program would repeat its own mistake, or give up on a server that is only busy."""
+    status = error_of(problem(what, **VALUES)).status
+    assert status == 500 if what in OPERATORS else status in {CALLERS} | OF_SERVERS
+
+
+def test_every_failure_of_a_server_is_the_servers(subtests: pytest.Subtests) -> None:
+    """A busy or dying server would be a bug of Usher's to programs."""
+    failures = {e for e in vars(errors).values() if isinstance(e, type)}
+    for kind in sorted(failures, key=lambda each: each.__name__):
+        if issubclass(kind, BackendError) and kind().retryable and kind is not BackendError:
+            with subtests.test(kind.__name__):
+                assert error_of(errors.problem_of(kind())).status in OF_SERVERS
+    assert error_of(errors.problem_of(TimeoutError())).status == 504
+    assert error_of(problem(What.REFUSED)).status == CALLERS
+
+
+@pytest.mark.parametrize(
+    ("values", "after", "words"),
+    [
+        ({}, "30", "try again later"),
+        ({"seconds": 8}, "8", "1 min"),
+        ({"seconds": 3601}, "3601", "61 min"),
+    ],
+)
+def test_a_busy_server_says_when_to_ask_again(
+    values: dict[str, int], after: str, words: str
+) -> None:
+    """A program, or a person, would try at once, or never again."""
+    ended = errors.problem_of(Busy("429")).model_copy(update={"values": values})
+    error = error_of(ended)
+    assert (error.status, error.headers["Retry-After"]) == (429, after)
+    assert words in told(ended, "en")
+    assert told(ended, "de") != told(ended, "en")

@@ -1,0 +1,231 @@
+"""Jobs for films, music, speech, transcripts and edits, with their files in every way."""
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.common.file_types import is_film, is_sound, mime_of
+from backends.demo.audio import played
+from queueing.core.requests import (
+    Request,
+    SpeechToText,
+    TextToAudio,
+    TextToImage,
+    TextToSpeech,
+    TextToVideo,
+)
+from tests.bot.api.calls.test_files import form, sent
+from tests.bot.api.jobs.test_jobs import done
+from tests.bot.api.routes.test_image_edits import data_url, marking, png
+from tests.bot.api.whole_api import CONFIG, Api, running
+
+pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+
+KINDS = {
+    "wan": "text-to-video, image-to-video",
+    "ace": "text-to-audio",
+    "kokoro": "text-to-speech",
+    "whisper": "speech-to-text",
+    "kontext": "image-edit",
+}
+ALL = CONFIG.replace(
+    "chats: {}",
+    "\n".join(
+        f"  {name}:\n    backends: [studio]\n    capabilities: [{able}]\n    vram: 1GB\n"
+        "    load_s: 0.01\n    service_s: 0.1"
+        for name, able in KINDS.items()
+    )
+    + "\nchats: {}",
+)
+FILM = {"kind": "film", "prompt": "a cat", "seconds": 0.5, "width": 64, "height": 64}
+RECORDING = played("x", 1, 1.5)
+WAV_URL = "data:audio/wav;base64," + base64.b64encode(RECORDING).decode()
+PNG_URL = "data:image/png;base64," + base64.b64encode(png()).decode()
+
+
+async def stored(api: Api, job: Any) -> tuple[str, Request, tuple[bytes, ...]]:
+    """Return the model, the request and the files that a job was accepted with."""
+    found = await api.parts.queue.jobs.get(job["id"])
+    assert found is not None
+    files = await api.parts.queue.jobs.inputs(found) or ()
+    return found.model, found.request, tuple(file.data for file in files)
+
+
+async def result(api: Api, job: Any) -> bytes:
+    """Return the only file of a job's result."""
+    ended = await done(api, job)
+    assert ended["state"] == "completed", ended
+    (file,) = ended["files"]
+    async with api.session.get(api.url.removesuffix("/v1") + file["url"]) as answer:
+        assert answer.content_type == file["mime"]
+        return await answer.read()
+
+
+async def test_a_film_is_made_and_fetched(tmp_path: Path) -> None:
+    """A program could ask for pictures only."""
+    async with running(tmp_path, ALL) as api:
+        job = await api.post("/jobs", FILM, status=202)
+        model, request, _ = await stored(api, job)
+        assert model == "wan"
+        assert isinstance(request, TextToVideo)
+        assert (request.seconds, request.width, request.height) == (0.5, 64, 64)
+        assert is_film(mime_of(await result(api, job)))
+
+
+async def test_a_film_goes_from_its_first_picture_to_its_last(tmp_path: Path) -> None:
+    """The second picture would be left out without a word."""
+    async with running(tmp_path, ALL) as api:
+        job = await api.post("/jobs", {**FILM, "pictures": [PNG_URL] * 2}, status=202)
+        assert len((await stored(api, job))[2]) == 2
+        by_form = form(kind="film", prompt="a cat", seconds="0.5", image=png())
+        job = await sent(api, "/jobs", by_form, status=202)
+        _, request, files = await stored(api, job)
+        assert isinstance(request, TextToVideo)
+        assert len(files) == 1
+
+
+async def test_music_is_made_with_its_words(tmp_path: Path) -> None:
+    """The song would have no words."""
+    asked = {"kind": "music", "prompt": "calm", "lyrics": "la", "seconds": 1, "seed": 7}
+    async with running(tmp_path, ALL) as api:
+        job = await api.post("/jobs", asked, status=202)
+        assert (await stored(api, job))[:2] == (
+            "ace",
+            TextToAudio(prompt="calm", lyrics="la", seconds=1, seed=7),
+        )
+        assert is_sound(mime_of(await result(api, job)))
+
+
+async def test_speech_is_made_and_written_down_again(tmp_path: Path) -> None:
+    """A program would have to fetch each sound to send it back."""
+    asked = {"kind": "speech", "text": "Hello.", "voice": "one", "speed": 2, "format": "wav"}
+    async with running(tmp_path, ALL) as api:
+        spoken = await api.post("/jobs", asked, status=202)
+        assert (await stored(api, spoken))[1] == TextToSpeech(
+            text="Hello.", voice="one", speed=2, format="wav"
+        )
+        assert mime_of(await result(api, spoken)) == "audio/wav"
+        again = {"kind": "transcription", "file": f"job-{spoken['id']}/1"}
+        heard = await done(api, await api.post("/jobs", again, status=202))
+        assert "no model listened" in heard["text"]
+
+
+async def test_a_recording_comes_in_every_way(tmp_path: Path) -> None:
+    """A program that sends voice messages ahead would be told to send pictures."""
+    async with running(tmp_path, ALL) as api:
+        file = await sent(api, "/files", form(file=RECORDING))
+        assert file["filename"] == "recording.wav"
+        for named in (file["id"], WAV_URL, base64.b64encode(RECORDING).decode()):
+            asked = {"kind": "transcription", "file": named, "language": "de", "timestamps": True}
+            job = await api.post("/jobs", asked, status=202)
+            model, request, files = await stored(api, job)
+            assert (model, request) == ("whisper", SpeechToText(language="de", timestamps=True))
+            assert mime_of(files[0]) == "audio/ogg"
+            assert (await done(api, job))["answer"]["duration"] == pytest.approx(1.5, abs=0.05)
+        whole = json.dumps({"kind": "transcription"})
+        for data in (
+            form(kind="transcription", translate="true", recording=RECORDING),
+            form(request=whole, file=RECORDING),
+        ):
+            job = await sent(api, "/jobs", data, status=202)
+            assert isinstance((await stored(api, job))[1], SpeechToText)
+
+
+async def test_an_edit_combines_pictures_under_a_mask(tmp_path: Path) -> None:
+    """The native path could do less than OpenAI's."""
+    async with running(tmp_path, ALL) as api:
+        asked = {"prompt": "a hat", "pictures": [PNG_URL] * 3, "mask": data_url(marking())}
+        by_form = form(prompt="a hat", image=png(), file=png(), mask=marking())
+        for job in (
+            await api.post("/jobs", asked, status=202),
+            await sent(api, "/jobs", by_form, status=202),
+        ):
+            model, request, files = await stored(api, job)
+            assert model == "kontext"
+            assert isinstance(request, TextToImage)
+            assert (request.edit, request.mask) == (True, True)
+            assert len(files) in {3, 4}
+        bare = await api.post("/jobs", asked | {"mask": PNG_URL}, status=400)
+        assert bare["error"]["param"] == "mask"
+        one = {"prompt": "a hat", "pictures": [PNG_URL], "edit": True}
+        _, request, _ = await stored(api, await api.post("/jobs", one, status=202))
+        assert isinstance(request, TextToImage)
+        assert (request.edit, request.mask) == (True, False)
+
+
+async def test_what_a_person_sent_ahead_is_a_picture_a_sound_or_a_film(tmp_path: Path) -> None:
+    """A film could not be sent ahead, or would be kept with the place where it was taken."""
+    async with running(tmp_path, ALL) as api:
+        film = await result(api, await api.post("/jobs", FILM, status=202))
+        for data, mime in ((png(), "image/png"), (RECORDING, "audio/wav"), (film, "video/mp4")):
+            file = await sent(api, "/files", form(file=data))
+            assert file["mime"] == mime
+            async with api.session.get(f"{api.url}/files/{file['id']}/content") as answer:
+                assert answer.content_type == mime
+
+
+BAD = (
+    {"kind": "film"},
+    {**FILM, "seconds": 0},
+    {**FILM, "seconds": 61},
+    {**FILM, "width": None},
+    {**FILM, "pictures": [PNG_URL] * 3},
+    {**FILM, "pictures": [WAV_URL]},
+    {**FILM, "count": 2},
+    {**FILM, "model": "flux"},
+    {**FILM, "lora": "ink:9000"},
+    {"kind": "music", "prompt": "x", "pictures": [PNG_URL]},
+    {"kind": "music", "prompt": "x", "seconds": 601},
+    {"kind": "speech", "text": ""},
+    {"kind": "speech", "text": " \n"},
+    {"kind": "speech", "prompt": "x"},
+    {"kind": "speech", "text": "x", "model": "flux"},
+    {"kind": "transcription"},
+    {"kind": "transcription", "file": PNG_URL},
+    {"kind": "transcription", "file": "!"},
+    {"kind": "transcription", "file": WAV_URL, "language": "../x"},
+    {"kind": "transcription", "file": WAV_URL, "model": "kokoro"},
+    {"kind": "opera", "prompt": "x"},
+    {"kind": 7, "prompt": "x"},
+    {"kind": ["film"], "prompt": "x"},
+    {"prompt": "x", "mask": PNG_URL},
+    {"prompt": "x", "edit": True},
+    {"prompt": "x", "pictures": [PNG_URL] * 5},
+)
+
+
+async def test_a_bad_request_makes_no_job(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """A mistake would wait in line to fail."""
+    async with running(tmp_path, ALL) as api:
+        for body in BAD:
+            with subtests.test(str(body)):
+                message = (await api.post("/jobs", body, status=400))["error"]["message"]
+                assert not re.search(
+                    r"JSON object|_kind|Tuple|validation|'.{0,2}S'|file: .*play file", message
+                )
+                assert not await api.open_jobs()
+
+
+BAD_FORMS: tuple[dict[str, str | bytes], ...] = (
+    {"kind": "music", "prompt": "x", "file": RECORDING},
+    {"kind": "speech", "text": "x", "image": png()},
+    {"kind": "transcription", "file": RECORDING, "recording": RECORDING},
+    {"kind": "transcription", "mask": RECORDING},
+    {"kind": "film", "prompt": "x", "mask": png()},
+    {"kind": "film", "prompt": "x", "image": RECORDING},
+    {"prompt": "x", "image": png(), "mask": png(), "pictures": RECORDING},
+    {"prompt": "x", "mask": png()},
+)
+
+
+async def test_a_bad_form_makes_no_job(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """A file would be left out without a word."""
+    async with running(tmp_path, ALL) as api:
+        for fields in BAD_FORMS:
+            with subtests.test(str(fields)[:80]):
+                await sent(api, "/jobs", form(**fields), status=400)
+                assert not await api.open_jobs()

@@ -1,0 +1,92 @@
+"""Processes of one cluster in virtual time: each finds the holder of the queue by its post."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from bot.app.cluster.entrance import Entrance
+from bot.app.cluster.leader_finder import QUEUE, QueueFinder
+from bot.app.cluster.memory_wire import MemoryWire
+from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.queue_server import QueueServer
+from bot.app.cluster.remote_queue import RemoteQueue
+from bot.app.cluster.wire import Wire, WireBroken
+from queueing.core.events import Event
+from queueing.core.leases import Tenure
+from tests.fakes.no_files import NoFiles
+from tests.fakes.posts import FakePosts, PostTable
+from tests.simulation.installation import Installation
+
+LEASE_S = 15.0
+
+
+@dataclass
+class Network:
+    """What processes reach each other over."""
+
+    installation: Installation
+    tasks: asyncio.TaskGroup
+    table: PostTable = field(default_factory=lambda: PostTable(LEASE_S))
+    processes: dict[str, "NetworkProcess"] = field(default_factory=dict)
+    calls: list[tuple[str, str]] = field(default_factory=list)
+
+    async def call(self, caller: str, address: str) -> Wire:
+        self.calls.append((caller, address))
+        called = self.processes.get(address)
+        if called is None:
+            raise WireBroken(f"{address}: connection refused")
+        near, far = MemoryWire.pair()
+        called.wires.append(far)
+        self.tasks.create_task(called.entrance.serve(far))
+        return near
+
+
+class NetworkProcess:
+    """One process: its entrance, and its link to the queue wherever that is."""
+
+    def __init__(self, network: Network, name: str) -> None:
+        self.network = network
+        self.posts = FakePosts(network.table, name)
+        self.entrance = Entrance()
+        self.entrance.address = f"{name}:1"
+        self.finder = QueueFinder(
+            self.posts, self.entrance, partial(network.call, name), look_every_s=LEASE_S / 3
+        )
+        self.link = QueueLink(self.finder.dial, self.finder.moved)
+        self.queue = RemoteQueue(self.link, NoFiles())
+        self.told: list[Event] = []
+        self.link.subscribe(self.told.append)
+        self.wires: list[MemoryWire] = []
+        network.processes[self.entrance.address] = self
+
+    @asynccontextmanager
+    async def holding(self) -> AsyncIterator[Tenure]:
+        """Take the queue's post and do its duty, until the block ends."""
+        tenure = await self.posts.take(QUEUE, address=self.entrance.address)
+        assert tenure is not None
+        async with self.installed(tenure):
+            yield tenure
+        await self.posts.free(tenure)
+
+    @asynccontextmanager
+    async def installed(self, tenure: Tenure) -> AsyncIterator[QueueServer]:
+        async with self.network.installation.queue() as queue:
+            server = QueueServer(queue, secret=tenure.secret)
+            async with self.entrance.admitting(server):
+                yield server
+
+
+@asynccontextmanager
+async def network(installation: Installation, *names: str) -> AsyncIterator[Network]:
+    """Provide processes that all look for the holder of the queue."""
+    async with asyncio.TaskGroup() as tasks:
+        made = Network(installation, tasks)
+        links = [NetworkProcess(made, name).link for name in names]
+        running = [tasks.create_task(link.run()) for link in links]
+        try:
+            yield made
+        finally:
+            for each in running:
+                each.cancel()

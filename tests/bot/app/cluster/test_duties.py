@@ -1,0 +1,55 @@
+"""Which posts there are, and what the holder of each runs."""
+
+import pytest
+
+from bot.app.cluster.duties import posts_of
+from bot.config.config import Config
+from bot.config.loader import parse
+from bot.platforms.registry import Fittings, platform_of, platforms
+from queueing.core.clock import SystemClock
+from tests.bot.config.configs import with_lines
+from tests.bot.platforms.discord.discord_bot import NotesInMemory
+from tests.fakes.memory_log import MemoryLog
+
+ALL = (
+    "  discord: {token: a-token-of-discord}",
+    "  telegram: {token: '7:a-token-of-telegram'}",
+)
+
+
+def config(*lines: str) -> Config:
+    return parse(with_lines(*lines), {})
+
+
+def fittings(given: Config) -> Fittings:
+    return Fittings(
+        notes=NotesInMemory(),
+        access=given.access(),
+        clock=SystemClock(),
+        chat_log=MemoryLog(),
+        overview=None,
+    )
+
+
+def test_the_posts_are_those_of_the_configured_chats() -> None:
+    """A chat would be served by no process, or two processes would wait for different posts."""
+    assert posts_of(config()) == ("queue", "web")
+    assert posts_of(config(ALL[0])) == ("queue", "discord", "web")
+    assert posts_of(config(*ALL)) == ("queue", "discord", "telegram", "web")
+
+
+def test_the_holder_of_a_post_runs_its_chat() -> None:
+    """A chat would have no process, or people's ids would change with the process."""
+    given = config(*ALL)
+    names = [each.name for each in platforms(given.chats, fittings(given))]
+    assert names == ["discord", "telegram", "web"]
+    for post in posts_of(given)[1:]:
+        assert platform_of(post, given.chats, fittings(given)).name == post
+
+
+@pytest.mark.parametrize("post", ["queue", "discord:0", "telegram", "carrier-pigeon"])
+def test_a_post_that_is_no_chats_is_refused(post: str) -> None:
+    """A process would hold a post and do nothing."""
+    given = config(ALL[0])
+    with pytest.raises(ValueError, match=post):
+        platform_of(post, given.chats, fittings(given))

@@ -1,0 +1,330 @@
+"""Posts in virtual time: one process at a time does a duty, whatever happens to the others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from bot.app.cluster.leases import GivesWay, Lease, PostKeeper
+from queueing.core.errors import Fenced, StoreError
+from tests.fakes.posts import FakePosts, PostTable
+from tests.simulation.loop import run
+
+LEASE_S = 15.0
+
+
+@dataclass
+class Process:
+    """A process that applies for one post."""
+
+    table: PostTable
+    name: str
+    doing: "list[str]"
+    posts: FakePosts = field(init=False)
+    leases: list[Lease] = field(default_factory=list)
+    asleep_s: float = 0.0
+    stopping_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.posts = FakePosts(self.table, self.name)
+        keeper = PostKeeper(self.posts, lease_s=LEASE_S, clock=self._clock)
+        self.task = asyncio.ensure_future(keeper.serve("queue", self._duty))
+
+    def _clock(self) -> float:
+        return asyncio.get_running_loop().time() + self.asleep_s
+
+    async def _duty(self, lease: Lease) -> None:
+        self.leases.append(lease)
+        self.doing.append(self.name)
+        assert self.doing == [self.name]  # no two at the same time
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(self.stopping_s)
+            self.doing.remove(self.name)
+
+    def kill(self) -> None:
+        """End the process as `kill -9` does: nothing is freed, its session ends."""
+        self.posts.mute = True
+        self.task.cancel()
+        self.posts.end_session()
+
+
+@dataclass
+class Two:
+    """Two processes, and which of them does the duty."""
+
+    doing: list[str]
+    first: Process
+    second: Process
+
+    async def takes_over(self) -> float:
+        """Return how long it takes until the second one does the duty."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with asyncio.timeout(600):
+            while self.doing != ["second"]:  # noqa: ASYNC110 - virtual time
+                await asyncio.sleep(0.01)
+        return loop.time() - began
+
+
+def play(scenario: Callable[[Two], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        table, doing = PostTable(LEASE_S), list[str]()
+        first = Process(table, "first", doing)
+        await asyncio.sleep(1)
+        both = Two(doing, first, Process(table, "second", doing))
+        await asyncio.sleep(60)
+        assert doing == ["first"]
+        try:
+            await scenario(both)
+        finally:
+            tasks = {both.first.task, both.second.task}
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    run(whole())
+
+
+def test_an_orderly_stop_hands_over_at_once() -> None:
+    """People would wait out a lease at every upgrade."""
+
+    async def scenario(two: Two) -> None:
+        two.first.stopping_s = 40.0  # longer than a lease: it is renewed until the duty has ended
+        two.first.task.cancel()
+        await asyncio.sleep(39)
+        assert two.doing == ["first"]
+        assert await two.takes_over() < 1.1
+
+    play(scenario)
+
+
+def test_a_killed_process_is_followed_as_soon_as_its_session_ends() -> None:
+    """The duty would rest for the length of a lease."""
+
+    async def scenario(two: Two) -> None:
+        two.first.kill()
+        assert await two.takes_over() < 1.5
+
+    play(scenario)
+
+
+def test_a_holder_whose_session_broke_begins_another_one_and_goes_on() -> None:
+    """A connection that breaks would move the post, and two would do the duty until it is noticed."""
+
+    async def scenario(two: Two) -> None:
+        two.first.posts.end_session()
+        assert two.first.leases[-1].held
+        await asyncio.sleep(60)
+        assert len(two.first.leases) == 1
+        assert two.first.leases[-1].held
+        assert two.doing == ["first"]
+
+    play(scenario)
+
+
+def test_a_holder_without_a_session_says_so_before_another_takes_its_post() -> None:
+    """Cut off from the database alone, it would go on listening beside the next holder."""
+
+    async def scenario(two: Two) -> None:
+        two.first.posts.away = True
+        two.first.posts.end_session()
+        await asyncio.sleep(0.5)
+        assert not two.first.leases[-1].held
+        assert len(two.second.leases) == 0
+        assert await two.takes_over() < 1.5
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("how", ["away", "mute"])
+def test_nothing_is_said_while_a_duty_stops_whose_post_is_lost(how: str) -> None:
+    """A call that is on its way when the lease ends would arrive beside those of the next holder."""
+
+    async def scenario(two: Two) -> None:
+        two.first.stopping_s = LEASE_S / 20
+        setattr(two.first.posts, how, True)
+        lease = two.first.leases[-1]
+        while lease.held:  # noqa: ASYNC110  virtual time
+            await asyncio.sleep(0.01)
+        assert two.doing == ["first"]
+        assert lease.left_s > LEASE_S / 10
+
+    play(scenario)
+
+
+def test_what_a_lease_has_denied_it_does_not_take_back() -> None:
+    """A call that was left to the next holder would reach no one."""
+
+    async def scenario(two: Two) -> None:
+        two.first.posts.away = two.second.posts.away = True
+        two.first.posts.end_session()
+        await asyncio.sleep(0.5)
+        assert not two.first.leases[-1].held
+        two.first.posts.away = two.second.posts.away = False
+        await asyncio.sleep(5)
+        assert not two.first.leases[0].held
+        assert len(two.first.leases) + len(two.second.leases) == 2  # free, and taken again
+
+    play(scenario)
+
+
+def test_a_frozen_process_is_followed_when_its_lease_is_over() -> None:
+    """A machine that hangs would hold the queue for good."""
+
+    async def scenario(two: Two) -> None:
+        two.first.posts.mute = True  # its session lives on
+        assert await two.takes_over() < LEASE_S + 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("how", ["away", "mute"])
+def test_a_duty_ends_before_its_lease_if_the_database_is_out_of_reach(how: str) -> None:
+    """Two processes would run the queue, one of them cut off from the database."""
+
+    async def scenario(two: Two) -> None:
+        setattr(two.first.posts, how, True)
+        began = asyncio.get_running_loop().time()
+        while two.first.leases[-1].held and two.doing == ["first"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert two.first.leases[-1].left_s > 0
+        assert asyncio.get_running_loop().time() - began < LEASE_S
+        assert await two.takes_over() < LEASE_S
+
+    play(scenario)
+
+
+def test_a_short_absence_of_the_database_ends_nothing() -> None:
+    """A restart of the database server would stop the bot."""
+
+    async def scenario(two: Two) -> None:
+        two.first.posts.away = two.second.posts.away = True
+        await asyncio.sleep(LEASE_S / 2)
+        two.first.posts.away = two.second.posts.away = False
+        await asyncio.sleep(60)
+        assert len(two.first.leases) == 1
+        assert two.doing == ["first"]
+
+    play(scenario)
+
+
+def test_a_slow_database_moves_no_post() -> None:
+    """A busy server would have its processes take their posts from each other, and none would work."""
+
+    async def scenario(two: Two) -> None:
+        two.first.posts.slow_s = two.second.posts.slow_s = LEASE_S * 0.4
+        await asyncio.sleep(60)
+        assert two.first.leases[-1].held
+        two.first.kill()
+        await two.takes_over()
+        await asyncio.sleep(60)
+        assert (len(two.first.leases), len(two.second.leases)) == (1, 1)
+        assert two.second.leases[-1].held
+
+    play(scenario)
+
+
+def test_a_machine_that_slept_knows_that_its_lease_is_over() -> None:
+    """It would go on for the rest of a lease that ended hours ago: its clock stood still."""
+
+    async def scenario(two: Two) -> None:
+        two.first.posts.away = True
+        two.first.asleep_s = 3600.0
+        assert not two.first.leases[-1].held
+        await asyncio.sleep(LEASE_S / 2)
+        assert two.doing == []
+
+    play(scenario)
+
+
+def test_a_holder_that_was_replaced_applies_once_more() -> None:
+    """A process that was frozen once would never be of use again."""
+
+    async def scenario(two: Two) -> None:
+        two.first.posts.mute = True
+        await two.takes_over()
+        two.first.posts.mute = False
+        await asyncio.sleep(60)
+        two.second.kill()
+        await asyncio.sleep(1)
+        assert two.doing == ["first"]
+        assert [lease.tenure.epoch for lease in two.first.leases] == [1, 3]
+
+    play(scenario)
+
+
+def test_a_duty_that_fails_frees_its_post() -> None:
+    """The next process would wait for a lease of one that has given up."""
+
+    async def fails(_lease: Lease) -> None:
+        raise ZeroDivisionError
+
+    async def scenario() -> None:
+        table = PostTable(LEASE_S)
+        posts = FakePosts(table, "first")
+        clock = asyncio.get_running_loop().time
+        with pytest.raises(ZeroDivisionError):
+            await PostKeeper(posts, lease_s=LEASE_S, clock=clock).serve("queue", fails)
+        assert (await posts.holders())[0].holder == ""
+
+    run(scenario())
+
+
+def test_a_duty_that_was_fenced_begins_anew_at_once_where_its_lease_still_runs() -> None:
+    """After a failover that lost commits nothing would be served until the lease is over."""
+
+    async def scenario() -> None:
+        table, epochs = PostTable(LEASE_S), list[int]()
+
+        async def duty(lease: Lease) -> None:
+            epochs.append(lease.tenure.epoch)
+            if lease.tenure.epoch == 1:
+                raise ExceptionGroup("several at once", [Fenced("the database has gone back")])
+            await asyncio.Event().wait()
+
+        posts = FakePosts(table, "first")
+        keeper = PostKeeper(posts, lease_s=LEASE_S, clock=asyncio.get_running_loop().time)
+        task = asyncio.ensure_future(keeper.serve("queue", duty))
+        await asyncio.sleep(LEASE_S / 10)
+        assert (epochs, posts.in_order) == ([1, 2], [False])
+        task.cancel()
+        await asyncio.wait({task})
+        assert posts.in_order == [False, True]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("error", [GivesWay("not from here"), StoreError("the server is away")])
+def test_a_duty_that_cannot_be_done_here_is_left_to_another_process(error: Exception) -> None:
+    """A process that reaches the database, and nothing else, would keep a chat silent."""
+
+    async def scenario() -> None:
+        table, began = PostTable(LEASE_S), list[str]()
+
+        async def cannot(_lease: Lease) -> None:
+            began.append("first")
+            raise ExceptionGroup("several at once", [error])
+
+        async def does(_lease: Lease) -> None:
+            began.append("second")
+            await asyncio.Event().wait()
+
+        clock = asyncio.get_running_loop().time
+        keepers = [
+            PostKeeper(FakePosts(table, name), lease_s=LEASE_S, clock=clock)
+            for name in ("first", "second")
+        ]
+        tasks = [asyncio.ensure_future(keepers[0].serve("telegram", cannot))]
+        await asyncio.sleep(LEASE_S * 2.5)
+        assert began == ["first"] * 3  # alone, it tries again
+        tasks.append(asyncio.ensure_future(keepers[1].serve("telegram", does)))
+        await asyncio.sleep(60)
+        assert began == ["first"] * 3 + ["second"]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    run(scenario())

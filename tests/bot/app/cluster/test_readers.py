@@ -1,0 +1,153 @@
+"""What running jobs write goes to the processes that show it, in virtual time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.remote_queue import RemoteQueue
+from bot.core.origin import Origin
+from queueing.core.events import Event, Progressed
+from queueing.core.jobs import Admission, Job
+from queueing.core.requests import File, Progress
+from tests.bot.app.cluster.holders import Cluster, cluster
+from tests.fakes.no_files import NoFiles
+from tests.simulation.installation import Installation, host, image_model
+from tests.simulation.loop import run
+
+PICTURE = File(name="p.png", mime="image/png", data=b"x" * 9_000)
+WHOLE = Progress(fraction=0.5, text="a cat sat", preview=PICTURE, chunks=("a cat",))
+OUTLINE = Progress(fraction=0.5)
+WORDS = Progress(text="a cat sat down", chunks=(" sat",))
+
+
+def origin(platform: str) -> str:
+    return Origin(
+        platform=platform,
+        chat="7",
+        group=False,
+        user=f"{platform}:1",
+        user_name="Ada",
+        language="en",
+        key="k",
+    ).model_dump_json()
+
+
+def play(folder: Path, scenario: Callable[[Cluster], Awaitable[None]]) -> None:
+    url = f"sqlite:///{folder}/usher.db"
+    made = Installation.of([image_model("flux", "comfy")], [host("gpu-1", "comfy")], url=url)
+
+    async def whole() -> None:
+        async with cluster(made) as each, each.holder() as queue:
+            await queue.admin.pause()  # only what a test reports is told
+            await scenario(each)
+
+    run(whole())
+
+
+class Reader:
+    """Another process, and what it has been told of progress."""
+
+    def __init__(self, made: Cluster, *reads: str) -> None:
+        self.link = QueueLink(made.dial, reads=reads)
+        self.told: list[Progress] = []
+        self.link.subscribe(self._listen)
+
+    def _listen(self, event: Event) -> None:
+        if isinstance(event, Progressed):
+            self.told.append(event.progress)
+
+
+@asynccontextmanager
+async def connected(**readers: Reader) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(each.link.run()) for each in readers.values()]
+        for each in readers.values():
+            await each.link.connected()
+        await asyncio.sleep(1)
+        yield
+        for task in running:
+            task.cancel()
+
+
+async def accepted(made: Cluster, reply_to: str) -> Job:
+    new = made.installation.new("flux", "cat", reply_to=reply_to)
+    job = await made.queue.submitter.submit(new, limits=Admission())
+    await asyncio.sleep(1)
+    return job
+
+
+async def report(
+    made: Cluster, job: Job, progress: Progress, **readers: Reader
+) -> Mapping[str, list[Progress]]:
+    """Have a server report progress of a job; return what each process is told of it."""
+    assert made._server is not None
+    for each in readers.values():
+        each.told.clear()
+    made._server._on_event(Progressed(job_id=job.id, progress=progress))
+    await asyncio.sleep(1)
+    return {name: list(each.told) for name, each in readers.items()}
+
+
+@pytest.mark.parametrize("platform", ["telegram", "api"])
+def test_words_and_pictures_go_to_those_who_show_them(tmp_path: Path, platform: str) -> None:
+    """Each process would be sent all that is written at all others."""
+
+    async def scenario(made: Cluster) -> None:
+        there = {"shows": Reader(made, "web", platform), "stands_by": Reader(made, "web")}
+        async with connected(**there):
+            job = await accepted(made, origin(platform))
+            told = await report(made, job, WHOLE, **there)
+            assert told == {"shows": [WHOLE], "stands_by": [OUTLINE]}
+            told = await report(made, job, WORDS, **there)
+            assert told == {"shows": [WORDS], "stands_by": []}
+            for reply_to in ("", "a place that is no chat"):
+                unknown = await accepted(made, reply_to)
+                told = await report(made, unknown, WHOLE, **there)
+                assert told == {"shows": [WHOLE], "stands_by": [WHOLE]}
+
+    play(tmp_path, scenario)
+
+
+def test_one_job_is_read_for_as_long_as_a_program_asks_for_it(tmp_path: Path) -> None:
+    """Its pictures would be missing where its chat is not, or be sent there for ever."""
+
+    async def scenario(made: Cluster) -> None:
+        there = {"api": Reader(made, "api")}
+        async with connected(**there):
+            job, other = [await accepted(made, origin("telegram")) for _ in range(2)]
+            with RemoteQueue(there["api"].link, NoFiles()).events.reading(job.id):
+                await asyncio.sleep(1)
+                assert await report(made, job, WHOLE, **there) == {"api": [WHOLE]}
+                assert await report(made, other, WHOLE, **there) == {"api": [OUTLINE]}
+            await asyncio.sleep(1)
+            assert await report(made, job, WHOLE, **there) == {"api": [OUTLINE]}
+
+    play(tmp_path, scenario)
+
+
+def test_a_process_that_takes_a_chat_over_is_told_all_from_then_on(tmp_path: Path) -> None:
+    """A message would stand still until its job has ended, or show half of its words."""
+
+    async def scenario(made: Cluster) -> None:
+        there = {"before": Reader(made), "after": Reader(made)}
+        async with connected(**there):
+            job = await accepted(made, origin("telegram"))
+            with there["before"].link.reading("telegram"):
+                await asyncio.sleep(1)
+                told = await report(made, job, WHOLE, **there)
+                assert told == {"before": [WHOLE], "after": [OUTLINE]}
+            with there["after"].link.reading("telegram"):
+                await asyncio.sleep(1)
+                told = await report(made, job, WORDS, **there)
+                assert told == {"before": [], "after": [WORDS]}
+                made.cut()
+                await there["after"].link.connected()
+                await asyncio.sleep(5)
+                told = await report(made, job, WHOLE, **there)
+                assert told == {"before": [OUTLINE], "after": [WHOLE]}
+
+    play(tmp_path, scenario)

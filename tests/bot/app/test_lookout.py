@@ -1,0 +1,104 @@
+"""When servers are asked for the models they offer, in virtual time."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bot.app.model_discovery import AGAIN_S, EMPTY_AGAIN_S, ModelLookout
+from queueing.core.catalog import ModelSpec
+from queueing.core.errors import Unavailable
+from tests.simulation.installation import Installation, host, image_model, until
+from tests.simulation.loop import run
+
+
+class Listing:
+    """A server's list of models; `error` is what an answer fails with."""
+
+    def __init__(self) -> None:
+        self.offered = [image_model("flux", "one")]
+        self.error: Exception | None = None
+        self.asked_at: list[float] = []
+
+    async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
+        self.asked_at.append(asyncio.get_running_loop().time())
+        if self.error is not None:
+            raise self.error
+        named = {model.name for model in known}
+        return tuple(each for each in self.offered if each.name not in named)
+
+
+def offering() -> Installation:
+    gpu = host("gpu", "one", "two")
+    servers = tuple(replace(each, discover=each.name == "one") for each in gpu.backends)
+    return Installation.of([image_model("sdxl", "two")], [replace(gpu, backends=servers)])
+
+
+def test_a_server_that_comes_later_is_asked_as_soon_as_it_answers() -> None:
+    """A person would start the server, ask, and be told for a minute that no model can do that."""
+
+    async def scenario() -> None:
+        there, listing = offering(), Listing()
+        there.servers["one"].up = False
+        listing.error = Unavailable("no route")
+        async with there.queue() as queue:
+            lookout = ModelLookout(queue.models, {"one": listing})  # type: ignore[dict-item]
+            queue.hosts.subscribe(lookout.on_hosts)
+            task = asyncio.create_task(lookout.run())
+            await lookout.looked.wait()
+            await until(lambda: listing.asked_at)
+            listing.error = None
+            there.servers["one"].up = True
+            came_at = asyncio.get_running_loop().time()
+            await until(lambda: "flux" in queue.models.offer.catalog.models)
+            assert asyncio.get_running_loop().time() - came_at < AGAIN_S / 2
+            task.cancel()
+
+    run(scenario())
+
+
+def test_servers_that_answer_are_asked_once_a_minute() -> None:
+    """Each change of any host would have every server list all it has."""
+
+    async def scenario() -> None:
+        there, listing = offering(), Listing()
+        async with there.queue() as queue:
+            lookout = ModelLookout(queue.models, {"one": listing})  # type: ignore[dict-item]
+            queue.hosts.subscribe(lookout.on_hosts)
+            task = asyncio.create_task(lookout.run())
+            await lookout.looked.wait()
+            there.servers["two"].up = False
+            await asyncio.sleep(20)
+            there.servers["two"].up = True
+            await asyncio.sleep(AGAIN_S * 2)
+            assert len(listing.asked_at) == 3
+            listing.offered.append(image_model("wan", "one"))
+            lookout.ask_again()
+            await until(lambda: "wan" in queue.models.offer.catalog.models)
+            assert len(listing.asked_at) == 4
+            task.cancel()
+
+    run(scenario())
+
+
+def test_the_first_model_of_an_empty_server_is_offered_within_seconds() -> None:
+    """An operator would download a first model, ask for it, and be told for a minute that there is none."""
+
+    async def scenario() -> None:
+        there, listing = offering(), Listing()
+        (flux,) = listing.offered
+        listing.offered = []
+        async with there.queue() as queue:
+            lookout = ModelLookout(queue.models, {"one": listing})  # type: ignore[dict-item]
+            task = asyncio.create_task(lookout.run())
+            await lookout.looked.wait()
+            await asyncio.sleep(AGAIN_S * 3 + 1)
+            listing.offered = [flux]
+            came_at = asyncio.get_running_loop().time()
+            await until(lambda: "flux" in queue.models.offer.catalog.models)
+            assert asyncio.get_running_loop().time() - came_at <= EMPTY_AGAIN_S + 1
+            asked = len(listing.asked_at)
+            await asyncio.sleep(AGAIN_S * 2)
+            assert len(listing.asked_at) <= asked + 2  # as all others from now on
+            task.cancel()
+
+    run(scenario())

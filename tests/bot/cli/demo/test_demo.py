@@ -1,0 +1,188 @@
+"""The demo: what a newcomer and a script see of it."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from backends.common.file_types import mime_of
+from backends.media import videos
+from bot.cli import main as cli
+from bot.cli.demo import demo
+from bot.cli.demo.database import database_of, kept_path
+from bot.cli.demo.options import DemoOptions
+from bot.cli.demo.transcript import display
+from queueing.core.errors import StoreError
+from queueing.store.sqlite.file_lock import own
+from tests.bot.platforms.web.web_client import opened
+from tests.fakes.terminal import FakeTty
+
+ROOT = Path(__file__).parents[4]
+WAIT_S = 60.0
+STEERING = "/image --steps 9999 a\x1b[2J cat\u202e\u0007"
+DEMO = """
+import sys
+from bot.cli.main import main
+from tests.fakes.media_helper import lighten
+lighten()
+sys.exit(main(["demo", *sys.argv[1:]]))
+"""
+
+
+@asynccontextmanager
+async def demo_page(state: Path, *words: str) -> AsyncIterator[tuple[str, Process]]:
+    """Run the demo with its page in a process of its own; yields its address."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bot", "demo", "--speed", "20", "--port", "0", *words),
+        cwd=ROOT,
+        env={**os.environ, "XDG_STATE_HOME": str(state)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(WAIT_S):
+            printed = (await process.stdout.readline()).decode()
+            while "Usher's demo is at " not in printed:
+                assert process.returncode is None, printed
+                printed = (await process.stdout.readline()).decode()
+        yield printed.split()[-1], process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await process.stdout.read()
+
+
+def said(out: Path, *lines: str) -> subprocess.CompletedProcess[str]:
+    """Run the demo with those lines, much faster than real servers."""
+    words = [word for line in lines for word in ("--say", line)]
+    return subprocess.run(
+        [sys.executable, "-c", DEMO, "--speed", "100", "--out", str(out), *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+
+def test_a_transcript_shows_each_line_its_answers_and_saves_the_pictures(tmp_path: Path) -> None:
+    """A newcomer without a browser would see nothing, or a script not learn how it ended.
+
+    Controls and direction marks in a prompt would rewrite what stands on the screen.
+    """
+    lines = ("/image=sdxl=cat", "/ask why", "/nonsense", "/image flux --steps 9999 x", STEERING)
+    done = said(tmp_path, *lines)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    assert "> /image=sdxl=cat\n" in done.stdout
+    assert "\n[1] cat\n    sdxl · " in done.stdout
+    assert "There's no command /nonsense." in done.stdout
+    assert "--steps must be between 1 and 150." in done.stdout
+    (picture,) = tmp_path.glob("1-*.png")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert str(picture) in done.stdout
+    assert not any(mark in done.stdout for mark in ("\x1b", "\u202e", "\u0007")), "it is steered"
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not videos.available(), reason="needs usher-bot[media]")
+def test_a_newcomer_sees_a_film_and_hears_a_sound(tmp_path: Path) -> None:
+    """The first things anyone tries would leave nothing that plays."""
+    done = said(tmp_path, "/film wan a cat", "/film a cat", "/speak hello", "/music calm")
+    assert done.returncode == 0, done.stderr
+    kinds = sorted(mime_of(path.read_bytes()) for path in tmp_path.iterdir())
+    assert kinds == ["audio/mpeg", "audio/mpeg", "video/mp4", "video/mp4"]
+    assert "hello.mp3" in done.stdout
+
+
+def test_a_terminal_shows_each_message_once_in_its_latest_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A growing answer would be on the screen fifty times."""
+    terminal = FakeTty(monkeypatch, lines=4)
+    with display() as show:
+        show("> 1", "> /ask why")
+        for count in range(1, 8):
+            show("1", "[1] [bold]" + "word\n" * count)
+        assert terminal.lines()[0] == "… 6 more lines"
+        show("> 2", "> /queue")
+    assert terminal.words() == "> /ask why [1] [bold]word" + " word" * 6 + " > /queue"
+
+
+def test_a_port_that_is_taken_does_not_keep_a_newcomer_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The very first command would end with "address already in use"."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        monkeypatch.setattr(demo, "USUAL_PORT", other.getsockname()[1])
+        web = demo.demo_config(DemoOptions()).chats.web
+        assert web is not None
+        assert web.port == 0
+    freed = demo.demo_config(DemoOptions()).chats.web
+    assert freed is not None
+    assert freed.port == demo.USUAL_PORT
+
+
+def test_a_port_one_asked_for_and_that_is_taken_ends_the_demo(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With a crowd it would simulate people for ever beside a page that no one can open."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        assert cli.main(["demo", "--port", port, "--crowd", "8"]) == cli.BROKEN
+    assert capsys.readouterr().err == f"port {port} is taken; use --port 0 for any free one\n"
+
+
+@pytest.mark.thorough
+async def test_a_killed_demo_goes_on_where_it_was(tmp_path: Path) -> None:
+    """The first promise a newcomer tries, kill -9, would be broken: the chat would be empty."""
+    async with demo_page(tmp_path) as (url, process), opened(url) as tab:
+        await tab.hello()
+        await tab.say("/image flux a lighthouse")
+        await tab.next("taken")
+        process.kill()
+        await process.wait()
+    async with demo_page(tmp_path) as (url, _), opened(url) as tab:
+        await tab.hello()
+        finished = await tab.entry("· seed ")
+        assert finished["shown"]["files"]
+
+
+def test_each_demo_knows_where_its_jobs_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script would meet the jobs of earlier runs, or a second demo end the first one's."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    kept = kept_path()
+    assert kept.is_relative_to(tmp_path)
+    with database_of(DemoOptions(say=("/queue",))) as scripted:
+        assert scripted != kept
+    assert not scripted.parent.exists()
+    with database_of(DemoOptions(database=tmp_path / "own.sqlite")) as named:
+        assert named == tmp_path / "own.sqlite"
+    with database_of(DemoOptions()) as usual:
+        assert usual == kept
+    kept.write_bytes(b"jobs")
+    lock = own(kept)
+    try:
+        with database_of(DemoOptions()) as beside:
+            assert beside != kept
+        assert "another Usher runs on this database" in capsys.readouterr().err
+        with pytest.raises(StoreError), database_of(DemoOptions(fresh=True)):
+            pass
+    finally:
+        lock.close()
+    with database_of(DemoOptions(fresh=True)) as emptied:
+        assert emptied == kept
+        assert not kept.exists()

@@ -1,0 +1,368 @@
+"""What admins set really holds, survives a restart, and is written down."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.people.access import Access, PersonLimits, Role
+from bot.people.people import Person
+from queueing.core.errors import StoreError, Unavailable
+from queueing.core.leases import PostHolder
+from queueing.core.ports import ServerInfo
+from queueing.engine.fleet.memory_budget import Budget
+from tests.fakes.backend import FakeBackend
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_installation import ADMIN, Bot, bot
+from tests.simulation.installation import Installation, host, image_model
+from tests.simulation.loop import run
+
+
+def in_bot(scenario: Any, url: str = "sqlite://", **fields: Any) -> list[str]:
+    """Play a scenario in the bot and return what was answered in private."""
+    installation = Installation.of(
+        [image_model("flux", vram_mb=16000)], [host("gpu-1", "comfy")], url=url
+    )
+    chat = FakeChat()
+
+    async def play() -> None:
+        async with bot(installation, chat, **fields) as running:
+            await scenario(running)
+            await asyncio.sleep(5)
+
+    run(play())
+    return [text for _, text in chat.private]
+
+
+async def say(running: Bot, text: str, user: str = ADMIN, **fields: Any) -> None:
+    await running.gate.call(running.chat.call(text, user=user, **fields))
+    await asyncio.sleep(2)
+
+
+def test_a_banned_person_is_refused_after_a_restart_too(tmp_path: Path) -> None:
+    """A ban would end with the next update, or keep the flood in the line."""
+    url = f"sqlite:///{tmp_path}/usher.sqlite"
+
+    async def before(running: Bot) -> None:
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/ban fake:1 --hours 2 too many cats")
+        assert await running.queue.jobs.open_jobs("fake:1") == []
+
+    async def after(running: Bot) -> None:
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/unban 1")
+        await say(running, "/image flux cat", "fake:1")
+        assert len(await running.queue.jobs.open_jobs("fake:1")) == 1
+
+    assert (
+        "is banned, and their open jobs are cancelled. The ban ends at " in in_bot(before, url)[-1]
+    )
+    refused, unbanned = in_bot(after, url)
+    assert "too many cats" in refused
+    assert unbanned == "fake:1 can use Usher again."
+
+
+def test_a_reply_names_the_person() -> None:
+    """An admin would have to look up ids to act on what stands before them."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/image flux cat", "fake:7")
+        (job,) = await running.queue.jobs.open_jobs()
+        sent = await running.records.message(job.id)
+        assert sent is not None
+        await say(running, "/ban rude prompts", replied_to=sent.ref)
+        assert (await running.people.get("fake:7")).ban_reason == "rude prompts"
+
+    in_bot(scenario)
+
+
+def test_what_cannot_be_done_is_said() -> None:
+    """The command would say done and have done nothing."""
+
+    async def scenario(running: Bot) -> None:
+        for text in ("/ban nobody-at-all", "/ban", f"/ban {ADMIN}", "/unban 5", "/audit"):
+            await say(running, text)
+
+    *refusals, audit = in_bot(scenario)
+    assert len(refusals) == 4
+    assert not [each for each in refusals if each.endswith("cancelled.")]
+    assert audit == "No admin actions yet."
+
+
+def test_an_hourly_quota_counts_and_tells_when_it_frees_up() -> None:
+    """One person could use the whole evening, or be refused without a time."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/limit fake:1 --per-hour 2")
+        for _ in range(3):
+            await say(running, "/image flux cat", "fake:1")
+        await asyncio.sleep(3600)
+        await say(running, "/image flux cat", "fake:1")
+
+    answers = in_bot(scenario)
+    assert answers[0] == "fake:1 · open jobs: 10 · per hour: 2 · lane: normal · GPU today: 0 min"
+    assert "your jobs for this hour (2)" in answers[1]
+    assert len(answers) == 2
+
+
+def test_a_limit_can_be_lifted_and_never_locks_an_admin_out_of_their_own_bot() -> None:
+    """The word that config.yaml takes would be refused, or a slip would end one's own access."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/limit fake:1 --per-hour 1")
+        await say(running, "/limit fake:1 --per-hour none")
+        for _ in range(3):
+            await say(running, "/image flux cat --seed -1", "fake:1")
+        assert len(await running.queue.jobs.open_jobs("fake:1")) == 3
+        for option in ("--open 0", "--per-hour 0"):
+            await say(running, f"/limit {ADMIN} {option}")
+        await say(running, f"/limit {ADMIN}")
+
+    answers = in_bot(scenario)
+    assert (
+        answers[1]
+        == "fake:1 · open jobs: 10 · per hour: no limit · lane: normal · GPU today: 0 min"
+    )
+    assert answers[2] == answers[3]
+    assert "lock you out" in answers[2]
+    assert (
+        answers[4]
+        == f"{ADMIN} · open jobs: 10 · per hour: no limit · lane: normal · GPU today: 0 min"
+    )
+
+
+def test_an_answer_says_what_happened_where_nothing_did() -> None:
+    """People would read that something was cancelled, or that they never asked for anything."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/history")
+        await say(running, "/clear flux")
+        await say(running, "/image flux cat")
+        await say(running, "/history 0")
+
+    assert in_bot(scenario) == [
+        "You have no jobs yet.",
+        "Nothing was waiting for flux.",
+        "You have no jobs before number 0.",
+    ]
+
+
+def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
+    """A person who calls ten times in the same moment, from several chats, would get ten for one."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/limit fake:1 --per-hour 2")
+        calls = [
+            running.chat.call("/image flux cat", user="fake:1", chat=str(n)) for n in range(10)
+        ]
+        await asyncio.gather(*(running.gate.call(call) for call in calls))
+        await asyncio.sleep(2)
+        assert len(await running.queue.jobs.open_jobs("fake:1")) == 2
+
+    assert sum("your jobs for this hour (2)" in answer for answer in in_bot(scenario)) == 8
+
+
+def test_a_cleared_job_is_given_back() -> None:
+    """People would pay for what an admin threw away."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/pause")
+        await say(running, "/limit fake:1 --per-hour 1")
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/clear flux")
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/image flux cat", "fake:1")
+        assert len(await running.queue.jobs.open_jobs("fake:1")) == 1
+
+    assert "your jobs for this hour (1)" in in_bot(scenario)[-1]
+
+
+def test_a_lane_is_where_the_jobs_go() -> None:
+    """`/limit --lane vip` would change nothing."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/limit fake:1 --lane vip")
+        await say(running, "/image flux cat", "fake:1")
+        (job,) = await running.queue.jobs.open_jobs()
+        assert job.lane == "vip"
+
+    in_bot(scenario)
+
+
+def test_acts_are_written_down_with_who_and_whom() -> None:
+    """No one could find out who banned a person."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/limit fake:1 --open 3")
+        await say(running, "/ban fake:2 spam")
+        await say(running, "/audit")
+        await say(running, "/audit", "fake:1")
+
+    *_, audit, refused = in_bot(scenario)
+    first, second = audit.strip().splitlines()
+    assert "fake:99 · ban fake:2 (spam)" in first
+    assert "fake:99 · limit fake:1 (--open 3)" in second
+    assert refused == "/audit is for admins."
+
+
+def test_settings_hold_and_can_be_taken_back() -> None:
+    """A person's usual model or language would be forgotten, or stay for ever."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/settings --image flux --size 3:2 --language de", "fake:1")
+        await say(running, "/image a cat", "fake:1")
+        (job,) = await running.queue.jobs.open_jobs()
+        assert (job.request.width, job.request.height) == (1280, 832)  # type: ignore[union-attr]
+        await say(running, "/cancel", "fake:1")
+        await say(running, "/settings --image reset --language reset", "fake:1")
+        await say(running, "/settings --ask flux", "fake:1")
+
+    german, cancelled, english, refused = in_bot(scenario)
+    assert "Bildmodell: flux" in german
+    assert "abgebrochen" in cancelled
+    assert "picture model: flux (default)" in english
+    assert "language: en (from your app)" in english
+    assert refused == "flux can't write text."
+
+
+def test_status_tells_what_is_up_and_what_runs() -> None:
+    """People would ask an admin whether the machine is on."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/image flux cat", "fake:1")
+        await asyncio.sleep(10)
+        await say(running, "/status", "fake:1")
+
+    (text,) = in_bot(scenario)
+    assert text.startswith("gpu-1 · 16 of 23 GB in use\n  🟢 comfy")
+    assert "flux in memory, 1 running" in text
+
+
+def test_status_tells_what_is_not_measured_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People would take an old figure of other programs for the truth."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/status", "fake:1")
+
+    monkeypatch.setattr(Budget, "unmeasured_since", lambda *_: 60.0)
+    (text,) = in_bot(scenario)
+    assert "of 23 GB in use · other programs' memory not measured since" in text
+
+
+def test_a_server_that_was_not_asked_yet_is_not_called_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Right after a start, people would be told of a failure of every server."""
+    silent = asyncio.Event()
+
+    async def probe(_server: FakeBackend) -> ServerInfo:
+        await silent.wait()
+        raise Unavailable("no answer")
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/status", "fake:1")
+        await say(running, "/settings --language de", "fake:1")
+        await say(running, "/status", "fake:1")
+        silent.set()
+        await asyncio.sleep(1)
+        await say(running, "/status", "fake:1")
+
+    monkeypatch.setattr(FakeBackend, "probe", probe)
+    english, _settings, german, away = in_bot(scenario)
+    assert "⚪ comfy · " in english
+    assert "not asked yet" in english
+    assert "noch nicht gefragt" in german
+    assert "🔴 comfy" in away
+
+
+@dataclass
+class ShownPosts:
+    """The posts of two processes; `away` is their database."""
+
+    away: bool = False
+
+    async def posts(self) -> Sequence[PostHolder]:
+        """Return what one process holds."""
+        if self.away:
+            raise StoreError("the database does not answer")
+        held = PostHolder(
+            name="queue", holder="gpu-1:4711", address="10.0.0.7:8124", epoch=3, left_s=9.5
+        )
+        return [held, PostHolder(name="discord", holder="", address="", epoch=0, left_s=0)]
+
+
+def test_status_tells_admins_which_process_does_what() -> None:
+    """They would have to ask the database which machine may be switched off."""
+
+    async def scenario(running: Bot) -> None:
+        await say(running, "/status")
+        await say(running, "/status", "fake:1")
+        shown.away = True
+        await say(running, "/settings --language de")
+        await say(running, "/status")
+
+    shown = ShownPosts()
+    admins, others, _, german = in_bot(scenario, posts=shown)
+    assert admins.endswith("📌 Posts\n  queue · gpu-1:4711\n  discord · free")
+    assert "8124" not in admins  # where it listens is not for a chat
+    assert "4711" not in others
+    assert german.endswith("📌 Posten · die Datenbank antwortet nicht")
+
+
+def test_roles_give_limits_and_admins_override_them() -> None:
+    """A member's role would not count, or an admin's word less than it."""
+    friends = Role(
+        name="friends",
+        limits=PersonLimits(open_per_person=50, lane="vip"),
+        members=frozenset({"telegram:1", "discord-role:777"}),
+    )
+    access = Access([], PersonLimits(), [friends])
+    assert access.limits_of(Person(user="telegram:1"), ()).lane == "vip"
+    assert access.limits_of(Person(user="discord:5"), {"discord-role:777"}).open_per_person == 50
+    assert access.limits_of(Person(user="discord:5"), {"discord-role:778"}) == PersonLimits()
+    limited = Person(user="telegram:1", max_open=2, lane="relaxed", per_hour=0)
+    assert access.limits_of(limited, ()) == PersonLimits(
+        open_per_person=2, lane="relaxed", per_hour=0
+    )
+
+
+def test_nobody_can_be_meant_by_a_name_nobody_can_have() -> None:
+    """An admin would believe a person banned who goes on, because of a slip of the pen."""
+    cases = [
+        ("foo:bar", "There's no chat called “foo”. There are: discord, telegram, web, fake."),
+        (
+            "telegram:abc",
+            "“telegram:abc” isn't a valid id for a person. Ids look like telegram:42.",
+        ),
+        ("discord:xyz", "“discord:xyz” isn't a valid id for a person."),
+        ("discord:0", "“discord:0” isn't a valid id for a person."),
+        ("telegram:042", "“telegram:042” isn't a valid id for a person."),
+        ("discord-role:5", "Who?"),
+        ("discord:manage-guild@5", "“discord:manage-guild@5” isn't a valid id for a person."),
+        ("web:A%20B", "“web:A%20B” isn't a valid id for a person."),
+    ]
+    commands = ("ban", "unban", "limit")
+
+    async def scenario(running: Bot) -> None:
+        for command, (person, _) in product(commands, cases):
+            await say(running, f"/{command} {person}")
+            assert not (await running.people.get(person)).is_banned(running.clock.now()), person
+
+    answers = in_bot(scenario)
+    for (command, (person, told)), answer in zip(product(commands, cases), answers, strict=True):
+        assert answer.startswith(told), (command, person)
+
+
+def test_people_of_every_chat_can_be_banned() -> None:
+    """A stranger of another platform, or who hides behind a group, could not be kept out."""
+    people = ("discord:123", "telegram:42", "telegram:anonymous-1001", "2")
+
+    async def scenario(running: Bot) -> None:
+        for person in people:
+            await say(running, f"/ban {person}")
+
+    assert ["is banned" in answer for answer in in_bot(scenario)] == [True] * len(people)

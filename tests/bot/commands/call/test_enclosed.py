@@ -1,0 +1,191 @@
+"""What comes with a question: documents, films and recordings belong to it, or are refused before."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from backends.media import videos
+from backends.media.documents import DocumentContents
+from backends.media.sounds import Voice
+from bot.core.platform import Album
+from bot.requests import media, papers
+from queueing.core.requests import Capability, Chat, File
+from tests.bot.results import DEAF, QWEN, ask, attachment, done, in_bot, model, picture
+from tests.simulation.bot_installation import Bot
+
+WHISPER = model("whisper", Capability.SPEECH_TO_TEXT)
+FRAME = File(name="f.jpg", mime="image/jpeg", data=b"frame")
+PAPER = attachment(b"paper", "paper.pdf", "application/pdf")
+FILM = attachment(b"film", "holiday.mp4", "video/mp4")
+
+
+@pytest.fixture(autouse=True)
+def helped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer as the helper process would, which has no place in virtual time."""
+
+    async def read(file: File, *, characters: int, pictures: int, **_: object) -> DocumentContents:
+        if file.data == b"scan":
+            shown = (FRAME,) * min(2, pictures)
+            return DocumentContents(text="", pages=2, pictures=shown, truncated=pictures < 2)
+        text = "word " * 10_000 if file.data == b"long" else file.data.decode()
+        return DocumentContents(text=text[:characters], truncated=len(text) > characters)
+
+    async def frames(_file: File, most: int, **_: object) -> list[File]:
+        return [FRAME] * most
+
+    async def voice(file: File, **_: object) -> Voice:
+        return Voice(file=file, seconds=1.0)
+
+    monkeypatch.setattr(papers, "read_document", read)
+    monkeypatch.setattr(videos, "frames", frames)
+    monkeypatch.setattr(media, "as_voice", voice)
+
+
+def question(job: Any) -> tuple[str, int]:
+    """Return what was asked, and how many pictures were shown with it."""
+    assert isinstance(job.request, Chat)
+    last = job.request.messages[-1]
+    return last.text, len(last.pictures)
+
+
+def test_a_document_belongs_to_the_question_as_a_text_file_does() -> None:
+    """People would copy their papers into the question by hand."""
+
+    async def scenario(running: Bot) -> None:
+        notes = attachment(b"a note", "notes.txt", "text/plain")
+        job = await done(running, "/ask deaf what is said?", files=(PAPER, notes))
+        text, shown = question(job)
+        assert text == "> notes.txt\n> a note\n> \n> paper.pdf\n> paper\n\nwhat is said?"
+        assert (job.model, shown) == ("deaf", 0)
+
+    in_bot(scenario, DEAF)
+
+
+def test_what_was_cut_is_said() -> None:
+    """A summary of half a paper would pass for one of the whole."""
+
+    async def scenario(running: Bot) -> None:
+        long = attachment(b"long", "long.pdf", "")
+        job = await done(running, "/ask what is said?", files=(long,))
+        assert len(question(job)[0]) < 20_100
+
+    (message,) = in_bot(scenario, DEAF).messages.values()
+    assert all("✂️ Only the beginning of long.pdf fitted" in text for text in message.texts[:1])
+    assert "✂️ Only the beginning of long.pdf fitted into the question." in message.text
+
+
+def test_a_scan_is_shown_to_a_model_that_sees_and_else_refused() -> None:
+    """A scanned letter would be answered unread."""
+    scan = attachment(b"scan", "letter.pdf", "application/pdf")
+
+    async def seeing(running: Bot) -> None:
+        job = await done(running, "/ask what is said?", files=(scan,))
+        assert (job.model, question(job)[1]) == ("qwen", 2)
+
+    async def blind(running: Bot) -> None:
+        assert await ask(running, "/ask what is said?", files=(scan,)) is None
+        await asyncio.sleep(1)
+
+    in_bot(seeing, DEAF, QWEN)
+    ((_, told),) = in_bot(blind, DEAF).private
+    assert told.startswith("letter.pdf is a scan without text")
+
+
+def test_a_film_is_shown_in_pictures_or_named_before_anything_is_accepted() -> None:
+    """A question about a film would be answered without anyone having seen it."""
+
+    async def seeing(running: Bot) -> None:
+        job = await done(running, "/ask where is this?", files=(FILM, picture()))
+        text, shown = question(job)
+        assert (job.model, shown) == ("qwen", 4)
+        assert "[a film; pictures 2 to 4 are from it, in order]" in text
+
+    async def blind(running: Bot) -> None:
+        for words in ("/ask deaf where is this?", "/ask where is this?"):
+            assert await ask(running, words, files=(FILM,)) is None
+            await asyncio.sleep(1)
+
+    in_bot(seeing, DEAF, QWEN)
+    told = [text for _, text in in_bot(blind, DEAF).private]
+    assert told[0].startswith("deaf can't see, so it can't watch videos (holiday.mp4).")
+    assert told[1].startswith("No model here can see, so I can't watch videos (holiday.mp4).")
+
+
+def test_files_without_a_question_are_asked_about() -> None:
+    """A paper or a film sent alone would be passed over, or answered with nothing."""
+
+    async def scenario(running: Bot) -> None:
+        for file in (PAPER, FILM):
+            assert await ask(running, "/ask", files=(file,)) is None
+            await asyncio.sleep(1)
+
+    told = [text for _, text in in_bot(scenario, DEAF, QWEN).private]
+    assert told == [
+        f"What would you like to know about {name}? Reply to it with your question."
+        for name in ("paper.pdf", "holiday.mp4")
+    ]
+
+
+def test_everything_together_belongs_to_one_question() -> None:
+    """An album of several kinds would lose some of them."""
+
+    async def scenario(running: Bot) -> None:
+        song = attachment(b"la la", "song.mp3", "audio/mpeg")
+        files = (picture(), PAPER, song, FILM)
+        job = await done(running, "/ask what is all this?", files=files)
+        text, shown = question(job)
+        assert (text.count("paper.pdf"), shown) == (1, 4)
+        assert text.endswith("what is all this?\n\nla la")
+
+    in_bot(scenario, QWEN, WHISPER)
+
+
+def test_too_many_of_a_kind_are_refused() -> None:
+    """One message could keep the helper busy for minutes."""
+
+    async def scenario(running: Bot) -> None:
+        for file, count in ((PAPER, 5), (FILM, 2)):
+            assert await ask(running, "/ask what?", files=(file,) * count) is None
+            await asyncio.sleep(1)
+
+    told = [text for _, text in in_bot(scenario, QWEN).private]
+    assert told == [
+        "You attached 5 documents; /ask takes at most 4.",
+        "You attached 2 videos; /ask takes at most 1.",
+    ]
+
+
+def test_a_file_that_is_too_large_is_not_even_downloaded() -> None:
+    """Gigabytes would be fetched to be refused."""
+
+    async def scenario(running: Bot) -> None:
+        for file in (PAPER, FILM, attachment(b"", "song.mp3", "audio/mpeg")):
+            heavy = type(file)(
+                kind=file.kind, name=file.name, mime="", size=30_000_000, read=file.read
+            )
+            assert await ask(running, "/ask what?", files=(heavy,)) is None
+            await asyncio.sleep(1)
+
+    told = [text for _, text in in_bot(scenario, QWEN, WHISPER).private]
+    assert all("is too large (30 MB)" in text for text in told)
+    assert len(told) == 3
+
+
+def test_a_late_document_of_an_album_joins_its_question() -> None:
+    """Of three papers sent together the slow one would be missing, without a word."""
+
+    async def scenario(running: Bot) -> None:
+        first = attachment(b"one", "one.pdf", "application/pdf", part="1")
+        late = attachment(b"two", "two.pdf", "application/pdf", part="2")
+        album = {"key": "fake:album"}
+        await ask(running, "/ask before")
+        job = await ask(running, "/ask compare", files=(first,), album=Album(begun=False), **album)
+        assert job is not None
+        again = running.chat.call("/ask", files=(late,), album=Album(begun=True), **album)
+        await running.gate.call(again)
+        current = await running.queue.jobs.get(job.id)
+        text = "> one.pdf\n> one\n\ncompare\n> two.pdf\n> two"
+        assert question(current) == (text, 0)
+
+    in_bot(scenario, DEAF)

@@ -1,0 +1,154 @@
+"""Typed calls become checked values, whatever a person types."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.commands.admin.preload import COMMAND as PRELOAD
+from bot.commands.admin.queue import COMMAND as MOVE
+from bot.commands.call.parser import Args, BadCall, clean, parse, usage
+from bot.commands.jobs.cancel import COMMAND as CANCEL
+from bot.commands.jobs.edit import COMMAND as EDIT
+from bot.commands.make.ask import COMMAND as ASK
+from bot.commands.make.image import COMMAND as IMAGE
+from bot.commands.me.conversation import COMMAND as FORGET
+from bot.commands.me.settings import COMMAND as SETTINGS
+from bot.commands.registry import COMMANDS
+from bot.requests.options import size
+
+MODELS = {"flux", "sd-xl.1:fast", "llama"}
+
+
+def image(text: str) -> Args:
+    return parse(IMAGE, text, lambda word: word.casefold() in MODELS)
+
+
+def test_a_call_is_understood() -> None:
+    """A prompt would lose words, or an option would end up in the picture."""
+    cases: list[tuple[str, Args]] = [
+        ("flux cat", {"model": "flux", "prompt": "cat"}),
+        ("cat on a mat", {"prompt": "cat on a mat"}),
+        ("FLUX cat", {"model": "FLUX", "prompt": "cat"}),
+        ("sd-xl.1:fast a cat", {"model": "sd-xl.1:fast", "prompt": "a cat"}),
+        ("flux a\nb  c", {"model": "flux", "prompt": "a\nb c"}),
+        (
+            "flux cat --size 3:2 --seed 7",
+            {"model": "flux", "prompt": "cat", "size": "3:2", "seed": 7},
+        ),
+        ("--steps=12 flux cat", {"model": "flux", "prompt": "cat", "steps": 12}),
+        ("cat —seed 7", {"prompt": "cat", "seed": 7}),
+        ("cat — in the rain — at night", {"prompt": "cat — in the rain — at night"}),
+        (
+            'cat --negative "blurry, ugly" --count 2',
+            {"prompt": "cat", "negative": "blurry, ugly", "count": 2},
+        ),
+        ("cat --strength 0,5", {"prompt": "cat", "strength": 0.5}),
+        ("a -- b", {"prompt": "a -- b"}),
+        ("cat --seed 18446744073709551615", {"prompt": "cat", "seed": 2**64 - 1}),
+    ]
+    for text, expected in cases:
+        assert image(text) == expected, text
+
+
+def test_a_wrong_call_is_refused_with_its_reason() -> None:
+    """A mistake would be guessed at, or would end as a failed job minutes later."""
+    cases: list[tuple[str, str]] = [
+        ("", "problem.missing"),
+        ("flux", "problem.missing"),
+        ("cat --sise 3:2", "problem.near_option"),
+        ("cat --xyz 3:2", "problem.unknown_option"),
+        ("cat --seed", "problem.needs_value"),
+        ("cat --seed -2", "problem.range"),
+        ("cat --seed 18446744073709551616", "problem.range"),
+        ("cat --seed 1_0", "problem.not_whole"),
+        (f"cat --seed {'9' * 5000}", "problem.not_whole"),
+        ("cat --steps many", "problem.not_whole"),
+        ("cat --strength nan", "problem.range"),
+        ("cat --strength warm", "problem.not_number"),
+        ("cat --count 5", "problem.range"),
+        ("cat --size big", "problem.size"),
+        ("cat --size 0:0", "problem.size"),
+        ("cat --size 99999x99999", "problem.size"),
+    ]
+    for text, key in cases:
+        with pytest.raises(BadCall) as refused:
+            image(text)
+        assert refused.value.key == key, text
+
+
+def test_a_command_that_needs_a_model_takes_the_word_as_one() -> None:
+    """`/preload typo` would say that the model is missing instead of unknown."""
+    assert parse(PRELOAD, "fluxx gpu-1", lambda _: False) == {"model": "fluxx", "host": "gpu-1"}
+
+
+def test_controls_and_overrides_are_removed_and_languages_kept() -> None:
+    """A prompt could turn our own words around, or a person's script would be broken."""
+    assert clean("a\x00b\u202ec\u2066d\r\ne\x1b[1m") == "abcd\ne[1m"
+    assert clean("שלום\u200f 👩\u200d🚀 क्\u200dष") == "שלום\u200f 👩\u200d🚀 क्\u200dष"
+    assert clean("half \ud800 a pair").encode() == b"half  a pair"
+
+
+def test_sizes_and_shapes() -> None:
+    """A picture would come in another shape than asked for."""
+    cases: list[tuple[str, tuple[int, int] | None]] = [
+        ("768x1024", (768, 1024)),
+        ("768×1024", (768, 1024)),
+        ("1:1", (1024, 1024)),
+        ("3:2", (1280, 832)),
+        ("9:16", (768, 1344)),
+        ("1:100", None),
+        ("63x64", None),
+    ]
+    for text, sides in cases:
+        assert size(text) == sides, text
+
+
+def test_a_usual_size_can_be_taken_back() -> None:
+    """A person who once set a size could never again get a model's own."""
+    assert parse(SETTINGS, "--size reset", lambda _: False) == {"size": "reset"}
+    with pytest.raises(BadCall):
+        image("cat --size reset")
+
+
+def test_usage_shows_what_can_be_typed() -> None:
+    """The hint in a refusal would not help."""
+    assert usage(IMAGE) == "/image [model] <prompt>"
+    assert usage(FORGET) == "/forget <conversation|me>"
+    assert usage(MOVE) == "/move <id> first"
+    assert usage(CANCEL) == "/cancel [id|all]"
+
+
+def test_words_that_look_like_options_stay_in_a_question() -> None:
+    """A question about a command line would be refused for its options."""
+    asked = parse(ASK, "what does git --amend do? --about fixes", lambda _: False)
+    assert asked == {"prompt": "what does git --amend do?", "about": "fixes"}
+
+
+def test_a_job_may_be_left_out_before_a_text() -> None:
+    """In a reply to a result its number would still have to be typed."""
+    assert parse(EDIT, "a dog", lambda _: False) == {"prompt": "a dog"}
+    assert parse(EDIT, "#12 a dog", lambda _: False) == {"id": 12, "prompt": "a dog"}
+    with pytest.raises(BadCall):
+        parse(CANCEL, "flux", lambda _: False)
+
+
+@given(st.text(), st.sampled_from(COMMANDS))
+def test_nothing_a_person_types_breaks_the_parser(text: str, command: object) -> None:
+    """A strange message would end in an internal error instead of a sentence."""
+    for known in COMMANDS:
+        if known is command:
+            try:
+                values = parse(known, text, lambda word: word in MODELS)
+            except BadCall:
+                continue
+            assert all(name in {param.name for param in known.params} for name in values)
+
+
+@given(
+    st.text(
+        alphabet=st.characters(exclude_categories=("C", "Z"), exclude_characters="-—–"), min_size=1
+    )
+)
+def test_a_prompt_without_options_arrives_whole(word: str) -> None:
+    """Something in a plain prompt would be eaten."""
+    assert image(f"flux {word} {word}")["prompt"] == clean(f"{word} {word}")

@@ -1,0 +1,149 @@
+"""Typos get a one-sentence hint, with an example only where it helps."""
+
+import asyncio
+
+import pytest
+
+from bot.people import upload_quota
+from queueing.core.errors import BadModel
+from tests.bot.commands.admin.test_admin_commands import say
+from tests.bot.commands.admin.test_control_commands import answers, in_bot
+from tests.bot.results import FLUX, picture
+from tests.simulation.bot_installation import Bot
+from tests.simulation.installation import Installation, host
+
+WRONG_VALUES = [
+    ("/image cat --steps 9999", "--steps must be between 1 and 150."),
+    ("/image cat --steps many", "--steps must be a whole number."),
+    ("/queue mine", "There's no “mine” here, only “all”."),
+    ("/forget it", "“it” isn't one of these: conversation, me."),
+    ("/cancel abc", "“abc” isn't a job number."),
+    ("/ask flux why", "flux can't write text."),
+    ("/settings --image xyz", "There's no model called “xyz”. Available: flux, sdxl."),
+    ("/help imgae", "There's no command /imgae. Did you mean /image?"),
+    (f"/image {'cat ' * 1001}", "Your text has 4003 characters; the limit is 4000."),
+]
+
+
+def test_a_wrong_value_is_told_in_one_sentence() -> None:
+    """What is wrong would drown in a usage line and an example that do not help."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        for text, _ in WRONG_VALUES:
+            await say(running, text, "fake:1")
+
+    assert answers(in_bot(scenario)) == [answer for _, answer in WRONG_VALUES]
+
+
+def test_a_bound_is_written_as_its_reader_writes_numbers() -> None:
+    """In German, a point parts thousands: 0.25 would be no number."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await say(running, "/settings --language de", "fake:1")
+        await say(running, "/speak --speed 9 Hallo", "fake:1")
+        await say(running, "/image Katze --strength 2", "fake:1")
+
+    assert answers(in_bot(scenario))[1:] == [
+        "--speed muss zwischen 0,25 und 4 liegen.",
+        "--strength muss zwischen 0 und 1 liegen.",
+    ]
+
+
+PASSED_OVER = [
+    ("/settings image sdxl", "/settings doesn't know what to do with “image sdxl”."),
+    ("/cancel 1 2", "/cancel doesn't know what to do with “2”."),
+    ("/models please", "/models doesn't know what to do with “please”."),
+    ("/image cat --stps 20", "There's no option --stps. Did you mean --steps?"),
+]
+
+
+def test_nothing_that_was_typed_is_passed_over() -> None:
+    """A person would believe that a setting was changed, or both jobs cancelled."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        for text, _ in PASSED_OVER:
+            await say(running, text, "fake:1")
+
+    for (_, answer), told in zip(PASSED_OVER, answers(in_bot(scenario)), strict=True):
+        assert told.startswith(f"{answer} Usage: /")
+
+
+def test_a_command_of_options_only_shows_them() -> None:
+    """`Usage: /settings` would tell no one what to write."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await say(running, "/settings --sise 3:2", "fake:1")
+
+    (told,) = answers(in_bot(scenario))
+    assert "Usage: /settings [--image …] [--ask …] [--edit …]" in told
+
+
+def test_a_model_that_cannot_be_loaded_says_so_wherever_one_looks() -> None:
+    """People would read that Usher restarts, and the operator nothing at all."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        for server in installation.servers.values():
+            server.load_fates = lambda: BadModel("node 1: no file")
+        await say(running, "/image flux a cat", "fake:1")
+        await asyncio.sleep(30)
+        await say(running, "/image flux a dog", "fake:1")
+        await say(running, "/models", "fake:1")
+        await say(running, "/status", "fake:1")
+        await say(running, "/status")
+
+    refused, models, status, admins = answers(in_bot(scenario))
+    assert "restarting" not in refused
+    assert "flux can't be loaded on its server at the moment" in refused
+    assert "⚠️ can't be loaded on " in next(x for x in models.splitlines() if "flux" in x)
+    assert "⚠️ flux can't be loaded, next try " in status
+    assert "no file" not in refused + models + status
+    assert "node 1: no file" in admins
+
+
+def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One person could fill the disk with pictures, within what else they may do."""
+    monkeypatch.setattr(upload_quota, "_MB", 1)  # the limit below then counts bytes
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        for _ in range(2):
+            await say(running, "/image a cat", "fake:1", files=(picture(),))
+        await say(running, "/image a cat", "fake:2", files=(picture(),))
+        await say(running, "/image a cat", "fake:1")
+
+    drawing = Installation.of([FLUX], [host("gpu-1", "comfy")])
+    (told,) = answers(in_bot(scenario, drawing, files_per_hour_mb=picture().size))
+    assert told.startswith("You've sent as many files as you're allowed in an hour.")
+
+
+def test_a_second_picture_is_not_passed_over() -> None:
+    """A person would wait for a picture made from both, and get one made from the first."""
+    none = "No model here can edit or combine pictures. /models lists what each of them can do."
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await say(running, "/image cat", "fake:1", files=(picture(), picture()))
+
+        await say(running, "/image cat", "fake:1", files=(picture(),) * 5)
+
+    assert answers(in_bot(scenario)) == [none, "You attached 5 pictures; /image takes at most 4."]
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ("/models", "The next one should be done by "),
+        ("/pause", "Wait for one to finish, or /cancel one."),
+    ],
+)
+def test_one_job_too_many_is_told_when_the_next_one_ends(before: str, told: str) -> None:
+    """People would try again every few seconds; while nothing moves, no moment would be true."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await say(running, before)
+        for number in range(11):
+            await running.gate.call(running.chat.call(f"/image flux {number}", user="fake:1"))
+        await asyncio.sleep(2)
+
+    (refused,) = (text for text in answers(in_bot(scenario)) if "open jobs" in text)
+    assert refused.startswith(f"You've reached your limit of open jobs (10). {told}")

@@ -1,0 +1,317 @@
+"""A conversation goes on by itself where a person is alone with the bot, and by replies elsewhere."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.openai.chat_request import merged
+from bot.commands.call.context import Call
+from bot.commands.call.talks import name_of
+from bot.people.people import Person
+from queueing.core.catalog import ModelSpec
+from queueing.core.requests import Capability, ChatMessage
+from tests.bot.results import DEAF, FLUX, QWEN, ask, done, in_bot, of, picture, press, said, shown
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_installation import Bot, bot, quiet
+from tests.simulation.installation import Installation, host
+from tests.simulation.loop import run
+
+BOB, WHO = "/ask my name is Bob", "/ask what is my name?"
+
+
+def turns(job: Any) -> list[str]:
+    """Return what people said in a job's conversation."""
+    return [text for role, text in said(job) if role == "user"]
+
+
+def test_a_private_chat_goes_on_without_a_reply() -> None:
+    """Everyone would have to tell the bot with every sentence what they are talking about."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, BOB)
+        second = await done(running, WHO)
+        assert [role for role, _ in said(second)] == ["user", "assistant", "user"]
+        third = await done(running, "/ask and how is it spelt?")
+        assert turns(third) == ["my name is Bob", "what is my name?", "and how is it spelt?"]
+        await done(running, "/image a cat")
+        assert len(turns(await done(running, "/ask are you sure?"))) == 4
+
+    in_bot(scenario)
+
+
+def test_only_the_persons_own_last_exchange_in_that_chat_counts() -> None:
+    """A person's private words would be told to a model in another chat, or for another person."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, BOB)
+        assert len(turns(await done(running, WHO, chat="2"))) == 1
+        assert len(turns(await done(running, WHO, "fake:2"))) == 1
+        assert len(turns(await done(running, WHO, chat="g1"))) == 1
+        assert len(turns(await done(running, WHO))) == 2
+
+    in_bot(scenario)
+
+
+@pytest.mark.parametrize(("waits_s", "goes_on"), [(1700, True), (1900, False)])
+def test_a_conversation_ends_when_it_has_rested_for_long(waits_s: float, *, goes_on: bool) -> None:
+    """A question of today would be answered as one about yesterday's matter."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, BOB)
+        await asyncio.sleep(waits_s)
+        assert (len(turns(await done(running, WHO))) == 2) == goes_on
+
+    in_bot(scenario)
+
+
+def test_a_question_asked_before_the_answer_is_there_knows_the_one_before() -> None:
+    """Two sentences sent one after the other would be two strangers' to the model."""
+
+    async def scenario(running: Bot) -> None:
+        await ask(running, BOB)
+        assert turns(await ask(running, WHO)) == ["my name is Bob", "what is my name?"]
+
+    in_bot(scenario)
+
+
+def test_a_question_that_was_taken_back_is_no_part_of_the_conversation() -> None:
+    """A model would answer what a person has cancelled."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, BOB)
+        job = await ask(running, "/ask my name is Eve")
+        assert job is not None
+        await running.queue.submitter.cancel(job.id)
+        assert turns(await done(running, WHO)) == ["my name is Bob", "what is my name?"]
+
+    in_bot(scenario)
+
+
+def test_a_question_knows_which_server_remembers_its_conversation() -> None:
+    """Each question would be read from the first word on by another server."""
+
+    async def scenario(running: Bot) -> None:
+        first = await done(running, BOB)
+        second = await done(running, WHO)
+        again = await press(running, first, "again")
+        asked = [first, second, again, await done(running, "/image a cat")]
+        assert [job and job.remembered_by for job in asked] == [None, "comfy", "comfy", None]
+        assert (await done(running, "/ask qwen who am I?")).remembered_by is None
+        waiting = await ask(running, WHO)
+        assert waiting is not None
+        assert (await done(running, WHO)).remembered_by == "comfy"  # though that has not run yet
+
+    in_bot(scenario, FLUX, DEAF, QWEN)
+
+
+def test_an_answer_comes_from_the_server_that_gave_the_last_one(tmp_path: Path) -> None:
+    """The first word of a long conversation would wait until another server had read it, too."""
+    url = f"sqlite:///{tmp_path}/usher.sqlite"
+    able = frozenset({Capability.TEXT_TO_TEXT})
+    qwen = ModelSpec(
+        name="qwen", backends=("one", "two"), capabilities=able, vram_mb=2000, service_s=5.0
+    )
+    installation = Installation.of((qwen,), [host("gpu-1", "one"), host("gpu-2", "two")], url=url)
+    for server in installation.servers.values():
+        server.memory.add("qwen")
+    chat = FakeChat()
+
+    async def scenario() -> None:
+        async with bot(installation, chat) as running:
+            await ask(running, "/ask a long story", "fake:2", chat="2")
+            first = await done(running, BOB)
+            assert first.backend == "two"  # the other one was busy
+            assert (await done(running, WHO)).backend == "two"
+        async with bot(installation, chat) as running:
+            assert (await done(running, "/ask and how is it spelt?")).backend == "two"
+            assert (await done(running, "/ask a story", "fake:3", chat="3")).backend == "one"
+            assert await ask(running, "/ask and then?", "fake:2", chat="2")
+            third = await done(running, "/ask and the end?", "fake:3", chat="3")
+            assert third.backend == "two"  # no one waits for the one that remembers
+
+    run(scenario())
+
+
+def test_a_conversation_survives_a_restart(tmp_path: Path) -> None:
+    """After an update everyone would be a stranger."""
+    url = f"sqlite:///{tmp_path}/usher.sqlite"
+    installation, chat = Installation.of((QWEN,), [host("gpu-1", "comfy")], url=url), FakeChat()
+
+    async def scenario() -> None:
+        async with bot(installation, chat) as running:
+            await done(running, BOB)
+        async with bot(installation, chat) as running:
+            assert len(turns(await done(running, WHO))) == 2
+            await ask(running, "/new")
+        async with bot(installation, chat) as running:
+            assert len(turns(await done(running, WHO))) == 1
+            await quiet(running)
+
+    run(scenario())
+
+
+def test_new_begins_afresh_and_a_reply_goes_back() -> None:
+    """No one could change the subject, or come back to an earlier one."""
+
+    async def scenario(running: Bot) -> None:
+        first = await done(running, BOB)
+        waiting = await ask(running, "/ask my name is Eve")
+        assert await ask(running, "/new") is None
+        assert waiting is not None
+        assert len(turns(await done(running, WHO))) == 1
+        older = await done(running, WHO, replied_to=await of(running, first))
+        assert turns(older) == ["my name is Bob", "what is my name?"]
+        assert len(turns(await done(running, "/ask sure?"))) == 3  # it goes on with that one
+
+    told = [text for _, text in in_bot(scenario).private]
+    assert told == [
+        (
+            "This is a new conversation. I'll ignore what was said before; reply to an earlier"
+            " answer to go back to it."
+        )
+    ]
+
+
+def test_an_answer_that_went_on_by_itself_has_a_button_for_a_new_topic() -> None:
+    """People would not notice what the model is told, and not know how to end it."""
+
+    async def scenario(running: Bot) -> None:
+        first = await done(running, BOB)
+        second = await done(running, WHO)
+        has = [
+            any(each.command == "new-topic" for each in shown(running, await of(running, job)))
+            for job in (first, second)
+        ]
+        assert has == [False, True]
+        await press(running, second, "new-topic", "fake:2")
+        assert len(turns(await done(running, WHO))) == 3
+        await press(running, second, "new-topic")
+        assert len(turns(await done(running, WHO))) == 1
+
+    in_bot(scenario)
+
+
+@pytest.mark.parametrize("what", ["conversation", "me"])
+def test_what_is_forgotten_is_told_to_nobody_again(what: str) -> None:
+    """A deleted sentence would live on in the next question."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, BOB)
+        await ask(running, "/new")
+        await done(running, BOB)
+        await ask(running, f"/forget {what}")
+        assert len(turns(await done(running, WHO))) == 1
+
+    in_bot(scenario)
+
+
+def test_pictures_stay_in_the_conversation() -> None:
+    """“And what breed is it?” would be asked about nothing."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, BOB)
+        first = await done(running, "/ask", files=(picture(),))
+        assert turns(first) == ["my name is Bob", "Describe this picture."]
+        job = await done(running, "/ask what breed is it?")
+        assert len(await running.queue.jobs.inputs(job) or ()) == 1
+
+    in_bot(scenario)
+
+
+def test_a_picture_goes_to_a_model_that_sees() -> None:
+    """A conversation with a model that sees nothing would end with the first picture."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, "/ask deaf my name is Bob")
+        job = await done(running, "/ask who is this?", files=(picture(),))
+        assert (job.model, len(turns(job))) == ("qwen", 2)
+
+    in_bot(scenario, FLUX, DEAF, QWEN)
+
+
+def test_a_model_goes_on_until_another_is_chosen() -> None:
+    """A person who changes their usual model would go on hearing the old one, or lose what was said."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, "/ask deaf my name is Bob")
+        assert (await done(running, WHO)).model == "deaf"
+        await ask(running, "/settings --ask qwen")
+        job = await done(running, WHO)
+        assert (job.model, len(turns(job))) == ("qwen", 3)
+
+    in_bot(scenario, DEAF, QWEN)
+
+
+def test_the_context_of_a_model_holds_for_what_goes_on_by_itself() -> None:
+    """A long chat would be refused by its server in the end."""
+
+    async def scenario(running: Bot) -> None:
+        jobs = [await done(running, f"/ask {'word ' * 1500}") for _ in range(4)]
+        job = jobs[-1]
+        assert sum(len(text) for _, text in said(job)) <= 24_000
+        assert 1 < len(turns(job)) < 4
+
+    in_bot(scenario)
+
+
+# ---------------------------------------------------------------- in groups
+
+
+def test_in_a_group_the_model_is_told_who_said_what() -> None:
+    """“Bob, what do you think?” would be asked of a model that knows no Bob."""
+
+    async def scenario(running: Bot) -> None:
+        first = await done(running, "/ask why?", user_name="Ada", chat="g1")
+        reply = {"replied_to": await of(running, first), "chat": "g1"}
+        second = await done(running, "/ask why not?", "fake:2", user_name="Bob", **reply)
+        assert isinstance(second.request.messages, tuple)  # type: ignore[union-attr]
+        told = [turn.told for turn in second.request.messages]  # type: ignore[union-attr]
+        assert (told[0], told[2]) == ("Ada: why?", "Bob: why not?")
+        assert turns(second) == ["why?", "why not?"]
+        alone = await done(running, "/ask and you?", user_name="Ada", chat="g1")
+        assert len(turns(alone)) == 1
+        private = await done(running, "/ask why?", user_name="Ada")
+        assert private.request.messages[0].told == "why?"  # type: ignore[union-attr]
+        assert await ask(running, "/new", chat="g1") is None
+
+    assert [text for _, text in in_bot(scenario).private] == [
+        (
+            "In groups, only a reply continues a conversation; any other question starts a new one"
+            " anyway."
+        )
+    ]
+
+
+@given(st.text(max_size=80))
+def test_a_name_is_one_line_and_no_role(name: str) -> None:
+    """A person could speak as the system, or as another person, by what they call themselves."""
+    invocation = FakeChat().call("/ask why?", chat="g1", user_name=name)
+    person = Person(user=invocation.user)
+    told = name_of(Call(invocation=invocation, args={}, person=person, language="en"))
+    assert told is None or (told.isprintable() and ":" not in told and len(told) <= 34)
+    assert (told or "").casefold() not in {"system", "assistant", "user"}
+
+
+def test_the_words_of_somebody_else_are_told_with_their_name() -> None:
+    """A question about what Bob said would be answered as one about no one's words."""
+
+    async def scenario(running: Bot) -> None:
+        quoted: dict[str, Any] = {"quoted": "I am late.", "quoted_by": "Bob"}
+        group = await ask(running, "/ask is he?", user_name="Ada", chat="g1", **quoted)
+        assert turns(group) == ["> Bob: I am late.\n\nis he?"]
+        assert turns(await ask(running, "/ask is he?", **quoted)) == ["> I am late.\n\nis he?"]
+
+    in_bot(scenario)
+
+
+def test_servers_are_told_the_names() -> None:
+    """Names would be kept in the database and never reach a model."""
+    named = [
+        ChatMessage(role="user", text="why?", name="Ada"),
+        ChatMessage(role="user", text="and how?", name="Bob"),
+    ]
+    assert merged(named) == (ChatMessage(role="user", text="Ada: why?\n\nBob: and how?"),)

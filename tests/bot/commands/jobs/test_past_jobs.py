@@ -1,0 +1,299 @@
+"""Past jobs are found again, brought back whole, and really forgotten."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from bot.core.content import Strong
+from bot.core.errors import ContentRefused
+from bot.core.platform import MessageRef
+from bot.platforms.web.chat_log import ShownMessage, TextPart
+from bot.texts.catalogue import plain
+from queueing.core.jobs import JobState
+from queueing.core.requests import Capability
+from tests.bot.commands.admin.test_admin_commands import say
+from tests.fakes.chat import FakeChat, Message
+from tests.fakes.memory_log import MemoryLog
+from tests.simulation.bot_installation import Bot, play
+from tests.simulation.installation import Installation, host, image_model, until
+
+
+def in_bot(scenario: Any, url: str = "sqlite://", **fields: Any) -> FakeChat:
+    """Play a scenario in the bot and return the chat."""
+    models = [image_model("flux", vram_mb=8000), image_model("llm", vram_mb=8000)]
+    models[1] = type(models[1])(
+        name="llm",
+        backends=("comfy",),
+        capabilities=frozenset({Capability.TEXT_TO_TEXT}),
+        vram_mb=8000,
+        load_s=10.0,
+        service_s=5.0,
+    )
+    installation = Installation.of(models, [host("gpu-1", "comfy")], url=url)
+    return play(lambda running: scenario(running, installation), installation, **fields)
+
+
+def answers(chat: FakeChat) -> list[str]:
+    return [text for _, text in chat.private]
+
+
+def files_with(folder: Path, text: bytes) -> list[str]:
+    return [file.name for file in folder.iterdir() if text in file.read_bytes()]
+
+
+async def draw(
+    running: Bot, installation: Installation, *prompts: str, user: str = "fake:1"
+) -> None:
+    """Ask for pictures and wait until they are delivered."""
+    for prompt in prompts:
+        await say(running, f"/image flux {prompt}", user)
+        await until(lambda prompt=prompt: installation.servers["comfy"].finished[prompt])
+    await asyncio.sleep(10)
+
+
+def newest(chat: FakeChat) -> Message:
+    return chat.messages[max(chat.messages, key=int)]
+
+
+# ---------------------------------------------------------------- /history
+
+
+def test_a_history_is_ones_own_newest_first_in_pages() -> None:
+    """A person would see other people's prompts, or never find an older job."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, *(f"cat {n}" for n in range(12)))
+        await draw(running, installation, "a stranger's dog", user="fake:2")
+        await say(running, "/history", "fake:1")
+        call = running.chat.call("/history", user="fake:1", options={"id": 3}, button=True)
+        await running.gate.call(call)
+        await asyncio.sleep(2)
+        await say(running, "/history", "fake:3")
+
+    first, older, nobody = answers(in_bot(scenario))
+    assert first.splitlines()[1].startswith("12 · flux · done · cat 11 · ")
+    assert len(first.splitlines()) == 11
+    assert "stranger" not in first
+    assert [line.split(" · ")[0] for line in older.splitlines()[1:]] == ["2", "1"]
+    assert nobody == "You have no jobs yet."
+
+
+def test_a_cancelled_job_offers_nothing_to_show() -> None:
+    """A press would bring back a message that says "cancelled"."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "cat")
+        await say(running, "/image flux dog", "fake:1")
+        await say(running, "/cancel 2", "fake:1")
+        await asyncio.sleep(60)
+        await running.gate.call(running.chat.call("/history", user="fake:1"))
+        await asyncio.sleep(2)
+
+    chat = in_bot(scenario)
+    told = chat.private_contents[-1]
+    heads = [part for part in told.body if isinstance(part, Strong)]
+    assert heads == [Strong("2", job=2), Strong("1", job=1, pictured=True)]
+    assert [button.job_id for row in told.buttons for button in row] == [1]
+
+
+# ---------------------------------------------------------------- /show
+
+
+def test_a_past_job_comes_back_as_a_fresh_message_with_picture_and_buttons() -> None:
+    """A result whose message was deleted would be lost although it is stored."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "cat")
+        (old,) = running.chat.messages.values()
+        running.chat.messages.clear()
+        await say(running, "/show 1", "fake:1", chat="other")
+        fresh = newest(running.chat)
+        assert fresh.chat == "other"
+        assert fresh.contents[-1] == old.contents[-1]
+        assert fresh.contents[-1].files
+        await say(running, "/show 1", "fake:2")
+        await say(running, "/show 9", "fake:1")
+
+    assert answers(in_bot(scenario)) == [
+        "You have no job 1.",
+        "You have no job 9.",
+    ]
+
+
+def test_a_reply_to_a_job_brought_back_is_understood() -> None:
+    """The fresh message would be dead: no one could continue or cancel by replying to it."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "cat")
+        for _ in range(2):
+            await say(running, "/show 1", "fake:1")
+        for number in running.chat.messages:
+            ref = MessageRef(platform="fake", chat="1", message=number)
+            assert await running.records.job_of(ref) == 1
+
+    assert len(in_bot(scenario).messages) == 3
+
+
+def test_an_open_job_is_shown_as_it_stands() -> None:
+    """A person would be told that their job does not exist while it waits."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await say(running, "/pause flux")
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/show 1", "fake:1")
+
+    assert "flux · #1 in line" in answers(in_bot(scenario))[-1]
+
+
+# ---------------------------------------------------------------- /forget
+
+
+def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
+    """We would say deleted and keep the prompts, pictures and settings on the disk."""
+    path = tmp_path / "usher.sqlite"
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await say(running, "/settings --size 3:2", "fake:1")
+        await draw(running, installation, "a secret cat", "a secret hat")
+        await draw(running, installation, "a dog", user="fake:2")
+        assert files_with(tmp_path, b"secret")
+        await say(running, "/forget me", "fake:1")
+        await say(running, "/history", "fake:1")
+        await say(running, "/settings", "fake:1")
+        assert not files_with(tmp_path, b"secret")
+        assert await running.queue.jobs.get(3) is not None
+        await say(running, "/show 1", "fake:1")
+
+    _, forgotten, history, settings, shown = answers(in_bot(scenario, f"sqlite:///{path}"))
+    assert forgotten.startswith("Everything stored about you has been deleted: your jobs (2)")
+    assert forgotten.endswith("delete messages in chats yourself.")
+    assert history == "You have no jobs yet."
+    assert "3:2" not in settings
+    assert shown == "You have no job 1."
+    with closing(sqlite3.connect(path)) as connection:
+        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema")]
+        for table in ("messages", "deliveries", "outputs"):
+            assert table in tables
+            found = connection.execute(f"SELECT count(*) FROM {table} WHERE job_id < 3")
+            assert found.fetchone() == (0,), table
+
+
+def test_forgetting_ends_open_jobs_and_empties_their_messages() -> None:
+    """A deleted job would go on running for no one, its message count down for ever."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        server = installation.servers["comfy"]
+        server.service_s = 1000.0
+        await say(running, "/image flux cat", "fake:1")
+        await say(running, "/image flux dog", "fake:1")
+        await say(running, "/image flux other", "fake:2")
+        await until(lambda: server.running)
+        await asyncio.sleep(5)
+        server.service_s = 5.0
+        await say(running, "/forget me", "fake:1")
+        await asyncio.sleep(20)
+        assert server.cancelled == ["cat"]
+        assert server.finished == {"other": 1}
+        assert await running.queue.deliveries.unacknowledged() == []
+
+    running, waiting, *_ = in_bot(scenario).messages.values()
+    assert running.text == "Cancelled and deleted."
+    assert running.contents[-1].buttons == ()
+    assert waiting.text.startswith("Cancelled")  # perhaps delivered before it was deleted
+
+
+def test_a_chat_that_cannot_be_reached_does_not_keep_anybody_from_being_forgotten() -> None:
+    """One deleted message would bring the presenter down, and every chat with it."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        installation.servers["comfy"].service_s = 50.0
+        await say(running, "/image flux cat", "fake:1")
+        await asyncio.sleep(30)
+        running.chat.fail_when = lambda chat: ContentRefused("no") if chat == "1" else None
+        await say(running, "/forget me", "fake:1", chat="2")
+        await asyncio.sleep(5000)
+        running.chat.fail_when = lambda chat: None
+        await draw(running, installation, "dog", user="fake:2")
+
+    assert "dog" in newest(in_bot(scenario)).text
+
+
+def test_a_forgotten_conversation_leaves_pictures_and_other_chats_alone() -> None:
+    """More would be deleted than was asked for, or the answers would stay."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "cat")
+        for chat in ("1", "2"):
+            await say(running, f"/ask llm secret of chat {chat}", "fake:1", chat=chat)
+        await say(running, "/ask llm somebody else", "fake:2")
+        await asyncio.sleep(60)
+        await say(running, "/forget conversation", "fake:1")
+        jobs = await running.queue.jobs.history("fake:1", limit=9)
+        assert [(job.id, job.state) for job in jobs] == [
+            (3, JobState.COMPLETED),
+            (1, JobState.COMPLETED),
+        ]
+        assert len(await running.queue.jobs.history("fake:2", limit=9)) == 1
+        await say(running, "/forget conversation", "fake:1")
+
+    forgot, nothing = answers(in_bot(scenario))[-2:]
+    assert forgot.startswith("The questions you asked in this chat (1) and their answers")
+    assert nothing.startswith("Nothing you asked in this chat")
+
+
+def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
+    """The web chat would show for ever what its person had deleted."""
+    log = MemoryLog()
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        for chat in ("1", "2"):
+            for message in ("asked", "answered", "other"):
+                shown = ShownMessage(author="usher", body=(TextPart(text=message),))
+                await log.put(chat, message, 1.0, shown, ())
+        asked = MessageRef(platform="fake", chat="1", message="asked")
+        await say(running, "/ask llm why", "fake:1", request=asked)
+        await asyncio.sleep(60)
+        ref = MessageRef(platform="fake", chat="1", message="answered")
+        await running.records.note_message(1, ref, 1.0)
+        await say(running, "/forget conversation", "fake:1")
+        assert [entry.message for entry in await log.since("1", 0, 9)] == ["other"]
+        await say(running, "/forget me", "fake:1")
+        assert await log.since("1", 0, 9) == []
+        assert len(await log.since("2", 0, 9)) == 3
+
+    chat = in_bot(scenario, chat_logs={"fake": log})
+    assert not any("delete yourself" in text for text in answers(chat))
+
+
+def test_a_forgotten_word_is_needed() -> None:
+    """A slip of the hand would delete everything."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "cat")
+        await say(running, "/forget", "fake:1")
+        await say(running, "/forget all", "fake:1")
+        assert len(await running.queue.jobs.history("fake:1", limit=9)) == 1
+
+    chat = in_bot(scenario)
+    without, wrong = answers(chat)
+    assert "Usage: /forget <conversation|me>" in without
+    assert wrong == "“all” isn't one of these: conversation, me."
+    assert plain(newest(chat).contents[-1].body)
+
+
+def test_the_latest_job_is_meant_where_none_is_named() -> None:
+    """People would have to look up a number to see or repeat what they have just got."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "cat")
+        await say(running, "/again", "fake:1")
+        await say(running, "/delete", "fake:1")
+        await say(running, "/show", "fake:2")
+        jobs = await running.queue.jobs.history("fake:1", limit=9)
+        assert [getattr(job.request, "prompt", "") for job in jobs] == ["cat", "cat"]
+
+    told = answers(in_bot(scenario))
+    assert any("Which job? Use /delete" in text for text in told)
+    assert any("You have no jobs yet" in text for text in told)

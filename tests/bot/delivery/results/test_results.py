@@ -1,0 +1,233 @@
+"""What can be done with a result: its buttons, and what they do, in virtual time."""
+
+import asyncio
+from dataclasses import replace
+
+from bot.commands.registry import COMMANDS
+from bot.core.content import Button
+from bot.core.errors import ContentRefused
+from bot.core.platform import MessageRef
+from bot.texts import results as buttons
+from bot.texts.results import Abilities
+from queueing.core.jobs import JobState, stand_in
+from queueing.core.requests import Capability, TextToImage
+from tests.bot.results import (
+    DEAF,
+    ask,
+    done,
+    drawn,
+    in_bot,
+    model,
+    of,
+    picture,
+    press,
+    shown,
+)
+from tests.fakes.backend import PICTURE
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_installation import ADMIN, Bot
+from tests.simulation.installation import ended
+
+# ---------------------------------------------------------------- which buttons there are
+
+
+def test_numbered_buttons_say_in_words_what_they_do() -> None:
+    """Of four pictures no one would know what the second 🎲 is for."""
+    job = replace(stand_in(7, "flux", 0.0), request=TextToImage(prompt="a cat"))
+    rows = buttons.of_result(job, "en", Abilities(vary=True, upscale=True), pictures=2)
+    numbered = [(each.label, each.hint) for row in rows for each in row if each.number]
+    assert numbered == [
+        ("🎲 1", "Vary 1"), ("🎲 2", "Vary 2"), ("⬆️ 1", "Upscale 1"), ("⬆️ 2", "Upscale 2"),
+    ]  # fmt: skip
+
+
+def test_only_models_that_can_do_it_are_suggested() -> None:
+    """People would choose a model from the list and be refused."""
+
+    async def scenario(running: Bot) -> None:
+        for command in running.gate.commands:
+            for param in command.params:
+                if (command.name, param.name) in {("image", "model"), ("settings", "image")}:
+                    assert list(running.gate.suggest(param, "", "fake:1")) == ["flux"]
+                if (command.name, param.name) == ("preload", "model"):
+                    assert len(running.gate.suggest(param, "", "fake:1")) > 1
+
+    in_bot(scenario)
+
+
+def test_a_result_has_the_buttons_its_models_can_serve() -> None:
+    """People would press what ends in a refusal, or miss what there is."""
+    found: dict[str, list[str]] = {}
+
+    async def scenario(running: Bot) -> None:
+        for text in ("/image flux a cat", "/ask qwen why?"):
+            job = await done(running, text)
+            found[job.model] = [each.command for each in shown(running, await of(running, job))]
+
+    in_bot(scenario)
+    always = ["again", "edit", "delete"]
+    assert found == {"flux": [*always, "vary", "vary-subtle", "upscale"], "qwen": always}
+    plain = model("flux", Capability.TEXT_TO_IMAGE)
+    in_bot(scenario, plain, DEAF, model("qwen", Capability.TEXT_TO_TEXT))
+    assert found == {"flux": always, "qwen": always}
+
+
+def test_every_button_names_a_command_and_fits_a_row() -> None:
+    """A button would reach no command, or a platform refuse the whole message."""
+    names = {command.name for command in COMMANDS}
+    rows: list[tuple[Button, ...]] = []
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/image flux a cat --count 3")
+        content = running.chat.messages[(await of(running, job)).message].contents
+        rows.extend(row for each in content for row in each.buttons)
+
+    in_bot(scenario)
+    assert {button.command for row in rows for button in row} <= names
+    assert max(map(len, rows)) <= 5
+
+
+# ---------------------------------------------------------------- vary, upscale, delete
+
+
+def test_a_variation_starts_from_the_result_with_its_words_and_a_new_seed() -> None:
+    """Varying would draw the same picture, or another one altogether."""
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/image flux a cat --size 512x512 --seed 7")
+        strong = await press(running, job, "vary")
+        subtle = await press(running, job, "vary-subtle")
+        for asked, strength in ((strong, 0.7), (subtle, 0.4)):
+            request = drawn(asked)
+            assert (request.prompt, request.strength, request.width) == ("a cat", strength, None)
+            assert request.seed != 7
+            assert await running.queue.jobs.inputs(asked) == (PICTURE,)
+            varied = await ended(running.queue, asked)
+            await asyncio.sleep(10)
+            told = running.chat.messages[(await of(running, varied)).message].text
+            assert told.startswith(f"a cat\nvariation of {job.id} · flux")
+
+    in_bot(scenario)
+
+
+def test_a_model_that_only_draws_varies_by_a_new_seed() -> None:
+    """`/vary` would be refused although there is something it can do."""
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/image flux a cat --seed 7")
+        varied = await ask(running, f"/vary --id {job.id}")
+        assert drawn(varied).seed != 7
+        assert varied is not None
+        assert await running.queue.jobs.inputs(varied) == ()
+
+    in_bot(scenario, model("flux", Capability.TEXT_TO_IMAGE))
+
+
+def test_a_picture_of_ones_own_is_varied_and_enlarged() -> None:
+    """The menu on a person's picture would do nothing."""
+
+    async def scenario(running: Bot) -> None:
+        varied = await ask(running, "/vary in winter", files=(picture(),))
+        larger = await ask(running, "/upscale", files=(picture(),))
+        assert drawn(varied).prompt == "in winter"
+        nameless = await done(running, "/vary", files=(picture(),))
+        message = running.chat.messages[(await of(running, nameless)).message]
+        assert message.text.startswith("flux · ")
+        await ask(running, "/history")
+        assert "done · from a picture · " in running.chat.private[-1][1]
+        assert larger is not None
+        assert (larger.model, drawn(larger).upscale) == ("lens", True)
+        await ask(running, "/upscale")
+
+    assert "Attach a picture" in in_bot(scenario).private[-1][1]
+
+
+def test_a_larger_picture_keeps_the_words_and_cannot_be_enlarged_for_ever() -> None:
+    """The enlarged picture would not say what it shows, or grow with every press."""
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/image flux a cat")
+        larger = await press(running, job, "upscale")
+        larger = await ended(running.queue, larger)
+        await asyncio.sleep(10)
+        assert larger.state is JobState.COMPLETED
+        ref = await of(running, larger)
+        told = running.chat.messages[ref.message].text
+        assert told.startswith(f"a cat\nfrom {job.id} · lens")
+        buttons = [(each.command, each.job_id) for each in shown(running, ref)]
+        assert buttons == [("show", job.id), ("delete", larger.id)]
+
+    in_bot(scenario)
+
+
+def test_a_picture_that_is_large_already_stays_as_it_is() -> None:
+    """Enlarging what was enlarged again and again would take a server's whole memory."""
+
+    async def scenario(running: Bot) -> None:
+        assert await ask(running, "/upscale", files=(picture(side=4_100),)) is None
+
+    assert "16 megapixels" in in_bot(scenario).private[-1][1]
+
+
+def test_only_the_owner_or_an_admin_may_press() -> None:
+    """A stranger could spend or delete what is another person's."""
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/image flux a cat")
+        for command in ("vary", "upscale", "edit", "delete", "again"):
+            assert await press(running, job, command, "fake:2") is None
+        assert (await of(running, job)).message in running.chat.messages
+        varied = await press(running, job, "vary", ADMIN)
+        assert varied is not None
+        assert drawn(varied).source is None  # the admin could not show that job
+
+    private = in_bot(scenario).private
+    assert [text for _, text in private] == [
+        "Only the person who asked, or an admin, can do that."
+    ] * 5
+
+
+def test_delete_takes_the_message_away_and_keeps_the_result() -> None:
+    """The bin would do nothing, or take what /show still promises."""
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/image flux a cat")
+        ref = await of(running, job)
+        await press(running, job, "delete")
+        await asyncio.sleep(1)
+        assert ref.message not in running.chat.messages
+        assert await running.queue.jobs.output(job) is not None
+
+    assert in_bot(scenario).private == []
+
+
+class Unforgiving(FakeChat):
+    """A chat that deletes nothing, as Telegram does with messages older than two days."""
+
+    async def delete(self, ref: MessageRef) -> None:
+        raise ContentRefused("message can't be deleted")
+
+
+def test_a_message_that_cannot_be_deleted_any_more_is_emptied() -> None:
+    """The picture a person wants gone would stay, without a word."""
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/image flux a cat")
+        await press(running, job, "delete")
+        await asyncio.sleep(5)
+        content = running.chat.messages[(await of(running, job)).message].contents[-1]
+        assert (content.body, content.files, content.buttons) == (("Deleted.",), (), ())
+
+    in_bot(scenario, chat=Unforgiving())
+
+
+def test_a_running_job_is_not_deleted_under_its_owner() -> None:
+    """A message would vanish and come back as soon as its job goes on."""
+
+    async def scenario(running: Bot) -> None:
+        job = await ask(running, "/image flux a cat")
+        assert job is not None
+        await running.gate.call(running.chat.call(f"/delete {job.id}"))
+        await asyncio.sleep(1)
+
+    assert "hasn't finished" in in_bot(scenario).private[-1][1]

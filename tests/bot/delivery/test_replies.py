@@ -1,0 +1,72 @@
+"""No answer dies of what passes: 429s, failing servers, connections that break."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from bot.core.errors import ChatError, ChatUnavailable, SlowDown
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_installation import ADMIN, Bot, bot, play
+from tests.simulation.installation import Installation, host, image_model, until
+from tests.simulation.loop import run
+
+FAILING: dict[str, Sequence[ChatError]] = {
+    "penalties": [SlowDown(3.0), SlowDown(1.0), SlowDown(5.0)],
+    "server errors": [ChatUnavailable("500") for _ in range(4)],
+    "cut connections": [ChatUnavailable("cut", unclear=True) for _ in range(4)],
+    "all of them": [SlowDown(2.0), ChatUnavailable("502"), ChatUnavailable("cut", unclear=True)],
+}
+
+
+def installation() -> Installation:
+    return Installation.of([image_model("sdxl")], [host("gpu-1", "comfy")])
+
+
+@pytest.mark.parametrize("failures", FAILING.values(), ids=list(FAILING))
+def test_an_answer_survives_whatever_passes_within_a_minute(failures: Sequence[ChatError]) -> None:
+    """A person who is refused, or asks for the line, would never hear a word."""
+    chat = FakeChat()
+
+    async def scenario(running: Bot) -> None:
+        chat.failures.extend(failures)
+        await running.gate.call(chat.call("/queue"))
+        await running.gate.call(chat.call("/nonsense", user="fake:2"))
+        await until(lambda: len(chat.private) == 2, within_s=60)
+
+    play(scenario, installation(), chat)
+
+
+@pytest.mark.parametrize("failures", FAILING.values(), ids=list(FAILING))
+@pytest.mark.parametrize("half", [1, 2])
+def test_both_halves_of_an_admins_command_survive(failures: Sequence[ChatError], half: int) -> None:
+    """The words "Unloading sdxl …" would stand there for ever and the admin act on it."""
+    chat = FakeChat()
+
+    async def scenario(running: Bot) -> None:
+        if half == 1:
+            chat.failures.extend(failures)
+        await running.gate.call(chat.call("/preload sdxl", user=ADMIN))
+        if half == 2:
+            await until(lambda: chat.messages)
+            chat.failures.extend(failures)
+        await until(lambda: any("is loaded" in m.text for m in chat.messages.values()), within_s=90)
+
+    play(scenario, installation(), chat)
+
+
+def test_an_answer_that_came_too_late_is_not_given() -> None:
+    """A person would get an hour later what they have long asked for elsewhere."""
+    chat = FakeChat()
+
+    async def told() -> None:
+        async with bot(installation(), chat) as running:
+            chat.fail_when = lambda _chat: ChatUnavailable("away")
+            await running.gate.call(chat.call("/queue"))
+            await asyncio.sleep(3600)
+            assert len(chat.asked) < 10
+            chat.fail_when = lambda _chat: None
+            await asyncio.sleep(3600)
+
+    run(told())
+    assert chat.private == []

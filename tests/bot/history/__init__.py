@@ -1,1 +1,0 @@
-"""Tests of what an operator is shown."""

@@ -1,0 +1,100 @@
+"""The posts of a process, the database and the clocks as they are scraped, in virtual time."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from prometheus_client import generate_latest
+
+from bot.app.cluster.leases import Lease, PostKeeper
+from bot.app.metering import Meters
+from bot.monitoring.metrics import Instruments
+from queueing.core.clock import SystemClock
+from tests.bot.monitoring.scraped import Scraped
+from tests.fakes.posts import FakePosts, PostTable
+from tests.simulation.loop import run
+
+LEASE_S = 15.0
+
+
+class Process:
+    """A process that applies for a post and shows its metrics."""
+
+    def __init__(self, table: PostTable, name: str) -> None:
+        self.posts, self.clock = FakePosts(table, name), SystemClock()
+        now = asyncio.get_running_loop().time
+        keeper = PostKeeper(self.posts, lease_s=LEASE_S, clock=now)
+        self._meters = Meters(Instruments(""), cast("Any", None))
+        self._meters.on_posts(keeper, self.clock)
+        self.task = asyncio.ensure_future(keeper.serve("queue", self._duty))
+
+    async def _duty(self, lease: Lease) -> None:
+        del lease
+        await asyncio.Event().wait()
+
+    def shown(self, name: str) -> dict[str, float]:
+        text = generate_latest(cast("Any", self._meters.instruments.now())).decode()
+        scraped = Scraped(text)
+        return {name: scraped.of(name)} if name in scraped.names else {}
+
+
+def test_a_post_that_moves_is_shown_where_it_is() -> None:
+    """A failover would happen unseen, and a post that nobody holds would be noticed by people."""
+
+    async def scenario() -> None:
+        table = PostTable(LEASE_S)
+        one = Process(table, "a")
+        await asyncio.sleep(1)
+        other = Process(table, "b")
+        await asyncio.sleep(1)
+        assert one.shown("usher_post_held") == {"usher_post_held": 1}
+        assert one.shown("usher_post_epoch") == {"usher_post_epoch": 1}
+        assert other.shown("usher_post_held") == {"usher_post_held": 0}
+        assert other.shown("usher_post_epoch") == {}
+        one.task.cancel()
+        await asyncio.sleep(LEASE_S + 1)
+        assert one.shown("usher_post_held") == {"usher_post_held": 0}
+        assert one.shown("usher_post_epoch") == {}
+        assert other.shown("usher_post_epoch") == {"usher_post_epoch": 2}
+        other.task.cancel()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_database_that_is_away_is_counted(holds: bool) -> None:
+    """Nobody would be told before people ask why nothing goes on."""
+
+    async def scenario() -> None:
+        table, away_s = PostTable(LEASE_S), 60.0
+        first = Process(table, "a")
+        await asyncio.sleep(1)
+        process = first if holds else Process(table, "b")
+        await asyncio.sleep(1)
+        assert process.shown("usher_database_away_seconds_total").popitem()[1] == 0
+        process.posts.away = True
+        await asyncio.sleep(away_s)
+        counted = process.shown("usher_database_away_seconds_total").popitem()[1]
+        assert away_s - LEASE_S / 2 < counted <= away_s + 1
+        process.posts.away = False
+        await asyncio.sleep(2 * LEASE_S)
+        counted = process.shown("usher_database_away_seconds_total").popitem()[1]
+        await asyncio.sleep(LEASE_S)
+        assert process.shown("usher_database_away_seconds_total").popitem()[1] == counted
+        assert counted < away_s + LEASE_S / 2
+        for task in {first.task, process.task}:
+            task.cancel()
+
+    run(scenario())
+
+
+def test_a_clock_that_is_off_is_shown() -> None:
+    """A process that takes no post for it would be found at the next failover."""
+
+    async def scenario() -> None:
+        process = Process(PostTable(LEASE_S), "a")
+        process.clock.compare(-90.5)
+        assert process.shown("usher_clock_off_seconds") == {"usher_clock_off_seconds": -90.5}
+        process.task.cancel()
+
+    run(scenario())

@@ -1,0 +1,459 @@
+"""The operator's page in a real Chromium: a crowd of thirty, by mouse, by keyboard and on a phone."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+import pytest_asyncio
+
+from bot.core.content import Content
+from bot.monitoring.records import HourSpan, Segment
+from bot.people.audit_log import Act
+from bot.platforms.web.dashboard import OperatorPicture
+from queueing.core.snapshot import Blocked, Reason
+from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
+from tests.bot.platforms.web.dashboard.operator_client import ADAS, TOKEN, Example
+from tests.bot.platforms.web.test_web_page import ATTACKS, chromium
+from tests.bot.platforms.web.web_client import running
+from tests.fakes.chromium import Chromium, Page
+from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.memory_log import web_chat
+
+__all__ = ["chromium"]  # a fixture of the chat page's tests
+pytestmark = pytest.mark.browser
+
+FOCUSED = "document.activeElement"
+DRAWN = "document.querySelectorAll('.model-times > li').length === 4"
+SMALL = """[...document.querySelectorAll("button, input, select, summary, a")]
+  .filter((node) => node.checkVisibility({ opacityProperty: true }) && !node.closest(".skip"))
+  .filter((node) => { const box = node.getBoundingClientRect(); return box.width < 24 || box.height < 24; })
+  .map((node) => node.outerHTML)"""
+WIDE = """[...document.querySelectorAll("body *")].filter((node) => node.checkVisibility())
+  .filter((node) => !node.closest(".table-room, .unseen"))
+  .filter((node) => node.getBoundingClientRect().right > innerWidth + 0.5).map((node) => node.outerHTML)"""
+NAMELESS = """[...document.querySelectorAll("button, [role=slider], [role=img], select, [role=region]")]
+  .filter((node) => node.checkVisibility() && !(node.ariaLabel || node.labels?.length || node.innerText.trim()))
+  .map((node) => node.outerHTML)"""
+
+MISNAMED = """[...document.querySelectorAll("button[aria-label], summary[aria-label], a[aria-label]")]
+  .filter((node) => /\\p{L}/u.test(node.textContent) &&
+    !node.ariaLabel.toLowerCase().includes(node.textContent.trim().toLowerCase()))
+  .map((node) => `${node.ariaLabel} / ${node.textContent}`)"""
+
+
+class Room:
+    """The operator's page of an admin, and the bot behind it, played by the test."""
+
+    def __init__(self, example: Example, handler: ScriptedHandler, page: Page) -> None:
+        self.example = example
+        self.records = example.records
+        self.handler = handler
+        self.page = page
+
+    async def tab_to(self, label: str) -> None:
+        """Press Tab until something of that name has the focus."""
+        for _ in range(80):
+            name = await self.page.evaluate(f"{FOCUSED}.ariaLabel || {FOCUSED}.innerText")
+            if name == label:
+                return
+            await self.page.press("Tab")
+        raise AssertionError(f"Tab never reaches {label!r}")
+
+
+@asynccontextmanager
+async def opened(chromium: Chromium, example: Example) -> AsyncIterator[Room]:
+    handler = ScriptedHandler()
+    async with running(example.web, handler), chromium.page() as page:
+        await page.goto(f"{example.web.url}?token={TOKEN}")
+        await page.goto(f"{example.web.url}operator")
+        await page.wait(DRAWN)
+        yield Room(example, handler, page)
+        assert page.errors == []
+
+
+@pytest_asyncio.fixture
+async def room(chromium: Chromium) -> AsyncIterator[Room]:
+    async with opened(chromium, Example()) as room:
+        yield room
+
+
+async def test_a_picture_of_now_follows_what_happens(room: Room) -> None:
+    """An operator would see what was, or have to reload."""
+    page, records = room.page, room.records
+    await page.wait_text("24 waiting", "#lines")
+    assert (
+        await page.evaluate("document.querySelectorAll('.bar-of-memory')[0].children.length") == 4
+    )
+    assert "flux 17\u00a0GB, loaded, kept in memory" in await page.evaluate(
+        "document.querySelector('.bar-of-memory').ariaLabel"
+    )
+    first = records.now.hosts[0]
+    job = replace(first.running[0], fraction=0.73)
+    records.now = replace(
+        records.now, hosts=(replace(first, mode="paused", running=(job,)), *records.now.hosts[1:])
+    )
+    await page.wait_text("73", ".job .share")
+    await page.wait_text("paused", ".host .chip")
+    records.now = replace(records.now, hosts=(), lines=(), mode="paused")
+    await page.wait_text("Everything is paused")
+    await page.wait("document.querySelector('#hosts').children.length === 0")
+
+
+async def test_a_host_at_rest_says_why_and_can_be_put_to_work(room: Room) -> None:
+    """An operator would see an open host that does nothing."""
+    page, records = room.page, room.records
+    first, *others = records.now.hosts
+    quiet = Reason(why=Blocked.QUIET, model="", host="gpu-1", until=records.now.at + 3600)
+    resting = replace(first, mode="quiet", rest=quiet)
+    records.now = replace(records.now, hosts=(resting, *others))
+    await page.wait_text("quiet hours", ".host .chip")
+    await page.wait_text("gpu-1", ".host .reason")
+    await page.click("[aria-label='Resume: gpu-1']")
+    call = await room.handler.taken()
+    assert (call.command, call.options) == ("resume", {"host": "gpu-1"})
+    awake = replace(first, awake_until=records.now.at + 3600, unmeasured_since=records.now.at)
+    records.now = replace(records.now, hosts=(awake, *others))
+    await page.wait_text("at work because an admin wants it", ".host")
+    await page.wait_text("not measured since", ".host")
+
+
+async def test_a_machine_that_sleeps_is_no_fault(room: Room) -> None:
+    """An operator would look for what broke, and be offered to resume what is not paused."""
+    page, records = room.page, room.records
+    first, *others = records.now.hosts
+    down = tuple(replace(each, up=False, error="No route to host") for each in first.servers)
+    why = Reason(why=Blocked.ASLEEP, model="", host="gpu-1")
+    asleep = replace(first, mode="asleep", rest=why, servers=down, running=(), copies=())
+    records.now = replace(records.now, hosts=(asleep, *others))
+    await page.wait_text("asleep", ".host .chip")
+    await page.wait_text("asleep", ".host .servers")
+    assert "No route to host" not in await page.text(".host")
+    await page.wait("document.querySelector(`[aria-label='Pause: gpu-1']`) !== null")
+    records.now = replace(records.now, hosts=(replace(asleep, mode="open", rest=None), *others))
+    await page.wait_text("No route to host", ".host .servers")
+    unasked = tuple(replace(each, error=None) for each in down)
+    records.now = replace(records.now, hosts=(replace(first, servers=unasked), *others))
+    await page.wait_text("not asked yet", ".host .servers")
+    assert "down since" not in await page.text(".host .servers")
+
+
+async def test_what_is_gone_from_the_bot_is_said_where_it_was(room: Room) -> None:
+    """An old picture would be taken for the present."""
+    room.records.away = True
+    await room.page.wait("!document.querySelector('#unreadable').hidden")
+    assert "24 waiting" in await room.page.text("#lines")
+    room.records.away = False
+    await room.page.wait("document.querySelector('#unreadable').hidden")
+
+
+async def test_a_press_is_a_command_and_its_answers_are_shown(room: Room) -> None:
+    """A button would seem to have worked whatever came of it."""
+    page = room.page
+    await page.click("[aria-label='Unload flux from gpu-1']")
+    call = await room.handler.taken()
+    assert (call.command, call.options) == ("unload", {"model": "flux", "host": "gpu-1"})
+    await page.wait_text("Unload flux from gpu-1", "#outcomes")
+    ref = await call.respond(Content(body=("flux is being unloaded …",)), False)
+    await page.wait_text("flux is being unloaded …", "#outcomes")
+    assert ref is not None
+    await room.example.web.edit(ref, Content(body=("flux could not be unloaded: it is busy",)))
+    await page.wait_text("flux could not be unloaded: it is busy", "#outcomes")
+    await page.click("#outcomes .icon")
+    await page.wait("document.querySelector('#outcomes').children.length === 0")
+
+
+async def test_the_keyboard_reaches_everything_and_asks_before_the_end(room: Room) -> None:
+    """A job would be gone by one key too many, or could be ended by mouse only."""
+    page = room.page
+    await page.press("Tab")
+    assert await page.evaluate(f"{FOCUSED}.id") == "skip"
+    await room.tab_to("Cancel job 797")
+    shown = f"getComputedStyle({FOCUSED}).outlineStyle"
+    assert await page.evaluate(shown) == "solid"
+    await page.press("Enter")
+    await page.wait("document.querySelector('#confirm').open")
+    assert await page.evaluate(f"{FOCUSED}.id") == "confirm-no"
+    await page.press("Escape")
+    await page.wait("!document.querySelector('#confirm').open")
+    assert await page.evaluate(f"{FOCUSED}.ariaLabel") == "Cancel job 797"
+    await page.press("Enter")
+    await page.wait("document.querySelector('#confirm').open")
+    await room.tab_to("Cancel the job")
+    await page.press("Enter")
+    call = await room.handler.taken()
+    assert (call.command, call.options) == ("cancel", {"id": 797})
+    assert len(room.handler.keys) == 1
+
+
+async def test_a_ban_takes_its_reason_and_hours_with_it(room: Room) -> None:
+    """People would be banned for good, and never read why."""
+    page = room.page
+    await page.evaluate("document.querySelector('[aria-label=\"Ban: telegram:4200\"]').focus()")
+    await page.press("Enter")
+    await page.wait("document.querySelector('#confirm').open")
+    await page.type("floods")
+    await page.press("Tab")
+    await page.type("2")
+    await page.press("Enter")
+    call = await room.handler.taken()
+    assert call.command == "ban"
+    assert call.options == {"person": "telegram:4200", "reason": "floods", "hours": "2"}
+    admins = "document.querySelector('[aria-label=\"Ban: web:local\"]').disabled"
+    assert await page.evaluate(admins)
+
+
+async def test_waiting_jobs_are_moved_and_models_loaded_by_keyboard(room: Room) -> None:
+    """Half of what an operator does would need a mouse."""
+    page = room.page
+    await page.evaluate("document.querySelector('.waiting summary').focus()")
+    await page.press("Enter")
+    await page.press("Tab")
+    assert await page.evaluate(f"{FOCUSED}.innerText") == "Move to front"
+    await page.press("Enter")
+    call = await room.handler.taken()
+    assert (call.command, call.options["to"]) == ("move", "first")
+    await page.evaluate("document.querySelector('#preload-model').value = 'lens'")
+    await page.evaluate("document.querySelector('#preload-go').focus()")
+    await page.press("Enter")
+    call = await room.handler.taken()
+    assert (call.command, call.options) == ("preload", {"model": "lens"})
+
+
+async def test_the_focus_stays_where_it_is_while_the_bot_goes_on(room: Room) -> None:
+    """A redraw twice a second would throw the keyboard back to the beginning."""
+    page, records = room.page, room.records
+    await room.tab_to("Pause: flux")
+    lines = records.now.lines
+    records.now = replace(records.now, lines=(*lines[1:], replace(lines[0], waiting=99)))
+    await page.wait_text("99 waiting")
+    assert await page.evaluate(f"{FOCUSED}.ariaLabel") == "Pause: flux"
+    records.now = replace(records.now, lines=lines[1:])
+    await page.wait("!document.querySelector('#lines').innerText.includes('99')")
+    assert await page.evaluate(f"{FOCUSED}.closest('#now') !== null")
+
+
+async def test_a_chart_is_walked_through_by_keys_and_read_as_a_table(room: Room) -> None:
+    """Those who hear the page would be told that there is a picture."""
+    page = room.page
+    stage = "document.querySelector('.host-time .stage')"
+    await page.evaluate(f"{stage}.focus()")
+    last = await page.evaluate(f"{stage}.ariaValueText")
+    await page.press("ArrowDown")
+    assert await page.evaluate(f"{stage}.ariaValueText") != last
+    assert await page.evaluate(f"{stage}.role") == "slider"
+    await page.click(".model-times .as-table summary")
+    rows = "document.querySelectorAll('.model-times .as-table tbody tr').length"
+    await page.wait(f"{rows} > 20")
+
+
+async def test_an_hour_a_day_and_a_week_are_each_drawn(room: Room) -> None:
+    """A week would be drawn from segments there are none of."""
+    page = room.page
+    for span in (HourSpan.DAY, HourSpan.WEEK, HourSpan.HOUR):
+        await page.click(f"#spans input[value={span}] + span")
+        begins = f"{room.records.spans[span].begins:.0f}"
+        await page.wait(f"document.querySelector('#charts').dataset.begins === '{begins}'")
+        assert await page.evaluate("document.querySelectorAll('.host-time rect').length") > 40
+
+
+async def test_a_day_says_which_of_its_times_were_yesterday(room: Room) -> None:
+    """A day begins and ends at the same time of day: "09:30" would stand at both ends."""
+    page = room.page
+    await page.click("#spans input[value=day] + span")
+    labels = (
+        "[...document.querySelector('.host-time .axis').children].map((node) => node.innerText)"
+    )
+    begins = f"{room.records.spans[HourSpan.DAY].begins:.0f}"
+    await page.wait(f"document.querySelector('#charts').dataset.begins === '{begins}'")
+    first, *_, last = await page.evaluate(labels)
+    assert first != last
+    assert any(sign.isalpha() for sign in first + last)
+
+
+async def test_ten_models_have_ten_colours(room: Room) -> None:
+    """Two models of a host would look like one in its timeline."""
+    page, records = room.page, room.records
+    names = tuple(f"model-{number}" for number in range(10))
+    hours = records.spans[HourSpan.DAY]
+    ran = tuple(
+        Segment(
+            begins=hours.begins + 60 * at,
+            ends=hours.begins + 60 * at + 60,
+            kind="run",
+            models=(name,),
+        )
+        for at, name in enumerate(names)
+    )
+    records.spans[HourSpan.DAY] = replace(hours, hosts=(replace(hours.hosts[0], segments=ran),))
+    records.now = replace(records.now, lines=(), idle_models=names)
+    await page.wait("document.querySelector('#preload-model').options.length > 9")
+    await page.click("#spans input[value=day] + span")
+    await page.wait_text("model-9", ".legend")
+    colours = """new Set([...document.querySelectorAll(".legend [class*=hue-]")]
+      .map((node) => getComputedStyle(node).backgroundColor)).size"""
+    await page.wait(f"{colours} === 10")  # a busy browser paints later than it lays out
+
+
+async def test_a_share_of_a_few_minutes_says_so(room: Room) -> None:
+    """Two minutes of work after a start would be read as a busy day."""
+    page, records = room.page, room.records
+    hours = records.spans[HourSpan.DAY]
+    first, second, *rest = hours.hosts
+    short = replace(first, busy=0.86, recorded_s=120.0)
+    whole = replace(second, recorded_s=23.9 * 3600.0)
+    records.spans[HourSpan.DAY] = replace(hours, hosts=(short, whole, *rest))
+    await page.click("#spans input[value=day] + span")
+    await page.wait_text("86%", ".host-time")
+    await page.wait_text("2\u00a0min recorded", ".host-time")
+    assert "recorded" not in await page.text(".host-time:nth-child(2) .facts")
+
+
+async def test_a_history_that_cannot_be_read_is_said(room: Room) -> None:
+    """An empty or an old chart would be taken for a quiet bot."""
+    page = room.page
+    room.records.away = True
+    await page.click("#spans input[value=day] + span")
+    await page.wait_text("The history can't be read right now.", "#hours")
+    room.records.away = False
+    await page.click("#spans input[value=week] + span")
+    await page.wait("document.querySelector('#hours-trouble').hidden")
+    page.errors = [each for each in page.errors if "503" not in each]  # the browser's own words
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("language", ["en", "de"])
+async def test_nothing_is_cut_off_too_small_or_nameless(
+    room: Room, width: int, language: str
+) -> None:
+    """On a phone buttons would lie outside, and readers of the page hear "button, button"."""
+    page = room.page
+    await page.look(width=width, height=844, phone=width == 390)
+    if language == "de":
+        async with page.reloads():
+            room.handler.choose("web:local", "de")
+        await page.wait_text("in Arbeit")
+        await page.wait(DRAWN)
+    assert await page.evaluate(WIDE) == []
+    assert await page.evaluate(SMALL) == []
+    assert await page.evaluate(NAMELESS) == []
+    assert await page.evaluate(MISNAMED) == []  # who speaks to the machine says what they read
+    headings = "[...document.querySelectorAll('main h2')].map((node) => node.innerText).join()"
+    told = {"en": "Now,The last hours,People", "de": "Jetzt,Die letzten Stunden,Menschen"}
+    assert await page.evaluate(headings) == told[language]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+async def test_every_word_stands_out_from_what_is_behind_it(room: Room, dark: bool) -> None:
+    """Words of less contrast than 4.5 are lost to many people (WCAG 2.2)."""
+    await room.page.look(width=1280, height=900, dark=dark)
+    await room.page.reload()
+    await room.page.wait(DRAWN)
+    assert await room.page.evaluate(FAINT) == []
+
+
+FAINT = """(() => {
+  const pen = Object.assign(document.createElement("canvas"), { width: 1, height: 1 })
+    .getContext("2d", { willReadFrequently: true });
+  const painted = (colors) => {
+    pen.clearRect(0, 0, 1, 1);
+    for (const color of colors) { pen.fillStyle = color; pen.fillRect(0, 0, 1, 1); }
+    return [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (rgb) => {
+    const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (node) => (node ? [...behind(node.parentElement), getComputedStyle(node).backgroundColor] : []);
+  const texts = [...document.querySelectorAll("body *")].filter((node) => node.checkVisibility() &&
+    !node.closest(":disabled, .skip, .unseen, noscript") &&
+    [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim()));
+  return texts.flatMap((node) => {
+    const ground = behind(node);
+    const levels = [light(painted(ground)), light(painted([...ground, getComputedStyle(node).color]))].sort((a, b) => b - a);
+    const contrast = (levels[0] + 0.05) / (levels[1] + 0.05);
+    return contrast < 4.5 ? [`${contrast.toFixed(2)}: ${node.className} ${node.textContent.slice(0, 40)}`] : [];
+  });
+})()"""
+
+
+async def test_only_answers_are_read_out_by_themselves(room: Room) -> None:
+    """A reader of the page would never stop talking."""
+    live = """[...document.querySelectorAll("[aria-live], [role=log], [role=status], [role=alert], output")]
+      .map((node) => node.id).sort().join()"""
+    assert await room.page.evaluate(live) == "connection,hours-trouble,outcomes,unreadable"
+
+
+async def test_markup_in_any_name_stays_text(chromium: Chromium) -> None:
+    """A person who calls themselves a script would act as the admin who looks."""
+    example = Example()
+    for at, attack in enumerate(ATTACKS):
+        _poison(example, attack, at)
+    async with opened(chromium, example) as room:
+        await room.page.wait_text("<script>window.hacked = 1</script>", "#people")
+        await room.page.wait_text("<img src=x onerror='window.hacked = 1'>", "#lines")
+        await room.page.evaluate(
+            "document.querySelectorAll('details').forEach((each) => each.open = true)"
+        )
+        await room.page.click(".host .act.danger")
+        await room.page.wait("document.querySelector('#confirm').open")
+        assert await room.page.evaluate("window.hacked ?? null") is None
+        inside = "document.querySelectorAll('main script, main img, main a, dialog img, dialog script').length"
+        assert await room.page.evaluate(inside) == 0
+
+
+def _poison(example: Example, attack: str, at: int) -> None:
+    """Put one attack in place of each text that comes from outside."""
+    records, jobs = example.records, example.jobs
+    host, line = records.now.hosts[0], records.now.lines[0]
+    server = replace(host.servers[0], name=f"{attack}s", description=attack, up=False, error=attack)
+    job = replace(host.running[0], job=900 + at, model=attack, name=attack, user=attack)
+    trouble = replace(records.now.lines[4].troubles[0], backend=attack, cause=attack)
+    copy = replace(host.copies[0], model=attack)
+    records.now = replace(
+        records.now,
+        hosts=(
+            *records.now.hosts,
+            replace(host, name=attack, servers=(server,), running=(job,), copies=(copy,)),
+        ),
+        lines=(*records.now.lines, replace(line, model=attack, troubles=(trouble,))),
+        idle_models=(*records.now.idle_models, f"{attack} idle"),
+    )
+    jobs.jobs.append(replace(jobs.jobs[0], id=5000 + at, model=attack, owner=attack, lane=attack))
+    person = replace(records.people.people[4], user=attack, name=attack, ban_reason=attack)
+    act = Act(at=at, actor=attack, action=attack, subject=attack, detail=attack)
+    people = (person, *records.people.people)
+    records.people = replace(records.people, people=people, acts=(act, *records.people.acts))
+    for span, hours in records.spans.items():
+        hosts = (*hours.hosts, replace(hours.hosts[0], name=attack))
+        error = replace(hours.errors[0], cause=attack, model=attack)
+        records.spans[span] = replace(hours, hosts=hosts, errors=(*hours.errors, error))
+
+
+async def test_the_way_here_is_on_an_admins_chat_page_only(chromium: Chromium) -> None:
+    """Others would be shown a door that is locked."""
+    example = Example()
+    async with running(example.web, ScriptedHandler()):
+        for token, hidden in ((TOKEN, False), (ADAS, True)):
+            async with chromium.page() as page:
+                await page.goto(f"{example.web.url}?token={token}")
+                await page.wait_text("Connected")
+                assert await page.evaluate("document.querySelector('#operate').hidden") is hidden
+
+
+async def test_a_page_of_a_busy_bot_needs_no_motion_and_knows_the_dark(chromium: Chromium) -> None:
+    """Stripes would move before people whom that makes ill."""
+    records = ExampleRecords(at=1_795_400_000.0)
+    picture = OperatorPicture(records, ExampleJobs(at=1_795_400_000.0))
+    web = web_chat(port=0, operator=picture, is_admin=lambda _: True)
+    async with running(web, ScriptedHandler()), chromium.page() as page:
+        features = [
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+            {"name": "prefers-color-scheme", "value": "dark"},
+        ]
+        await page.call("Emulation.setEmulatedMedia", features=features)
+        await page.goto(f"{web.url}operator")
+        await page.wait(DRAWN)
+        assert await page.evaluate("document.getAnimations().length") == 0
+        ground = "getComputedStyle(document.body).backgroundColor"
+        assert await page.evaluate(ground) == "rgb(23, 24, 28)"

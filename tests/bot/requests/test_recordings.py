@@ -1,0 +1,590 @@
+"""Recordings: written down, answered and read aloud in one message, whatever is interrupted."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.media.sounds import Voice
+from bot.core.attachments import AttachmentKind
+from bot.core.chat_settings import ChatSettings, ChatSettingsTable
+from bot.core.origin import origin_in
+from bot.core.platform import Album, Attachment
+from bot.people.access import PersonLimits
+from bot.requests import media as sounds
+from bot.requests import recordings
+from queueing.core.catalog import ModelSpec
+from queueing.core.jobs import Job, JobState
+from queueing.core.problems import Problem, What
+from queueing.core.requests import Capability, Chat, File, Output, SpeechToText, TextToSpeech
+from tests.bot.results import attachment
+from tests.fakes.backend import Fate
+from tests.fakes.chat import FakeChat
+from tests.fakes.far_queue import FarQueue
+from tests.simulation.bot_installation import ADMIN, Bot, bot
+from tests.simulation.installation import Installation, host, image_model, until
+from tests.simulation.loop import run
+
+SAID = "why is the sky blue"
+ANSWER = f"result of {SAID}"
+
+
+@pytest.fixture(autouse=True)
+def playable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take any bytes for a recording: what is read is tried where files are checked."""
+
+    async def as_it_is(file: File, **_: object) -> Voice:
+        return Voice(file=replace(file, data=file.data[4:]), seconds=1.0)
+
+    monkeypatch.setattr(sounds, "as_voice", as_it_is)
+
+
+def able(name: str, server: str, capability: Capability) -> ModelSpec:
+    spec = image_model(name, server, vram_mb=1000)
+    return replace(spec, capabilities=frozenset({capability}))
+
+
+WHISPER = able("whisper", "ears", Capability.SPEECH_TO_TEXT)
+QWEN = able("qwen", "studio", Capability.TEXT_TO_TEXT)
+KOKORO = able("kokoro", "mouth", Capability.TEXT_TO_SPEECH)
+
+
+def house(
+    url: str = "sqlite://", models: tuple[ModelSpec, ...] = (WHISPER, QWEN, KOKORO)
+) -> Installation:
+    servers = [model.backends[0] for model in models]
+    made = Installation.of(models, [host("gpu", *servers)], url=url, grace_s=0.0)
+    for server in made.servers.values():
+        server.service_s, server.load_s = 2.0, 1.0
+    return made
+
+
+def voice(said: str = SAID, **fields: Any) -> Attachment:
+    data = b"OggS" + said.encode()
+    return attachment(data, "voice.ogg", "audio/ogg", kind=AttachmentKind.VOICE, **fields)
+
+
+async def says(running: Bot, *files: Attachment, words: str = "", **fields: Any) -> None:
+    await asyncio.sleep(0.5)  # the servers have been looked at
+    given = files or (voice(),)
+    await running.gate.call(running.chat.call(f"/ask {words}".strip(), files=given, **fields))
+
+
+async def quiet(running: Bot) -> None:
+    async with asyncio.timeout(3600):
+        while await running.queue.deliveries.unacknowledged():  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(0.2)
+
+
+def played(
+    scenario: Callable[[Bot], Any], installation: Installation | None = None, **fields: Any
+) -> FakeChat:
+    async def play() -> FakeChat:
+        async with bot(installation or house(), **fields) as running:
+            await scenario(running)
+            return running.chat
+
+    return run(play())
+
+
+def asked_of(installation: Installation, server: str) -> list[str]:
+    return [prompt for _, _, prompt in installation.servers[server].starts]
+
+
+async def question(running: Bot) -> Job:
+    job = await running.queue.jobs.get(1)
+    assert job is not None
+    return job
+
+
+def test_a_voice_message_is_answered_in_one_message_that_quotes_it() -> None:
+    """A person would see three messages for one question, or never what was understood."""
+    gpu = house()
+
+    async def scenario(running: Bot) -> None:
+        await says(running)
+        await quiet(running)
+        job = await question(running)
+        assert isinstance(job.request, Chat)
+        (turn,) = job.request.messages
+        assert (turn.text, turn.heard, turn.sounds) == (SAID, SAID, (0,))
+        assert (job.owner, job.model, job.state) == ("fake:1", "qwen", JobState.COMPLETED)
+
+    (message,) = played(scenario, gpu).messages.values()
+    first = "🎤 Writing down what you said; then qwen answers."
+    assert all(text.startswith(first) for text in message.texts[:2])
+    assert any("whisper" in text for text in message.texts)
+    assert any("qwen is writing" in text for text in message.texts)
+    assert message.text.startswith(f"🎤 “{SAID}”\n\n{ANSWER}\n\n")
+    assert asked_of(gpu, "studio") == [SAID]
+    assert not asked_of(gpu, "mouth")
+
+
+def test_the_message_shows_the_place_in_the_line_of_each_step() -> None:
+    """A person would wait for a model without knowing for which, or how long."""
+    gpu = house()
+
+    async def scenario(running: Bot) -> None:
+        await says(running, voice("first"), user="fake:2", chat="2")
+        for number in range(3):
+            await says(running, voice(f"say {number}"), chat="1")
+        await quiet(running)
+
+    texts = [m.texts for m in played(scenario, gpu, limits=PersonLimits()).messages.values()]
+    first = "🎤 Writing down what you said; then qwen answers.\n"
+    assert any(text.startswith(f"{first}⏳ whisper · #") for text in texts[-1])
+    assert any(text.startswith(("⏳ qwen · #", "✍️ qwen")) for text in texts[-1])
+    assert not [text for some in texts for text in some if "01:00" in text]
+
+
+def test_typed_words_come_before_what_was_said() -> None:
+    """The words under a recording would be lost, or answered without it."""
+    gpu = house()
+
+    async def scenario(running: Bot) -> None:
+        await says(running, voice("the lecture"), voice("its end"), words="sum this up")
+        await quiet(running)
+
+    played(scenario, gpu)
+    assert asked_of(gpu, "studio") == ["sum this up\n\nthe lecture\n\nits end"]
+
+
+def test_nothing_is_accepted_where_no_model_listens() -> None:
+    """A recording would wait for a model that does not exist."""
+
+    async def scenario(running: Bot) -> None:
+        await says(running)
+        assert not await running.queue.deliveries.unacknowledged()
+
+    chat = played(scenario, house(models=(QWEN,)))
+    ((_, told),) = chat.private
+    assert told.startswith("No model here can write down speech")
+    assert not chat.messages
+
+
+def test_a_recording_counts_once() -> None:
+    """One voice message would use up three of a person's jobs."""
+
+    async def scenario(running: Bot) -> None:
+        await running.people.change("fake:1", aloud=1)
+        await says(running)
+        for _ in range(40):
+            mine = await running.queue.jobs.open_jobs("fake:1")
+            assert [job.id for job in mine] in ([1], [])
+            await asyncio.sleep(0.3)
+        await quiet(running)
+        assert [job.id for job in await running.queue.jobs.history("fake:1", limit=9)] == [1]
+        await says(running)
+        await says(running)
+        await asyncio.sleep(1)
+        assert len(running.chat.private) == 1
+
+    chat = played(scenario, limits=PersonLimits(per_hour=2))
+    assert "2" in chat.private[0][1]
+
+
+@pytest.mark.parametrize(
+    "after_s",
+    [1.0, 3.6, *(pytest.param(each, marks=pytest.mark.thorough) for each in (0.0, 2.5, 5.0))],
+)
+@pytest.mark.parametrize("how", ["/cancel 1", "/forget me"])
+def test_an_end_ends_every_step(after_s: float, how: str) -> None:
+    """A model would go on with a recording that its person took back, or keep it for ever."""
+
+    async def scenario(running: Bot) -> None:
+        await says(running)
+        await asyncio.sleep(after_s)
+        await running.gate.call(running.chat.call(how))
+        await asyncio.sleep(20)
+        assert not await running.queue.jobs.open_jobs()
+        assert not await running.queue.deliveries.unacknowledged()
+        left = [await running.queue.jobs.get(number) for number in range(1, 4)]
+        if how == "/forget me":
+            assert left == [None, None, None]
+        else:
+            assert left[0] is not None
+            assert left[0].state is JobState.CANCELLED
+
+    (message, *_) = played(scenario).messages.values()
+    assert "Writing down" not in message.text
+
+
+def test_a_recording_that_cannot_be_written_down_is_said_in_a_sentence() -> None:
+    """A failed step would leave a question that waits for ever."""
+    gpu = house()
+    gpu.servers["ears"].fates = lambda _: Fate(service_s=1.0, error=ValueError("no"))
+
+    async def scenario(running: Bot) -> None:
+        await says(running)
+        await quiet(running)
+        job = await question(running)
+        assert job.state is JobState.FAILED
+        await says(running)  # it was given back
+        await quiet(running)
+        assert not running.chat.private
+
+    for message in played(scenario, gpu, limits=PersonLimits(per_hour=1)).messages.values():
+        assert "I couldn't write down your recording." in message.text
+        assert len(message.text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        ("  \n", What.NOTHING_SAID),
+        ("[BLANK_AUDIO]", What.NOTHING_SAID),
+        ("a dirty word", What.UNWANTED),
+    ],
+)
+def test_what_cannot_be_asked_is_not_asked(said: str, what: What) -> None:
+    """A model would answer silence, or a recording would say what may not be typed."""
+    gpu = house()
+    settings = ChatSettingsTable(by_key={"*": ChatSettings(words=("dirty",))})
+
+    async def scenario(running: Bot) -> None:
+        await says(running, voice(said))
+        await quiet(running)
+        job = await question(running)
+        assert Problem.read(job.error or "").what is what
+
+    played(scenario, gpu, chat_settings=settings)
+    assert not asked_of(gpu, "studio")
+
+
+def test_the_answer_is_read_aloud_for_those_who_want_it() -> None:
+    """`/settings --voice on` would do nothing, or hold back the text until the voice is there."""
+    gpu = house()
+
+    async def scenario(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/settings --voice on"))
+        await says(running)
+        await until(lambda: asked_of(gpu, "mouth"))
+        await asyncio.sleep(1)
+        (answer,) = running.chat.messages.values()
+        assert ANSWER in answer.text
+        assert "🔊 Reading it aloud: " in answer.text
+        await quiet(running)
+
+    answer, sound = played(scenario, gpu).messages.values()
+    assert answer.text.startswith(f"🎤 “{SAID}”\n\n{ANSWER}")
+    assert "🔊" not in answer.text
+    (file,) = sound.contents[-1].files
+    assert (file.mime, file.data) == ("audio/mpeg", ANSWER.encode())
+
+
+def test_an_answer_stays_where_it_cannot_be_read_aloud() -> None:
+    """A voice that fails would take the answer with it."""
+    gpu = house()
+    gpu.servers["mouth"].fates = lambda _: Fate(error=ValueError("no"))
+
+    async def scenario(running: Bot) -> None:
+        await running.people.change("fake:1", aloud=1)
+        await says(running)
+        await quiet(running)
+
+    (message,) = played(scenario, gpu).messages.values()
+    assert ANSWER in message.text
+    assert "🔇 I couldn't read this aloud. " in message.text
+    deaf = played(scenario, house(models=(WHISPER, QWEN)))
+    (message,) = deaf.messages.values()
+    assert message.text.endswith("No model here can read texts aloud.")
+
+
+def test_a_voice_is_not_chosen_where_no_model_speaks() -> None:
+    """People would wait for a voice that never comes."""
+
+    async def scenario(running: Bot) -> None:
+        await running.gate.call(running.chat.call("/settings --voice on"))
+        assert (await running.people.get("fake:1")).aloud is None
+
+    ((_, told),) = played(scenario, house(models=(WHISPER, QWEN))).private
+    assert told == "No model here can read texts aloud."
+
+
+def snapshot(source: str, target: Path) -> str:
+    """Copy a database as a kill would leave it at this moment."""
+    with sqlite3.connect(source) as old, sqlite3.connect(target) as new:
+        old.backup(new)
+    old.close()
+    new.close()
+    return f"sqlite:///{target}"
+
+
+@pytest.mark.parametrize(
+    "killed_at",
+    [
+        pytest.param(0.1 + 0.6 * n, marks=() if n % 4 == 0 else pytest.mark.thorough)
+        for n in range(18)
+    ],
+)
+def test_a_kill_at_any_moment_loses_and_doubles_nothing(tmp_path: Path, killed_at: float) -> None:
+    """A crash between two steps would lose the question, or ask it twice."""
+    file = tmp_path / "usher.db"
+    gpu = house(f"sqlite:///{file}")
+    chat = FakeChat()
+    call = chat.call("/ask", files=(voice(),), key="fake:same")
+
+    async def scenario() -> None:
+        async with bot(gpu, chat) as running:
+            await running.people.change("fake:1", aloud=1)
+            await asyncio.sleep(0.5)
+            await running.gate.call(call)
+            await asyncio.sleep(killed_at)
+            gpu.url = snapshot(str(file), tmp_path / "left.db")
+            shown = {number: list(m.contents) for number, m in chat.messages.items()}
+        for number in chat.messages.keys() - shown.keys():
+            del chat.messages[number]
+        async with bot(gpu, chat) as running:
+            await running.gate.call(call)  # it was perhaps not confirmed
+            await quiet(running)
+            job = await question(running)
+            assert job.state is JobState.COMPLETED
+            output = await running.queue.jobs.output(job)
+            assert output == Output(text=ANSWER)
+            for key in (recordings.writing_key(1, 0), recordings.speech_key(1)):
+                made = await running.queue.jobs.find(key)
+                assert made is not None
+                assert (made.state, made.acknowledged) == (JobState.COMPLETED, True)
+            assert await running.queue.jobs.get(4) is None
+
+    run(scenario())
+    answers = [m for m in chat.messages.values() if ANSWER in m.text]
+    sounds = [m for m in chat.messages.values() if m.contents[-1].files]
+    assert (len(answers), len(sounds)) == (1, 1)
+    assert len(chat.messages) == 2
+
+
+def test_a_stop_between_the_steps_is_no_end(tmp_path: Path) -> None:
+    """An orderly stop would fail every question that is being written down."""
+    gpu = house(f"sqlite:///{tmp_path}/usher.db")
+    chat = FakeChat()
+
+    async def scenario() -> None:
+        for pause_s in (1.0, 2.0, 1.0, 4.0, 1.5):
+            async with bot(gpu, chat) as running:
+                if not chat.messages:
+                    await says(running)
+                await asyncio.sleep(pause_s)
+            await asyncio.sleep(4_000)  # longer than any delay
+        async with bot(gpu, chat) as running:
+            await quiet(running)
+
+    run(scenario())
+    message, ping = chat.messages.values()
+    assert ANSWER in message.text
+    assert ping.texts == ["Ready: the answer from qwen ↑"]
+    assert asked_of(gpu, "studio")[-1] == SAID
+
+
+def test_a_full_line_of_the_listener_is_waited_for() -> None:
+    """A question that was accepted would fail because many speak at once."""
+    narrow = replace(WHISPER, max_waiting=1)
+    gpu = house(models=(narrow, QWEN))
+
+    async def scenario(running: Bot) -> None:
+        for number in range(5):
+            await says(running, voice(f"say {number}"), user=f"fake:{number}", chat=f"{number}")
+        await quiet(running)
+
+    for message in played(scenario, gpu).messages.values():
+        assert "result of say" in message.text
+    assert len(asked_of(gpu, "ears")) == 5
+
+
+def test_made_jobs_know_what_they_are_made_for() -> None:
+    """A recording or a voice would stay when its question is deleted."""
+
+    async def scenario(running: Bot) -> None:
+        await running.people.change("fake:1", aloud=1)
+        await says(running)
+        await quiet(running)
+        made = [await running.queue.jobs.get(number) for number in (2, 3)]
+        kinds = [(type(job.request), job.parent, job.owner) for job in made if job is not None]
+        owner = recordings.OWNER
+        assert kinds == [(SpeechToText, 1, owner), (TextToSpeech, 1, owner)]
+
+    played(scenario)
+
+
+def _have_begun(gpu: Installation, server: str, count: int) -> bool:
+    return len(asked_of(gpu, server)) == count
+
+
+def test_a_reading_ends_with_a_cancel_and_with_its_message() -> None:
+    """A voice would come for an answer that its person has deleted."""
+
+    async def scenario(running: Bot) -> None:
+        await running.people.change("fake:1", aloud=1)
+        for number, end in enumerate(("/cancel 1", "/delete 4"), start=1):
+            await says(running)
+            await until(partial(_have_begun, gpu, "mouth", number))
+            await running.gate.call(running.chat.call(end))
+            await quiet(running)
+
+    gpu = house()
+    gpu.servers["mouth"].service_s = 30.0
+    (message,) = played(scenario, gpu).messages.values()
+    assert message.text.endswith("🔇 Reading aloud was stopped.")
+
+
+def test_a_ban_ends_the_reading_too() -> None:
+    """A person who was banned would still be read to."""
+    gpu = house()
+    gpu.servers["mouth"].service_s = 60.0
+
+    async def scenario(running: Bot) -> None:
+        await running.people.change("fake:1", aloud=1)
+        await says(running)
+        await until(partial(_have_begun, gpu, "mouth", 1))
+        await running.gate.call(running.chat.call("/ban fake:1", user=ADMIN))
+        await quiet(running)
+        assert asyncio.get_running_loop().time() < 30
+
+    played(scenario, gpu)
+
+
+def test_a_question_asked_again_is_not_written_down_again() -> None:
+    """A repeated question would be asked without its words, or of a model that must see."""
+    gpu = house()
+
+    async def scenario(running: Bot) -> None:
+        await says(running)
+        await quiet(running)
+        await running.gate.call(running.chat.call("/again 1"))
+        await quiet(running)
+        await running.gate.call(running.chat.call("/edit 1 and red?"))
+        await quiet(running)
+
+    texts = [message.text for message in played(scenario, gpu).messages.values()]
+    assert asked_of(gpu, "studio") == [SAID, SAID, "and red?"]
+    assert len(asked_of(gpu, "ears")) == 1
+    assert [text.startswith("🎤 “") for text in texts] == [True, True, False]
+
+
+def test_a_question_that_was_not_heard_is_heard_when_it_is_asked_again() -> None:
+    """The button under a failed recording would ask a model nothing."""
+    gpu = house()
+    fates = iter([Fate(error=ValueError("no")), Fate()])
+    gpu.servers["ears"].fates = lambda _: next(fates)
+
+    async def scenario(running: Bot) -> None:
+        await says(running)
+        await quiet(running)
+        await running.gate.call(running.chat.call("/again 1"))
+        await quiet(running)
+
+    played(scenario, gpu)
+    assert asked_of(gpu, "studio") == [SAID]
+
+
+def test_the_conversation_goes_on_from_what_was_said() -> None:
+    """A second voice message would be answered as if it were the first."""
+    gpu = house()
+
+    async def scenario(running: Bot) -> None:
+        await says(running)
+        await quiet(running)
+        await says(running, voice("and at night"))
+        await quiet(running)
+        job = await running.queue.jobs.get(3)
+        assert job is not None
+        assert isinstance(job.request, Chat)
+        told = [(turn.role, turn.text, turn.sounds) for turn in job.request.messages]
+        assert told == [
+            ("user", SAID, ()),
+            ("assistant", ANSWER, ()),
+            ("user", "and at night", (0,)),
+        ]
+        (sound,) = await running.queue.jobs.inputs(job) or ()
+        assert sound.data == b"and at night"
+
+    played(scenario, gpu)
+
+
+def test_the_queue_says_what_a_held_question_waits_for() -> None:
+    """`/queue` would show a question that stands in line for no reason."""
+    gpu = house()
+    gpu.servers["ears"].service_s = 30.0
+
+    async def scenario(running: Bot) -> None:
+        await says(running)
+        await asyncio.sleep(3)
+        await running.gate.call(running.chat.call("/queue"))
+        await asyncio.sleep(1)
+        await quiet(running)
+
+    ((_, told),) = played(scenario, gpu).private
+    assert (
+        told.count("what was said is being written down first") == 2
+    )  # of the job and of its line
+
+
+def test_a_late_part_joins_a_held_question_and_what_it_says_is_heard() -> None:
+    """A part of an album that comes late would release the question unheard, or be lost."""
+    gpu = house()
+    gpu.servers["ears"].service_s = 10.0
+
+    async def scenario(running: Bot) -> None:
+        first, late = voice("one", part="1"), voice("two", part="2")
+        key = "fake:album"
+        await says(running, first, words="what is this", key=key, album=Album(begun=False))
+        await asyncio.sleep(5)
+        await says(running, first, late, key=key, album=Album(begun=True))
+        await quiet(running)
+
+    played(scenario, gpu)
+    assert asked_of(gpu, "studio") == ["what is this\n\none\n\ntwo"]
+    assert len(asked_of(gpu, "ears")) == 2
+
+
+def test_people_see_the_same_of_a_queue_behind_a_connection() -> None:
+    """A chat in a process of its own would not learn which step a question is at."""
+
+    async def scenario(running: Bot) -> None:
+        await running.people.change("fake:1", aloud=1)
+        await says(running)
+        await quiet(running)
+
+    near, far = played(scenario), played(scenario, service=FarQueue)
+    shown = [[message.texts for message in chat.messages.values()] for chat in (near, far)]
+    assert shown[0] == shown[1]
+    assert len(shown[0]) == 2
+
+
+def test_a_model_can_be_named_for_a_recording() -> None:
+    """A voice message with "/ask llama" would be answered with a complaint about a missing word."""
+    llama = replace(QWEN, name="llama")
+
+    async def scenario(running: Bot) -> None:
+        await says(running, words="llama")
+        await quiet(running)
+        job = await question(running)
+        assert job.model == "llama"
+
+    played(scenario, house(models=(WHISPER, QWEN, llama)))
+
+
+def test_what_was_cut_of_a_recording_is_said() -> None:
+    """An answer about half a lecture would pass for one about the whole."""
+
+    async def scenario(running: Bot) -> None:
+        await says(running, voice("word " * 10_000))
+        await quiet(running)
+        job = await question(running)
+        assert isinstance(job.request, Chat)
+        assert len(job.request.messages[-1].text) == recordings.HEARD_LIMIT
+        origin = origin_in(job.reply_to)
+        assert origin is not None
+        assert origin.cut_recording
+        assert origin.cut == (), "words of one language would be stored"
+
+    (message, *_) = played(scenario).messages.values()
+    assert any(
+        "✂️ Only the beginning of your recording fitted into the question." in text
+        for text in message.texts
+    )

@@ -1,0 +1,144 @@
+"""What went wrong is told in the reader's language, anyone who found it out."""
+
+import asyncio
+
+import pytest
+
+from backends.comfyui.results import KEPT_BACK
+from bot.texts.catalogue import CATALOGUES
+from bot.texts.problems import told
+from queueing.core.errors import (
+    BackendError,
+    OutOfMemory,
+    Rejected,
+    StoreError,
+    Unavailable,
+    problem_of,
+)
+from queueing.core.problems import Problem, What, problem
+from queueing.core.requests import Output
+from queueing.store.jobs.rows import output_from, output_rows
+from tests.bot.results import done, in_bot
+from tests.fakes.backend import Fate
+from tests.simulation.bot_installation import ADMIN, Bot
+from tests.simulation.installation import Installation, host, image_model
+
+VALUES: dict[str, str | int] = {
+    "minutes": 5,
+    "text": "Es regnet.",
+    "name": "ink",
+    "there": "pen, oil",
+    "field": "steps",
+    "count": 2,
+    "backend": "comfy",
+    "seconds": "300",
+    "cause": "models.flux: no such file",
+    "host": "gpu-1",
+    "model": "flux",
+    "names": "flux",
+    "word": "rude",
+}
+
+
+def test_every_problem_is_told_in_every_language() -> None:
+    """A German would read English, or an internal error instead of what went wrong."""
+    for what in What:
+        texts = {told(Problem(what=what, values=VALUES), language) for language in CATALOGUES}
+        assert len(texts) == len(CATALOGUES), what
+        assert all(text and "{" not in text for text in texts), what
+
+
+def test_a_problem_is_kept_as_a_code() -> None:
+    """After a restart a job would have failed for no reason."""
+    full = Problem(what=What.NO_LORA, values={"name": "ink"}, attempts=3, unloadable="flux")
+    assert Problem.read(full.code()) == full
+
+
+@pytest.mark.parametrize("code", ['{"what": "of_a_newer_version"}', '{"what": "late", "x": 1}', ""])
+def test_a_problem_that_only_a_newer_version_knows_is_told_in_general(code: str) -> None:
+    """While a cluster is upgraded, an older process could not tell that a job has failed."""
+    assert Problem.read(code) == Problem(what=What.BUG)
+
+
+def test_how_often_it_was_tried_and_what_was_not_loaded_is_told() -> None:
+    """People would try again what was tried three times for them."""
+    why = Problem(what=What.MEMORY, attempts=3, unloadable="flux")
+    assert told(why, "en").startswith("flux couldn't be loaded. The card doesn't have enough")
+    assert told(why, "en").endswith("It was tried 3 times.")
+    assert told(why, "de").endswith("Es wurde 3-mal versucht.")
+
+
+@pytest.mark.parametrize(("language", "advice"), [("en", "smaller"), ("de", "kleiner")])
+def test_a_smaller_request_is_advised_only_where_it_helps(language: str, advice: str) -> None:
+    """People would ask for smaller and smaller pictures of a model that fits on no card."""
+    assert advice in told(Problem(what=What.MEMORY), language)
+    assert advice not in told(Problem(what=What.MEMORY, unloadable="flux"), language)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [BackendError("x"), OutOfMemory("x"), StoreError("x"), TimeoutError("x"), KeyError("x")],
+)
+def test_an_error_without_a_problem_of_its_own_has_one_by_its_class(error: Exception) -> None:
+    """Its own words, which are for the log, would be shown."""
+    assert problem_of(error).what in What
+    assert not problem_of(error).values
+
+
+def test_why_files_are_missing_is_kept_with_the_result() -> None:
+    """A picture would come without the word that another one was kept back."""
+    output = Output(text="", files=(), missing=KEPT_BACK.code())
+    rows = [row[1:] for row in output_rows(1, output)]
+    assert output_from(rows) == output
+    assert output_from([(0, "", "text/plain", b"words")]) == Output(text="words")
+
+
+def test_a_failed_job_is_told_in_german() -> None:
+    """A person who writes German would read why in English."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, "/image flux Katze", language="de")
+
+    installation = Installation.of(
+        [image_model("flux", "comfy", max_attempts=1)], [host("gpu-1", "comfy")]
+    )
+    refusal = Rejected("400", problem=problem(What.NOT_TAKEN, field="steps"))
+    installation.servers["comfy"].fates = lambda _request: Fate(error=refusal)
+    chat = in_bot(scenario, installation=installation)
+    (message,) = chat.messages.values()
+    assert "Diesen Wert nimmt der Server nicht an: Anzahl der Schritte." in message.text
+
+
+def test_a_failed_preload_is_told_in_german() -> None:
+    """An admin would read half a sentence in German and the other half in English."""
+
+    async def scenario(running: Bot) -> None:
+        call = running.chat.call("/preload flux", user=ADMIN, language="de")
+        await running.gate.call(call)
+        await asyncio.sleep(60)
+        await running.gate.call(running.chat.call("/pause flux", user=ADMIN, language="de"))
+        call = running.chat.call("/preload flux", user=ADMIN, language="de")
+        await running.gate.call(call)
+        await asyncio.sleep(60)
+
+    installation = Installation.of([image_model("flux", "comfy")], [host("gpu-1", "comfy")])
+    installation.servers["comfy"].load_fates = lambda: Unavailable("connection reset")
+    chat = in_bot(scenario, installation=installation)
+    texts = "\n".join(message.text for message in chat.messages.values())
+    assert "❌ flux ließ sich nicht laden: comfy antwortet nicht mehr." in texts
+    assert "❌ flux ließ sich nicht laden: Angehalten: flux." in texts
+
+
+def test_a_chosen_language_is_told_to_those_who_want_to_know() -> None:
+    """Open pages would go on in the old language."""
+    heard: list[tuple[str, str | None]] = []
+
+    async def scenario(running: Bot) -> None:
+        with running.gate.telling_languages(lambda user, language: heard.append((user, language))):
+            for line in ("--language de", "--size 1:1", "--language reset", "--language de"):
+                await running.gate.call(running.chat.call(f"/settings {line}"))
+            await running.gate.call(running.chat.call("/forget me"))
+        await running.gate.call(running.chat.call("/settings --language de"))
+
+    in_bot(scenario)
+    assert heard == [("fake:1", "de"), ("fake:1", None), ("fake:1", "de"), ("fake:1", None)]
