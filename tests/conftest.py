@@ -29,14 +29,14 @@ from tests.samples import QUICK_PROFILE, THOROUGH_PROFILE
 # Begun first, so that no worker is left alone with one of them while the others have nothing to do.
 LONG = (
     "chaos/test_chaos.py",
-    "processes/test_cluster.py",
-    "contracts/test_backend.py",
+    "processes/cluster/test_cluster.py",
+    "contracts/backend/test_backend.py",
     "fuzz/test_media.py",
     "processes/test_killed.py",
     "processes/test_reload.py",
     "bot/api/test_schemathesis.py",
     "chaos/test_cluster_chaos.py",
-    "processes/test_joining.py",
+    "processes/cluster/test_joining.py",
     "fuzz/test_servers.py",
     "bot/platforms/web/test_web_page.py",
     "bot/platforms/web/dashboard/test_operator_page.py",
@@ -54,7 +54,7 @@ LONG = (
     "queueing/service/test_in_time.py",
     "bot/api/runs/test_two_gateways.py",
     "queueing/store/test_fence.py",
-    "contracts/test_chat_order.py",
+    "contracts/chat/test_chat_order.py",
 )
 TESTS = Path(__file__).parent
 # What `tasks.py check` leaves to `tasks.py check --thorough`, in addition to tests that are marked
@@ -66,7 +66,7 @@ ROOM_BYTES = 4 * 2**30  # databases and files of a run are a tenth of that
 pytest_plugins = ["tests.left_open", "tests.postgres"]
 # An extra, which has no build for every machine; its tests cannot even be read without it.
 NEED_PSYCOPG = (
-    "contracts/test_posts.py",
+    "contracts/queue/test_posts.py",
     "queueing/store/test_fence.py",
     "queueing/store/test_postgres_*.py",
     "benchmarks/test_store.py",

@@ -5,7 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from bot.app.setup import MIGRATIONS
-from tests.fakes.postgres_server import NOT_INSTALLED, PostgresServer, binaries, running_server
+from tests.fakes.programs.postgres_server import (
+    NOT_INSTALLED,
+    PostgresServer,
+    binaries,
+    running_server,
+)
 
 
 @pytest.fixture(scope="session")

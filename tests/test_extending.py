@@ -6,8 +6,8 @@ from pathlib import Path
 from backends.openai.known_flavours import FLAVOURS
 from backends.registry import KINDS
 from bot.platforms.registry import PLATFORMS
-from tests.contracts.chat_harness import STAGES
-from tests.contracts.test_backend import HARNESSES
+from tests.contracts.backend.test_backend import HARNESSES
+from tests.contracts.chat.chat_harness import STAGES
 
 ROOT = Path(__file__).parents[1]
 

@@ -59,6 +59,31 @@ def test_few_files_lie_loose() -> None:
     assert {name: files for name, files in loose.items() if len(files) > LOOSE} == {}
 
 
+# The check is the last thing that `usher init` does.
+ABOVE = {"bot/cli/init/command.py": {"bot.cli.check"}}
+
+
+def test_no_folder_imports_a_file_beside_it() -> None:
+    """The files of a folder use its subfolders; a subfolder that used them could not be read alone."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for file in MODULES:
+        package = ".".join(file.relative_to(ROOT).parent.parts)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                named = {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+                found[str(file.relative_to(ROOT))] |= {
+                    name for name in named if lies_beside(name, package)
+                }
+    assert {file: names for file, names in found.items() if names} == ABOVE
+
+
+def lies_beside(module: str, package: str) -> bool:
+    """Tell whether a file lies in a folder around the package, below the three at the top."""
+    around = module.rpartition(".")[0]
+    file = (ROOT / module.replace(".", "/")).with_suffix(".py")
+    return "." in around and package.startswith(f"{around}.") and file.is_file()
+
+
 def test_every_term_is_carried_by_a_class_that_exists() -> None:
     """A word no one can search for explains nothing."""
     assert len(TERMS) > 40

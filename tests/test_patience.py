@@ -20,7 +20,7 @@ VIRTUAL = {
 
 # Waits in real time that have a reason; `tests.simulation` as a whole runs in virtual time.
 SLEEPS = {
-    "processes/cluster.py": "other processes, which cannot signal",
+    "processes/cluster/cluster.py": "other processes, which cannot signal",
     "backends/comfyui/test_comfyui_real.py": "a real server",
     "backends/media/test_sandbox.py": "another process cannot signal",
     "backends/common/test_http.py": "what drips for ever, until the client gives up",
@@ -31,7 +31,7 @@ SLEEPS = {
     "bot/api/calls/test_fetcher.py": "a server that drips for ever, until it is given up",
     "bot/cli/test_cli.py": "another process shows nothing but its file",
     "chaos": "the trial's people live in real time, beside processes that are killed",
-    "contracts/backend_harness.py": "a server in another process cannot signal",
+    "contracts/backend/backend_harness.py": "a server in another process cannot signal",
     "fakes": "the pace of servers",
     "processes/installation.py": "a server in another process cannot signal",
     "processes/test_killed.py": "another process cannot signal",
@@ -47,8 +47,8 @@ PATIENCES = {
     "bot/api/openai/test_sdk_retries.py": "a client that gives up early, which is what is tested",
     "security/test_hostile_servers.py": "servers that never answer, which is what is tested",
     "backends/conftest.py": "given up for servers that have gone, and nothing else waits for them",
-    "contracts/harness_comfyui.py": "given up for servers that have gone",
-    "contracts/harness_speech.py": "a real server that is busy answers nothing",
+    "contracts/backend/harness_comfyui.py": "given up for servers that have gone",
+    "contracts/backend/harness_speech.py": "a real server that is busy answers nothing",
     "backends/comfyui/test_comfyui_attempts.py": "a stop of a server that hangs, and sockets that are deaf",
     "backends/media/test_media_helper.py": "a process that never answers",
     "backends/common/test_http.py": "answers that never come whole",

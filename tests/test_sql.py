@@ -14,7 +14,7 @@ from queueing.store.engines import open_database
 from queueing.store.postgres.dialect import STATEMENTS as POSTGRES_STATEMENTS
 from queueing.store.postgres.dialect import numbered
 from queueing.store.sql.database import Connection
-from tests.fakes.postgres_server import PostgresServer
+from tests.fakes.programs.postgres_server import PostgresServer
 from tests.test_house import MODULES, ROOT
 
 ENGINES = (

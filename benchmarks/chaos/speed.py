@@ -32,7 +32,7 @@ import psycopg
 from benchmarks.figures import medians, percentiles
 from benchmarks.postgres import new_database
 from benchmarks.processes import cpu_s, usher
-from tests.fakes.postgres_server import NOT_INSTALLED, binaries, free_port, running_server
+from tests.fakes.programs.postgres_server import NOT_INSTALLED, binaries, free_port, running_server
 
 SETTINGS = (
     "fsync=on",

@@ -20,7 +20,7 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobEvent
 from queueing.core.ports import Report
 from queueing.core.requests import Progress, Work
-from tests.fakes.backend import Attempt, Card, FakeServer, Fate
+from tests.fakes.servers.backend import Attempt, Card, FakeServer, Fate
 from tests.fakes.strict_chats import Person, StrictChat, StrictDiscord, StrictTelegram
 from tests.simulation import loop as virtual
 from tests.simulation.bot_installation import Bot, bot

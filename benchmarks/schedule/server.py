@@ -10,8 +10,8 @@ from queueing.core.errors import NotLoaded
 from queueing.core.ports import Fetch, Report
 from queueing.core.requests import Output, TextToImage, Work
 from queueing.core.snapshot import Rules
-from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.clock import VirtualClock
+from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 from tests.simulation.installation import Installation
 
 

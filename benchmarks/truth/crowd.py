@@ -11,7 +11,7 @@ from bot.people.access import PersonLimits
 from queueing.core.errors import OutOfMemory
 from queueing.core.requests import Work
 from queueing.core.snapshot import Rules
-from tests.fakes.backend import Attempt, Card, FakeServer, Fate, prompt_of
+from tests.fakes.servers.backend import Attempt, Card, FakeServer, Fate, prompt_of
 from tests.fakes.strict_chats import Person, StrictChat, StrictDiscord, StrictPage, StrictTelegram
 from tests.simulation.bot_installation import ADMIN, Bot
 from tests.simulation.installation import Installation, host, image_model

@@ -28,7 +28,7 @@ from queueing.core.requests import (
 )
 from queueing.forecast.durations import Durations
 from queueing.forecast.sizes import size_class
-from tests.fakes.backend import PICTURE
+from tests.fakes.servers.backend import PICTURE
 from tests.simulation import loop as virtual
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host
 

@@ -12,8 +12,8 @@ from bot.core.platform import ChatLimits
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.ports import Fetch, Report
 from queueing.core.requests import File, Output, TextToImage, Work
-from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.chat import FakeChat
+from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 
 NO_LIMITS = ChatLimits(
     text=100_000,

@@ -16,7 +16,7 @@ class QueueService(Protocol):
     """Everything the bot asks of the queue; awaited calls raise `QueueError`s only.
 
     The queue in this process is one implementation, `queueing.service.job_queue.JobQueue`. Its
-    promises are in `tests/contracts/test_queue_service.py`.
+    promises are in `tests/contracts/queue/test_queue_service.py`.
     """
 
     @property

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.fakes.chromium import Page, running_chromium
+from tests.fakes.programs.chromium import Page, running_chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

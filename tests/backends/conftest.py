@@ -6,8 +6,8 @@ import pytest
 
 from backends.comfyui.backend import ComfyUI
 from tests.backends.comfyui.drawing import connect
-from tests.fakes.comfyui import FakeComfyUI
 from tests.fakes.media_helper import here
+from tests.fakes.servers.comfyui import FakeComfyUI
 
 
 @pytest.fixture

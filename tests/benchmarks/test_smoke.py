@@ -10,7 +10,7 @@ import pytest
 from benchmarks import soak
 from benchmarks.api import __main__ as api
 from benchmarks.chaos import __main__ as chaos
-from tests.fakes.postgres_server import NOT_INSTALLED, binaries
+from tests.fakes.programs.postgres_server import NOT_INSTALLED, binaries
 
 pytestmark = pytest.mark.thorough
 needs_proc = pytest.mark.skipif(

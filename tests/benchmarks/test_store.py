@@ -12,7 +12,12 @@ from benchmarks.store import __main__ as benchmark
 from benchmarks.store.delay_proxy import delayed
 from benchmarks.store.jobs import Ground, database_in, lives_per_s, raw_lives_per_s
 from queueing.store.sql.database import Database
-from tests.fakes.postgres_server import NOT_INSTALLED, PostgresServer, binaries, running_server
+from tests.fakes.programs.postgres_server import (
+    NOT_INSTALLED,
+    PostgresServer,
+    binaries,
+    running_server,
+)
 
 psycopg = pytest.importorskip("psycopg")
 

@@ -21,7 +21,7 @@ from queueing.core.jobs import JobState, stand_in
 from queueing.core.requests import TextToImage
 from queueing.core.snapshot import Blocked, Reason
 from queueing.core.status import Estimate, Standing
-from tests.fakes.backend import Card
+from tests.fakes.servers.backend import Card
 from tests.simulation.bot_installation import Bot
 
 FIRST_RUNS = {"first_run_coverage", "first_runs"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bot.app.setup import MIGRATIONS
 from queueing.store.engines import open_database
-from tests.fakes.postgres_server import PostgresServer
+from tests.fakes.programs.postgres_server import PostgresServer
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}
 OWN = {"deleted_jobs", "posts", "post_secrets"}

@@ -12,8 +12,8 @@ from backends.demo import images
 from bot.app.app import App, BotParts
 from bot.app.setup import BotSetup
 from bot.config import loader as configuration
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.telegram.telegram import FakeTelegram
 
 DRAWS_AND_WRITES = """
 hosts:

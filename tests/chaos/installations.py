@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import Protocol, Self
 
-from tests.chaos.chats import Seen, Words
-from tests.chaos.program_media import FILMS, MODELS
-from tests.chaos.programs import VECTORS
+from tests.chaos.people.chats import Seen, Words
+from tests.chaos.people.program_media import FILMS, MODELS
+from tests.chaos.people.programs import VECTORS
 from tests.chaos.servers import Book, CountingComfyUI, CountingLlm, shown_number
 from tests.chaos.verdict import Line, Row, Verdict
 

@@ -20,10 +20,10 @@ from typing import Any, Self
 
 import aiohttp
 
-from tests.chaos.chats import Seen, Words
 from tests.chaos.installations import Server
+from tests.chaos.people.chats import Seen, Words
+from tests.chaos.people.wire import Wire
 from tests.chaos.verdict import Line, Row, Verdict
-from tests.chaos.wire import Wire
 
 SEEDS = 1_000_000  # the seed of request 7 is so many and 7
 UP_WITHIN_S = 180.0

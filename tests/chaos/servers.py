@@ -18,10 +18,10 @@ from PIL import Image
 
 from backends.common.file_types import is_film, mime_of
 from bot.requests.enhancement import OPENING
-from tests.chaos.chats import Seen
-from tests.fakes.comfyui import FakeComfyUI, _Item
-from tests.fakes.llm import FakeLlm
-from tests.fakes.llm_script import WORDS, Model
+from tests.chaos.people.chats import Seen
+from tests.fakes.llm.llm import FakeLlm
+from tests.fakes.llm.llm_script import WORDS, Model
+from tests.fakes.servers.comfyui import FakeComfyUI, _Item
 
 SIDE = 16  # pixels; small, because every result is decoded once
 _NUMBER = re.compile(r"number (\d+)")

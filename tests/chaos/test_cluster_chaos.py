@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.postgres_server import NOT_INSTALLED, binaries
+from tests.fakes.programs.postgres_server import NOT_INSTALLED, binaries
 
 pytest.importorskip("psycopg", reason="PostgreSQL needs usher-bot[postgres]")
 

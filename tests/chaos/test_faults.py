@@ -16,7 +16,7 @@ from queueing.core.errors import BackendError, NotLoaded, OutOfMemory, Rejected,
 from queueing.core.problems import What, problem
 from queueing.core.requests import Work
 from tests.chaos.scenarios import only, told
-from tests.fakes.backend import FakeServer, Fate
+from tests.fakes.servers.backend import FakeServer, Fate
 from tests.simulation.bot_installation import Bot
 from tests.simulation.installation import Installation
 

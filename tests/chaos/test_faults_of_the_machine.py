@@ -24,9 +24,9 @@ from queueing.store.sql.database import Connection
 from queueing.store.sqlite import backup
 from queueing.store.sqlite.database import SqliteDatabase
 from tests.chaos.scenarios import quiet, small_installation, told
-from tests.fakes.backend import Fate, prompt_of
 from tests.fakes.chat import FakeChat
 from tests.fakes.clock import START
+from tests.fakes.servers.backend import Fate, prompt_of
 from tests.simulation.bot_installation import Bot, bot
 from tests.simulation.installation import NO_LIMITS, Installation
 from tests.simulation.loop import run

@@ -9,9 +9,17 @@ from typing import Any
 
 from bot.requests.enhancement import DELAY_S
 from queueing.planning.retry import LOST_AT_ONCE
-from tests.chaos.chats import Asked, Chats
-from tests.chaos.crowd import Crowd, NumberOf, has_ended, replies, results, strangers, was_cancelled
-from tests.chaos.programs import OnApi
+from tests.chaos.people.chats import Asked, Chats
+from tests.chaos.people.crowd import (
+    Crowd,
+    NumberOf,
+    has_ended,
+    replies,
+    results,
+    strangers,
+    was_cancelled,
+)
+from tests.chaos.people.programs import OnApi
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

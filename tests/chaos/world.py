@@ -8,16 +8,16 @@ from random import Random
 from typing import Any
 
 from bot.requests.enhancement import OWNER
-from tests.chaos.chats import Chats, OnDiscord, OnTelegram
-from tests.chaos.crowd import Crowd, was_refused
 from tests.chaos.installations import Installation
-from tests.chaos.programs import OnApi
+from tests.chaos.people.chats import Chats, OnDiscord, OnTelegram
+from tests.chaos.people.crowd import Crowd, was_refused
+from tests.chaos.people.programs import OnApi
+from tests.chaos.people.web import TOKEN, OnWeb
 from tests.chaos.servers import number_in
 from tests.chaos.verdict import Row, Verdict
-from tests.chaos.web import TOKEN, OnWeb
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.telegram import FakeTelegram
-from tests.fakes.telegram_state import Limits
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.telegram.telegram import FakeTelegram
+from tests.fakes.telegram.telegram_state import Limits
 
 ASK_EVERY_S = 0.5
 ASKED_PER_RUN = 5

@@ -11,7 +11,7 @@ from queueing.core.jobs import JobEvent
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
-from tests.contracts.store_harness import ENGINES, NO_LIMITS, NOW, Open, new, url_of
+from tests.contracts.store.store_harness import ENGINES, NO_LIMITS, NOW, Open, new, url_of
 
 
 @pytest.fixture(params=ENGINES)

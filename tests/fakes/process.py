@@ -21,10 +21,10 @@ from typing import Any
 from aiohttp import web
 
 from tests.fakes.card import SharedCard
-from tests.fakes.comfyui import FakeComfyUI, _Item, _NodeError
-from tests.fakes.llm import FakeLlm, LoadFault, Model
-from tests.fakes.llm_words import load_failure
+from tests.fakes.llm.llm import FakeLlm, LoadFault, Model
+from tests.fakes.llm.llm_words import load_failure
 from tests.fakes.ports import port_of
+from tests.fakes.servers.comfyui import FakeComfyUI, _Item, _NodeError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LOADERS = {"CheckpointLoaderSimple", "UNETLoader"}

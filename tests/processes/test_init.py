@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram.telegram import FakeTelegram
 from tests.processes.installation import until
 from tests.processes.typist import CTRL_C, Typist, at_terminal
 

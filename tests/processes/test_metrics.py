@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from tests.bot.monitoring.scraped import Scraped
-from tests.fakes.postgres_server import PostgresServer
-from tests.processes.cluster import Usher, processes
+from tests.fakes.programs.postgres_server import PostgresServer
+from tests.processes.cluster.cluster import Usher, processes
 
 pytest.importorskip("psycopg")
 

@@ -16,8 +16,8 @@ from bot.cli.top import TopReader
 from bot.cli.top_picture import TopState
 from bot.config.loader import sign_at
 from tests.bot.platforms.web.dashboard.operator_client import operator_tab_at
-from tests.fakes.postgres_server import PostgresServer
-from tests.processes.cluster import Usher, processes
+from tests.fakes.programs.postgres_server import PostgresServer
+from tests.processes.cluster.cluster import Usher, processes
 from tests.processes.installation import until
 
 pytest.importorskip("psycopg")

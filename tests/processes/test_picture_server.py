@@ -9,7 +9,7 @@ import aiohttp
 from PIL import Image
 
 from tests.backends.images.test_images import mask, photo
-from tests.fakes.painters import painting, plain
+from tests.fakes.servers.painters import painting, plain
 from tests.processes.bot_process import BotProcess
 
 

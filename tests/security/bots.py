@@ -6,8 +6,8 @@ from pathlib import Path
 
 from bot.app.app import BotParts
 from tests.bot import whole_bot
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.telegram.telegram import FakeTelegram
 
 CONFIG = """
 hosts:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from bot.config.loader import ConfigError, parse
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.discord_state import GUILD_ID
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.discord.discord_state import GUILD_ID
+from tests.fakes.telegram.telegram import FakeTelegram
 from tests.security.bots import on_discord, on_telegram, written
 
 REFUSED = "n't open to this chat"

@@ -16,7 +16,7 @@ from bot.config.loader import ConfigError, parse
 from bot.http.listener import Listener
 from bot.http.local import CLIENT_HEADERS, PLACE_HEADERS
 from tests.bot.config.configs import SMALL
-from tests.fakes import nginx
+from tests.fakes.programs import nginx
 
 REFUSED = "this machine only"
 DOORS = """

@@ -19,8 +19,8 @@ from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from tests.bot.people.test_invites import everything_in
 from tests.bot.platforms.web.web_client import Tab, tab
-from tests.contracts.store_harness import NO_LIMITS, NOW, new
-from tests.fakes.telegram import FakeTelegram
+from tests.contracts.store.store_harness import NO_LIMITS, NOW, new
+from tests.fakes.telegram.telegram import FakeTelegram
 from tests.security.bots import on_telegram
 
 OWNER = "correct-horse-battery-staple"

@@ -17,8 +17,8 @@ from queueing.core.catalog import Timeouts
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError
 from queueing.core.ports import Backend
-from tests.contracts.backend_harness import Harness
-from tests.contracts.test_backend import HARNESSES
+from tests.contracts.backend.backend_harness import Harness
+from tests.contracts.backend.test_backend import HARNESSES
 from tests.security.hostile_server import (
     ANSWERS,
     ASKED,

@@ -11,8 +11,8 @@ from bot.app.app import BotParts
 from bot.platforms.web.page_connection import NOT_KNOWN
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.web_client import Tab, tab, text_of
-from tests.fakes.telegram import FakeTelegram, Person
-from tests.fakes.telegram_state import FakeChat
+from tests.fakes.telegram.telegram import FakeTelegram, Person
+from tests.fakes.telegram.telegram_state import FakeChat
 from tests.security.bots import on_telegram
 
 OWNER = "correct-horse-battery-staple"

@@ -13,7 +13,7 @@ from backends.common.http import Http
 from backends.common.http_replies import HttpFailed
 from backends.common.websocket import listener
 from queueing.core.errors import Unavailable
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram.telegram import FakeTelegram
 from tests.security.bots import on_telegram
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from bot.config.chats import ChatsConfig
 from bot.config.loader import ConfigError, parse
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.discord_people import Person
-from tests.fakes.discord_state import APPLICATION_ID, GUILD_ID, Channel
-from tests.fakes.telegram import FakeTelegram
-from tests.fakes.telegram_state import FakeChat
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.discord.discord_people import Person
+from tests.fakes.discord.discord_state import APPLICATION_ID, GUILD_ID, Channel
+from tests.fakes.telegram.telegram import FakeTelegram
+from tests.fakes.telegram.telegram_state import FakeChat
 from tests.security.bots import on_discord, on_telegram, written
 
 MODERATORS, MANAGERS, CROWD = 501, 502, 503

@@ -20,10 +20,11 @@ from bot.config import loader as configuration
 from bot.platforms.web.platform import Web
 from tests.bot.people.test_invites import everything_in
 from tests.bot.platforms.web.web_client import tab
-from tests.fakes import discord_state, telegram_state
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.llm import Model, serving
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.discord import discord_state
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.llm.llm import Model, serving
+from tests.fakes.telegram import telegram_state
+from tests.fakes.telegram.telegram import FakeTelegram
 
 CANARIES = {
     "DISCORD_TOKEN": "canary.discord.not-even-shaped-like-one",

@@ -29,8 +29,8 @@ from queueing.core.requests import Work
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
-from tests.fakes.backend import FakeServer, Fate
 from tests.fakes.clock import START
+from tests.fakes.servers.backend import FakeServer, Fate
 from tests.simulation.installation import NO_LIMITS, Installation, image_model
 
 TIMEOUTS = Timeouts(load_s=60, first_s=60, idle_s=60, total_s=300)

@@ -18,8 +18,8 @@ from queueing.core.snapshot import Rules
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
-from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.clock import VirtualClock
+from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 
 NO_LIMITS = Admission()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from queueing.core.catalog import HostSpec
 from queueing.core.errors import Unavailable
 from queueing.core.ports import Machines
-from tests.fakes.backend import FakeServer
+from tests.fakes.servers.backend import FakeServer
 
 TAKES_S = 40.0
 

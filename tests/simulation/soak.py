@@ -28,9 +28,9 @@ from queueing.core.catalog import BackendSpec
 from queueing.core.errors import OutOfMemory, StoreError, Unavailable
 from queueing.core.ports import Clock
 from queueing.core.requests import Work
-from tests.fakes.backend import Card, FakeBackend, FakeServer, Fate
 from tests.fakes.chat import FakeChat, Message
 from tests.fakes.clock import VirtualClock
+from tests.fakes.servers.backend import Card, FakeBackend, FakeServer, Fate
 
 DAY_S = 86_400.0
 HOUR_S = 3600.0

@@ -1,6 +1,6 @@
 """Checks requests and answers against Discord's own OpenAPI document (tests/specs/discord).
 
-Knows shapes only: what Discord *does* with a request is the business of `tests.fakes.discord`.
+Knows shapes only: what Discord *does* with a request is the business of `tests.fakes.discord.discord`.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Checks requests and answers against the Bot API as data (tests/specs/telegram).
 
 Knows shapes, and the limits that stand in the document's prose: what Telegram *does* with a request
-is the business of `tests.fakes.telegram`.
+is the business of `tests.fakes.telegram.telegram`.
 """
 
 import json

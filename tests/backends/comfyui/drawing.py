@@ -6,9 +6,9 @@ from uuid import uuid4
 from backends.comfyui.backend import ComfyUI
 from queueing.core.catalog import BackendSpec
 from queueing.core.requests import File, Progress, TextToImage, Work
-from tests.contracts.backend_harness import until
-from tests.contracts.harness_comfyui import model
-from tests.fakes.comfyui import FakeComfyUI
+from tests.contracts.backend.backend_harness import until
+from tests.contracts.backend.harness_comfyui import model
+from tests.fakes.servers.comfyui import FakeComfyUI
 
 SMALL = TextToImage(prompt="a cat", width=64, height=64, steps=4)
 LONG = TextToImage(prompt="a cat", width=64, height=64, steps=200)

@@ -28,7 +28,7 @@ from queueing.core.requests import (
 )
 from tests.backends.comfyui.drawing import SDXL, SMALL, connect, drawn, ignore, work
 from tests.backends.comfyui.workflow.graphs import song
-from tests.fakes.comfyui import FakeComfyUI
+from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.told import words
 
 # ---------------------------------------------------------------- the usual way

@@ -27,8 +27,8 @@ from tests.backends.comfyui.drawing import (
     running,
     work,
 )
-from tests.contracts.backend_harness import until
-from tests.fakes.comfyui import FakeComfyUI
+from tests.contracts.backend.backend_harness import until
+from tests.fakes.servers.comfyui import FakeComfyUI
 
 pytestmark = pytest.mark.parametrize("old", [False, True], ids=["0.33", "0.3.64"])
 

@@ -27,7 +27,7 @@ from tests.backends.comfyui.drawing import connect
 from tests.backends.comfyui.workflow.described import SHIPPED
 from tests.backends.comfyui.workflow.shipped import files as files_of
 from tests.backends.comfyui.workflow.shipped import shipped
-from tests.fakes.comfyui import FakeComfyUI
+from tests.fakes.servers.comfyui import FakeComfyUI
 
 SDXL_BYTES = 6_938_040_682
 SD15_BYTES = 2_132_625_894

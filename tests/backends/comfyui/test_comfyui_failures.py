@@ -23,8 +23,8 @@ from queueing.core.errors import (
 )
 from queueing.core.requests import Capability, LoraWeight
 from tests.backends.comfyui.drawing import LONG, SDXL, SMALL, drawn, idle, ignore, running, work
-from tests.contracts.harness_comfyui import model
-from tests.fakes.comfyui import FakeComfyUI
+from tests.contracts.backend.harness_comfyui import model
+from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.told import words
 
 pytestmark = pytest.mark.parametrize("old", [False, True], ids=["0.33", "0.3.64"])

@@ -14,9 +14,9 @@ from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, OutOfMemory
 from queueing.core.requests import Capability, TextToImage
 from tests.backends.comfyui.drawing import LONG, SDXL, connect, drawn, ignore, running, work
-from tests.contracts.harness_comfyui import model
-from tests.fakes.comfyui import FakeComfyUI
-from tests.fakes.comfyui_nodes import NODES
+from tests.contracts.backend.harness_comfyui import model
+from tests.fakes.servers.comfyui import FakeComfyUI
+from tests.fakes.servers.comfyui_nodes import NODES
 
 DRAWS = frozenset({Capability.TEXT_TO_IMAGE})
 PLAIN = TextToImage(prompt="a cat")

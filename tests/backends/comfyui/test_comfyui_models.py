@@ -10,7 +10,7 @@ from backends.common.model_names import lora_named
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import Capability, TextToImage
-from tests.fakes.comfyui_nodes import object_info
+from tests.fakes.servers.comfyui_nodes import object_info
 from tests.told import words
 
 TEXT, PICTURE = Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE

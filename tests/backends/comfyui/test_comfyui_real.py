@@ -21,9 +21,9 @@ from backends.comfyui.backend import ComfyUI
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel, Rejected, Unavailable
 from queueing.core.requests import Capability, File, LoraWeight, Progress, TextToImage, Work
-from tests.contracts.backend_harness import until
-from tests.contracts.harness_comfyui import first_checkpoint, model
-from tests.fakes.real_server import free_port
+from tests.contracts.backend.backend_harness import until
+from tests.contracts.backend.harness_comfyui import first_checkpoint, model
+from tests.fakes.servers.real_server import free_port
 
 PYTHON = os.environ.get("USHER_COMFYUI_PYTHON", "")
 FOLDER = os.environ.get("USHER_COMFYUI_FOLDER", "")

@@ -16,7 +16,7 @@ from queueing.core.errors import Rejected
 from queueing.core.requests import Capability, File, TextToImage, TextToVideo, Work
 from tests.backends.comfyui.drawing import connect, ignore
 from tests.backends.comfyui.workflow.graphs import Nodes, masked, references, wan_from_pictures
-from tests.fakes.comfyui import FakeComfyUI
+from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.told import words
 
 

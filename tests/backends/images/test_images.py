@@ -26,7 +26,7 @@ from queueing.core.requests import (
     TextToImage,
     Work,
 )
-from tests.fakes.painters import KINDS, FakePainter, painting, plain
+from tests.fakes.servers.painters import KINDS, FakePainter, painting, plain
 
 DRAWN = {
     "localai": "/v1/images/generations",

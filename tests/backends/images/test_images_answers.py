@@ -22,7 +22,7 @@ from queueing.core.errors import (
     UnreadableAnswer,
 )
 from tests.backends.images.test_images import DRAWN, connected, output, work
-from tests.fakes.painters import KINDS, picture
+from tests.fakes.servers.painters import KINDS, picture
 
 LISTS = ["localai", "vllm-omni", "generic"]  # those that answer OpenAI's lists
 

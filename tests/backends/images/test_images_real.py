@@ -19,7 +19,7 @@ from queueing.core.catalog import BackendSpec
 from queueing.core.errors import Rejected, Unavailable
 from queueing.core.requests import Progress
 from tests.backends.images.test_images import mask, model, output, photo, side, work
-from tests.fakes.real_server import free_port, kill
+from tests.fakes.servers.real_server import free_port, kill
 
 SERVER = os.environ.get("USHER_SD_SERVER", "")
 WEIGHTS = os.environ.get("USHER_SD_MODEL", "")

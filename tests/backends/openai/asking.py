@@ -18,7 +18,7 @@ from queueing.core.requests import (
     Output,
     Work,
 )
-from tests.fakes.llm import FakeLlm as Fake
+from tests.fakes.llm.llm import FakeLlm as Fake
 
 ANSWER = "the cat sat on the mat"
 TOLD = ("lmstudio", "ollama", "llamacpp-router", "llamaswap")  # those that load and unload

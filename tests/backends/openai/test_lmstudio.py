@@ -15,7 +15,7 @@ from queueing.core.errors import (
     UnknownFailure,
 )
 from tests.backends.openai.asking import ANSWER, answer, connected, model, work
-from tests.fakes.llm import LoadFault, Model, serving
+from tests.fakes.llm.llm import LoadFault, Model, serving
 
 
 async def test_a_copy_another_program_loaded_is_used_and_not_doubled() -> None:

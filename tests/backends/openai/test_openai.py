@@ -38,8 +38,8 @@ from tests.backends.openai.asking import (
     picture,
     work,
 )
-from tests.fakes.llm import FakeLlm as Fake
-from tests.fakes.llm import LoadFault, Model, serving
+from tests.fakes.llm.llm import FakeLlm as Fake
+from tests.fakes.llm.llm import LoadFault, Model, serving
 from tests.told import words
 
 # ---------------------------------------------------------------- every flavour

@@ -31,8 +31,8 @@ from queueing.core.requests import (
     Work,
 )
 from tests.backends.openai.asking import ALL, TOLD, connected, model, picture
-from tests.fakes.llm import FakeLlm, Fault, Model, serving
-from tests.fakes.llm_embeddings import DIMENSIONS, MARKER, PACKS, vector_of
+from tests.fakes.llm.llm import FakeLlm, Fault, Model, serving
+from tests.fakes.llm.llm_embeddings import DIMENSIONS, MARKER, PACKS, vector_of
 
 TAKES_TOKENS = ("llamacpp-router", "llamacpp", "llamaswap", "vllm", "generic")
 EMBEDS = Capability.EMBEDDING

@@ -20,7 +20,7 @@ from queueing.core.errors import (
     UnreadableAnswer,
 )
 from tests.backends.openai.asking import ANSWER, answer, connected, model, picture, work
-from tests.fakes.llm import Fault, serving
+from tests.fakes.llm.llm import Fault, serving
 from tests.told import words
 
 FAULTS: dict[Fault, type[BackendError]] = {

@@ -19,7 +19,7 @@ from queueing.core.catalog import BackendSpec
 from queueing.core.errors import BackendError, NotLoaded, OutOfMemory, Unavailable
 from queueing.core.requests import Progress
 from tests.backends.openai.asking import answer, model, work
-from tests.fakes.real_server import free_port, kill, running
+from tests.fakes.servers.real_server import free_port, kill, running
 
 SERVER = os.environ.get("USHER_LLAMA_SERVER", "")
 GGUF = os.environ.get("USHER_LLAMA_MODEL", "")

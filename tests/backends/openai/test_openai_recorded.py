@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from tests.fakes.llm import FakeLlm, Fault, Model, serving
-from tests.fakes.llm_script import CONTEXT
+from tests.fakes.llm.llm import FakeLlm, Fault, Model, serving
+from tests.fakes.llm.llm_script import CONTEXT
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 CHAT = "/v1/chat/completions"

@@ -10,7 +10,7 @@ import openai
 
 from queueing.core.jobs import Job, JobState
 from tests.bot.api.whole_api import Api, running
-from tests.fakes.llm import FakeLlm, Model, serving
+from tests.fakes.llm.llm import FakeLlm, Model, serving
 
 CONFIG = """
 hosts:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.platforms.telegram.telegram_bot import picture
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.telegram.telegram import FakeTelegram
 
 
 async def ask(fake: FakeTelegram, method: str, **body: Any) -> Any:

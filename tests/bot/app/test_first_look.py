@@ -13,7 +13,7 @@ from bot.app import chat_parts, local_queue
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import Unavailable
 from tests.bot.whole_bot import on_telegram
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram.telegram import FakeTelegram
 from tests.patience import runs_out
 
 TEXT = """

@@ -7,7 +7,7 @@ import pytest
 from queueing.core.jobs import Job
 from queueing.store.jobs.job_store import JobStore
 from tests.bot.whole_bot import on_telegram
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram.telegram import FakeTelegram
 
 TEXT = """
 hosts: {home: {vram: 24GB, backends: {here: {kind: demo, load_s: 0.1, service_s: 0.1}}}}

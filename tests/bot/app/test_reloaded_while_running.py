@@ -16,9 +16,9 @@ from bot.config.loader import parse
 from bot.monitoring.history import StoredHistory
 from queueing.core.jobs import Job, JobState
 from tests.bot.results import attachment
-from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.chat import FakeChat
 from tests.fakes.clock import VirtualClock
+from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 from tests.simulation.loop import run
 
 HOUR_S, DAY_S = 3600.0, 86400.0

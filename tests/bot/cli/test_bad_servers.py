@@ -12,8 +12,8 @@ from bot.app.setup import MIGRATIONS
 from bot.cli.main import main
 from queueing.store.engines import open_database
 from queueing.store.sql.migrations import MADE_BEFORE
-from tests.fakes import pgbouncer
-from tests.fakes.postgres_server import USER, PostgresServer
+from tests.fakes.programs import pgbouncer
+from tests.fakes.programs.postgres_server import USER, PostgresServer
 
 pytest.importorskip("psycopg")
 

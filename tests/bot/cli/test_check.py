@@ -27,8 +27,8 @@ from bot.cli.findings import Finding, FindingTable, told
 from bot.config.loader import Config, ConfigError, parse
 from queueing.core.catalog import Catalog, HostSpec
 from queueing.store.engines import open_database
-from tests.fakes.comfyui import FakeComfyUI
-from tests.fakes.llm import serving
+from tests.fakes.llm.llm import serving
+from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.fakes.terminal import FakeTty
 from tests.simulation.installation import host, image_model
 

@@ -13,8 +13,8 @@ from bot.cli.findings import Finding
 from bot.config.config import Config
 from bot.config.loader import parse
 from queueing.core.errors import StoreError
-from tests.fakes.postgres_server import PostgresServer
 from tests.fakes.posts import FakePosts, PostTable
+from tests.fakes.programs.postgres_server import PostgresServer
 from tests.simulation.loop import run
 
 pytest.importorskip("psycopg")

@@ -6,10 +6,10 @@ import pytest
 
 from bot.app.app import BotParts
 from queueing.core.requests import Chat
-from tests.fakes.discord import GENERAL, FakeDiscord
-from tests.fakes.discord_people import Person
-from tests.fakes.discord_state import APPLICATION_ID, GUILD_ID, Channel
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.discord.discord import GENERAL, FakeDiscord
+from tests.fakes.discord.discord_people import Person
+from tests.fakes.discord.discord_state import APPLICATION_ID, GUILD_ID, Channel
+from tests.fakes.telegram.telegram import FakeTelegram
 from tests.security.bots import on_discord, on_telegram
 
 CATEGORY, FORUM, THREAD, POST, ASLEEP = 40, 41, 55, 56, 57

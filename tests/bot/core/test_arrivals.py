@@ -14,8 +14,8 @@ from queueing.core.requests import Chat
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.platforms.discord.test_discord_app import usher
 from tests.bot.results import in_bot, picture
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.discord_state import APPLICATION_ID, FakeFile
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.discord.discord_state import APPLICATION_ID, FakeFile
 from tests.simulation.bot_installation import Bot
 from tests.simulation.loop import run
 

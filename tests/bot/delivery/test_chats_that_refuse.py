@@ -257,7 +257,7 @@ def test_a_picture_that_proves_too_large_comes_smaller(monkeypatch: pytest.Monke
     out = io.BytesIO()
     Image.frombytes("RGB", (300, 300), noise).save(out, "PNG")
     picture = File(name="cat.png", mime="image/png", data=out.getvalue())
-    monkeypatch.setattr("tests.fakes.backend.PICTURE", picture)
+    monkeypatch.setattr("tests.fakes.servers.backend.PICTURE", picture)
     chat = FakeChat(limits=replace(LIMITS, upload=300_000))
 
     def refuse(content: Content) -> TooLarge | None:

@@ -20,7 +20,7 @@ from queueing.core.events import Progressed
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.planning.hosts import LEAD_S
 from tests.bot.monitoring.recorded import KEPT_S, Recording, two_cards
-from tests.fakes.backend import Fate
+from tests.fakes.servers.backend import Fate
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
 from tests.simulation.loop import run
 

@@ -24,7 +24,7 @@ from bot.monitoring.metrics import Instruments
 from tests.bot.api import whole_api
 from tests.bot.monitoring.scraped import scrape
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_telegram
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram.telegram import FakeTelegram
 from tests.simulation.loop import run
 
 CONFIG = f"{whole_api.CONFIG}metrics: {{port: 0}}\n"

@@ -14,7 +14,7 @@ from queueing.core.errors import OutOfMemory, Unavailable
 from queueing.core.jobs import Job
 from queueing.service.job_queue import JobQueue
 from tests.bot.monitoring.scraped import Scraped
-from tests.fakes.backend import FakeProbe, Fate
+from tests.fakes.servers.backend import FakeProbe, Fate
 from tests.simulation.installation import (
     NO_LIMITS,
     Installation,

@@ -18,9 +18,9 @@ from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.telegram.telegram_bot import running as telegram_running
 from tests.bot.platforms.telegram.telegram_bot import telegram
 from tests.bot.platforms.web.web_client import opened
-from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.memory_log import web_chat
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram.telegram import FakeTelegram
 
 SOON_S = 20.0
 """What a stop must be below here, on a busy machine; without a bound it takes half a minute."""

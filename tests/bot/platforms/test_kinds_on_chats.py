@@ -11,7 +11,7 @@ from PIL import Image
 
 from bot.app.app import BotParts
 from tests.bot.whole_bot import on_discord
-from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord.discord import FakeDiscord
 
 MODELS = """
 hosts:

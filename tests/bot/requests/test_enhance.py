@@ -14,7 +14,7 @@ from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.requests import Capability, Output, TextToImage
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
-from tests.fakes.backend import Fate
+from tests.fakes.servers.backend import Fate
 from tests.simulation.bot_installation import Bot, bot
 from tests.simulation.installation import NO_LIMITS, Installation, host, image_model, until
 from tests.simulation.loop import run

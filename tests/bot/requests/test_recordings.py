@@ -23,9 +23,9 @@ from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem, What
 from queueing.core.requests import Capability, Chat, File, Output, SpeechToText, TextToSpeech
 from tests.bot.results import attachment
-from tests.fakes.backend import Fate
 from tests.fakes.chat import FakeChat
 from tests.fakes.far_queue import FarQueue
+from tests.fakes.servers.backend import Fate
 from tests.simulation.bot_installation import ADMIN, Bot, bot
 from tests.simulation.installation import Installation, host, image_model, until
 from tests.simulation.loop import run

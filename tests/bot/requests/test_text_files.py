@@ -15,8 +15,8 @@ from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.discord.discord_bot import running as on_discord
 from tests.bot.platforms.telegram.telegram_bot import running
 from tests.bot.results import ask, in_bot, picture, said
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.telegram.telegram import FakeTelegram
 from tests.simulation.bot_installation import Bot
 
 

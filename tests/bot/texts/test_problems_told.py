@@ -19,7 +19,7 @@ from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import Output
 from queueing.store.jobs.rows import output_from, output_rows
 from tests.bot.results import done, in_bot
-from tests.fakes.backend import Fate
+from tests.fakes.servers.backend import Fate
 from tests.simulation.bot_installation import ADMIN, Bot
 from tests.simulation.installation import Installation, host, image_model
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.chaos.cluster.machine import Machine
-from tests.fakes.postgres_server import PostgresServer
+from tests.fakes.programs.postgres_server import PostgresServer
 
 KINDS: Mapping[str, int] = {
     "kill": 6,

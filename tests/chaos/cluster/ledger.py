@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from tests.fakes.postgres_server import PostgresServer
+from tests.fakes.programs.postgres_server import PostgresServer
 
 SETTINGS = ("track_commit_timestamp=on", "synchronous_commit=on")
 QUEUE = "queue"

@@ -10,8 +10,13 @@ from pathlib import Path
 import aiohttp
 
 from tests.fakes.ports import port_of
-from tests.fakes.postgres_server import NOT_INSTALLED, PostgresServer, binaries, running_server
-from tests.processes.cluster import CONFIG, TRY_S, Processes, Usher
+from tests.fakes.programs.postgres_server import (
+    NOT_INSTALLED,
+    PostgresServer,
+    binaries,
+    running_server,
+)
+from tests.processes.cluster.cluster import CONFIG, TRY_S, Processes, Usher
 
 NOT_ALLOWED = "network namespaces need root and the command ip, so no cable was pulled"
 LEASE_S = 3.0

@@ -30,7 +30,12 @@ from tests.chaos.trial import CHATS, STUCK_AFTER_S
 from tests.chaos.verdict import Row
 from tests.chaos.world import COLUMNS, World, as_rows
 from tests.fakes.ports import port_of
-from tests.fakes.postgres_server import NOT_INSTALLED, PostgresServer, binaries, running_server
+from tests.fakes.programs.postgres_server import (
+    NOT_INSTALLED,
+    PostgresServer,
+    binaries,
+    running_server,
+)
 
 LEASE_S = 3.0
 CLOCKS_S = (0.0, 30.0, -50.0)  # one that is more than a minute off leads nothing

@@ -16,7 +16,7 @@ from queueing.core.snapshot import Blocked
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.host_availability import MachineSleep
 from queueing.service import statuses
-from tests.fakes.backend import Card, FakeBackend, FakeServer
+from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 from tests.simulation.installation import Installation, ended, image_model, until
 from tests.simulation.loop import in_virtual_time
 

@@ -23,7 +23,7 @@ from queueing.core.problems import Problem, What
 from queueing.core.snapshot import Blocked, Reason, Residency
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
-from tests.fakes.backend import FakeProbe
+from tests.fakes.servers.backend import FakeProbe
 from tests.simulation.installation import (
     FlakyStore,
     Installation,

@@ -27,7 +27,7 @@ from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import TextToImage, Work
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
-from tests.fakes.backend import Fate, prompt_of
+from tests.fakes.servers.backend import Fate, prompt_of
 from tests.simulation.installation import (
     NO_LIMITS,
     FlakyStore,

@@ -8,7 +8,7 @@ import pytest
 from queueing.core.catalog import IDLE_UNLOAD_S, Catalog
 from queueing.core.snapshot import BackendView, Evict, Leaving, Plan
 from queueing.planning.planner import plan
-from tests.fakes.backend import FakeServer
+from tests.fakes.servers.backend import FakeServer
 from tests.queueing.planning.worlds import GB, NOW, copy, jobs, line, model, world
 from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
 from tests.simulation.loop import in_virtual_time, run

@@ -7,8 +7,8 @@ from queueing.core.ports import ServerInfo
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import Times
 from queueing.service.availability import is_at_hand
-from tests.fakes.backend import Card, FakeBackend, FakeServer
 from tests.fakes.clock import VirtualClock
+from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 from tests.simulation.installation import host, image_model
 from tests.simulation.loop import in_virtual_time
 

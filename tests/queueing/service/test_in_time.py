@@ -17,8 +17,8 @@ from queueing.core.requests import Work
 from queueing.core.snapshot import Blocked, Rules
 from queueing.service import deadlines
 from queueing.service.job_queue import JobQueue
-from tests.fakes.backend import Card, Fate, prompt_of
 from tests.fakes.clock import START
+from tests.fakes.servers.backend import Card, Fate, prompt_of
 from tests.samples import seeds
 from tests.simulation.installation import Installation, Looks, ended, host, image_model
 from tests.simulation.loop import in_virtual_time, run

@@ -14,7 +14,7 @@ from queueing.core.errors import Refused, UnknownModel
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.snapshot import Blocked, Rules
 from queueing.service.job_queue import JobQueue
-from tests.fakes.backend import Card, FakeBackend, FakeServer
+from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 from tests.samples import examples
 from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time

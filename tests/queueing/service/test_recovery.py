@@ -14,7 +14,7 @@ from queueing.planning.retry import LOST_AT_ONCE, LOST_MOST
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
-from tests.fakes.backend import FakeProbe, Fate, prompt_of
+from tests.fakes.servers.backend import FakeProbe, Fate, prompt_of
 from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
 from tests.simulation.loop import in_virtual_time
 

@@ -15,8 +15,13 @@ from queueing.core.leases import Tenure
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Connection, Database
-from tests.contracts.store_harness import add, new, start
-from tests.fakes.postgres_server import PostgresServer, binaries, end_leases, running_server
+from tests.contracts.store.store_harness import add, new, start
+from tests.fakes.programs.postgres_server import (
+    PostgresServer,
+    binaries,
+    end_leases,
+    running_server,
+)
 
 pytest.importorskip("psycopg")
 

@@ -19,8 +19,13 @@ from queueing.store.postgres import session, transactions
 from queueing.store.postgres.connection import PostgresConnection, PostgresCursor
 from queueing.store.postgres.database import PostgresDatabase
 from queueing.store.sql.database import Connection, DatabaseAway
-from tests.contracts.store_harness import NO_LIMITS, NOW, add, end, heads, new, start
-from tests.fakes.postgres_server import NOT_INSTALLED, PostgresServer, binaries, running_server
+from tests.contracts.store.store_harness import NO_LIMITS, NOW, add, end, heads, new, start
+from tests.fakes.programs.postgres_server import (
+    NOT_INSTALLED,
+    PostgresServer,
+    binaries,
+    running_server,
+)
 
 
 @pytest.fixture(scope="module")

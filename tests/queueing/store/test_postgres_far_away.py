@@ -13,7 +13,7 @@ from queueing.core.jobs import Admission, Job, JobEvent
 from queueing.core.requests import Output, TextToImage
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
-from tests.contracts.store_harness import NO_LIMITS, NOW, PICTURE, new
+from tests.contracts.store.store_harness import NO_LIMITS, NOW, PICTURE, new
 
 JOBS = 60
 BETTER = TextToImage(prompt="a cat in the sun")

@@ -15,7 +15,7 @@ from queueing.store.jobs import queries
 from queueing.store.postgres.dialect import numbered
 from queueing.store.postgres.together import together
 from queueing.store.sql.database import Connection
-from tests.fakes.postgres_server import PostgresServer
+from tests.fakes.programs.postgres_server import PostgresServer
 from tests.test_sql import STATEMENTS
 
 _BY_NUMBER = re.compile(r"\b(FROM|UPDATE) jobs\b.* WHERE id (= \?|IN \(\?)")

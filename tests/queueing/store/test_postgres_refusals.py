@@ -14,7 +14,7 @@ from queueing.store.engines import open_database
 from queueing.store.postgres import session
 from queueing.store.postgres.session_lock import refuse_pooler
 from queueing.store.sql.database import MigrationSet
-from tests.fakes.postgres_server import USER, PostgresServer
+from tests.fakes.programs.postgres_server import USER, PostgresServer
 
 SECRET = "s3cret-pa55word"
 CONFIG = """

@@ -8,8 +8,8 @@ from bot.app.setup import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.store.engines import open_database
 from queueing.store.sql.database import Connection, Database
-from tests.contracts.two_processes import gone
-from tests.fakes.postgres_server import PostgresServer
+from tests.contracts.queue.two_processes import gone
+from tests.fakes.programs.postgres_server import PostgresServer
 
 pytest.importorskip("psycopg")
 

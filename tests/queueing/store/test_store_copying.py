@@ -18,7 +18,7 @@ from queueing.store import tools
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Connection
-from tests.contracts.store_harness import NOW, PICTURE, add, end, new, start
+from tests.contracts.store.store_harness import NOW, PICTURE, add, end, new, start
 
 SECOND = File(name="b.png", mime="image/png", data=b"\x00\xff")
 Rows = Mapping[str, list[Any]]

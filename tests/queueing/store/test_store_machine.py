@@ -22,7 +22,7 @@ from queueing.core.jobs import FINAL, TRANSITIONS, Admission, Job, JobEvent, Job
 from queueing.core.requests import Output, TextToImage
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
-from tests.fakes.postgres_server import PostgresServer
+from tests.fakes.programs.postgres_server import PostgresServer
 from tests.samples import examples
 
 T = TypeVar("T")

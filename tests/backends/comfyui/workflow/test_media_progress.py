@@ -17,7 +17,7 @@ from backends.comfyui.workflow.rendering import fill
 from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability, Progress, TextToVideo, Work
 from tests.backends.comfyui.workflow.graphs import Nodes, ltx, node, prepared, wan
-from tests.fakes.comfyui import FakeComfyUI
+from tests.fakes.servers.comfyui import FakeComfyUI
 
 KEY = "5bb09fbe-4720-4c6f-9ae7-c6bda740888e"
 

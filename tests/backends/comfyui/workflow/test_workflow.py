@@ -18,7 +18,7 @@ from backends.comfyui.workflow.words import WORDS
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import SEED_MAX, Capability, LoraWeight, TextToImage
-from tests.fakes.comfyui_nodes import judge
+from tests.fakes.servers.comfyui_nodes import judge
 from tests.told import words
 
 TEMPLATE: dict[str, Any] = {

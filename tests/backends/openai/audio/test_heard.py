@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from backends.openai.transcripts import Heard
 from backends.openai.transcripts import heard as read
 from queueing.core.errors import BackendError, UnreadableAnswer
-from tests.fakes.speech_script import segment
+from tests.fakes.servers.speech_script import segment
 
 
 def heard(answer: Any) -> Heard:

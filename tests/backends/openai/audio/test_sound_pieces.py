@@ -12,7 +12,7 @@ from backends.openai import pieces
 from backends.openai.pieces import PAUSE_S, PIECE_S, RATE, SoundPiece, pieces_of, together
 from backends.openai.recordings import is_plain, plain_samples, plain_wav
 from backends.openai.transcripts import Heard
-from tests.fakes.speech_script import mp3, segment, wav
+from tests.fakes.servers.speech_script import mp3, segment, wav
 
 
 def speaking(seconds: float, pauses: tuple[float, ...] = ()) -> bytes:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.openai.recordings import bare_mp3, is_plain, joined, sound_of
-from tests.fakes.speech_script import RATE, SOUNDS, mp3, wav
+from tests.fakes.servers.speech_script import RATE, SOUNDS, mp3, wav
 
 
 def test_a_sound_is_what_its_first_bytes_say(subtests: pytest.Subtests) -> None:

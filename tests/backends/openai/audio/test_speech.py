@@ -39,8 +39,8 @@ from queueing.core.requests import (
     TextToSpeech,
     Work,
 )
-from tests.fakes.speech import HEARING, SPEAKING, FakeSpeech, SpeechFault, speech
-from tests.fakes.speech_script import SOUNDS, mp3, wav
+from tests.fakes.servers.speech import HEARING, SPEAKING, FakeSpeech, SpeechFault, speech
+from tests.fakes.servers.speech_script import SOUNDS, mp3, wav
 
 HEARS, SPEAKS = Capability.SPEECH_TO_TEXT, Capability.TEXT_TO_SPEECH
 SAID = "The cat sat on the mat."

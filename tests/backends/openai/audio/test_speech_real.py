@@ -19,10 +19,10 @@ from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BackendError, Rejected, Unavailable
 from queueing.core.problems import What
 from queueing.core.requests import Capability, File, Output, SpeechToText, Work
-from tests.contracts.backend_harness import until
-from tests.contracts.harness_speech import answers, listens
-from tests.fakes.real_server import free_port, kill, running
-from tests.fakes.speech_script import wav
+from tests.contracts.backend.backend_harness import until
+from tests.contracts.backend.harness_speech import answers, listens
+from tests.fakes.servers.real_server import free_port, kill, running
+from tests.fakes.servers.speech_script import wav
 
 SERVER = os.environ.get("USHER_WHISPER_SERVER", "")
 MODEL = os.environ.get("USHER_WHISPER_MODEL", "")

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import ClientSession, FormData
 
 from backends.openai.transcripts import heard
-from tests.fakes.speech import SpeechFault, speech
-from tests.fakes.speech_script import wav
+from tests.fakes.servers.speech import SpeechFault, speech
+from tests.fakes.servers.speech_script import wav
 
 RECORDED = json.loads(
     (Path(__file__).parents[2] / "recorded" / "whisper-server.json").read_text("utf-8")

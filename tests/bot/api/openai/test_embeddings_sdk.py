@@ -11,7 +11,7 @@ from openai import AsyncOpenAI
 from tests.bot.api.whole_api import Api, running
 
 pytest.importorskip("wordllama", reason="the embedding model has no wheel for this Python")
-from tests.fakes.embedding_server import DIMENSIONS, MODEL, serving_sentences, vectors
+from tests.fakes.servers.embedding_server import DIMENSIONS, MODEL, serving_sentences, vectors
 
 CONFIG = """
 hosts:

@@ -14,7 +14,7 @@ from bot.core.refusals import TooManyOpen
 from queueing.core.errors import NoServer
 from queueing.core.jobs import JobState
 from tests.bot.api.openai_sdk import CAT, SAID, programming
-from tests.fakes.llm_script import Fault
+from tests.fakes.llm.llm_script import Fault
 
 
 async def test_a_call_that_waited_too_long_is_made_once(tmp_path: Path) -> None:

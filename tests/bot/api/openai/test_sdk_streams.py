@@ -9,7 +9,7 @@ import pytest
 from bot.api.runs import answers, client_wishes
 from queueing.core.jobs import JobState
 from tests.bot.api.openai_sdk import CAT, SAID, programming, text_of
-from tests.fakes.llm_script import Fault
+from tests.fakes.llm.llm_script import Fault
 
 
 @pytest.fixture

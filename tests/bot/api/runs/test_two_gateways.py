@@ -36,8 +36,8 @@ from tests.bot.api.runs.test_repeats import (
 )
 from tests.bot.api.whole_api import CONFIG, GRACE_S, WAIT_S, Api
 from tests.bot.app.cluster.test_readers import origin
-from tests.contracts.store_harness import NO_LIMITS
-from tests.contracts.two_processes import gone
+from tests.contracts.queue.two_processes import gone
+from tests.contracts.store.store_harness import NO_LIMITS
 from tests.fakes.linked_queue import SMALL, linked
 
 pytest.importorskip("psycopg")

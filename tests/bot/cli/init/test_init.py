@@ -16,11 +16,11 @@ from bot.cli.init import card, command, page, places, scan, systemd
 from bot.cli.init.command import InitOptions
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
 from bot.config.loader import load
-from tests.fakes.comfyui import FakeComfyUI
-from tests.fakes.llm import serving
+from tests.fakes.llm.llm import serving
 from tests.fakes.ports import port_of
 from tests.fakes.process import ROOT
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.servers.comfyui import FakeComfyUI
+from tests.fakes.telegram.telegram import FakeTelegram
 from tests.fakes.terminal import ScriptedTerminal
 
 NO_ANSWERS = {

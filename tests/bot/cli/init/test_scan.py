@@ -8,10 +8,10 @@ import pytest
 from aiohttp import web
 
 from bot.cli.init import scan
-from tests.fakes.comfyui import FakeComfyUI
-from tests.fakes.llm import serving
-from tests.fakes.painters import painting
+from tests.fakes.llm.llm import serving
 from tests.fakes.ports import port_of
+from tests.fakes.servers.comfyui import FakeComfyUI
+from tests.fakes.servers.painters import painting
 from tests.patience import runs_out
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -11,10 +11,10 @@ from bot.cli.init.page import PagePlan
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
 from bot.core.account import ChatAccount, ChatPerson
 from bot.core.errors import ChatRefused, ChatUnavailable
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.discord_state import APPLICATION_ID
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.discord.discord_state import APPLICATION_ID
 from tests.fakes.ports import port_of
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram.telegram import FakeTelegram
 from tests.fakes.terminal import ScriptedTerminal
 from tests.patience import runs_out
 

@@ -15,8 +15,8 @@ from queueing.core.errors import StoreError, Unavailable
 from queueing.core.leases import PostHolder
 from queueing.core.ports import ServerInfo
 from queueing.engine.fleet.memory_budget import Budget
-from tests.fakes.backend import FakeBackend
 from tests.fakes.chat import FakeChat
+from tests.fakes.servers.backend import FakeBackend
 from tests.simulation.bot_installation import ADMIN, Bot, bot
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run

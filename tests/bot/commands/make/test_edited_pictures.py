@@ -23,8 +23,8 @@ from tests.bot.results import (
     picture,
     press,
 )
-from tests.fakes.backend import PICTURE
 from tests.fakes.chat import FakeChat
+from tests.fakes.servers.backend import PICTURE
 from tests.simulation.bot_installation import Bot
 
 PEN = model("pen", Capability.IMAGE_EDIT)

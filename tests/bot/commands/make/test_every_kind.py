@@ -31,8 +31,8 @@ from queueing.core.requests import (
 )
 from queueing.core.status import Standing
 from tests.bot.commands.admin.test_admin_commands import say as typing
-from tests.fakes.backend import PICTURE
 from tests.fakes.chat import FakeChat
+from tests.fakes.servers.backend import PICTURE
 from tests.simulation.bot_installation import Bot, play
 from tests.simulation.installation import Installation, host, image_model
 

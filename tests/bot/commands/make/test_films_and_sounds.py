@@ -39,8 +39,8 @@ from tests.bot.results import (
     press,
     shown,
 )
-from tests.fakes.backend import PICTURE
 from tests.fakes.chat import FakeChat
+from tests.fakes.servers.backend import PICTURE
 from tests.simulation.bot_installation import Bot
 from tests.simulation.installation import ended
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.bot.platforms.discord.test_discord_app import done, usher
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.discord_rest import Seen
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.discord.discord_rest import Seen
 
 EDITS = "/channels/*/messages/*"
 

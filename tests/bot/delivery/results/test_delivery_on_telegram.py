@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.bot.platforms.telegram.test_telegram_app import usher
-from tests.fakes.telegram import FakeTelegram
-from tests.fakes.telegram_state import FakeMessage
+from tests.fakes.telegram.telegram import FakeTelegram
+from tests.fakes.telegram.telegram_state import FakeMessage
 
 
 def done(message: FakeMessage) -> bool:

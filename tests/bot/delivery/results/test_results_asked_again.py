@@ -22,8 +22,8 @@ from tests.bot.results import (
     said,
     shown,
 )
-from tests.fakes.backend import PICTURE, Fate
 from tests.fakes.chat import FakeChat
+from tests.fakes.servers.backend import PICTURE, Fate
 from tests.simulation.bot_installation import Bot
 from tests.simulation.installation import Installation, ended, host
 

@@ -6,10 +6,10 @@ import pytest
 
 from tests.bot.platforms.telegram.telegram_bot import picture
 from tests.bot.whole_bot import on_discord, on_telegram
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.discord_state import FakeMessage as DiscordMessage
-from tests.fakes.telegram import FakeTelegram
-from tests.fakes.telegram_state import FakeMessage as TelegramMessage
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.discord.discord_state import FakeMessage as DiscordMessage
+from tests.fakes.telegram.telegram import FakeTelegram
+from tests.fakes.telegram.telegram_state import FakeMessage as TelegramMessage
 
 CONFIG = """
 hosts:

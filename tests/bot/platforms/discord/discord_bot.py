@@ -11,7 +11,7 @@ from bot.core.content import Content
 from bot.core.platform import ChatPlatform, Invocation
 from bot.people.people import LanguageTold
 from bot.platforms.discord.platform import Discord
-from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord.discord import FakeDiscord
 
 COMMANDS = (
     Command(

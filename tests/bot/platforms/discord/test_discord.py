@@ -9,7 +9,7 @@ from bot.core.errors import ChatRefused, ChatUnavailable
 from bot.platforms.discord.platform import Discord
 from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running, says
-from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord.discord import FakeDiscord
 
 PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
 CANCEL = Button(command="cancel", job_id=12, label="Cancel", danger=True)

@@ -13,8 +13,8 @@ from bot.platforms.discord.platform import Discord
 from bot.texts.catalogue import describe
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_discord
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.discord_state import FakeMessage
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.discord.discord_state import FakeMessage
 
 CONFIG = f"""
 {DRAWS_AND_WRITES}

@@ -10,9 +10,9 @@ from bot.core.platform import Invocation, MessageRef
 from bot.platforms.discord.platform import Discord
 from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import NotesInMemory, RecordingHandler, running, says
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.discord_people import Person
-from tests.fakes.discord_state import FakeFile
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.discord.discord_people import Person
+from tests.fakes.discord.discord_state import FakeFile
 
 PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
 

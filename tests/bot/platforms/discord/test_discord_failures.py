@@ -33,8 +33,8 @@ from tests.bot.platforms.discord.discord_bot import (
     running,
     says,
 )
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.discord_state import Limits
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.discord.discord_state import Limits
 from tests.patience import runs_out
 from tests.processes.installation import until
 

@@ -8,7 +8,7 @@ from bot.core.content import Button, Content, Form, FormField
 from bot.core.platform import Invocation
 from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import COMMANDS, RecordingHandler, running, says
-from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord.discord import FakeDiscord
 
 PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
 EDIT = Command(

@@ -8,8 +8,8 @@ import pytest
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.platforms.discord.test_discord_app import usher
 from tests.bot.platforms.discord.test_discord_simcord import simulated
-from tests.fakes.discord import FakeDiscord
-from tests.fakes.discord_state import APPLICATION_ID, FakeMessage
+from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.discord.discord_state import APPLICATION_ID, FakeMessage
 
 ME = f"<@{APPLICATION_ID}>"
 

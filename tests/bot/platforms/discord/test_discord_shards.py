@@ -9,7 +9,7 @@ import bot.platforms.discord.starts as starts_module
 from bot.platforms.discord.platform import Discord
 from bot.platforms.discord.starts import EVERY_S, Starts
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running, says
-from tests.fakes.discord import FakeDiscord
+from tests.fakes.discord.discord import FakeDiscord
 
 SECOND = 1 << 22  # a server that belongs to the second of two or three shards
 THERE = 200  # its channel

@@ -11,7 +11,7 @@ from PIL import Image
 from bot.core.platform import ChatPlatform, CommandHandler
 from bot.platforms.telegram.platform import Telegram
 from queueing.core.requests import File
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram.telegram import FakeTelegram
 
 
 def telegram(fake: FakeTelegram, **how: Any) -> Telegram:

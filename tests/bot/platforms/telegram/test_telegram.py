@@ -10,7 +10,7 @@ from bot.core.platform import MessageRef
 from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import picture, running, telegram
-from tests.fakes.telegram import FakeTelegram
+from tests.fakes.telegram.telegram import FakeTelegram
 
 CANCEL = Button(command="cancel", job_id=12, label="Cancel", danger=True)
 WAITING = Content(body=("⏳",), buttons=((CANCEL,),))

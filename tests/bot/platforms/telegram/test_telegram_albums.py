@@ -14,8 +14,8 @@ from tests.bot.platforms.telegram.telegram_bot import picture as photo
 from tests.bot.platforms.telegram.telegram_bot import running
 from tests.bot.platforms.telegram.test_telegram_app import ended, usher
 from tests.bot.results import ask, attachment, done, in_bot, picture, said
-from tests.fakes.telegram import FakeTelegram, Person
-from tests.fakes.telegram_state import FakeChat
+from tests.fakes.telegram.telegram import FakeTelegram, Person
+from tests.fakes.telegram.telegram_state import FakeChat
 from tests.simulation.bot_installation import Bot
 
 PHOTO = photo(kind="JPEG").data

@@ -10,8 +10,8 @@ import pytest
 from bot.app.app import BotParts
 from tests.bot.platforms.telegram.telegram_bot import picture
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_telegram
-from tests.fakes.telegram import FakeTelegram
-from tests.fakes.telegram_state import FakeMessage, Limits
+from tests.fakes.telegram.telegram import FakeTelegram
+from tests.fakes.telegram.telegram_state import FakeMessage, Limits
 
 CONFIG = f"""
 {DRAWS_AND_WRITES}

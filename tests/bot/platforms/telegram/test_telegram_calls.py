@@ -9,8 +9,8 @@ from bot.core.errors import TooLarge
 from bot.core.platform import Invocation, MessageRef
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import picture, running
-from tests.fakes.telegram import FakeTelegram
-from tests.fakes.telegram_state import FakeFile
+from tests.fakes.telegram.telegram import FakeTelegram
+from tests.fakes.telegram.telegram_state import FakeFile
 
 CANCEL = Button(command="cancel", job_id=12, label="Cancel", danger=True)
 WAITING = Content(body=("⏳",), buttons=((CANCEL,),))

@@ -7,7 +7,7 @@ from telegram import MessageEntity
 from bot.commands.registry import COMMANDS
 from bot.platforms.telegram.commands import TypedCommand, menu, typed
 from bot.texts.catalogue import describe
-from tests.fakes.telegram_state import command_entities
+from tests.fakes.telegram.telegram_state import command_entities
 
 
 def entities(text: str) -> list[MessageEntity]:

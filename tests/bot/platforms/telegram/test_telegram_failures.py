@@ -28,8 +28,8 @@ from bot.platforms.telegram.platform import Telegram
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import picture, running, telegram
 from tests.fakes.ports import port_of
-from tests.fakes.telegram import TOKEN, FakeTelegram
-from tests.fakes.telegram_state import Limits
+from tests.fakes.telegram.telegram import TOKEN, FakeTelegram
+from tests.fakes.telegram.telegram_state import Limits
 from tests.patience import AT_ONCE_S
 
 

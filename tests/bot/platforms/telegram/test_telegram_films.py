@@ -14,8 +14,8 @@ from queueing.core.requests import File
 from tests.backends.media.planted import MOVING, PLANTED
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.telegram.telegram_bot import picture, running
-from tests.fakes.telegram import FakeTelegram
-from tests.fakes.telegram_state import FakeMessage
+from tests.fakes.telegram.telegram import FakeTelegram
+from tests.fakes.telegram.telegram_state import FakeMessage
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.bot.platforms.telegram.test_telegram_app import CONFIG
 from tests.bot.whole_bot import on_telegram
-from tests.fakes.telegram import FakeTelegram
-from tests.fakes.telegram_json import document
+from tests.fakes.telegram.telegram import FakeTelegram
+from tests.fakes.telegram.telegram_json import document
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 

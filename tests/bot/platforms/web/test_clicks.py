@@ -3,7 +3,7 @@
 import pytest
 
 from tests.bot.platforms.web.test_web_page import chromium
-from tests.fakes.chromium import Chromium
+from tests.fakes.programs.chromium import Chromium
 
 __all__ = ["chromium"]  # a fixture of the chat page's tests
 pytestmark = pytest.mark.browser

@@ -15,8 +15,8 @@ from tests.bot.people.test_links import Installation, installation
 from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium
 from tests.bot.platforms.web.test_web_small import Kept, large, web_of
 from tests.bot.platforms.web.web_client import running
-from tests.fakes.chromium import Chromium
 from tests.fakes.command_handler import ScriptedHandler
+from tests.fakes.programs.chromium import Chromium
 
 __all__ = ["chromium"]  # a fixture of the page's own tests
 MINE = "web:local"

@@ -10,9 +10,9 @@ from bot.requests import images as pictures
 from bot.requests.images import bare
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import running
-from tests.fakes.chromium import running_chromium
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import web_chat
+from tests.fakes.programs.chromium import running_chromium
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 

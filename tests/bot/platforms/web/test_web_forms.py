@@ -10,9 +10,9 @@ from bot.core.content import Button, Content, Form, FormField
 from bot.core.platform import Invocation, MessageRef
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.web_client import picture, running, tab
-from tests.fakes.chromium import Chromium, Page, running_chromium
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import web_chat
+from tests.fakes.programs.chromium import Chromium, Page, running_chromium
 
 EDIT = Button(command="edit", job_id=7, label="Edit")
 SECOND = Button(command="vary", job_id=7, label="🎲 2", number=2)

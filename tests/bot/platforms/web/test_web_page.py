@@ -19,10 +19,10 @@ from bot.platforms.web.platform import Web
 from bot.platforms.web.protocol import ModelLine
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import picture, running
-from tests.fakes.chromium import Chromium, Page, running_chromium
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import MemoryLog, web_chat
 from tests.fakes.ports import port_of
+from tests.fakes.programs.chromium import Chromium, Page, running_chromium
 
 pytestmark = pytest.mark.browser
 

@@ -10,10 +10,10 @@ from bot.core.content import Content, Moment
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
 from tests.bot.platforms.web.web_client import picture, running
-from tests.fakes.chromium import Chromium
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.ports import port_of
+from tests.fakes.programs.chromium import Chromium
 
 __all__ = ["chromium", "stage"]  # fixtures of the page's own tests
 pytestmark = pytest.mark.browser

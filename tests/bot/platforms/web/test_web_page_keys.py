@@ -5,9 +5,9 @@ import pytest
 from bot.core.content import Button, Content, Markdown
 from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium, stage
 from tests.bot.platforms.web.web_client import picture, running
-from tests.fakes.chromium import Chromium
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import web_chat
+from tests.fakes.programs.chromium import Chromium
 
 __all__ = ["chromium", "stage"]  # fixtures of the page's own tests
 pytestmark = pytest.mark.browser

@@ -15,7 +15,7 @@ from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.health import WEDGE_PAUSE_S
 from queueing.engine.fleet.load_failures import LASTING_S
 from queueing.service import statuses
-from tests.fakes.backend import Card, FakeBackend, FakeServer
+from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 from tests.simulation.installation import host, image_model
 
 FLUX = image_model("flux", vram_mb=8000)

@@ -15,7 +15,7 @@ import pytest
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Connection
-from tests.fakes.postgres_server import end_leases
+from tests.fakes.programs.postgres_server import end_leases
 
 pytest.importorskip("psycopg")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from queueing.core.errors import Unavailable
 from queueing.core.jobs import Admission, JobState
 from queueing.engine.fleet.gpu_meter import GpuMeter
-from tests.fakes.backend import Fate
+from tests.fakes.servers.backend import Fate
 from tests.queueing.service.test_recovery import end_of, left_running
 from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time

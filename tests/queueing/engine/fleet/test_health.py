@@ -11,7 +11,7 @@ from queueing.core.catalog import Timeouts
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.reasons import words
 from queueing.core.snapshot import Blocked
-from tests.fakes.backend import FakeBackend, FakeProbe
+from tests.fakes.servers.backend import FakeBackend, FakeProbe
 from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
 from tests.simulation.loop import in_virtual_time
 

@@ -16,8 +16,8 @@ from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.snapshot import Blocked, Rules
 from queueing.engine.yielding import BUSY, GONE_S, SURE, Yielding, after, is_used
 from queueing.service.job_queue import JobQueue
-from tests.fakes.backend import FakeProbe
 from tests.fakes.clock import START
+from tests.fakes.servers.backend import FakeProbe
 from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time
 

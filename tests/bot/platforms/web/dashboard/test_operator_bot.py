@@ -16,7 +16,7 @@ from bot.platforms.registry import platforms
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.dashboard.operator_client import operator_tab
 from tests.bot.platforms.web.test_web_page import chromium
-from tests.fakes.chromium import Chromium
+from tests.fakes.programs.chromium import Chromium
 
 __all__ = ["chromium"]  # a fixture of the chat page's tests
 

@@ -16,9 +16,9 @@ from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecor
 from tests.bot.platforms.web.dashboard.operator_client import ADAS, TOKEN, Example
 from tests.bot.platforms.web.test_web_page import ATTACKS, chromium
 from tests.bot.platforms.web.web_client import running
-from tests.fakes.chromium import Chromium, Page
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import web_chat
+from tests.fakes.programs.chromium import Chromium, Page
 
 __all__ = ["chromium"]  # a fixture of the chat page's tests
 pytestmark = pytest.mark.browser

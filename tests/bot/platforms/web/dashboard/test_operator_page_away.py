@@ -11,10 +11,10 @@ from tests.bot.platforms.web.dashboard.operator_client import TOKEN, Example
 from tests.bot.platforms.web.dashboard.test_operator_page import DRAWN
 from tests.bot.platforms.web.test_web_page import chromium
 from tests.bot.platforms.web.web_client import running
-from tests.fakes.chromium import Chromium
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import web_chat
 from tests.fakes.ports import port_of
+from tests.fakes.programs.chromium import Chromium
 
 __all__ = ["chromium"]  # a fixture of the chat page's tests
 pytestmark = pytest.mark.browser

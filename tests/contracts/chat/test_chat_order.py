@@ -1,0 +1,98 @@
+"""What one person asks in one chat is accepted in its order, whatever each line needs first.
+
+On every platform, with the real handler, queue and store behind it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+
+import pytest
+
+from bot.commands.dispatcher import Dispatcher
+from bot.core.arrivals import Arrival
+from bot.core.command import Command, Param
+from bot.core.platform import Invocation
+from bot.people.people import LanguageTold
+from queueing.core.events import Event, JobChanged
+from queueing.core.requests import Chat
+from tests.bot.results import QWEN
+from tests.contracts.chat.chat_harness import SLOW, STAGES, Stage, running
+from tests.fakes.chat import FakeChat
+from tests.simulation.bot_installation import bot
+from tests.simulation.installation import Installation, host
+
+
+class Watched:
+    """The bot's handler, with what it accepted, in its order, and which commands it has done with."""
+
+    def __init__(self, gate: Dispatcher) -> None:
+        self._gate = gate
+        self.commands: Sequence[Command] = gate.commands
+        self.accepted: list[str] = []
+        self.done: list[str] = []
+        self._changed = asyncio.Event()
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, JobChanged) and event.event is None:
+            assert isinstance(event.job.request, Chat)
+            self.accepted.append(event.job.request.messages[-1].text)
+            self._changed.set()
+
+    def arrived(self, user: str, chat: str) -> Arrival:
+        return self._gate.arrived(user, chat)
+
+    async def call(self, invocation: Invocation) -> None:
+        await self._gate.call(invocation)
+        self.done.append(invocation.command)
+        self._changed.set()
+
+    async def language_of(self, user: str) -> str | None:
+        return await self._gate.language_of(user)
+
+    def telling_languages(self, hearer: LanguageTold) -> AbstractContextManager[None]:
+        return self._gate.telling_languages(hearer)
+
+    def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
+        return self._gate.suggest(param, typed, user)
+
+    async def until(self, what: list[str], entry: str) -> None:
+        """Wait until something was accepted or done."""
+        async with asyncio.timeout(60):
+            while entry not in what:
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@asynccontextmanager
+async def the_bot_on(stage: Stage) -> AsyncIterator[Watched]:
+    installation = Installation.of([QWEN], [host("gpu-1", "comfy")])
+    platform = stage.platform()
+    async with bot(installation, FakeChat("spare"), platform) as parts:
+        handler = Watched(parts.gate)
+        parts.queue.events.subscribe(handler.on_event)
+        async with running(stage, handler, platform):
+            yield handler
+
+
+WAYS = [(name, what) for name in STAGES for what in SLOW[name]]
+
+
+@pytest.mark.parametrize(("name", "what"), WAYS)
+async def test_what_one_person_asks_is_accepted_in_order_whatever_it_needs_first(
+    name: str, what: str
+) -> None:
+    """The second question would be answered before the first, and go on with the wrong talk."""
+    fetched = asyncio.Event()
+    async with STAGES[name]() as stage, the_bot_on(stage) as handler:
+        await stage.says_slowly("/ask one", what, fetched)
+        await stage.says("/ask two")
+        if not stage.alone:
+            await stage.other_says("/ask three")
+            await handler.until(handler.accepted, "three")
+            await stage.says("/queue")
+            await handler.until(handler.done, "queue")
+            assert handler.accepted == ["three"]
+        fetched.set()
+        await handler.until(handler.accepted, "two")
+        assert [each for each in handler.accepted if each != "three"] == ["one", "two"]
