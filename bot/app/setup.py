@@ -29,8 +29,8 @@ SETTLE_S = 1.5  # then for their last messages; undelivered results are kept
 
 MIGRATIONS = MigrationSet(
     name="bot",
-    directory=files("bot") / "migrations",
-    postgres=files("bot") / "migrations" / "postgres",
+    directory=files("bot.app") / "schema",
+    postgres=files("bot.app") / "schema" / "postgres",
 )
 
 MakePlatforms = Callable[[Fittings], Sequence[ChatPlatform]]
