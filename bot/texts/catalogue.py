@@ -1,62 +1,33 @@
-"""Every text a person sees, one catalogue per language, and the one function that fills them in.
+"""Every text a person sees, one TOML file per language, and the one function that fills them in.
 
 `say` is pure. Values may be parts of a body; they stay whole between the words, so each platform
 shows them in its own way, and no value is ever read as a template.
 """
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from bot.core.content import Bar, Body, Markdown, Moment, Part, Period, Strong, Typed
-from bot.texts import (
-    api_de,
-    api_en,
-    attached_de,
-    attached_en,
-    calls_de,
-    calls_en,
-    de,
-    en,
-    kinds_de,
-    kinds_en,
-    problems_de,
-    problems_en,
-    results_de,
-    results_en,
-    shares_de,
-    shares_en,
-    spoken_de,
-    spoken_en,
-)
 from queueing.core.constructors import altering
 from queueing.core.reasons import is_far
 
+
+def _read(file: Traversable) -> Mapping[str, str]:
+    """Return the texts of a language by key: the table, a dot, and the name within it."""
+    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {f"{table}.{name}": text for table in tables for name, text in tables[table].items()}
+
+
 CATALOGUES: Mapping[str, Mapping[str, str]] = {
-    "en": {
-        **en.TEXTS,
-        **calls_en.TEXTS,
-        **results_en.TEXTS,
-        **kinds_en.TEXTS,
-        **attached_en.TEXTS,
-        **problems_en.TEXTS,
-        **api_en.TEXTS,
-        **spoken_en.TEXTS,
-        **shares_en.TEXTS,
-    },
-    "de": {
-        **de.TEXTS,
-        **calls_de.TEXTS,
-        **results_de.TEXTS,
-        **kinds_de.TEXTS,
-        **attached_de.TEXTS,
-        **problems_de.TEXTS,
-        **api_de.TEXTS,
-        **spoken_de.TEXTS,
-        **shares_de.TEXTS,
-    },
+    file.name.removesuffix(".toml"): _read(file)
+    for file in files("bot.texts").iterdir()
+    if file.name.endswith(".toml")
 }
 DEFAULT_LANGUAGE = "en"
 ZONE = " UTC"

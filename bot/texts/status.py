@@ -96,7 +96,7 @@ def tells(reason: Reason | None) -> bool:
 
 def because(reason: Reason, language: str) -> Body:
     """Return the one sentence that says why a model's line does not move."""
-    words = _SENTENCES[language](reason)
+    words = _SENTENCES.get(language, reasons.words)(reason)
     return tuple(
         Moment(piece, clock=True) if isinstance(piece, float) else piece for piece in words
     )
