@@ -1,6 +1,6 @@
 """What a person reads of an error."""
 
-from bot.texts.problems import told
+from bot.texts.refusals import told
 from queueing.core.errors import QueueError
 
 

@@ -19,8 +19,8 @@ from bot.config.sections import ApiConfig
 from bot.core.chat_settings import ChatSettingsTable
 from bot.core.platform import ChatPlatform
 from bot.core.service import QueueService
-from bot.delivery.originals import OriginalHints
 from bot.delivery.presenter import Presenter
+from bot.delivery.result_renderer import OriginalHints
 from bot.delivery.spoken_answers import Readings
 from bot.monitoring.dashboard import OperatorReader
 from bot.monitoring.delivery_counts import DeliveryCounts
@@ -30,7 +30,7 @@ from bot.people import api_keys
 from bot.people.access import Access
 from bot.platforms.registry import Fittings
 from bot.platforms.web.dashboard import OperatorPicture
-from bot.platforms.web.overview import overview
+from bot.platforms.web.protocol import overview
 from bot.requests.admission import AdmissionService
 from bot.requests.bounds import Bounds
 from bot.requests.enhancer import Enhancer

@@ -17,7 +17,7 @@ from bot.people.link_ends import LinkEnds
 from bot.people.links import Links, key_of
 from bot.people.people import People
 from bot.people.upload_quota import ReceivedBytes
-from bot.platforms.web.stored_log import ChatLog
+from bot.platforms.web.chat_log import ChatLog
 from queueing.core.ports import Clock
 from queueing.store.jobs.results import StoredFiles
 from queueing.store.sql.database import Database

@@ -3,7 +3,7 @@
 import logging
 
 from bot.config.sections import RetentionConfig
-from bot.platforms.web.stored_log import ChatLog
+from bot.platforms.web.chat_log import ChatLog
 from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)

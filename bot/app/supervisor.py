@@ -15,7 +15,7 @@ from bot.config.sections import RetentionConfig
 from bot.core.errors import AddressTaken, ChatRefused
 from bot.core.platform import ChatPlatform, CommandHandler
 from bot.http.opening import CannotListen
-from bot.platforms.web.stored_log import ChatLog
+from bot.platforms.web.chat_log import ChatLog
 from queueing.core.clock import doubt_of
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError

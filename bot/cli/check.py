@@ -32,7 +32,7 @@ from bot.delivery.records import MessageRecords
 from bot.http.addresses import is_loopback
 from bot.http.opening import CannotListen
 from bot.platforms.registry import Fittings, platforms
-from bot.platforms.web.stored_log import ChatLog
+from bot.platforms.web.chat_log import ChatLog
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec
 from queueing.core.clock import SystemClock
 from queueing.core.concurrency import timeout

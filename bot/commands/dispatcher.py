@@ -6,19 +6,20 @@ and become a neutral sentence. A call never takes the platform down.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
 
-from bot.commands.call import attached
 from bot.commands.call.context import Call, CallRefused, Context, reply, unknown_command
+from bot.commands.call.files import used_files
 from bot.commands.call.parser import Args, BadCall, check, options, parse, usage
-from bot.commands.make import late
-from bot.commands.meant import meant
+from bot.commands.make import ask
 from bot.commands.registry import HANDLERS
 from bot.core.answers import Answer, Reply
 from bot.core.arrivals import Arrival, Arrivals
+from bot.core.attachments import SPOKEN, AttachmentKind
 from bot.core.command import Command, Param, ParamKind
 from bot.core.held import ALONE, ChatLease
 from bot.core.platform import Invocation
@@ -31,6 +32,35 @@ from bot.texts.catalogue import Value, language_of, plain, say, word
 from bot.texts.refusals import Sentence, Told, sentence
 from queueing.core.constructors import altering
 from queueing.core.errors import Fenced, Refused, StoreError
+
+_SLIP = re.compile(r"/[/\s]+([A-Za-z][\w-]*)|/([A-Za-z][\w-]*)@\w+(?=[\s=]|$)")
+
+
+def meant(
+    invocation: Invocation,
+    commands: Collection[str],
+    is_model: Callable[[str], bool] = lambda _: False,
+) -> Invocation:
+    """Return the call that was meant; `commands` are the names people may type.
+
+    Pictures without a word ask what is in them; a recording, alone or with a model's name, is a
+    question itself. "//image cat" and "/ image cat" are slips, and "/image@usher cat" is Telegram's
+    way to write it, not questions for a model: they are answered with the help about that command.
+    """
+    if invocation.command != "ask" or invocation.options:
+        return invocation
+    text = invocation.text.strip()
+    kinds = {file.kind for file in invocation.files}
+    if not text and kinds == {AttachmentKind.PICTURE}:
+        return replace(invocation, command="describe")
+    if kinds & SPOKEN and (not text or is_model(text)):
+        return replace(invocation, command="listen")
+    slip = _SLIP.match(text)
+    named = (slip[1] or slip[2]) if slip is not None else ""
+    if named.lower() in commands:
+        return replace(invocation, command="help", text=named, files=())
+    return invocation
+
 
 log = logging.getLogger(__name__)
 _altered = altering(Invocation)
@@ -198,14 +228,14 @@ class Dispatcher:
         command = self._allowed(invocation, person, language)
         try:
             joins = earlier is not None
-            files = attached.used(command, invocation, language, joins=joins)
+            files = used_files(command, invocation, language, joins=joins)
             if files is not invocation.files:
                 invocation = replace(invocation, files=files)
             if earlier is not None:
                 call = Call(invocation=invocation, args={}, person=person, language=language)
-                return await late.join(self._context, call, earlier)
+                return await ask.join_late(self._context, call, earlier)
             if album is not None:
-                late.refuse_incomplete(album)
+                ask.refuse_incomplete(album)
             args = self._args(command, invocation)
             call = Call(invocation=invocation, args=args, person=person, language=language)
             return await HANDLERS[command.name](self._context, call)

@@ -52,7 +52,7 @@ from bot.http.local import opened_by
 from bot.people.access import PersonLimits, Role
 from bot.requests.conversation import IDLE_S
 from bot.requests.limits import LongestWaits
-from bot.texts.busy_line import BUSY_AFTER_S
+from bot.texts.status import BUSY_AFTER_S
 from queueing.core.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.core.requests import Capability
 from queueing.core.snapshot import DEEP_LINE, Rules

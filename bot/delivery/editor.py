@@ -26,16 +26,16 @@ from bot.core.queue import JobReader
 from bot.core.status import QueueStatus
 from bot.delivery.channels import Channels, Taken
 from bot.delivery.follow_ups import Below, ExtraMessages
-from bot.delivery.inquiry import Inquiry
-from bot.delivery.meter import DeliveryMeter, counted
 from bot.delivery.records import MessageRecords
 from bot.delivery.result_renderer import Fallback, RenderedResult, ResultRenderer, last_page
 from bot.delivery.spoken_answers import Aloud, Readings
+from bot.delivery.standings import Inquiry
 from bot.delivery.status_message import StatusMessage
+from bot.monitoring.delivery_meter import DeliveryMeter, counted
 from bot.requests import recordings
-from bot.texts import spoken, status
-from bot.texts.busy_line import BUSY_AFTER_S, busy_line
+from bot.texts import status
 from bot.texts.catalogue import join, plain, word
+from bot.texts.status import BUSY_AFTER_S, busy_line
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
 from queueing.core.status import Standing
@@ -92,7 +92,7 @@ class Editor:
         limits = self._platform(message).limits
         if recordings.unheard(message.job):
             mine = standing if message.step is not None else None
-            content = spoken.listening(message.job, mine, message.progress, message.origin.language)
+            content = status.listening(message.job, mine, message.progress, message.origin.language)
         else:
             content = status.open_message(
                 standing,
@@ -104,7 +104,7 @@ class Editor:
         if not message.written:
             language = message.origin.language
             hint = status.near_model(message.origin.near, language)
-            told = spoken.cut(message.origin, language)
+            told = status.cut(message.origin, language)
             body = join((*content.body, *hint, *(("\n", *told) if told else ())))
             content = content if body == content.body else replace(content, body=body)
         return self._renderer.hidden(message.job, message.origin, last_page(content, limits))
@@ -311,7 +311,7 @@ class Editor:
         message.step = aloud.goes_on
         if aloud.goes_on is None or (standing := await self._inquiry.of(aloud.goes_on)) is None:
             return aloud
-        return replace(aloud, note=spoken.reading(standing, message.origin.language))
+        return replace(aloud, note=status.reading(standing, message.origin.language))
 
     async def _show_end(self, message: StatusMessage, aloud: Aloud) -> RenderedResult:
         """Show the result, or as much of it as the chat accepts."""

@@ -11,28 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bot.core.answers import Answer, Placed, TaskHandler, Working
 from bot.core.chat_settings import ChatSettingsTable
+from bot.core.deliveries import Deliveries
 from bot.core.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
 from bot.core.platform import ChatPlatform, Invocation
 from bot.core.service import QueueService
 from bot.delivery.channels import Channel, Channels, wait
-from bot.delivery.earlier_run import EarlierRun
 from bot.delivery.editor import Editor
 from bot.delivery.follow_ups import ExtraMessages
-from bot.delivery.inquiry import Inquiry
-from bot.delivery.meter import DeliveryMeter, Unmeasured
 from bot.delivery.open_messages import OpenMessages
-from bot.delivery.originals import OriginalHints
-from bot.delivery.patient_calls import Patience
 from bot.delivery.records import MessageRecords
 from bot.delivery.replies import Replies
-from bot.delivery.result_renderer import ResultRenderer
-from bot.delivery.retries import DeliveryFailures
+from bot.delivery.result_renderer import OriginalHints, ResultRenderer
+from bot.delivery.retries import DeliveryFailures, Patience
 from bot.delivery.spoken_answers import Readings
-from bot.delivery.standings import StaleMessages
+from bot.delivery.standings import Inquiry, StaleMessages
 from bot.delivery.status_message import StatusMessage
 from bot.delivery.tasks import Owed
+from bot.monitoring.delivery_meter import DeliveryMeter, Unmeasured
 from bot.requests import recordings
-from bot.texts.busy_line import BUSY_AFTER_S
+from bot.texts.status import BUSY_AFTER_S
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.events import (
@@ -44,10 +41,58 @@ from queueing.core.events import (
     LinesMoved,
     Progressed,
 )
-from queueing.core.jobs import Job
+from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
 
 log = logging.getLogger(__name__)
+
+MOST_RESUMED = 2000  # waiting jobs of an earlier run that are shown at once
+
+
+class EarlierRun:
+    """Reads jobs of an earlier run and hands each to `resume`, oldest first."""
+
+    def __init__(
+        self, deliveries: Deliveries, messages: OpenMessages, resume: Callable[[Job], None]
+    ) -> None:
+        self._deliveries = deliveries
+        self._messages = messages
+        self._resume = resume
+        self._newest_id = 0  # of the waiting jobs that have been resumed
+
+    def begin_again(self) -> None:
+        """Read all of them once more."""
+        self._newest_id = 0
+
+    async def some(self) -> bool:
+        """Resume some jobs; return whether more may wait. Raises `StoreError`.
+
+        A job far back in a long line gets its message when others have gone, or when an event
+        concerns it: until then its message shows what it showed before.
+        """
+        jobs = await self._deliveries.to_tell(self._newest_id, MOST_RESUMED)
+        for job in jobs:
+            self._resume(job)
+        waiting = [job.id for job in jobs if job.state is JobState.PENDING]
+        self._newest_id = max(waiting, default=self._newest_id)
+        return len(waiting) >= MOST_RESUMED
+
+    async def rest(self) -> None:
+        """Resume the others as messages are finished, until every job had its message."""
+        more = True
+        while more:
+            if len(self._messages) > MOST_RESUMED // 2:
+                await self._fewer()
+                continue
+            try:
+                more = await self.some()
+            except StoreError as error:
+                log.warning("waiting jobs of an earlier run cannot be read: %s", error)
+                await self._fewer()
+
+    async def _fewer(self) -> None:
+        self._messages.fewer.clear()
+        await self._messages.fewer.wait()
 
 
 class Presenter:

@@ -10,9 +10,9 @@ from bot.core.content import Content, Form
 from bot.core.errors import ChatError, ChatGone, ContentRefused, TooLarge
 from bot.core.platform import ChatPlatform, Invocation, MessageRef, ShowForm
 from bot.delivery.follow_ups import Again, ExtraMessages
-from bot.delivery.patient_calls import Patience, Terms
 from bot.delivery.records import MessageRecords, ReplyPrompt
 from bot.delivery.result_renderer import ResultRenderer, first_page, in_words
+from bot.delivery.retries import Patience, Terms
 from bot.delivery.tasks import Owed
 from bot.texts.catalogue import language_of, say
 from queueing.core.concurrency import timeout

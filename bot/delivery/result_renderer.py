@@ -3,11 +3,16 @@
 Decides what is said and shown; sends nothing.
 """
 
+import asyncio
+import io
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from backends.common.file_types import is_film, is_picture, is_sound, mime_of
+from PIL import Image
+
+from backends.common.file_types import MOVING, is_film, is_picture, is_sound, mime_of
 from backends.media import videos
 from bot.core.chat_settings import ChatSettingsTable
 from bot.core.content import Bar, Body, Content, Markdown, Moment, Period
@@ -16,20 +21,96 @@ from bot.core.origin import Origin
 from bot.core.platform import ChatLimits
 from bot.core.queue import JobReader
 from bot.core.split import pages, utf16_length
-from bot.delivery.fitting import fitted
-from bot.delivery.originals import OriginalHints
 from bot.delivery.spoken_answers import Aloud
+from bot.people.links import Links
+from bot.requests import images as pictures
 from bot.requests import recordings
 from bot.requests.images import dimensions
 from bot.requests.kinds import gives_files, is_seen
-from bot.texts import spoken, status
+from bot.texts import status
 from bot.texts.catalogue import join, plain, say
-from bot.texts.kinds import UNKNOWN, Measures
-from bot.texts.problems import told
-from bot.texts.results import abilities_of
+from bot.texts.refusals import told
+from bot.texts.results import UNKNOWN, Measures, abilities_of
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
 from queueing.core.requests import File, Output
+
+_log = logging.getLogger(__name__)
+
+_CODECS = frozenset({"h264", "vp8", "vp9"})  # of films; others are a still picture with sound
+_PIXELS = frozenset({"yuv420p", "yuvj420p", "yuva420p"})  # no player in a chat knows others
+
+
+async def fitted(file: File, limits: ChatLimits) -> File | None:
+    """Return a result as a chat accepts it: itself, or re-encoded; None when that is hopeless.
+
+    A film or sound that cannot be re-encoded goes as it is if it is small enough.
+    """
+    mime = mime_of(file.data)
+    small = len(file.data) <= limits.upload
+    if is_picture(mime):
+        moves = (not small or not limits.moving_pictures) and await _moves(file, limits)
+        if not moves:
+            return await pictures.fitted(file, limits.upload)
+    elif not (is_film(mime) or is_sound(mime)):
+        return file if small else None
+    elif small and mime in limits.plays and (is_sound(mime) or await _plays(file)):
+        return file
+    try:
+        return await videos.fitted(file, limits.upload)
+    except videos.FilmError as error:
+        _log.warning("%s stays as it is: %s", file.name, error)
+        return file if small else None
+
+
+async def _plays(file: File) -> bool:
+    try:
+        looks = (await videos.looked_at(file)).looks
+    except videos.FilmError:
+        return True  # it cannot be improved
+    return looks.picture in _CODECS and looks.pixels in _PIXELS
+
+
+async def _moves(file: File, limits: ChatLimits) -> bool:
+    """Return whether a picture is animated and the chat cannot show that as it is."""
+    if mime_of(file.data) == "image/gif" and len(file.data) <= limits.upload:
+        return False  # plays everywhere
+    return await asyncio.to_thread(_frames, file.data) > 1
+
+
+def _frames(data: bytes) -> int:
+    try:
+        with Image.open(io.BytesIO(data), formats=MOVING) as picture:
+            return int(getattr(picture, "n_frames", 1))
+    except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
+        return 1
+
+
+class OriginalHints:
+    """By a link if links can be made, otherwise on the page if there is one."""
+
+    def __init__(self, links: Links | None = None, *, on_page: bool = False) -> None:
+        self._links = links
+        self._on_page = on_page
+
+    async def links(self, job: Job, files: int, language: str) -> Body:
+        """Return the links to the first files of a job's result, if links can be made."""
+        if self._links is None or await self._links.address(job, 1) is None:
+            return ()
+        return await self.told(job, range(1, files + 1), language)
+
+    async def told(self, job: Job, numbers: Sequence[int], language: str) -> Body:
+        """Return where the originals of these files of a job are (counted from 1), if anywhere."""
+        lines: list[Body] = []
+        for number in numbers:
+            link = await self._links.address(job, number) if self._links is not None else None
+            if link is None:
+                return say(language, "result.on_page", job=job.id) if self._on_page else ()
+            one = len(numbers) == 1
+            key = "result.original" if one else "result.original_number"
+            lines.append(say(language, key, link=link, **({} if one else {"number": number})))
+        return join(tuple(part for line in lines for part in (*line, "\n"))[:-1])
+
 
 _PAGES = 4  # longer answers come as a file as well
 
@@ -97,7 +178,7 @@ class ResultRenderer:
             limits = replace(limits, upload=int(limits.upload * _SHARE[fallback]))
         hint = status.near_model(origin.near, language)
         aloud = await _fitting(aloud, limits, language)
-        notes = _in_lines(spoken.cut(origin, language), aloud.note)
+        notes = _in_lines(status.cut(origin, language), aloud.note)
         rendered = await self._whole(job, language, limits, written, hint=hint, notes=notes)
         if aloud.sound:
             rendered = replace(
@@ -156,7 +237,7 @@ class ResultRenderer:
         missing = _missing(output, language)
         note = _in_lines(note, (missing,) if missing else (), notes)
         if heard := recordings.heard_in(job):
-            output = replace(output, text=f"{spoken.quoted(heard, language)}\n\n{output.text}")
+            output = replace(output, text=f"{status.quoted(heard, language)}\n\n{output.text}")
         measures = await measured(output.files[0]) if output.files else UNKNOWN
         content = status.result(
             job,

@@ -14,8 +14,7 @@ from bot.people.people import People
 from bot.requests import recordings
 from bot.requests.admission import AdmissionService
 from bot.texts.catalogue import join, say
-from bot.texts.problems import told
-from bot.texts.refusals import Told, sentence
+from bot.texts.refusals import Told, sentence, told
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
 from queueing.core.requests import Chat, File

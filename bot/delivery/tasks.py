@@ -12,8 +12,8 @@ from bot.core.content import Content
 from bot.core.errors import ChatError, ChatMoved, MessageGone, SlowDown
 from bot.core.origin import Origin
 from bot.core.platform import ChatPlatform, Invocation, MessageRef
-from bot.delivery.debts import Debt, Debts
-from bot.delivery.patient_calls import Patience, Terms
+from bot.delivery.records import Debt, Debts
+from bot.delivery.retries import Patience, Terms
 from bot.texts import status
 from bot.texts.catalogue import say
 from queueing.core.concurrency import TaskGroup

@@ -1,11 +1,11 @@
 """Counts what the chats of this process are told."""
 
-from bot.delivery.meter import EditOutcome
+from bot.monitoring.delivery_meter import EditOutcome
 from bot.monitoring.metrics import Instruments
 
 
 class DeliveryCounts:
-    """Implements `bot.delivery.meter.DeliveryMeter`."""
+    """Implements `bot.monitoring.delivery_meter.DeliveryMeter`."""
 
     def __init__(self, instruments: Instruments) -> None:
         self._instruments = instruments

@@ -17,10 +17,10 @@ from bot.core.queue import ResultFiles
 from bot.http.signed_links import LinkReader
 from bot.people.access import Access
 from bot.people.web_people import WebPeople
+from bot.platforms.web.chat_log import ChatLog
 from bot.platforms.web.dashboard import OperatorPicture
 from bot.platforms.web.platform import Web
 from bot.platforms.web.protocol import ModelLine
-from bot.platforms.web.stored_log import ChatLog
 from bot.texts.catalogue import describe
 from queueing.core.ports import Clock
 

@@ -15,7 +15,9 @@ from importlib.resources.abc import Traversable
 
 from bot.core.content import Bar, Body, Markdown, Moment, Part, Period, Strong, Typed
 from queueing.core.constructors import altering
+from queueing.core.jobs import Job
 from queueing.core.reasons import is_far
+from queueing.core.status import GpuTime
 
 
 def _read(file: Traversable) -> Mapping[str, str]:
@@ -162,3 +164,33 @@ def _bare(part: Part, *, local: bool) -> str:
 def describe(key: str, language: str | None) -> str:
     """Return the help text of a command or parameter for a platform's own menu."""
     return word(language_of(language), key)
+
+
+COSTLY_S = 60.0  # a limited person is told what a job takes from here on
+_A_FEW_S = 600.0  # below it, a tenth of a minute counts
+
+
+def minutes(seconds: float, language: str) -> str:
+    """Return seconds as minutes, with a decimal if there are only a few."""
+    if seconds >= _A_FEW_S:
+        return f"{seconds / 60:.0f}"
+    number = f"{seconds / 60:.1f}".removesuffix(".0")
+    return number.replace(".", word(language, "number.point"))
+
+
+def used_today(time: GpuTime, limit_s: float | None, language: str) -> Body:
+    """Return what a person used today, of how much, and what is held for open jobs."""
+    used = minutes(time.used_s, language)
+    if limit_s is None:
+        return say(language, "gpu.used", used=used)
+    body = say(language, "gpu.used_of", used=used, limit=minutes(limit_s, language))
+    if time.held_s:
+        body += say(language, "gpu.held", held=minutes(time.held_s, language))
+    return join(body)
+
+
+def cost(job: Job, language: str) -> Body:
+    """Return what a job will take of its owner's limited time, on a line of its own; often empty."""
+    if job.gpu_s < COSTLY_S:
+        return ()
+    return ("\n", *say(language, "gpu.cost", cost=minutes(job.gpu_s, language)))

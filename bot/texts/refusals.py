@@ -1,6 +1,7 @@
-"""The sentence for each reason why a request is not accepted."""
+"""The sentence for each reason why a request is not accepted, or has failed."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
 from bot.core.content import Moment
@@ -37,10 +38,36 @@ from bot.core.refusals import (
     UnknownStyle,
     UnwantedWord,
 )
-from bot.texts.catalogue import Value, word
-from bot.texts.gpu_time import minutes
+from bot.texts.catalogue import Value, minutes, word
 from queueing.core.errors import LimitReached, NoServer, NotAccepting, NotCapable, UnknownModel
+from queueing.core.problems import Problem, What
 from queueing.core.requests import Capability
+
+OF_MODELS = {  # not of any request
+    What.MEMORY: "failure.memory_of_model",
+    What.CRASHED: "failure.crashed_of_model",
+    What.FAILED: "failure.failed_of_model",
+}
+
+
+def told(problem: Problem, language: str) -> str:
+    """Return one sentence or two for the person, or the admin, who asked."""
+    values: dict[str, str | float] = dict(problem.values)
+    if (field := values.get("field")) is not None:
+        values["field"] = word(language, f"field.{field}")
+    if problem.what is What.UNHEARD:
+        values["cause"] = told(Problem.read(str(values.get("cause", ""))), language)
+    of_request = f"failure.{problem.what}"
+    key = OF_MODELS.get(problem.what, of_request) if problem.unloadable else of_request
+    if problem.what is What.BUSY and (seconds := values.get("seconds")):
+        key, values["minutes"] = "failure.busy_for", ceil(float(seconds) / 60)
+    text = word(language, key, **values)
+    if problem.attempts > 1:
+        text = word(language, "failure.tried", problem=text, count=problem.attempts)
+    if problem.unloadable:
+        text = word(language, "failure.unloadable", model=problem.unloadable, problem=text)
+    return text
+
 
 _NAMED = 12
 _NAME_SHOWN = 60

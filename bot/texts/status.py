@@ -3,18 +3,17 @@
 The same words serve the message in the chat, the list of `/queue` and the transcript of the demo.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from bot.core.content import Bar, Body, Content, Markdown, Moment, Period
-from bot.core.origin import NearModel
-from bot.texts import kinds, results
+from bot.core.origin import NearModel, Origin
 from bot.texts import reasons as reasons_de
-from bot.texts.catalogue import join, say, word
-from bot.texts.gpu_time import cost
-from bot.texts.kinds import UNKNOWN, Measures
-from bot.texts.problems import told
-from bot.texts.results import Abilities
+from bot.texts import results
+from bot.texts.catalogue import cost, join, say, word
+from bot.texts.refusals import told
+from bot.texts.results import UNKNOWN, Abilities, Measures
 from queueing.core import reasons
+from queueing.core.catalog import Catalog
 from queueing.core.jobs import Job, JobState
 from queueing.core.problems import Problem
 from queueing.core.requests import (
@@ -26,8 +25,94 @@ from queueing.core.requests import (
     SpeechToText,
     TextToSpeech,
 )
-from queueing.core.snapshot import Blocked, Reason
-from queueing.core.status import Estimate, Standing
+from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.status import CopyStatus, Estimate, ModelStatus, QueueSnapshot, Standing
+
+BUSY_AFTER_S = 600.0
+_FREE_NAMED = 3
+
+
+def busy_line(
+    model: str, wait_s: float, snapshot: QueueSnapshot, catalog: Catalog, language: str
+) -> Body:
+    """Return a line to put before the message of a new job that will wait that long.
+
+    It names the models that are free instead, or says that everything is busy; it is empty if
+    neither is so: the message shows the expected end anyway.
+    """
+    taken = _taken(snapshot.models, catalog)
+    free = _free_instead(model, snapshot.models, catalog, taken)
+    minutes = round(wait_s / 60)
+    if free:
+        names = ", ".join(free[:_FREE_NAMED])
+        said = say(language, "status.busy", model=model, minutes=minutes, names=names)
+    elif _all_busy(snapshot, catalog, taken):
+        said = say(language, "status.all_busy", model=model, minutes=minutes)
+    else:
+        return ()
+    return (*said, "\n")
+
+
+def _taken(models: Sequence[ModelStatus], catalog: Catalog) -> Collection[str]:
+    """Return the servers that do one thing at a time, and do something."""
+    return {
+        copy.backend
+        for model in models
+        for copy in model.copies
+        if _is_busy(copy)
+        and copy.backend in catalog.backends
+        and catalog.backends[copy.backend].serial
+    }
+
+
+def _free_instead(
+    model: str, models: Sequence[ModelStatus], catalog: Catalog, taken: Collection[str]
+) -> list[str]:
+    """Return the models that stand idle in memory and can do everything this one can."""
+    spec = catalog.find(model)
+    if spec is None:
+        return []
+    return [
+        other.name
+        for other in models
+        if other.name != spec.name
+        and not (other.waiting or other.running or other.paused or other.reason)
+        and any(_is_ready(copy, taken) for copy in other.copies)
+        and other.name in catalog.models
+        and catalog.models[other.name].capabilities >= spec.capabilities
+    ]
+
+
+def _all_busy(snapshot: QueueSnapshot, catalog: Catalog, taken: Collection[str]) -> bool:
+    """Return whether every host at work runs or loads something, and no copy has a place to spare."""
+    away = {host.name for host in snapshot.hosts if host.paused or host.rest is not None}
+    working = {server.host for server in snapshot.backends if server.up} - away
+    copies = [
+        (model, copy) for model in snapshot.models for copy in model.copies if copy.host in working
+    ]
+    busy = {copy.host for _, copy in copies if _is_busy(copy)}
+    if not working or busy != working:
+        return False
+    return not any(
+        _is_ready(copy, taken) and _takes_more(model, copy, catalog) for model, copy in copies
+    )
+
+
+def _is_busy(copy: CopyStatus) -> bool:
+    return copy.running > 0 or copy.residency is not Residency.READY
+
+
+def _is_ready(copy: CopyStatus, taken: Collection[str]) -> bool:
+    return copy.residency is Residency.READY and copy.backend not in taken
+
+
+def _takes_more(model: ModelStatus, copy: CopyStatus, catalog: Catalog) -> bool:
+    """Return whether a request for the model would begin on the copy at once."""
+    spec = catalog.models.get(model.name)
+    if spec is None or model.paused or model.waiting:
+        return False
+    return copy.running < spec.parallel
+
 
 PROMPT_SHOWN = 256
 _AHEAD = (0, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10**9)
@@ -121,7 +206,7 @@ def running(
         key = "status.behind_one" if progress.ahead == 1 else "status.behind"
         body = say(language, key, model=job.model, count=progress.ahead)
     else:
-        body = say(language, kinds.at_work(job.request), model=job.model)
+        body = say(language, results.at_work(job.request), model=job.model)
     body += _advance(progress, language)
     if standing.ends is not None:
         body += until(standing.ends, language)
@@ -200,7 +285,7 @@ def result(
     fit. `abilities` decide which buttons are shown. A `hint` is for what was generated only: an
     answer's has served its purpose by then.
     """
-    facts = kinds.facts(job, language, _took(job, language), measures)
+    facts = results.facts(job, language, _took(job, language), measures)
     body: Body = (*_words(job.request, output, language), *facts)
     if isinstance(job.request, Generation):
         body += hint
@@ -236,7 +321,7 @@ def _prompt(request: Generation, language: str) -> Body:
 
 def ping(job: Job, language: str, user_id: str) -> Content:
     """Return the short text that follows a long wait, because edits send no notification."""
-    key = "ping.failed" if job.state is JobState.FAILED else kinds.ready(job.request)
+    key = "ping.failed" if job.state is JobState.FAILED else results.ready(job.request)
     return Content(body=say(language, key, model=job.model), mention=user_id)
 
 
@@ -261,3 +346,42 @@ def shortened(prompt: str, limit: int = PROMPT_SHOWN) -> str:
 def _took(job: Job, language: str) -> str:
     began = job.started_at or job.finished_at or 0.0
     return duration(language, (job.finished_at or 0.0) - began)
+
+
+HEARD_SHOWN = 600  # characters of a transcript above its answer
+
+
+def listening(
+    question: Job, standing: Standing | None, progress: Progress | None, language: str
+) -> Content:
+    """Return the message of a question whose recording is being written down.
+
+    `standing` is that of the job that does so, None before it is accepted.
+    """
+    body = say(language, "recording.first", model=question.model)
+    if standing is not None:
+        body += ("\n", *_stands(standing, progress, language))
+    return Content(body=join(body), buttons=results.while_open(question, language))
+
+
+def reading(standing: Standing, language: str) -> Body:
+    """Return what an answer's message says while it is read aloud."""
+    return join((*say(language, "aloud.reading"), " ", *_stands(standing, None, language)))
+
+
+def _stands(standing: Standing, progress: Progress | None, language: str) -> Body:
+    if standing.job.state is JobState.PROCESSING:
+        return running(standing, progress, language, previews=False).body
+    return waiting(standing, language)
+
+
+def quoted(heard: str, language: str) -> str:
+    """Return what was heard as a quotation, for the beginning of its answer."""
+    return word(language, "recording.heard", text=shortened(heard, HEARD_SHOWN))
+
+
+def cut(origin: Origin, language: str) -> Body:
+    """Return the sentence about what only the beginning of was asked about."""
+    recording = (word(language, "recording.itself"),) if origin.cut_recording else ()
+    names = (*origin.cut, *recording)
+    return say(language, "result.cut", names=", ".join(names)) if names else ()

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
-from bot.platforms.web.chat_log import Entry, FileHead, ShownMessage
+from bot.platforms.web.chat_log import ChatLog, Entry, FileHead, ShownMessage
 from bot.platforms.web.platform import Web
-from bot.platforms.web.stored_log import ChatLog
 from queueing.core.requests import File
 
 

@@ -24,7 +24,7 @@ from bot.people.audit_log import AuditLog
 from bot.people.names import IdForm, NameForms
 from bot.people.people import People
 from bot.people.upload_quota import ReceivedBytes
-from bot.platforms.web.stored_log import ChatLog
+from bot.platforms.web.chat_log import ChatLog
 from bot.requests.admission import AdmissionService
 from bot.requests.enhancer import Enhancer
 from bot.requests.limits import LongestWaits, RequestLimits

@@ -20,8 +20,7 @@ from bot.core.refusals import (
     TooManyOpen,
 )
 from bot.texts.catalogue import plain, say, word
-from bot.texts.problems import told
-from bot.texts.refusals import Told, sentence
+from bot.texts.refusals import Told, sentence, told
 from queueing.core import reasons
 from queueing.core.errors import NoServer, NotAccepting, NotCapable, UnknownModel
 from queueing.core.jobs import Job, JobState

@@ -11,7 +11,7 @@ from bot.cli.init.terminal import Terminal, agreed, ask_for, in_a_line
 from bot.config.chats import ChatsConfig
 from bot.core.account import ChatPerson
 from bot.core.errors import ChatError
-from bot.platforms.telegram.account import writer_of
+from bot.platforms.telegram.platform import writer_of
 from queueing.core.concurrency import timeout
 
 WAIT_S = 180.0

@@ -11,8 +11,8 @@ from bot.cli.init.terminal import InitFailed, Terminal, agreed, in_a_line
 from bot.config.values import Token
 from bot.core.account import ChatAccount, ChatPerson
 from bot.core.errors import ChatError, ChatRefused
-from bot.platforms.discord.account import discord_account
-from bot.platforms.telegram.account import telegram_account
+from bot.platforms.discord.platform import discord_account
+from bot.platforms.telegram.platform import telegram_account
 from queueing.core.concurrency import timeout
 
 TRY_S = 20.0

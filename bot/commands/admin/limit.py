@@ -11,8 +11,7 @@ from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Body
 from bot.people.days import day_of
 from bot.people.people import NO_LIMIT, Person
-from bot.texts.catalogue import join, say, word
-from bot.texts.gpu_time import minutes
+from bot.texts.catalogue import join, minutes, say, word
 from queueing.core.jobs import LANES
 
 _NONE = "none"

@@ -1,17 +1,21 @@
-"""`/preload <model> [host]`, for admins: load a model now and keep it."""
+"""`/preload` and `/unload`, for admins: load a model now and keep it; free its memory."""
 
-from bot.commands.admin.target import meant_host, meant_model
+from collections.abc import Mapping
+
+from bot.commands.admin.targets import meant_host, meant_model
 from bot.commands.call.context import Call, CallRefused, Context, audited
 from bot.core.answers import Answer, Task, Working
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Body, Content
 from bot.texts import status
 from bot.texts.catalogue import join, say
-from bot.texts.problems import told
+from bot.texts.refusals import told
 from queueing.core.catalog import Catalog
 from queueing.core.errors import QueueError, problem_of
+from queueing.core.snapshot import Residency
+from queueing.core.status import CopyStatus
 
-COMMAND = Command(
+PRELOAD = Command(
     name="preload",
     help="command.preload",
     admin=True,
@@ -28,17 +32,17 @@ COMMAND = Command(
 )
 
 
-async def handle(context: Context, call: Call) -> Answer:
+async def handle_preload(context: Context, call: Call) -> Answer:
     model, host = named(context.catalog, call)
     try:
         reason = await context.queue.preloads.waits_for(model, host)
     except QueueError:
         reason = None  # the outcome follows at once and reports the error
     if reason is None:
-        return await begun(context, call, COMMAND.name, call.say("preload.started", model=model))
+        return await begun(context, call, PRELOAD.name, call.say("preload.started", model=model))
     why = status.because(reason, call.language)
     told = (*call.say("preload.waits", model=model), *why, " …")
-    return await begun(context, call, COMMAND.name, join(told))
+    return await begun(context, call, PRELOAD.name, join(told))
 
 
 async def begun(context: Context, call: Call, command: str, told: Body) -> Working:
@@ -56,7 +60,7 @@ def failed(task: Task, key: str, error: QueueError) -> Body:
     return say(task.language, key, model=task.model or "", reason=reason)
 
 
-async def work(context: Context, task: Task) -> Content:
+async def work_preload(context: Context, task: Task) -> Content:
     """Load the model and report where it is."""
     model = task.model or ""
     try:
@@ -81,3 +85,40 @@ def named(catalog: Catalog, call: Call) -> tuple[str, str | None]:
         names = ", ".join(dict.fromkeys(hosts))
         raise CallRefused("refused.unknown_host", name=host, model=model, names=names)
     return model, host
+
+
+UNLOAD = Command(name="unload", help="command.unload", admin=True, params=PRELOAD.params)
+
+
+async def handle_unload(context: Context, call: Call) -> Answer:
+    model, _ = named(context.catalog, call)
+    return await begun(context, call, UNLOAD.name, call.say("unload.started", model=model))
+
+
+async def work_unload(context: Context, task: Task) -> Content:
+    """Unload the model and report where it was."""
+    model = task.model or ""
+    try:
+        backends = await context.queue.preloads.unload(model, task.host)
+    except QueueError as error:
+        return Content(body=failed(task, "unload.failed", error))
+    if not backends:
+        return Content(body=say(task.language, "unload.none", model=model))
+    copies = _copies(context, model)
+    busy = [name for name in backends if name in copies and copies[name].running]
+    loading = [name for name in backends if name in copies and _is_loading(copies[name])]
+    key, where = "unload.done", backends
+    if busy or loading:
+        key, where = ("unload.later", busy) if busy else ("unload.loading", loading)
+    places = ", ".join(f"{context.catalog.place_of(name)} ({name})" for name in where)
+    return Content(body=say(task.language, key, model=model, places=places))
+
+
+def _copies(context: Context, model: str) -> Mapping[str, CopyStatus]:
+    """Return the copies of a model by backend; it leaves those that work or load afterwards."""
+    found = (each for each in context.queue.status.snapshot().models if each.name == model)
+    return {copy.backend: copy for each in found for copy in each.copies}
+
+
+def _is_loading(copy: CopyStatus) -> bool:
+    return copy.residency is Residency.LOADING

@@ -1,11 +1,37 @@
-"""`/move <job> first`, for admins: a waiting job gets the first place of its line."""
+"""`/clear` and `/move`, for admins: cancel a model's waiting jobs; put one first."""
 
+from bot.commands.admin.targets import meant_model
 from bot.commands.call.context import Call, CallRefused, Context, audited, reply
 from bot.commands.call.jobs import own_job
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind
 
-COMMAND = Command(
+CLEAR = Command(
+    name="clear",
+    help="command.clear",
+    admin=True,
+    params=(
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.admin_model",
+            required=True,
+            positional=True,
+        ),
+    ),
+)
+
+
+async def handle_clear(context: Context, call: Call) -> Answer:
+    model = meant_model(context.catalog, call)
+    cancelled = await context.queue.admin.clear(model)
+    await audited(context, call, "clear", model, f"jobs: {len(cancelled)}")
+    if not cancelled:
+        return reply(call.say("clear.nothing", model=model))
+    return reply(call.say("clear.done", model=model, count=len(cancelled)))
+
+
+MOVE = Command(
     name="move",
     help="command.move",
     admin=True,
@@ -23,7 +49,7 @@ COMMAND = Command(
 )
 
 
-async def handle(context: Context, call: Call) -> Answer:
+async def handle_move(context: Context, call: Call) -> Answer:
     job = await own_job(context, call, call.whole("id") or 0)
     moved = await context.queue.admin.move_first(job.id)
     if moved is None:

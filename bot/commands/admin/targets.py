@@ -1,9 +1,11 @@
-"""Finding the person an admin's command means."""
+"""Finding the model, host or person an admin's command means."""
 
 import re
 
 from bot.commands.call.context import Call, CallRefused, Context
 from bot.commands.call.jobs import replied_job
+from bot.texts.catalogue import word
+from queueing.core.catalog import Catalog
 
 _MENTION = re.compile(r"<@!?(\d{1,25})>")
 _USER = re.compile(r"[a-z]+:\S{1,64}")
@@ -39,3 +41,55 @@ def _check(context: Context, user: str) -> None:
         raise CallRefused("refused.no_such_chat", name=platform[:40], names=known)
     if not names.is_user(user):
         raise CallRefused("refused.no_such_user", name=user[:60], example=names.person.example)
+
+
+_NEAR_NAMED = 3
+
+
+def meant_model(catalog: Catalog, call: Call) -> str:
+    """Return the name of the model a call names. Raises `UnknownModel`."""
+    return catalog.named(call.text("model") or "").name
+
+
+def meant_host(catalog: Catalog, call: Call) -> str:
+    """Return the name of the host a call names, ignoring case. Raises `CallRefused`."""
+    named = call.text("host") or ""
+    for host in catalog.host_names:
+        if host.casefold() == named.casefold():
+            return host
+    names = ", ".join(catalog.host_names)
+    raise CallRefused(
+        "refused.no_such_host",
+        name=named[:60],
+        hint=word(call.language, "hint.models", names=names),
+    )
+
+
+def meant_target(catalog: Catalog, call: Call) -> tuple[str | None, str | None]:
+    """Return the model or the host a call names; (None, None) if it names nothing.
+
+    A word that is no model counts as a host. Naming both is refused, because it would seem that
+    only the model on that host is meant. Raises `UnknownModel` or `CallRefused`.
+    """
+    host = call.text("host")
+    if host is None:
+        return (None if call.text("model") is None else meant_model(catalog, call)), None
+    if call.text("model") is not None:
+        raise CallRefused("refused.one_target", command=call.invocation.command)
+    if host.casefold() in {name.casefold() for name in catalog.host_names}:
+        return None, meant_host(catalog, call)
+    if near := catalog.nearest(host):
+        hint = word(call.language, "hint.did_you_mean", names=", ".join(near[:_NEAR_NAMED]))
+    else:
+        hint = word(call.language, "hint.machines", names=", ".join(catalog.host_names))
+    raise CallRefused("refused.no_such_target", name=host[:60], hint=hint)
+
+
+def words(call: Call, model: str | None, host: str | None) -> str:
+    """Return what is paused or resumed, in the caller's language."""
+    return model or host or word(call.language, "pause.everything")
+
+
+def subject(model: str | None, host: str | None) -> str:
+    """Return the same for the audit log, which has one language."""
+    return model or host or "everything"

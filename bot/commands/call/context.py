@@ -21,7 +21,7 @@ from bot.people.invites import Invites
 from bot.people.links import Links
 from bot.people.names import NameForms
 from bot.people.people import People, Person
-from bot.platforms.web.stored_log import ChatLog
+from bot.platforms.web.chat_log import ChatLog
 from bot.requests.admission import AdmissionService
 from bot.requests.conversation import IDLE_S
 from bot.texts.catalogue import Value, say, word

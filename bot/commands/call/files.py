@@ -1,24 +1,99 @@
-"""Everything that came with a question: pictures, films, words of files, recordings; all read.
+"""Which attachments a command uses, and everything that came with a question, all read.
 
-What no model here can use is refused before anything is read, and so before anything is accepted.
-One person's files in one chat are read one after the other.
+An attachment that a command cannot use is named in a sentence with what to do instead, because an
+answer from the words alone would ignore it. What no model here can use is refused before anything
+is read, and so before anything is accepted. One person's files in one chat are read one after the
+other.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bot.commands.call.attachments import pictures, shown_name, whole, words
 from bot.commands.call.context import Call, Context
-from bot.commands.call.parser import clean
+from bot.commands.call.jobs import drawn_pictures, replied_job, without_pictures
+from bot.commands.call.parser import BadCall, clean
 from bot.core.attachments import FILMED, SPOKEN, AttachmentKind
-from bot.core.platform import Attachment
-from bot.core.refusals import Declined, FilesTooLong, NotWatched, TooManyPictures
+from bot.core.command import Command, ParamKind
+from bot.core.errors import ChatError
+from bot.core.platform import Attachment, Invocation
+from bot.core.refusals import Declined, FilesTooLong, NoPicture, NotWatched, TooManyPictures
 from bot.requests.conversation import PICTURES
+from bot.requests.documents import decoded, require_short, together
+from bot.requests.images import checked, require_weight
+from bot.requests.kinds import is_drawn
 from bot.requests.media import checked_sound, require_sound_weight
 from bot.requests.papers import opened, require_paper_weight
 from bot.requests.recordings import RECORDINGS
 from bot.requests.watched import require_film_weight, seen
+from bot.texts.catalogue import word
 from queueing.core.requests import Capability, File
+
+_NAME_SHOWN = 80
+
+
+async def pictures(call: Call, of: Sequence[Attachment] | None = None) -> tuple[File, ...]:
+    """Return the attached pictures, or those `of` them, checked. Raises `BadCall` and `Declined`.
+
+    The size is checked before anything is downloaded, the format and the number of pixels before
+    anything is decoded. One person's files in one chat are read one after the other.
+    """
+    files = call.invocation.files if of is None else of
+    attached = [file for file in files if file.kind is AttachmentKind.PICTURE]
+    if attached:
+        await call.turn()
+    return tuple([await _picture(each) for each in attached])
+
+
+async def meant_pictures(context: Context, call: Call, *, most: int) -> tuple[File, ...]:
+    """Return the attached pictures, or else those of the result that is replied to.
+
+    Raises `BadCall`, `CallRefused` and `Declined`: for unusable ones and where there is none.
+    """
+    files = await pictures(call)
+    if not files and (job := await replied_job(context, call)) is not None:
+        files = (await drawn_pictures(context, job))[:most]
+        if not files and is_drawn(job.request):
+            raise await without_pictures(context, job)
+    if not files:
+        raise Declined(NoPicture())
+    return files
+
+
+async def words(call: Call, limit: int, of: Sequence[Attachment] | None = None) -> str:
+    """Return what the attached text files say, or those `of` them, each under its name.
+
+    They may have `limit` characters together. Raises `BadCall` and `Declined`.
+    """
+    texts = []
+    for attached in call.invocation.files if of is None else of:
+        if attached.kind is not AttachmentKind.TEXT:
+            continue
+        name = shown_name(attached)
+        require_short(name, attached.size)
+        await call.turn()
+        texts.append((name, clean(decoded(name, await whole(attached)))))
+    return together(texts, limit)
+
+
+async def _picture(attached: Attachment) -> File:
+    require_weight(attached.size)
+    data = await whole(attached)
+    require_weight(len(data))
+    return await checked(data)
+
+
+def shown_name(attached: Attachment) -> str:
+    """Return a file's name as people and models are shown it."""
+    return clean(attached.name).replace("\n", " ")[:_NAME_SHOWN]
+
+
+async def whole(attached: Attachment) -> bytes:
+    """Return a file's bytes. Raises `BadCall`."""
+    try:
+        return await attached.read()
+    except ChatError as error:
+        raise BadCall("problem.picture_unreadable") from error
+
 
 DOCUMENTS = 4
 TAKES = {
@@ -121,3 +196,94 @@ async def _read(call: Call, paper: Attachment, given: Enclosed, limit: int, *, s
     given.add(name, "\n".join(filter(None, (clean(read.text), shown))))
     if read.truncated:
         given.cut.append(name)
+
+
+_UNUSED_NAME_SHOWN = 60
+_NAMES_SHOWN = 5
+
+
+def used_files(
+    command: Command, invocation: Invocation, language: str, *, joins: bool = False
+) -> tuple[Attachment, ...]:
+    """Return the attachments the command uses. Raises `BadCall` when it cannot use every one.
+
+    Attachments of a message that is replied to count for commands that take attachments at all; a
+    single picture to start from is the person's own if they attached one. What `joins` a question
+    that was asked before needs no words of its own.
+    """
+    files = _looked_at(command, invocation)
+    unused = [file for file in files if file.kind not in command.takes]
+    if unused:
+        raise BadCall("problem.attached", told=_sentences(command, unused, language))
+    for kind, most in command.takes.items():
+        alike = next((each for each in (SPOKEN, FILMED) if kind in each), {kind})
+        _check_count(command, kind, sum(file.kind in alike for file in files), most)
+    alone = not invocation.options and not invocation.text.strip()
+    if command.name == "ask" and alone and not joins:
+        _ask_what_about(files)
+    return files
+
+
+def _looked_at(command: Command, invocation: Invocation) -> tuple[Attachment, ...]:
+    """Return what counts as attached to this call."""
+    own = tuple(file for file in invocation.files if not file.replied)
+    if not command.takes:
+        return own
+    theirs = [file for file in invocation.files if file.replied]
+    shown = [file for file in theirs if file.kind is AttachmentKind.PICTURE]
+    most = command.takes.get(AttachmentKind.PICTURE, 0)
+    if most == 1 and any(file.kind is AttachmentKind.PICTURE for file in own):
+        left: Sequence[Attachment] = shown
+    elif invocation.replied_to is not None and _finds_jobs(command):
+        left = shown[most:]  # of several results the job's number says which is meant
+    else:
+        left = ()
+    return (*own, *(file for file in theirs if file not in left))
+
+
+def _finds_jobs(command: Command) -> bool:
+    return any(param.kind is ParamKind.JOB for param in command.params)
+
+
+def _check_count(command: Command, kind: AttachmentKind, count: int, most: int) -> None:
+    if count <= most:
+        return
+    key = _TOO_MANY.get(kind, "problem.too_many_texts")
+    raise BadCall(key, count=count, command=command.name, most=most)
+
+
+_TOO_MANY = {
+    AttachmentKind.PICTURE: "problem.too_many_pictures",
+    AttachmentKind.DOCUMENT: "problem.too_many_papers",
+    **dict.fromkeys(SPOKEN, "problem.too_many_sounds"),
+    **dict.fromkeys(FILMED, "problem.too_many_films"),
+}
+
+
+def _ask_what_about(files: Sequence[Attachment]) -> None:
+    """Refuse files without a question. Raises `BadCall`."""
+    if files:
+        raise BadCall("problem.file_alone", names=_names(files))
+
+
+def _sentences(command: Command, unused: Sequence[Attachment], language: str) -> str:
+    kinds = dict.fromkeys(file.kind for file in unused)
+    return " ".join(
+        word(
+            language,
+            f"attached.{kind}",
+            command=command.name,
+            names=_in_brackets(_names([file for file in unused if file.kind is kind])),
+        )
+        for kind in kinds
+    )
+
+
+def _names(files: Sequence[Attachment]) -> str:
+    names = [clean(file.name).replace("\n", " ")[:_UNUSED_NAME_SHOWN] for file in files]
+    more = ("…",) if len(names) > _NAMES_SHOWN else ()
+    return ", ".join((*filter(None, names[:_NAMES_SHOWN]), *more))
+
+
+def _in_brackets(names: str) -> str:
+    return f" ({names})" if names else ""

@@ -1,10 +1,13 @@
-"""The options of what can be made, each in one place, and their values in a call."""
+"""The options of pictures, films, music and speech, and those that say when a job runs."""
 
+import re
 from collections.abc import Callable, Mapping
+from datetime import tzinfo
 from typing import Any
 
 from bot.commands.call.context import Call, CallRefused
 from bot.core.command import Param, ParamKind
+from bot.people.days import next_at
 from bot.requests.loras import loras_in
 from bot.requests.options import size
 from queueing.core.requests import (
@@ -110,3 +113,29 @@ def _loras(value: object) -> tuple[LoraWeight, ...]:
 
 
 _READ: Mapping[str, Callable[[object], object]] = {"size": _size, "lora": _loras}
+
+
+WHEN = (
+    Param(name="later", kind=ParamKind.FLAG, help="param.later"),
+    Param(name="by", kind=ParamKind.TEXT, help="param.by"),
+)
+_CLOCK = re.compile(r"([01]?\d|2[0-3])(?::([0-5]\d))?")
+
+
+def is_later(call: Call) -> bool:
+    """Return whether a call's job waits until nothing else does."""
+    return bool(call.args.get("later")) or call.text("by") is not None
+
+
+def due_at(call: Call, now: float, zone: tzinfo | None) -> float | None:
+    """Return when a call's job shall be done, None without such a moment. Raises `CallRefused`.
+
+    A time of day is the next such one in the zone.
+    """
+    said = call.text("by")
+    if said is None:
+        return None
+    clock = _CLOCK.fullmatch(said.strip())
+    if clock is None:
+        raise CallRefused("refused.by", text=said[:40])
+    return next_at(now, zone, hour=int(clock[1]), minute=int(clock[2] or 0))

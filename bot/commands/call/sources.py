@@ -1,14 +1,57 @@
-"""Finding the pictures a call is about: attached, or a result's."""
+"""The picture or recording a call is about: attached, or a result's."""
 
 from dataclasses import dataclass
 
-from bot.commands.call.attachments import pictures
+from backends.common.file_types import is_film, is_sound, mime_of
 from bot.commands.call.context import Call, CallRefused, Context
-from bot.commands.call.jobs import drawn_pictures, own_job, replied_job, without_pictures
-from bot.core.refusals import Declined, NoPicture
-from bot.requests.kinds import is_drawn
+from bot.commands.call.files import pictures, shown_name, whole
+from bot.commands.call.jobs import drawn_pictures, own_job, replied_job, without, without_pictures
+from bot.core.attachments import SPOKEN, AttachmentKind
+from bot.core.refusals import Declined, NoPicture, NoRecording
+from bot.requests.kinds import gives_files, is_drawn
+from bot.requests.media import checked_sound, require_sound_weight
 from queueing.core.jobs import Job
 from queueing.core.requests import File, TextToImage
+
+RECORDED = SPOKEN | {AttachmentKind.FILM}
+
+
+async def meant_recording(context: Context, call: Call) -> File:
+    """Return the recording attached, of the job named, or of the result replied to.
+
+    Raises `BadCall`, `CallRefused` and `Declined`.
+    """
+    files = call.invocation.files
+    own = [each for each in files if not each.replied]
+    job = None if own else await _meant_job(context, call)
+    if job is not None:
+        return await _recording_of(context, job)
+    if len(meant := own or files) != 1:
+        raise Declined(NoRecording())
+    name = shown_name(meant[0])
+    require_sound_weight(name, meant[0].size)
+    await call.turn()
+    return await checked_sound(name, await whole(meant[0]))
+
+
+async def _meant_job(context: Context, call: Call) -> Job | None:
+    job_id = call.whole("id")
+    if job_id is not None:
+        return await own_job(context, call, job_id)
+    job = await replied_job(context, call)
+    return job if job is not None and gives_files(job.request) else None
+
+
+async def _recording_of(context: Context, job: Job) -> File:
+    output = await context.queue.jobs.output(job)
+    files = output.files if output is not None else ()
+    for file in files:
+        mime = mime_of(file.data)
+        if is_film(mime) or is_sound(mime):
+            return await checked_sound(file.name, file.data)
+    if files or not gives_files(job.request):
+        raise Declined(NoRecording())
+    raise without(job, kept=True, gone="refused.recording_gone", never="refused.no_recording")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,11 +106,11 @@ async def _drawn(context: Context, call: Call) -> Source | None:
     """Return the picture of a job that is named or replied to, if that drew one."""
     job_id = call.whole("id")
     if job_id is not None:
-        return await _of(context, call, await own_job(context, call, job_id))
+        return await _picture_of(context, call, await own_job(context, call, job_id))
     job = await replied_job(context, call)
     if job is None or not is_drawn(job.request):
         return None
-    return await _of(context, call, job)
+    return await _picture_of(context, call, job)
 
 
 async def _attached(call: Call) -> Source:
@@ -78,7 +121,7 @@ async def _attached(call: Call) -> Source:
     return Source(file=attached[0])
 
 
-async def _of(context: Context, call: Call, job: Job) -> Source:
+async def _picture_of(context: Context, call: Call, job: Job) -> Source:
     drawn = await drawn_pictures(context, job)
     if not drawn:
         raise await without_pictures(context, job)

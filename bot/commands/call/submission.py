@@ -7,7 +7,7 @@ meant literally, and a job gets its place without a question. The job's message 
 from collections.abc import Mapping, Sequence
 
 from bot.commands.call.context import Call, CallRefused, Context
-from bot.commands.call.when import due_at, is_later
+from bot.commands.call.options import due_at, is_later
 from bot.core.answers import Placed
 from bot.core.attachments import SPOKEN
 from bot.core.command import ParamKind

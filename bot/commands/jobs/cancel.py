@@ -1,17 +1,15 @@
-"""`/cancel [job]` and the button of that name: a waiting job leaves its line, a running one stops.
-
-`/cancel all` ends all of the caller's open jobs.
-"""
+"""`/cancel` ends jobs that wait or run; `/delete` takes a job's messages out of the chat."""
 
 from bot.commands.call.context import Call, CallRefused, Context, audited, reply
-from bot.commands.call.jobs import meant_job, stop_reading
-from bot.core.answers import Answer
+from bot.commands.call.jobs import meant_job, pointed_job, stop_reading
+from bot.core.answers import Answer, Removed
 from bot.core.command import Command, Param, ParamKind, Topic
+from bot.core.content import Content
 from queueing.core.jobs import JobState
 
 _ALL = "all"
 
-COMMAND = Command(
+CANCEL = Command(
     name="cancel",
     help="command.cancel",
     topic=Topic.JOBS,
@@ -21,7 +19,7 @@ COMMAND = Command(
 )
 
 
-async def handle(context: Context, call: Call) -> Answer:
+async def handle_cancel(context: Context, call: Call) -> Answer:
     if call.text("id") == _ALL:
         return await _all(context, call)
     job = await meant_job(context, call)
@@ -33,7 +31,7 @@ async def handle(context: Context, call: Call) -> Answer:
     if ended is None or ended.state is not JobState.CANCELLED:
         raise CallRefused("refused.already_ended", job=job.id)
     if job.owner != call.invocation.user:  # only an admin may
-        await audited(context, call, COMMAND.name, f"{job.model} {job.id}", f"of {job.owner}")
+        await audited(context, call, CANCEL.name, f"{job.model} {job.id}", f"of {job.owner}")
     if call.invocation.button:
         return None  # the status message above the button shows it
     return reply(call.say("cancel.done", job=job.id))
@@ -47,3 +45,30 @@ async def _all(context: Context, call: Call) -> Answer:
     ended = [await context.queue.submitter.cancel(job.id) for job in reversed(mine)]
     count = sum(job is not None and job.state is JobState.CANCELLED for job in ended)
     return reply(call.say("cancel.all_done", count=count))
+
+
+DELETE = Command(
+    name="delete",
+    help="command.delete",
+    topic=Topic.JOBS,
+    params=(Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True),),
+)
+
+
+async def handle_delete(context: Context, call: Call) -> Answer:
+    job = await pointed_job(context, call)
+    if not job.state.final:
+        raise CallRefused("refused.still_open", job=job.id)
+    await stop_reading(context, job)
+    if context.links is not None:
+        await context.links.end(job.id)
+    refs = await context.records.parts(job.id)
+    here = [ref for ref in refs if ref.platform == call.invocation.platform]
+    pressed = call.invocation.replied_to if call.invocation.button else None
+    if pressed is not None and pressed not in here:
+        here.append(pressed)
+    return Removed(
+        refs=tuple(here),
+        instead=Content(body=call.say("status.deleted")),
+        said=Content(body=call.say("delete.done", job=job.id)),
+    )

@@ -1,9 +1,10 @@
-"""`/edit <job>` and the button of that name: the request once more, with changes.
+"""`/edit` and `/again`: the same request once more, and pictures changed as a prompt says.
 
-Without a new text it answers with a form that holds the old values. With pictures and no job it
-changes these, and so it does with a picture that is replied to, if a model can.
+Without a new text `/edit` answers with a form that holds the old values. With pictures and no job
+it changes these, and so it does with a picture that is replied to, if a model can.
 """
 
+from dataclasses import fields
 from typing import Any
 
 from bot.commands.call import forms
@@ -12,16 +13,26 @@ from bot.commands.call.forms import FORM_TEXT_MOST
 from bot.commands.call.jobs import past_job, replied_job, shown_request
 from bot.commands.call.options import ANY_OPTIONS, OPTIONS, PICTURES, given_in
 from bot.commands.call.parser import recheck
-from bot.commands.call.sources import all_sources
-from bot.commands.call.submission import repeated
-from bot.commands.jobs.edit_picture import edit_pictures
-from bot.core.answers import Answer, Asked
+from bot.commands.call.sources import Source, all_sources
+from bot.commands.call.submission import asking, placed, repeated
+from bot.core.answers import Answer, Asked, Placed
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
-from bot.core.content import Content, Form
-from bot.requests.creation import PROMPT_LIMIT, R, changed, new_seed, require_taken, require_text
+from bot.core.content import Content, Form, FormField
+from bot.core.refusals import Declined, NoPicture, TooManyPictures
+from bot.requests.creation import (
+    PROMPT_LIMIT,
+    Drawing,
+    DrawingOptions,
+    R,
+    changed,
+    new_seed,
+    require_taken,
+    require_text,
+)
 from bot.requests.images import dimensions
 from bot.requests.kinds import is_drawn
+from bot.requests.masks import mask_of
 from bot.texts.catalogue import word
 from queueing.core.jobs import Job
 from queueing.core.requests import (
@@ -29,13 +40,105 @@ from queueing.core.requests import (
     AnyRequest,
     Capability,
     Chat,
+    File,
     Generation,
     SpeechToText,
     TextToImage,
     TextToSpeech,
 )
 
-COMMAND = Command(
+AGAIN = Command(
+    name="again",
+    help="command.again",
+    topic=Topic.JOBS,
+    params=(Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True),),
+)
+
+
+async def handle_again(context: Context, call: Call) -> Answer:
+    job = await past_job(context, call)
+    request = job.request
+    if isinstance(request, Generation):
+        request = request.model_copy(update={"seed": new_seed()})
+    return await repeated(context, call, job, request)
+
+
+EDIT_PICTURE = Command(
+    name="edit-picture",
+    help="command.edit_picture",
+    hidden=True,
+    opens_form=True,
+    params=(
+        Param(name="id", kind=ParamKind.JOB, help="param.job", required=True, positional=True),
+        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+        Param(name="prompt", kind=ParamKind.TEXT, help="param.edited", positional=True),
+    ),
+)
+
+
+async def handle_edit_picture(context: Context, call: Call) -> Answer:
+    sources = await all_sources(context, call)
+    if call.text("prompt") is None and not call.invocation.form:
+        return _ask_for_words(call)
+    return await edit_pictures(context, call, sources)
+
+
+async def edit_pictures(context: Context, call: Call, sources: tuple[Source, ...]) -> Placed:
+    """Submit pictures and the words that change them. Raises `CallRefused` and `Declined`."""
+    given = given_in(call)
+    model = call.text("model") or context.admission.usual_model(call.person, Capability.IMAGE_EDIT)
+    own = {field.name for field in fields(DrawingOptions)}
+    require_taken({n: v for n, v in given.items() if n not in own}, TextToImage, model, None)
+    files, masked = await _files(call, tuple(source.file for source in sources))
+    first = sources[0] if sources else None
+    drawing = Drawing(
+        prompt=call.text("prompt") or "",
+        model=model,
+        options=DrawingOptions(**given),
+        files=files,
+        edit=True,
+        mask=masked,
+        source=first.job_of(call.invocation.user) if first is not None else None,
+    )
+    by = await asking(context, call, Capability.IMAGE_EDIT)
+    return placed(await context.admission.draw(by, drawing))
+
+
+async def _files(call: Call, pictures: tuple[File, ...]) -> tuple[tuple[File, ...], bool]:
+    """Return the pictures, then their mask if there is one, and whether there is."""
+    if not pictures:
+        raise Declined(NoPicture())
+    in_field = any(each.option == "mask" for each in call.invocation.files)
+    masked = in_field or bool(call.args.get("mask"))
+    sent = masked and (in_field or len(pictures) > 1)
+    references = pictures[:-1] if sent else pictures
+    if not references:
+        raise Declined(NoPicture())
+    if len(references) > REFERENCES_MOST:
+        raise Declined(TooManyPictures(count=len(references), limit=REFERENCES_MOST))
+    if not masked:
+        return references, False
+    mask = await mask_of(references[0], pictures[-1] if sent else None)
+    return (*references, mask), True
+
+
+def _ask_for_words(call: Call) -> Asked:
+    """Ask for the words: by a form, or by a reply if the platform has none."""
+    language = call.language
+    label = word(language, "form.edited")
+    form = Form(
+        command=EDIT_PICTURE.name,
+        job_id=call.whole("id"),
+        title=word(language, "form.edit_this"),
+        fields=(FormField(name="prompt", label=label, long=True, required=True),),
+        send=word(language, "form.send"),
+    )
+    user_id = call.invocation.user.partition(":")[2]
+    content = Content(body=call.say("edit_picture.reply"), awaits=True, mention=user_id)
+    return Asked(form=form, content=content)
+
+
+EDIT = Command(
     name="edit",
     help="command.edit",
     topic=Topic.JOBS,
@@ -58,12 +161,12 @@ COMMAND = Command(
 )
 
 
-async def handle(context: Context, call: Call) -> Answer:
+async def handle_edit(context: Context, call: Call) -> Answer:
     if await _is_about_pictures(context, call):
         return await edit_pictures(context, call, await all_sources(context, call))
     job = await past_job(context, call)
     if call.args.keys() <= {"id"} and not call.invocation.form:
-        return await _ask(context, call, job)
+        return await _ask_for_changes(context, call, job)
     return await repeated(context, call, job, _changed(context, call, job))
 
 
@@ -122,7 +225,7 @@ def _emptied(request: R, fields: frozenset[str]) -> R:
     return request.model_copy(update=changes)
 
 
-async def _ask(context: Context, call: Call, job: Job) -> Asked:
+async def _ask_for_changes(context: Context, call: Call, job: Job) -> Asked:
     """Ask for the changes: by a form, or by a reply if the platform has none."""
     request, language = shown_request(job), call.language
     if isinstance(request, SpeechToText):

@@ -1,12 +1,14 @@
-"""`/history`: the caller's jobs, newest first, each with a button that brings it back."""
+"""`/history` lists the caller's jobs; `/show` sends a result once more."""
 
 from bot.commands.call.context import Call, Context, reply
-from bot.core.answers import Answer, Reply
+from bot.commands.call.jobs import past_job
+from bot.core.answers import Answer, Reply, ShownAgain
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Body, Button, Content, Moment, Strong
+from bot.core.origin import Origin
 from bot.requests.kinds import is_seen
 from bot.requests.typed import typed
-from bot.texts import kinds, status
+from bot.texts import results, status
 from bot.texts.catalogue import join, word
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Chat
@@ -15,7 +17,7 @@ _SHOWN = 10
 _IN_ROW = 5
 _PROMPT_SHOWN = 60
 
-COMMAND = Command(
+HISTORY = Command(
     name="history",
     help="command.history",
     topic=Topic.JOBS,
@@ -23,7 +25,7 @@ COMMAND = Command(
 )
 
 
-async def handle(context: Context, call: Call) -> Answer:
+async def handle_history(context: Context, call: Call) -> Answer:
     user, before = call.invocation.user, call.whole("id")
     jobs = await context.queue.jobs.history(user, limit=_SHOWN + 1, before=before)
     if not jobs:
@@ -46,7 +48,7 @@ def _line(call: Call, job: Job, *, seen: bool) -> Body:
         job=Strong(str(job.id), job=job.id, pictured=drawn and seen),
         model=job.model,
         state=word(call.language, f"state.{job.state}"),
-        prompt=prompt or word(call.language, kinds.no_words(job.request)),
+        prompt=prompt or word(call.language, results.no_words(job.request)),
         moment=Moment(job.queued_at),
     )
 
@@ -73,3 +75,21 @@ def _buttons(call: Call, shown: list[Job], jobs: list[Job]) -> tuple[tuple[Butto
         older = word(call.language, "button.older")
         rows.append((Button(command="history", job_id=shown[-1].id, label=older),))
     return tuple(rows)
+
+
+SHOW = Command(
+    name="show",
+    help="command.show",
+    topic=Topic.JOBS,
+    params=(Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True),),
+)
+
+
+async def handle_show(context: Context, call: Call) -> Answer:
+    job = await past_job(context, call)
+    if job.state.final:
+        return ShownAgain(job=job, origin=Origin.of(call.invocation, call.language))
+    # Its own message continues to be updated; this only shows how the job stands now.
+    standing = (await context.queue.status.standings([job]))[job.id]
+    content = status.open_message(standing, None, call.language, previews=False)
+    return reply(content.body, buttons=content.buttons[0])

@@ -1,25 +1,36 @@
-"""`/ask [model] <question>`: a streamed answer; a reply to an answer continues its conversation."""
+"""`/ask [model] <question>`: a streamed answer; a reply to an answer continues its conversation.
+
+The menu entry "Ask about this" shows a form for the question; a form cannot carry files, so a
+message's attachments are examined without one. What is said in a recording without a typed word is
+the question. Late parts of an album join a waiting question, or are answered with a sentence.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from bot.commands.call import talks
-from bot.commands.call.context import Call, Context
+from bot.commands.call.context import Call, CallRefused, Context
 from bot.commands.call.files import TAKES, enclosed
+from bot.commands.call.forms import FORM_TEXT_MOST
+from bot.commands.call.jobs import earlier_job, name_of, quoted_in
+from bot.commands.call.options import WHEN
 from bot.commands.call.submission import asking, placed
-from bot.commands.call.when import WHEN
-from bot.core.answers import Answer, Placed
-from bot.core.attachments import AttachmentKind
+from bot.core.answers import Answer, Asked, Placed
+from bot.core.attachments import SPOKEN, AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
+from bot.core.content import Content, Form, FormField
+from bot.core.origin import Origin
+from bot.core.platform import Album
 from bot.requests.admission import NewQuestion
 from bot.requests.conversation import PICTURES, Talk
 from bot.requests.creation import require_text
+from bot.texts.catalogue import word
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, ChatMessage, File
 
 QUESTION_LIMIT = 20_000
 TEXTS = 10
 
-COMMAND = Command(
+ASK = Command(
     name="ask",
     help="command.ask",
     topic=Topic.MAKE,
@@ -48,18 +59,18 @@ COMMAND = Command(
 )
 
 
-async def handle(context: Context, call: Call) -> Answer:
+async def handle_ask(context: Context, call: Call) -> Answer:
     return await put(context, call, require_text(call.text("prompt"), QUESTION_LIMIT))
 
 
 async def put(context: Context, call: Call, question: str) -> Answer:
     """Ask a question about what came with it; without words, a recording is the question."""
     given = await enclosed(context, call, QUESTION_LIMIT)
-    earlier = await talks.earlier_job(context, call)
+    earlier = await earlier_job(context, call)
     goes_on = earlier is not None and call.invocation.replied_to is not None
-    subject = call.text("about") or ("" if goes_on else talks.quoted_in(call))
+    subject = call.text("about") or ("" if goes_on else quoted_in(call))
     question = about("\n\n".join(each for each in (given.words, subject) if each), question)
-    turn = asked(question, given.shown, given.said, name=talks.name_of(call))
+    turn = asked(question, given.shown, given.said, name=name_of(call))
     return await ask(context, call, call.text("model"), turn, earlier, cut=given.cut)
 
 
@@ -116,3 +127,87 @@ async def ask(
 
 def _quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.splitlines())
+
+
+ASK_ABOUT = Command(
+    name="ask-about",
+    help="menu.ask_about",
+    menu="menu.ask_about",
+    hidden=True,
+    opens_form=True,
+    takes=ASK.takes,
+)
+
+
+async def handle_ask_about(context: Context, call: Call) -> Answer:
+    if call.invocation.files:
+        return await _at_once(context, call)
+    quoted = quoted_in(call)[:FORM_TEXT_MOST]
+    if not quoted:
+        raise CallRefused("refused.nothing_to_ask")
+    language = call.language
+    question = word(language, "form.question")
+    subject = word(language, "form.about")
+    form = Form(
+        command="ask",
+        title=word(language, "form.ask_about"),
+        fields=(
+            FormField(name="prompt", label=question, required=True),
+            FormField(name="about", label=subject, value=quoted, long=True, required=True),
+        ),
+        send=word(language, "form.send"),
+    )
+    return Asked(form=form, content=Content(body=(question,)))
+
+
+async def _at_once(context: Context, call: Call) -> Answer:
+    """Answer at once what the message's files and words are about."""
+    given = await enclosed(context, call, QUESTION_LIMIT)
+    subject = "\n\n".join(each for each in (given.words, quoted_in(call)) if each)
+    key = "ask_about.question" if subject or given.said else "describe.question"
+    question = about(subject, word(call.language, key))
+    turn = asked(question, given.shown, given.said)
+    return await ask(context, call, None, turn, cut=given.cut)
+
+
+LISTEN = Command(
+    name="listen",
+    help="command.listen",
+    hidden=True,
+    takes=ASK.takes,
+    params=tuple(param for param in ASK.params if param.name == "model"),
+)
+
+
+async def handle_listen(context: Context, call: Call) -> Answer:
+    return await put(context, call, "")
+
+
+def refuse_incomplete(album: Album) -> None:
+    """Refuse a partial album that belongs to none that was asked. Raises `CallRefused`."""
+    if album.begun:
+        raise CallRefused("album.late")
+    if album.partial:
+        raise CallRefused("album.partial")
+
+
+async def join_late(context: Context, call: Call, job: Job) -> Answer:
+    """Let late parts belong to the question they were sent with, as long as it waits.
+
+    The same parts again change nothing. Raises `BadCall`, `CallRefused` and `Declined`.
+    """
+    origin = Origin.model_validate_json(job.reply_to)
+    late = tuple(file for file in call.invocation.files if file.part not in origin.parts)
+    if not late:
+        return Placed(job=job)
+    if not job.held and any(file.kind in SPOKEN for file in late):
+        raise CallRefused("album.too_late", job=job.id)
+    by = await asking(context, call, Capability.VISION)
+    given = await enclosed(context, call, QUESTION_LIMIT, late)
+    told = {
+        "parts": (*origin.parts, *(file.part for file in late)),
+        "cut": (*origin.cut, *given.cut),
+    }
+    by = replace(by, reply_to=origin.model_copy(update=told).model_dump_json())
+    words = about(given.words, call.invocation.text)
+    return placed(await context.admission.add(by, job, asked(words, given.shown, given.said)))

@@ -1,19 +1,53 @@
-"""`/speak [model] <text>` and the button of that name: a text, or an answer, is read aloud."""
+"""`/music` and `/speak`: sound from words."""
 
 from bot.commands.call.context import Call, CallRefused, Context
 from bot.commands.call.jobs import own_job, replied_job, without
-from bot.commands.call.options import SPEECH_OPTIONS, given_in
-from bot.commands.call.submission import submitted
-from bot.commands.call.when import WHEN
+from bot.commands.call.options import MUSIC_OPTIONS, SPEECH_OPTIONS, WHEN, given_in
+from bot.commands.call.submission import asking, placed, submitted
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind, Topic
-from bot.requests.creation import require_text
+from bot.requests.creation import Drawing, DrawingOptions, require_text
 from bot.requests.kinds import gives_files
 from bot.requests.spoken import SPOKEN_MOST, spoken
 from queueing.core.jobs import Job
-from queueing.core.requests import Capability, TextToSpeech
+from queueing.core.requests import Capability, TextToAudio, TextToSpeech
 
-COMMAND = Command(
+MUSIC = Command(
+    name="music",
+    help="command.music",
+    topic=Topic.MAKE,
+    example="example.music",
+    params=(
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.model",
+            positional=True,
+            able=(Capability.TEXT_TO_AUDIO,),
+        ),
+        Param(
+            name="prompt", kind=ParamKind.TEXT, help="param.played", required=True, positional=True
+        ),
+        *MUSIC_OPTIONS,
+        *WHEN,
+        Param(name="raw", kind=ParamKind.FLAG, help="param.raw"),
+    ),
+)
+
+
+async def handle_music(context: Context, call: Call) -> Answer:
+    drawing = Drawing(
+        prompt=call.text("prompt") or "",
+        makes=TextToAudio,
+        model=call.text("model"),
+        options=DrawingOptions(**given_in(call)),
+        raw=bool(call.args.get("raw")),
+    )
+    by = await asking(context, call, Capability.TEXT_TO_AUDIO)
+    return placed(await context.admission.draw(by, drawing))
+
+
+SPEAK = Command(
     name="speak",
     help="command.speak",
     topic=Topic.MAKE,
@@ -36,7 +70,7 @@ COMMAND = Command(
 )
 
 
-async def handle(context: Context, call: Call) -> Answer:
+async def handle_speak(context: Context, call: Call) -> Answer:
     own = call.text("text")
     job = await _answer(context, call)
     said = own or await _said(context, job) or spoken(call.invocation.quoted)

@@ -1,8 +1,14 @@
-"""`/describe [model]` with a picture: a vision model describes it."""
+"""`/describe` and `/transcribe`: what is in a picture, what is said in a recording."""
 
-from bot.commands.call.attachments import meant_pictures
+import re
+
 from bot.commands.call.context import Call, Context
-from bot.commands.call.talks import earlier_job, name_of
+from bot.commands.call.files import meant_pictures
+from bot.commands.call.jobs import earlier_job, name_of
+from bot.commands.call.options import TRANSCRIPT_OPTIONS, WHEN, given_in
+from bot.commands.call.parser import BadCall
+from bot.commands.call.sources import RECORDED, meant_recording
+from bot.commands.call.submission import submitted
 from bot.commands.make.ask import QUESTION_LIMIT, ask, asked
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
@@ -10,9 +16,9 @@ from bot.core.command import Command, Param, ParamKind, Topic
 from bot.requests.conversation import PICTURES
 from bot.requests.creation import require_text
 from bot.texts.catalogue import word
-from queueing.core.requests import Capability
+from queueing.core.requests import Capability, SpeechToText
 
-COMMAND = Command(
+DESCRIBE = Command(
     name="describe",
     help="command.describe",
     topic=Topic.MAKE,
@@ -33,10 +39,53 @@ COMMAND = Command(
 )
 
 
-async def handle(context: Context, call: Call) -> Answer:
+async def handle_describe(context: Context, call: Call) -> Answer:
     files = await meant_pictures(context, call, most=PICTURES)
     question = call.text("prompt") or word(call.language, "describe.question")
     question = require_text(question, QUESTION_LIMIT)
     turn = asked(question, files, name=name_of(call) if call.text("prompt") else None)
     earlier = await earlier_job(context, call)
     return await ask(context, call, call.text("model"), turn, earlier)
+
+
+_LANGUAGE = re.compile(r"([a-z]{2,3})(?:[-_][a-z]+)*", re.IGNORECASE)
+
+TRANSCRIBE = Command(
+    name="transcribe",
+    help="command.transcribe",
+    topic=Topic.MAKE,
+    menu="menu.transcribe",
+    takes=dict.fromkeys(RECORDED, 1),
+    params=(
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.model",
+            positional=True,
+            able=(Capability.SPEECH_TO_TEXT,),
+        ),
+        *TRANSCRIPT_OPTIONS,
+        *WHEN,
+        Param(name="id", kind=ParamKind.JOB, help="param.job"),
+        Param(name="sound", kind=ParamKind.SOUND, help="param.sound"),
+    ),
+)
+
+
+async def handle_transcribe(context: Context, call: Call) -> Answer:
+    if call.text("model") is None:  # refused before anything is downloaded
+        context.admission.usual_model(call.person, Capability.SPEECH_TO_TEXT)
+    recording = await meant_recording(context, call)
+    options = given_in(call)
+    if named := call.text("language"):
+        options["language"] = language_code(named)
+    request = SpeechToText(**options)
+    return await submitted(context, call, request, (recording,), options=options)
+
+
+def language_code(named: str) -> str:
+    """Return the ISO 639 code of a language such as "de" or "de-AT". Raises `BadCall`."""
+    found = _LANGUAGE.fullmatch(named.strip())
+    if found is None:
+        raise BadCall("problem.language", value=named[:40])
+    return found[1].lower()

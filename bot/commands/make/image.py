@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from bot.commands.call.attachments import pictures
 from bot.commands.call.context import Call, Context
-from bot.commands.call.options import IMAGE_OPTIONS, PICTURES, given_in
+from bot.commands.call.files import pictures
+from bot.commands.call.options import IMAGE_OPTIONS, PICTURES, WHEN, given_in
 from bot.commands.call.submission import asking, placed
-from bot.commands.call.when import WHEN
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic

@@ -1,4 +1,4 @@
-"""`/vary` and the buttons of that name: a new picture from an old one, similar or further away."""
+"""`/vary` and `/upscale`: a new picture from an old one, similar, further away, or larger."""
 
 from bot.commands.call.context import Call, Context
 from bot.commands.call.sources import Source, meant_source
@@ -7,11 +7,43 @@ from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.requests.creation import PROMPT_LIMIT, new_seed, require_text
-from queueing.core.requests import Capability
+from queueing.core.requests import Capability, TextToImage
+
+UPSCALE = Command(
+    name="upscale",
+    help="command.upscale",
+    topic=Topic.MAKE,
+    takes={AttachmentKind.PICTURE: 1},
+    params=(
+        Param(
+            name="model",
+            kind=ParamKind.MODEL,
+            help="param.model",
+            positional=True,
+            able=(Capability.UPSCALE,),
+        ),
+        Param(name="id", kind=ParamKind.JOB, help="param.job"),
+        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+        Param(name="picture", kind=ParamKind.PICTURE, help="param.picture"),
+    ),
+)
+
+
+async def handle_upscale(context: Context, call: Call) -> Answer:
+    source = await meant_source(context, call)
+    model = call.text("model") or context.admission.usual_model(call.person, Capability.UPSCALE)
+    request = TextToImage(
+        prompt=source.request.prompt,
+        seed=source.request.seed,
+        upscale=True,
+        source=source.job_of(call.invocation.user),
+    )
+    return await draw(context, call, model, request, (source.file,))
+
 
 STRENGTHS = {"subtle": 0.4, "strong": 0.7}
 
-COMMAND = Command(
+VARY = Command(
     name="vary",
     help="command.vary",
     topic=Topic.MAKE,
@@ -32,7 +64,7 @@ COMMAND = Command(
 )
 
 
-async def handle(context: Context, call: Call) -> Answer:
+async def handle_vary(context: Context, call: Call) -> Answer:
     return await vary(context, call, call.text("how") or "strong")
 
 
@@ -69,3 +101,18 @@ def _model(context: Context, call: Call, source: Source) -> str | None:
     if spec is not None and Capability.TEXT_TO_IMAGE in spec.capabilities:
         return None  # it can draw the same words again, and that is closer than another model
     return context.admission.usual_model(call.person, Capability.IMAGE_TO_IMAGE)
+
+
+VARY_SUBTLE = Command(
+    name="vary-subtle",
+    help="command.vary",
+    hidden=True,
+    params=(
+        Param(name="id", kind=ParamKind.JOB, help="param.job", required=True),
+        Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
+    ),
+)
+
+
+async def handle_vary_subtle(context: Context, call: Call) -> Answer:
+    return await vary(context, call, "subtle")

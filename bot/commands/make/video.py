@@ -1,10 +1,9 @@
 """`/film [model] <prompt>` and the button of that name: a film from words, or from pictures too."""
 
 from bot.commands.call.context import Call, Context
-from bot.commands.call.options import FILM_OPTIONS, given_in
+from bot.commands.call.options import FILM_OPTIONS, WHEN, given_in
 from bot.commands.call.sources import all_sources
 from bot.commands.call.submission import asking, placed
-from bot.commands.call.when import WHEN
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic

@@ -1,16 +1,17 @@
-"""`/forget me` and `/forget conversation`: really deletes the caller's stored data."""
+"""`/new` begins a new conversation; `/forget` really deletes the caller's stored data."""
 
 from bot.commands.call.context import Call, Context, reply
+from bot.commands.call.jobs import own_job
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind
 from bot.core.origin import Origin
-from bot.platforms.web.stored_log import ChatLog
+from bot.platforms.web.chat_log import ChatLog
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat
 
 _PAGE = 200
 
-COMMAND = Command(
+FORGET = Command(
     name="forget",
     help="command.forget",
     params=(
@@ -26,7 +27,7 @@ COMMAND = Command(
 )
 
 
-async def handle(context: Context, call: Call) -> Answer:
+async def handle_forget(context: Context, call: Call) -> Answer:
     """Forget; the chat's own log goes last, because messages of open jobs need it until then."""
     if call.text("what") == "conversation":
         return await _forget_conversation(context, call)
@@ -81,3 +82,37 @@ async def _messages(context: Context, job: Job) -> list[str]:
     sent = await context.records.message(job.id)
     asked = Origin.model_validate_json(job.reply_to).request
     return [message for message in (asked, sent.ref.message if sent else None) if message]
+
+
+NEW = Command(name="new", help="command.new")
+
+
+async def handle_new(context: Context, call: Call) -> Answer:
+    """Begin a new conversation; in groups only replies continue one anyway."""
+    if call.invocation.group:
+        return reply(call.say("new.in_groups"))
+    await begin(context, call)
+    return reply(call.say("new.begun"))
+
+
+async def begin(context: Context, call: Call) -> None:
+    """Begin a new conversation of the caller in this chat."""
+    await call.turn()
+    at = call.invocation
+    now = context.clock.now()
+    await context.records.begin_afresh(at.platform, at.chat, at.user, now, idle_s=context.idle())
+
+
+NEW_TOPIC = Command(
+    name="new-topic",
+    help="command.new",
+    hidden=True,
+    params=(Param(name="id", kind=ParamKind.JOB, help="param.job", required=True),),
+)
+
+
+async def handle_new_topic(context: Context, call: Call) -> Answer:
+    """Begin a new conversation for the person whose answer it is."""
+    await own_job(context, call, call.whole("id") or 0)
+    await begin(context, call)
+    return reply(call.say("new.begun"))

@@ -1,23 +1,74 @@
-"""`/models`: what each model can do, whether it is in memory and where, its line and usual time."""
+"""`/models`, `/styles` and `/loras`: what people can choose from."""
+
+import asyncio
 
 from bot.commands.call.context import Call, Context, reply
-from bot.core.answers import Answer
+from bot.core.answers import Answer, Task, Working
 from bot.core.command import Command
-from bot.core.content import Body, Moment, Period, Strong
-from bot.texts.catalogue import join, word
+from bot.core.content import Body, Content, Moment, Period, Strong
+from bot.texts.catalogue import join, plain, say, word
 from bot.texts.status import RESTS, because, duration, gigabytes
 from queueing.core.catalog import ModelSpec
+from queueing.core.concurrency import timeout
 from queueing.core.divided import together
+from queueing.core.errors import QueueError
 from queueing.core.requests import Capability
 from queueing.core.snapshot import Residency
 from queueing.core.status import ModelStatus, Readiness
 
-_SHOWN = 20  # a discovering server may offer hundreds: those in use come first
+_PATIENCE_S = 10.0
+_MODELS_ASKED = 50  # models; a discovering server may offer hundreds
+_LORAS_NAMED = 40
 
-COMMAND = Command(name="models", help="command.models")
+LORAS = Command(name="loras", help="command.loras")
 
 
-async def handle(context: Context, call: Call) -> Answer:
+async def handle_loras(_context: Context, call: Call) -> Answer:
+    task = Task(command=LORAS.name, language=call.language)
+    return Working(content=Content(body=call.say("loras.asking")), task=task)
+
+
+async def work_loras(context: Context, task: Task) -> Content:
+    """Ask the servers and list what they have."""
+    models = [name for name in context.catalog.models if _takes_lora(context, name)][:_MODELS_ASKED]
+    told = await asyncio.gather(*(_lora_names(context, model) for model in models))
+    by_names: dict[tuple[str, ...], list[str]] = {}
+    for model, names in zip(models, told, strict=True):
+        by_names.setdefault(names, []).append(model)
+    by_names.pop((), None)
+    body: Body = () if by_names else say(task.language, "loras.none")
+    for names, having in by_names.items():
+        body += (*_lora_line(task.language, having, names), "\n")
+    return Content(body=join(body))
+
+
+def _takes_lora(context: Context, model: str) -> bool:
+    takes = context.queue.models.offer.options_of(model)
+    return takes is None or "lora" in takes
+
+
+async def _lora_names(context: Context, model: str) -> tuple[str, ...]:
+    """Return a model's LoRAs; none if its server is away."""
+    try:
+        async with timeout(_PATIENCE_S):
+            return await context.queue.models.loras(model)
+    except (QueueError, TimeoutError):
+        return ()
+
+
+def _lora_line(language: str, models: list[str], names: tuple[str, ...]) -> Body:
+    left = len(names) - _LORAS_NAMED
+    more = say(language, "loras.more", count=left) if left > 0 else ()
+    listed = ", ".join(names[:_LORAS_NAMED]) + plain(more)
+    return say(language, "loras.line", model=Strong(", ".join(models)), names=listed)
+
+
+_MODELS_SHOWN = 20  # a discovering server may offer hundreds: those in use come first
+
+MODELS = Command(name="models", help="command.models")
+
+
+async def handle_models(context: Context, call: Call) -> Answer:
     models = sorted(
         context.queue.status.snapshot().models,
         key=lambda model: not (model.copies or model.waiting),
@@ -26,14 +77,14 @@ async def handle(context: Context, call: Call) -> Answer:
         return reply(call.say("models.none"))
     specs = context.catalog.models
     body: Body = ()
-    for model in models[:_SHOWN]:
-        body += ("\n", *_line(call, model, specs[model.name]))
-    if len(models) > _SHOWN:
-        body += ("\n", *call.say("models.more", count=len(models) - _SHOWN))
+    for model in models[:_MODELS_SHOWN]:
+        body += ("\n", *_model_line(call, model, specs[model.name]))
+    if len(models) > _MODELS_SHOWN:
+        body += ("\n", *call.say("models.more", count=len(models) - _MODELS_SHOWN))
     return reply(join(body[1:]))
 
 
-def _line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
+def _model_line(call: Call, model: ModelStatus, spec: ModelSpec) -> Body:
     aliases = ", ".join(spec.aliases)
     abilities = [
         word(call.language, f"ability.{able}") for able in Capability if able in spec.capabilities
@@ -79,3 +130,15 @@ def _place(call: Call, model: ModelStatus) -> str:
         return word(call.language, "models.loading", hosts=hosts)
     needed = model.readiness is Readiness.NEEDS_LOADING
     return word(call.language, "models.needs_loading" if needed else "models.not_loaded")
+
+
+STYLES = Command(name="styles", help="command.styles")
+
+
+async def handle_styles(context: Context, call: Call) -> Answer:
+    if not context.admission.styles:
+        return reply(call.say("styles.none"))
+    body: Body = ()
+    for name, style in context.admission.styles.items():
+        body += ("\n", *call.say("styles.line", name=Strong(name), prompt=style.prompt))
+    return reply(join(body[1:]))

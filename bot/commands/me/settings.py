@@ -10,8 +10,7 @@ from bot.core.refusals import Declined
 from bot.people.days import day_of
 from bot.people.people import Person
 from bot.requests.creation import style_name
-from bot.texts.catalogue import CATALOGUES, join, language_of, say, word
-from bot.texts.gpu_time import used_today
+from bot.texts.catalogue import CATALOGUES, join, language_of, say, used_today, word
 from queueing.core.requests import Capability
 
 _RESET = "reset"

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from bot.core.errors import ChatError
 from bot.core.held import ChatLease
 from bot.core.notes import Notes
 from bot.core.platform import ChatPlatform, CommandHandler
+from bot.platforms.discord.channels import is_astray
 from bot.platforms.discord.commands import (
     Describe,
     HelpTexts,
@@ -24,12 +26,11 @@ from bot.platforms.discord.commands import (
 from bot.platforms.discord.errors import chat_errors, refuse_to_wait
 from bot.platforms.discord.interactions import InteractionReply
 from bot.platforms.discord.messages import Spoken
-from bot.platforms.discord.places import is_astray
 from bot.platforms.discord.renderer import filled_in, pressed
-from bot.platforms.discord.starts import Starts
 from queueing.core.concurrency import TaskGroup
 
 GOODBYE_S = 2.0  # a stop would keep the next process from the post for longer
+EVERY_S = 5.0  # a bot begins only so many sessions in this time
 LONGEST_SLEEP_S = 30.0  # discord.py accepts no less; `refuse_to_wait` is the stricter guard
 
 _log = logging.getLogger(__name__)
@@ -37,6 +38,30 @@ _log = logging.getLogger(__name__)
 # Otherwise discord.py warns every operator at every start that voice needs further packages.
 discord.VoiceClient.warn_nacl = False
 discord.VoiceClient.warn_dave = False
+
+
+class Starts:
+    """When a session with Discord may begin; `at_once` shards, by their number, may begin together.
+
+    Counted within this process. If another process has begun a session just before, Discord ends
+    the later one at once ("invalid session"), and discord.py begins it again five seconds later.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.at_once = 1
+        self._clock = clock
+        self._free_from: dict[int, float] = {}  # by the shard's number within those begun together
+
+    async def turn(self, shard: int) -> None:
+        """Wait until this shard's session may begin."""
+        await asyncio.sleep(self.reserve(shard))
+
+    def reserve(self, shard: int) -> float:
+        """Take the next free moment for a shard's session; return how long it is until then."""
+        now, lane = self._clock(), shard % max(1, self.at_once)
+        at = max(now, self._free_from.get(lane, now))
+        self._free_from[lane] = at + EVERY_S
+        return at - now
 
 
 class Client(discord.AutoShardedClient):

@@ -21,13 +21,12 @@ from bot.core.content import Content, Form
 from bot.core.errors import ChatError, ChatUnavailable, ContentRefused
 from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef
 from bot.platforms.discord.attachments import attachment_of, of_reply
-from bot.platforms.discord.channels import rights_of_call
+from bot.platforms.discord.channels import rights_of_call, within
 from bot.platforms.discord.errors import (
     ALREADY_ACKNOWLEDGED,
     EXPIRED_INTERACTION,
     chat_errors,
 )
-from bot.platforms.discord.places import within
 from bot.platforms.discord.renderer import modal_of, outgoing
 from queueing.core.concurrency import TaskGroup, timeout
 

@@ -14,9 +14,8 @@ import discord
 from bot.core.content import Content
 from bot.core.platform import Attachment, ChatPlatform, Invocation, MessageRef
 from bot.platforms.discord.attachments import attachments_of, of_reply, unseen
-from bot.platforms.discord.channels import rights_of_author
+from bot.platforms.discord.channels import rights_of_author, within
 from bot.platforms.discord.interactions import chat_of
-from bot.platforms.discord.places import within
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
 _COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)", re.IGNORECASE | re.ASCII)

@@ -17,13 +17,14 @@ from typing import Any
 import discord
 from discord import app_commands
 
+from bot.core.account import ChatAccount, ChatPerson
 from bot.core.command import Command
 from bot.core.content import Content
 from bot.core.errors import ChatRefused, ChatUnavailable, MessageGone, ServedElsewhere
 from bot.core.held import ALONE, ChatLease
 from bot.core.notes import Notes
 from bot.core.platform import ChatLimits, CommandHandler, MessageRef
-from bot.platforms.discord.client import Client
+from bot.platforms.discord.client import Client, Starts
 from bot.platforms.discord.commands import Describe, missing_commands
 from bot.platforms.discord.errors import (
     ARCHIVED_THREAD,
@@ -32,8 +33,43 @@ from bot.platforms.discord.errors import (
     chat_errors,
 )
 from bot.platforms.discord.renderer import TEXT_MOST, outgoing
-from bot.platforms.discord.starts import Starts
 from queueing.core.concurrency import TaskGroup, timeout
+
+SCOPES = ("bot", "applications.commands")
+PERMISSIONS = discord.Permissions(
+    view_channel=True,
+    send_messages=True,
+    send_messages_in_threads=True,
+    attach_files=True,
+    read_message_history=True,
+)
+"""What the bot needs on a server; docs/discord.md says what for."""
+
+
+async def discord_account(token: str) -> ChatAccount:
+    """Return the account of a token. Raises `ChatError`."""
+    async with discord.Client(intents=discord.Intents.none()) as client:
+        try:
+            with chat_errors():
+                await client.login(token)
+                about = await client.application_info()
+        except discord.LoginFailure:
+            raise ChatRefused(
+                "Discord does not accept this token: Bot, Reset Token in the developer portal"
+                " makes another"
+            ) from None
+    return ChatAccount(
+        name=str(client.user),
+        invite=discord.utils.oauth_url(about.id, permissions=PERMISSIONS, scopes=SCOPES),
+        owner=_owner(about),
+    )
+
+
+def _owner(about: discord.AppInfo) -> ChatPerson | None:
+    """Return the person who made the application; of a team, the person who owns the team."""
+    person = about.team.owner if about.team is not None else about.owner
+    return None if person is None else ChatPerson(id=f"discord:{person.id}", name=str(person))
+
 
 MEBIBYTE = 2**20
 NONCE_MOST = 25  # characters; Discord refuses longer ones

@@ -16,11 +16,11 @@ from bot.core.content import Content
 from bot.core.errors import ChatError, ChatGone
 from bot.core.platform import Album, Attachment, Invocation, MessageRef
 from bot.core.split import utf16_length
-from bot.platforms.telegram.albums import Begun, in_order
 from bot.platforms.telegram.attachments import attachment_of, attachments_of
 from bot.platforms.telegram.commands import TypedCommand, typed
 from bot.platforms.telegram.errors import chat_errors
 from bot.platforms.telegram.renderer import ALERT_MOST, outgoing, pressed
+from bot.platforms.telegram.updates import Begun, in_order
 from queueing.core.concurrency import timeout
 
 CONFIRM_AFTER_S = 0.7  # how long a pressed button may spin, unless its answer comes first

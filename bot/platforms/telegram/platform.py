@@ -6,13 +6,14 @@ Never repeats a send: Telegram cannot detect duplicates. Never uses a parse mode
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from telegram import Bot, BotCommandScopeChat, Update
 from telegram.error import InvalidToken, TelegramError
 
+from bot.core.account import ChatAccount, ChatPerson
 from bot.core.arrivals import Arrival
 from bot.core.content import Content
 from bot.core.errors import ChatRefused, ChatUnavailable, MessageGone
@@ -29,8 +30,64 @@ from bot.platforms.telegram.renderer import CAPTION_MOST, TEXT_MOST
 from bot.platforms.telegram.updates import Request, Updates, UpdatesRequest, pauses_s
 from queueing.core.concurrency import TaskGroup
 
-UPLOAD_MOST = 50_000_000
 API_URL = "https://api.telegram.org"
+ASK_EVERY_S = 1.0
+WAIT_S = 10  # of one call for messages
+PRIVATE = "private"
+
+
+async def telegram_account(token: str, api_url: str | None = None) -> ChatAccount:
+    """Return the account of a token. Raises `ChatError`."""
+    async with _asking(token, api_url) as bot:
+        return ChatAccount(name=f"@{bot.username}", invite=f"https://t.me/{bot.username}")
+
+
+async def writer_of(word: str, token: str, api_url: str | None = None) -> ChatPerson:
+    """Wait for a private message to the bot with a word in it; return the person who wrote it.
+
+    Confirms nothing, so the bot finds every message when it starts. Raises `ChatError`.
+    """
+    async with _asking(token, api_url) as bot:
+        while True:
+            updates = await bot.get_updates(timeout=WAIT_S, read_timeout=2 * WAIT_S)
+            if found := _writer(updates, word):
+                return found
+            await asyncio.sleep(ASK_EVERY_S)  # older messages are answered at once, every time
+
+
+def _writer(updates: Iterable[Update], word: str) -> ChatPerson | None:
+    for update in updates:
+        message = update.message
+        if message is None or message.from_user is None or message.chat.type != PRIVATE:
+            continue
+        if word in (message.text or "").split():
+            return ChatPerson(
+                id=f"telegram:{message.from_user.id}", name=message.from_user.full_name
+            )
+    return None
+
+
+@asynccontextmanager
+async def _asking(token: str, api_url: str | None) -> AsyncIterator[Bot]:
+    """Provide a bot that has logged in."""
+    try:
+        with chat_errors():
+            async with Bot(token, base_url=f"{api_url or API_URL}/bot") as bot:
+                yield bot
+    except InvalidToken:
+        raise _refused() from None
+    except ChatUnavailable as error:
+        if isinstance(error.__cause__, InvalidToken):
+            raise _refused() from None
+        raise
+
+
+def _refused() -> ChatRefused:
+    # The library's own text contains the token.
+    return ChatRefused("Telegram does not accept this token: ask @BotFather for the right one")
+
+
+UPLOAD_MOST = 50_000_000
 
 REQUEST_TIMEOUT_S = 20.0
 UPLOAD_TIMEOUT_S = 120.0  # for one piece of an upload; a slow connection takes longer in total

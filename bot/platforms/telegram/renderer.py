@@ -24,8 +24,7 @@ from bot.core.content import (
     Typed,
 )
 from bot.core.split import utf16_length
-from bot.platforms.telegram.markdown import styled
-from bot.platforms.telegram.spans import Span, SpanKind, Styled, head, join
+from bot.platforms.telegram.markdown import Span, SpanKind, Styled, head, join, styled
 from bot.texts.catalogue import bar_text, clock, clocks, dated
 
 TEXT_MOST = 4096

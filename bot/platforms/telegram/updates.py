@@ -1,27 +1,63 @@
-"""Fetches updates and confirms each only when it has been carried out.
+"""Fetches updates, gathers albums, and confirms each update only when it has been carried out.
 
 Telegram forgets an update as soon as a later request for updates passes it. So the offset moves
-only past updates whose effects are durable; what a crash leaves unconfirmed comes again.
+only past updates whose effects are durable; what a crash leaves unconfirmed comes again. The parts
+of an album come one by one, with no count, no end mark, and one caption.
 """
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from telegram import Bot, Update
+from telegram import Bot, Message, Update
 from telegram.error import InvalidToken, RetryAfter, TelegramError
 from telegram.request import HTTPXRequest
 
 from bot.core.arrivals import Arrival
 from bot.core.errors import ServedElsewhere
 from bot.core.held import ChatLease
-from bot.platforms.telegram.albums import ALBUM_MOST, ALBUM_QUIET_S, album_of
 from bot.platforms.telegram.errors import pause_s
 from queueing.core.concurrency import TaskGroup, timeout
+
+ALBUM_QUIET_S = (
+    2.0  # an album without a further part for this long is complete; each part restarts the timer
+)
+ALBUM_MOST = 10  # parts
+_REMEMBERED = 1000  # albums; a part has been seen to arrive 11 s late
+
+
+def album_of(update: Update) -> str | None:
+    """Return the album an update is a part of."""
+    album = update.message.media_group_id if update.message is not None else None
+    return None if album is None else str(album)
+
+
+def in_order(updates: Sequence[Update]) -> tuple[Message, ...]:
+    """Return the messages of an album in the order the person sees them."""
+    messages = (update.message for update in updates if update.message is not None)
+    return tuple(sorted(messages, key=lambda message: message.message_id))
+
+
+class Begun:
+    """The recently handed-on albums: (chat, album)."""
+
+    def __init__(self) -> None:
+        self._albums: OrderedDict[tuple[int, str], bool] = OrderedDict()
+
+    def asked(self, chat: int, album: str) -> bool | None:
+        """Return whether an album's first parts were meant for the bot, None for an unknown album."""
+        return self._albums.get((chat, album))
+
+    def note(self, chat: int, album: str, *, asked: bool) -> None:
+        """Remember an album whose first parts have been handed on."""
+        self._albums.setdefault((chat, album), asked)
+        if len(self._albums) > _REMEMBERED:
+            self._albums.popitem(last=False)
+
 
 ALLOWED_UPDATES = ("message", "callback_query")  # Telegram remembers the list, so it is always sent
 POLL_S = 30

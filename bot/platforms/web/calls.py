@@ -20,6 +20,7 @@ from bot.people.upload_quota import Received
 from bot.people.web_people import WebPerson
 from bot.platforms.web.chat_log import (
     BarPart,
+    ChatLog,
     MomentPart,
     PeriodPart,
     ShownButton,
@@ -29,7 +30,6 @@ from bot.platforms.web.chat_log import (
 )
 from bot.platforms.web.protocol import MAX_FILES, NotTaken, PressFrame, Say, Submit, TakenFrame
 from bot.platforms.web.renderer import shown_file, split_command
-from bot.platforms.web.stored_log import ChatLog
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.ports import Clock
 from queueing.core.requests import File

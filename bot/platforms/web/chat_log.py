@@ -1,12 +1,21 @@
-"""The messages of the web chat as its log keeps them and as the page receives them."""
+"""The web chat's messages, as the page receives them and as the database keeps them.
+
+Discord and Telegram store their messages themselves; the page has only this log. It never knows who
+is connected and never pushes: a page asks for what is newer than the number it has seen.
+"""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from bot.platforms.web import sql
 from queueing.core.requests import File, Record
+from queueing.store.sql.database import Connection, Database
 
 # ------------------------------------------------------------ what a message shows
 
@@ -148,3 +157,236 @@ def file_id(chat: str, message: str, file: File) -> str:
     found = hashlib.sha256(head.encode("utf-8", "replace"))
     found.update(file.data)
     return found.hexdigest()[:40]
+
+
+_MB = 1024 * 1024
+_AT_ONCE = 20  # with pictures, megabytes are overwritten while other writers wait
+
+
+class ChatLog:
+    """Stores the newest `keep` messages of every chat and their files, durable when a call returns.
+
+    Changes get their numbers in the order in which they become visible to `since`: a reader that
+    has seen a number has seen all smaller ones. `id` names the log: a page that knows the numbers
+    of another log starts over.
+    """
+
+    def __init__(self, database: Database, *, keep: int = 1000) -> None:
+        self.id = database.id.hex
+        self._database = database
+        self._keep = keep
+
+    async def put(
+        self, chat: str, message: str, at: float, shown: ShownMessage, files: Sequence[File]
+    ) -> Entry:
+        """Add a message; one of that id that is already there is returned unchanged.
+
+        `files` are the bytes of `shown.files`, in their order.
+        """
+
+        def change(connection: Connection) -> Entry:
+            _take_turn(connection)
+            there = _entry(connection, chat, message)
+            if there is not None:
+                return there
+            number = int(connection.execute(sql.NEXT_NUMBER).fetchone()[0])
+            connection.execute(
+                sql.ADD_ENTRY,
+                (chat, message, number, number, at, shown.model_dump_json()),
+            )
+            _put_files(connection, chat, message, shown, files)
+            connection.execute(sql.DROP_OLDEST_ENTRIES, (chat, chat, self._keep))
+            return Entry(
+                chat=chat, message=message, number=number, place=number, at=at, shown=shown
+            )
+
+        return await self._database.write(change)
+
+    async def edit(
+        self, chat: str, message: str, shown: ShownMessage, files: Sequence[File]
+    ) -> Entry | None:
+        """Make a message show this and drop files no longer in it; None if it is not there.
+
+        Idempotent: an edit that changes nothing gets no new number.
+        """
+
+        def change(connection: Connection) -> Entry | None:
+            _take_turn(connection)
+            old = _entry(connection, chat, message)
+            if old is None or old.shown is None:
+                return None
+            if old.shown == shown:
+                return old
+            _renumber(connection, chat, message, shown.model_dump_json())
+            _put_files(connection, chat, message, shown, files)
+            return _entry(connection, chat, message)
+
+        return await self._database.write(change)
+
+    async def delete(self, chat: str, message: str) -> None:
+        """Delete a message and its files; a missing message is no error. Idempotent."""
+        await self._database.write(partial(_remove, chat=chat, messages=(message,)))
+
+    async def forget(self, chat: str, messages: Sequence[str]) -> None:
+        """Delete these messages and overwrite what they held; pages learn of it. Idempotent."""
+        await self._database.write_and_scrub(partial(_remove, chat=chat, messages=messages))
+
+    async def clear(self, chat: str) -> None:
+        """Delete all of a chat's messages, overwritten; pages learn of it. Idempotent."""
+
+        def change(connection: Connection) -> None:
+            _take_turn(connection)
+            for (message,) in connection.execute(sql.SHOWN_IN_CHAT, (chat,)).fetchall():
+                _renumber(connection, chat, message, None)
+            connection.execute(sql.DROP_FILES_OF_CHAT, (chat,))
+
+        await self._database.write_and_scrub(change)
+
+    async def expire(self, before: float) -> int:
+        """Delete messages from before a moment and overwrite them; return how many.
+
+        A message that shows a job stays as long as the job does: its end may be yet to come.
+        """
+        gone = 0
+        while some := await self._database.write(partial(_expire_some, before=before)):
+            gone += some
+        if gone:
+            await self._database.write_and_scrub(lambda _connection: None)
+        return gone
+
+    async def shrink(self, keep_mb: int) -> int:
+        """Remove the files of the oldest messages until the rest fits, and overwrite them.
+
+        The words stay. Returns the size of the remaining files in MB, rounded up.
+        """
+        most, dropped = keep_mb * _MB, 0
+        while some := await self._database.write(partial(_drop_some_files, most=most)):
+            dropped += some
+        if dropped:
+            await self._database.write_and_scrub(lambda _connection: None)
+        (left,) = await self._database.read(
+            lambda connection: connection.execute(sql.FILES_SIZE).fetchone()
+        )
+        return -(-int(left) // _MB)
+
+    async def get(self, chat: str, message: str) -> Entry | None:
+        """Return a message, None if it was deleted or never there."""
+
+        def query(connection: Connection) -> Entry | None:
+            entry = _entry(connection, chat, message)
+            return entry if entry is not None and entry.shown is not None else None
+
+        return await self._database.read(query)
+
+    async def since(self, chat: str, number: int, limit: int) -> Sequence[Entry]:
+        """Return what changed after `number`, oldest change first, at most `limit` entries.
+
+        Number 0 asks for a fresh page: the newest `limit` messages, none of them deleted.
+        """
+        if number == 0:
+            newest = await self._select(sql.NEWEST_ENTRIES, (chat, limit))
+            return sorted(newest, key=lambda entry: entry.number)
+        return await self._select(sql.CHANGED_ENTRIES, (chat, number, limit))
+
+    async def before(self, chat: str, place: int, limit: int) -> Sequence[Entry]:
+        """Return the last `limit` messages before `place`, in their order."""
+        return (await self._select(sql.EARLIER_ENTRIES, (chat, place, limit)))[::-1]
+
+    async def file(self, chat: str, file: str) -> File | None:
+        """Return a file of that chat by its id, None if there is none."""
+
+        def query(connection: Connection) -> File | None:
+            row = connection.execute(sql.FILE, (chat, file)).fetchone()
+            return None if row is None else File(name=row[0], mime=row[1], data=row[2])
+
+        return await self._database.read(query)
+
+    async def file_head(self, chat: str, file: str) -> FileHead | None:
+        """Return a file's properties, None if there is none; costs the same for any size."""
+
+        def query(connection: Connection) -> FileHead | None:
+            row = connection.execute(sql.FILE_HEAD, (chat, file)).fetchone()
+            return None if row is None else FileHead(name=row[0], mime=row[1], size=row[2])
+
+        return await self._database.read(query)
+
+    async def file_piece(self, chat: str, file: str, start: int, length: int) -> bytes | None:
+        """Return some bytes of a file, fewer at its end; None if there is none."""
+        key = {"chat": chat, "id": file}
+        return await self._database.read(
+            lambda connection: connection.piece("web_files", key, start, length)
+        )
+
+    async def _select(self, statement: str, values: tuple[str | int, ...]) -> list[Entry]:
+        return await self._database.read(
+            lambda connection: [_read(row) for row in connection.execute(statement, values)]
+        )
+
+
+def _read(row: tuple[str, str, int, int, float, str | None]) -> Entry:
+    shown = None if row[5] is None else ShownMessage.model_validate_json(row[5])
+    return Entry(chat=row[0], message=row[1], number=row[2], place=row[3], at=row[4], shown=shown)
+
+
+def _entry(connection: Connection, chat: str, message: str) -> Entry | None:
+    row = connection.execute(sql.ENTRY, (chat, message)).fetchone()
+    return None if row is None else _read(row)
+
+
+def _expire_some(connection: Connection, before: float) -> int:
+    """Delete some old messages; the last change leaves a mark, because numbers are never reused."""
+    _take_turn(connection)
+    found = connection.execute(sql.OLD_LAST_ENTRY, (before,)).fetchall()
+    for chat, message in found:
+        _remove(connection, chat, (message,))
+    deleted = connection.execute(sql.DROP_OLD_ENTRIES, (before, _AT_ONCE))
+    return len(found) + deleted.rowcount
+
+
+def _drop_some_files(connection: Connection, most: int) -> int:
+    """Remove the files of some of the oldest messages beyond a size; return of how many."""
+    _take_turn(connection)
+    rows = connection.execute(sql.FILES_NEWEST_FIRST)
+    sizes = accumulate(rows, lambda sum_, row: (row[0], row[1], sum_[2] + row[2]))
+    beyond = dict.fromkeys((chat, message) for chat, message, size in sizes if size > most)
+    oldest = list(beyond)[-_AT_ONCE:]
+    for chat, message in oldest:
+        entry = _entry(connection, chat, message)
+        if entry is not None and entry.shown is not None:
+            bare = entry.shown.model_copy(update={"files": ()})
+            _renumber(connection, chat, message, bare.model_dump_json())
+        connection.execute(sql.DROP_FILES, (chat, message))
+    return len(oldest)
+
+
+def _take_turn(connection: Connection) -> None:
+    """Change messages alone among all processes: retention and the page's may be two."""
+    connection.execute(connection.statements.turn, (sql.NUMBERING,))
+
+
+def _remove(connection: Connection, chat: str, messages: Sequence[str]) -> None:
+    _take_turn(connection)
+    for message in messages:
+        _renumber(connection, chat, message, None)
+        connection.execute(sql.DROP_FILES, (chat, message))
+
+
+def _renumber(connection: Connection, chat: str, message: str, shown: str | None) -> None:
+    connection.execute(sql.CHANGE_ENTRY, (shown, chat, message))
+
+
+def _put_files(
+    connection: Connection,
+    chat: str,
+    message: str,
+    shown: ShownMessage,
+    files: Sequence[File],
+) -> None:
+    connection.execute(sql.DROP_FILES, (chat, message))
+    connection.insert_files(
+        sql.PUT_FILE,
+        [
+            (chat, message, named.id, file.name, file.mime, file.data)
+            for named, file in zip(shown.files, files, strict=True)
+        ],
+    )

@@ -1,6 +1,12 @@
-"""FilesOfChat: what people send to their chat and are shown in it, over HTTP."""
+"""FilesOfChat: what people send to their chat and are shown in it, over HTTP.
 
-from collections import Counter
+`Lately` keeps what an edit replaced a moment ago, while a page may be about to fetch it: previews
+come faster than a slow connection fetches, which would never show one otherwise.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -12,13 +18,60 @@ from bot.http.unpacking import encoding_of
 from bot.people.web_people import WebPerson
 from bot.platforms.web.assets import require_own_page
 from bot.platforms.web.calls import Calls
-from bot.platforms.web.lately import Lately
+from bot.platforms.web.chat_log import ShownFile
 from bot.platforms.web.protocol import MAX_FILES, MAX_UPLOAD
 from bot.platforms.web.sessions import SignedIn
 from bot.platforms.web.thumbnails import Thumbnails
 from bot.requests.images import bare
 from queueing.core.concurrency import timeout
+from queueing.core.ports import Clock
 from queueing.core.requests import File
+
+KEPT_S = 10.0
+MOST_BYTES = 16 * 1024 * 1024  # of all chats together
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Kept:
+    message: str
+    file: File
+    until: float
+
+
+class Lately:
+    """Keeps what messages show for some seconds, in memory."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._bytes = 0
+
+    def keep(
+        self, chat: str, message: str, shown: Sequence[ShownFile], files: Sequence[File]
+    ) -> None:
+        """Keep the files a message shows now."""
+        until = self._clock.now() + KEPT_S
+        for name, file in zip(shown, files, strict=True):
+            self._drop(chat, name.id)
+            self._kept[chat, name.id] = _Kept(message=message, file=file, until=until)
+            self._bytes += len(file.data)
+        while self._kept and (self._bytes > MOST_BYTES or self._oldest_is_over()):
+            self._drop(*next(iter(self._kept)))
+
+    def find(self, chat: str, file: str) -> tuple[str, File] | None:
+        """Return a file and its message, None if it was too long ago."""
+        kept = self._kept.get((chat, file))
+        if kept is None or kept.until < self._clock.now():
+            return None
+        return kept.message, kept.file
+
+    def _oldest_is_over(self) -> bool:
+        return next(iter(self._kept.values())).until < self._clock.now()
+
+    def _drop(self, chat: str, file: str) -> None:
+        kept = self._kept.pop((chat, file), None)
+        self._bytes -= len(kept.file.data) if kept is not None else 0
+
 
 UPLOAD_S = 600.0  # for the largest picture over a slow connection
 

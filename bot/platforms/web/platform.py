@@ -28,16 +28,14 @@ from bot.http.signed_links import LinkReader
 from bot.people.upload_quota import Received
 from bot.people.web_people import LOCAL, FixedPeople, OnlyLocal, Together, WebPeople, WebPerson
 from bot.platforms.web.calls import Calls, answer_id
-from bot.platforms.web.chat_log import ShownMessage
+from bot.platforms.web.chat_log import ChatLog, ShownMessage
 from bot.platforms.web.dashboard import OperatorPicture
-from bot.platforms.web.files import FilesOfChat
-from bot.platforms.web.lately import Lately
+from bot.platforms.web.files import FilesOfChat, Lately
 from bot.platforms.web.page_connection import OpenPage
 from bot.platforms.web.protocol import MAX_UPLOAD, CommandRow, ModelLine, command_rows
 from bot.platforms.web.renderer import shown_of
 from bot.platforms.web.server import WebServer
 from bot.platforms.web.sessions import SignedIn
-from bot.platforms.web.stored_log import ChatLog
 from bot.platforms.web.thumbnails import Thumbnails
 from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError

@@ -1,4 +1,4 @@
-"""The messages between page and server over the WebSocket, as validated records."""
+"""The messages between both pages and the server over the WebSocket, as validated records."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -7,9 +7,11 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from bot.core.command import Command, ParamKind
 from bot.core.content import Form
-from bot.platforms.web.chat_log import Entry, ShownMessage
+from bot.platforms.web.chat_log import Entry, ShownMessage, ShownPart
 from bot.texts.catalogue import describe
 from queueing.core.requests import Record
+from queueing.core.snapshot import Residency
+from queueing.core.status import ModelStatus
 
 MAX_FRAME = 2 * 1024 * 1024  # bytes; holds 100,000 characters however they are escaped
 MAX_TEXT = 250_000  # characters; the bot's own limit is far lower and has its own message
@@ -283,3 +285,47 @@ def command_rows(
         for command in commands
         if not command.hidden and (admin or not command.admin)
     )
+
+
+ACTS = frozenset(
+    {"preload", "unload", "pause", "resume", "drain", "move", "cancel", "ban", "unban"}
+)
+"""The commands that the page has buttons for. It carries out no other."""
+
+FROM_OPERATOR = TypeAdapter(Submit)
+
+
+class Answered(Record):
+    """What a command has answered so far, by the key of its act; a later answer replaces it."""
+
+    type: str = "answer"
+    key: str
+    body: tuple[ShownPart, ...]
+
+
+class Readable(Record):
+    """Whether everything could be read last time; otherwise the page shows what is older."""
+
+    type: str = "readable"
+    readable: bool
+
+
+def overview(models: Sequence[ModelStatus]) -> tuple[ModelLine, ...]:
+    """Return a line for each model that waits, runs or has a copy somewhere."""
+    return tuple(
+        ModelLine(
+            model=model.name,
+            waiting=model.waiting,
+            running=model.running,
+            memory=_memory_word(model),
+        )
+        for model in models
+        if model.waiting or model.running or model.copies
+    )
+
+
+def _memory_word(model: ModelStatus) -> Literal["absent", "loading", "ready"]:
+    places = {copy.residency for copy in model.copies}
+    if Residency.READY in places:
+        return "ready"
+    return "loading" if Residency.LOADING in places else "absent"

@@ -15,12 +15,17 @@ from bot.core.held import ALONE, ChatLease
 from bot.http.hosts import host_allowed
 from bot.http.local import why_not_local
 from bot.people.web_people import WebPerson
-from bot.platforms.web.assets import Assets, browsers_language, require_own_page
+from bot.platforms.web.assets import (
+    HEADERS,
+    Assets,
+    browsers_language,
+    page_files,
+    require_own_page,
+)
 from bot.platforms.web.calls import Calls
-from bot.platforms.web.dashboard import OperatorPicture
+from bot.platforms.web.dashboard import OperatorPicture, Watcher
 from bot.platforms.web.dashboard_routes import OperatorRoutes
 from bot.platforms.web.files import FilesOfChat
-from bot.platforms.web.guard import HEADERS
 from bot.platforms.web.page_connection import (
     CLOSE_S,
     HEARTBEAT_S,
@@ -29,11 +34,9 @@ from bot.platforms.web.page_connection import (
     OpenPage,
     Seat,
 )
-from bot.platforms.web.page_files import page_files
 from bot.platforms.web.protocol import MAX_FRAME, CommandRow, ModelLine
 from bot.platforms.web.sessions import SignedIn, set_cookie
 from bot.platforms.web.tab import Tab
-from bot.platforms.web.watcher import Watcher
 from queueing.core.concurrency import TaskGroup
 
 MAX_TABS = 20  # open pages of one person

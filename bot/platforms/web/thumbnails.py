@@ -18,8 +18,8 @@ from backends.media import videos
 from bot.core.queue import ResultFiles
 from bot.http.files import Sendable, sendable
 from bot.http.signed_links import LinkReader
-from bot.platforms.web.stored_log import ChatLog
-from bot.texts.kinds import length
+from bot.platforms.web.chat_log import ChatLog
+from bot.texts.results import length
 from queueing.core.requests import File
 
 MOST_BYTES = 16 * 1024 * 1024  # of all small pictures together

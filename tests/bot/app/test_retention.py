@@ -8,9 +8,8 @@ import pytest_asyncio
 from bot.app.retention import delete_expired
 from bot.app.setup import MIGRATIONS
 from bot.config.sections import RetentionConfig
-from bot.platforms.web.chat_log import ShownMessage, TextPart
+from bot.platforms.web.chat_log import ChatLog, ShownMessage, TextPart
 from bot.platforms.web.renderer import shown_file
-from bot.platforms.web.stored_log import ChatLog
 from queueing.core.jobs import Admission, Job, JobEvent, NewJob
 from queueing.core.requests import File, Output, TextToImage
 from queueing.store.engines import open_database

@@ -10,7 +10,7 @@ import pytest
 from bot.core.content import Content
 from bot.core.status import QueueStatus
 from bot.delivery.channels import Channels
-from bot.delivery.inquiry import Inquiry
+from bot.delivery.standings import Inquiry
 from bot.delivery.status_message import StatusMessage
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState, stand_in

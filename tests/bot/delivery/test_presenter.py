@@ -10,7 +10,7 @@ import pytest
 from bot.core.content import Content
 from bot.core.errors import ChatError, ChatGone, ChatUnavailable, SlowDown
 from bot.core.platform import MessageRef
-from bot.delivery import earlier_run
+from bot.delivery import presenter
 from bot.people.access import PersonLimits
 from queueing.core.jobs import JobState
 from tests.fakes.chat import LIMITS, FakeChat
@@ -122,7 +122,7 @@ def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A million waiting jobs would be read at once, and the bot answer no one meanwhile."""
-    monkeypatch.setattr(earlier_run, "MOST_RESUMED", 4)
+    monkeypatch.setattr(presenter, "MOST_RESUMED", 4)
     chat = FakeChat()
 
     async def play() -> None:

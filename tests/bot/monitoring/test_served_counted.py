@@ -17,8 +17,8 @@ from bot.core.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.delivery.meter import counted
 from bot.monitoring.delivery_counts import DeliveryCounts
+from bot.monitoring.delivery_meter import counted
 from bot.monitoring.loop_lag import watch_loop
 from bot.monitoring.metrics import Instruments
 from tests.bot.api import whole_api

@@ -14,9 +14,8 @@ from bot.app.setup import MIGRATIONS
 from bot.config.sections import RetentionConfig
 from bot.people.people import HOUR_S
 from bot.people.upload_quota import Received
-from bot.platforms.web.chat_log import ShownMessage
+from bot.platforms.web.chat_log import ChatLog, ShownMessage
 from bot.platforms.web.renderer import shown_file
-from bot.platforms.web.stored_log import ChatLog
 from queueing.core.errors import NotAccepting
 from queueing.core.jobs import Admission, NewJob
 from queueing.core.requests import File, TextToImage

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bot.texts.busy_line import busy_line
+from bot.texts.status import busy_line
 from queueing.core.catalog import Catalog
 from queueing.core.paused import Paused
 from queueing.core.snapshot import Blocked, Reason, Residency

@@ -6,7 +6,7 @@ import pytest
 
 from backends.comfyui.results import KEPT_BACK
 from bot.texts.catalogue import CATALOGUES
-from bot.texts.problems import told
+from bot.texts.refusals import told
 from queueing.core.errors import (
     BackendError,
     OutOfMemory,

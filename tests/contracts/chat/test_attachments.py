@@ -88,7 +88,7 @@ def test_several_kinds_are_all_named() -> None:
 
     ((_, told),) = in_bot(scenario).private
     assert "(all.zip, b.zip)" in told
-    assert all(FILES[kind][0] in told for kind in FILES.keys() - ask_module.COMMAND.takes.keys())
+    assert all(FILES[kind][0] in told for kind in FILES.keys() - ask_module.ASK.takes.keys())
 
 
 def test_a_command_with_a_place_for_pictures_takes_them() -> None:

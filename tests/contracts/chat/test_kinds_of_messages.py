@@ -139,4 +139,4 @@ def test_every_kind_is_used_by_a_question_or_has_a_sentence() -> None:
     """Something would be neither used nor named."""
     for kind, language in product(AttachmentKind, CATALOGUES):
         told = word(language, f"attached.{kind}", command="ask", names="")
-        assert kind in ask.COMMAND.takes or (told and "{" not in told), (kind, language)
+        assert kind in ask.ASK.takes or (told and "{" not in told), (kind, language)

@@ -18,8 +18,7 @@ from bot.people.link_ends import LinkEnds
 from bot.people.links import key_of
 from bot.people.people import HOUR_S, People, Person
 from bot.people.upload_quota import HourFull, ReceivedBytes
-from bot.platforms.web.chat_log import ShownFile, ShownMessage, TextPart
-from bot.platforms.web.stored_log import ChatLog
+from bot.platforms.web.chat_log import ChatLog, ShownFile, ShownMessage, TextPart
 from queueing.core.requests import File
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.queue.two_processes import Two, two

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from bot.app.setup import MIGRATIONS
-from bot.platforms.web.chat_log import Entry, ShownMessage, TextPart
+from bot.platforms.web.chat_log import ChatLog, Entry, ShownMessage, TextPart
 from bot.platforms.web.renderer import shown_file
-from bot.platforms.web.stored_log import ChatLog
 from queueing.core.requests import File
 from queueing.store.engines import open_database
 from tests.bot.platforms.web.web_client import picture

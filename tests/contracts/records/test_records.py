@@ -4,8 +4,7 @@ import pytest
 
 from bot.core.answers import Task
 from bot.core.platform import MessageRef
-from bot.delivery.debts import Debts
-from bot.delivery.records import MessageRecords, ReplyPrompt, SentMessage, Unreachable
+from bot.delivery.records import Debts, MessageRecords, ReplyPrompt, SentMessage, Unreachable
 from bot.people.link_ends import LinkEnds
 from bot.people.links import key_of
 from queueing.store.jobs.job_store import JobStore

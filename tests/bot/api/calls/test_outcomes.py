@@ -4,7 +4,7 @@ import pytest
 
 from bot.api.calls.errors import ApiError
 from bot.api.calls.outcomes import problem_of
-from bot.texts.problems import told
+from bot.texts.refusals import told
 from queueing.core import errors
 from queueing.core.errors import BackendError, Busy
 from queueing.core.jobs import JobState, make_job, stand_in

@@ -139,7 +139,7 @@ async def test_the_person_who_writes_the_word_is_the_admin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A person would have to find out their id; or a stranger who wrote first would be admin."""
-    monkeypatch.setattr("bot.platforms.telegram.account.ASK_EVERY_S", 0.01)
+    monkeypatch.setattr("bot.platforms.telegram.platform.ASK_EVERY_S", 0.01)
     async with FakeTelegram() as fake:
         fake.person(7, "Stranger").says("hello")
         fake.person(7).says("/start 0123456789abcdef")

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.commands.admin.preload import COMMAND as PRELOAD
-from bot.commands.admin.queue import COMMAND as MOVE
+from bot.commands.admin.preload import PRELOAD
+from bot.commands.admin.queue import MOVE
 from bot.commands.call.parser import Args, BadCall, clean, parse, usage
-from bot.commands.jobs.cancel import COMMAND as CANCEL
-from bot.commands.jobs.edit import COMMAND as EDIT
-from bot.commands.make.ask import COMMAND as ASK
+from bot.commands.jobs.cancel import CANCEL
+from bot.commands.jobs.edit import EDIT
+from bot.commands.make.ask import ASK
 from bot.commands.make.image import COMMAND as IMAGE
-from bot.commands.me.conversation import COMMAND as FORGET
+from bot.commands.me.conversation import FORGET
 from bot.commands.me.settings import COMMAND as SETTINGS
 from bot.commands.registry import COMMANDS
 from bot.requests.options import size

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from backends.openai.chat_request import merged
 from bot.commands.call.context import Call
-from bot.commands.call.talks import name_of
+from bot.commands.call.jobs import name_of
 from bot.people.people import Person
 from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability, ChatMessage

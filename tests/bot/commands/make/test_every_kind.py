@@ -9,10 +9,9 @@ import pytest
 from bot.core.content import Markdown
 from bot.core.origin import Origin
 from bot.requests.typed import typed
-from bot.texts import kinds
+from bot.texts import results
 from bot.texts.catalogue import CATALOGUES, plain, say
-from bot.texts.kinds import Measures
-from bot.texts.results import Abilities
+from bot.texts.results import Abilities, Measures
 from bot.texts.status import ping, result, running
 from queueing.core.jobs import Admission, JobState, NewJob, stand_in
 from queueing.core.requests import (
@@ -131,7 +130,7 @@ def test_a_job_of_every_kind_is_listed_shown_repeated_and_changed(
 
     chat = in_bot(scenario)
     (history, *rest) = [text for _, text in chat.private]
-    words = typed(request_) or plain(say("en", kinds.no_words(request_)))
+    words = typed(request_) or plain(say("en", results.no_words(request_)))
     assert words in history
     transcript = isinstance(request_, SpeechToText)
     assert [text.partition(".")[0] for text in rest] == [

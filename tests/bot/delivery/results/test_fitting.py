@@ -10,7 +10,7 @@ from backends.common.file_types import mime_of
 from backends.media import videos
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable
 from bot.core.platform import ChatLimits
-from bot.delivery.fitting import fitted
+from bot.delivery.result_renderer import fitted
 from bot.texts import results
 from bot.texts.catalogue import plain, say
 from bot.texts.results import Abilities

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+import bot.platforms.discord.client as starts_module
 import bot.platforms.discord.interactions as calls_module
 import bot.platforms.discord.platform as discord_module
-import bot.platforms.discord.starts as starts_module
 from bot.core.content import Content
 from bot.core.errors import (
     ChatError,

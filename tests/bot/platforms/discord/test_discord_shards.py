@@ -5,9 +5,9 @@ import asyncio
 import aiohttp
 import pytest
 
-import bot.platforms.discord.starts as starts_module
+import bot.platforms.discord.client as starts_module
+from bot.platforms.discord.client import EVERY_S, Starts
 from bot.platforms.discord.platform import Discord
-from bot.platforms.discord.starts import EVERY_S, Starts
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running, says
 from tests.fakes.discord.discord import FakeDiscord
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from telegram import Bot, Update
 
 from bot.core.arrivals import Arrival, Arrivals
-from bot.platforms.telegram.albums import ALBUM_MOST, ALBUM_QUIET_S
-from bot.platforms.telegram.updates import Updates
+from bot.platforms.telegram.updates import ALBUM_MOST, ALBUM_QUIET_S, Updates
 from queueing.core.concurrency import TaskGroup
 from tests.simulation.loop import run
 

@@ -12,7 +12,7 @@ from bot.core.platform import MessageRef
 from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web.calls import CALLS_BURST
 from bot.platforms.web.chat_log import Entry
-from bot.platforms.web.lately import KEPT_S
+from bot.platforms.web.files import KEPT_S
 from bot.platforms.web.platform import Web
 from bot.platforms.web.protocol import ModelLine
 from bot.platforms.web.renderer import split_command

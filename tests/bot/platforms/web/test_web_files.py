@@ -20,8 +20,8 @@ from bot.http.files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sen
 from bot.people.web_people import WebPerson
 from bot.platforms.web import calls
 from bot.platforms.web.calls import Calls
+from bot.platforms.web.chat_log import ChatLog
 from bot.platforms.web.platform import Web
-from bot.platforms.web.stored_log import ChatLog
 from queueing.core.requests import File
 from queueing.store.engines import open_database
 from tests.bot.platforms.web.web_client import running

@@ -13,8 +13,8 @@ import pytest_asyncio
 
 from bot.core.content import Button, Content, Markdown, Moment
 from bot.core.platform import Invocation, MessageRef
+from bot.platforms.web.assets import page_files
 from bot.platforms.web.calls import CALLS_BURST, Calls
-from bot.platforms.web.page_files import page_files
 from bot.platforms.web.platform import Web
 from bot.platforms.web.protocol import ModelLine
 from queueing.core.requests import File

@@ -24,7 +24,7 @@ from bot.http.hosts import host_allowed
 from bot.http.listener import Listener
 from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web import page_connection as open_page
-from bot.platforms.web.guard import origin_allowed
+from bot.platforms.web.assets import origin_allowed
 from bot.platforms.web.page_connection import FRAMES_BURST, MAX_VALUES, NOT_KNOWN, TOO_MANY_TABS
 from bot.platforms.web.platform import Web
 from bot.platforms.web.protocol import MAX_FILES, MAX_UPLOAD

@@ -10,9 +10,8 @@ import pytest
 import pytest_asyncio
 
 from bot.core.content import Content
-from bot.platforms.web.dashboard import OperatorPicture
-from bot.platforms.web.watcher import Glance, Watcher
-from bot.platforms.web.wire import ACTS
+from bot.platforms.web.dashboard import Glance, OperatorPicture, Watcher
+from bot.platforms.web.protocol import ACTS
 from queueing.core.leases import PostHolder
 from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.dashboard.operator_client import Example, operator_tab

@@ -4,7 +4,7 @@ import re
 from typing import get_args
 
 from bot.monitoring.live_state import Mode
-from bot.platforms.web.page_files import page_files
+from bot.platforms.web.assets import page_files
 
 FILES = page_files("dashboard_page")
 WORD = re.compile(r'^  "?([\w.-]+)"?: "(.*)",$', re.MULTILINE)
