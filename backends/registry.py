@@ -5,10 +5,8 @@ from typing import Protocol
 
 from backends.comfyui.backend import ComfyUI
 from backends.demo.backend import Demo
-from backends.images.backend import Images
-from backends.images.flavours import PICTURE_FLAVOURS
-from backends.openai.backend import LMStudio, OpenAI
-from backends.openai.known_flavours import FLAVOURS
+from backends.images.backend import PICTURE_FLAVOURS, Images
+from backends.openai.backend import FLAVOURS, LMStudio, OpenAI
 from queueing.core.catalog import BackendSpec
 from queueing.core.errors import BadModel
 from queueing.core.ports import Backend

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bot.config import secret_files
+from bot.config import environment
 from bot.config.database import DatabaseServer
 from bot.config.loader import Config, ConfigError, load
 from bot.config.sections import MetricsConfig
@@ -150,7 +150,7 @@ def test_usher_does_not_start_without_its_folder_of_secrets() -> None:
     binds = [each for each in SERVICES[OWN]["volumes"] if isinstance(each, dict)]
     assert {each["source"] for each in binds} == WRITTEN_BY_PEOPLE
     assert all(each["read_only"] and not each["bind"]["create_host_path"] for each in binds)
-    assert mounts(SERVICES[OWN])[str(secret_files.FOLDER)] == "./secrets/usher"
+    assert mounts(SERVICES[OWN])[str(environment.FOLDER)] == "./secrets/usher"
 
 
 def test_secrets_come_into_no_commit() -> None:
@@ -176,7 +176,7 @@ def documented(folder: Path, monkeypatch: pytest.MonkeyPatch, *secrets: str) -> 
     """Return the configuration that the page shows, in parts, with those secrets."""
     mounted = folder / "secrets"
     mounted.mkdir()
-    monkeypatch.setattr(secret_files, "FOLDER", mounted)
+    monkeypatch.setattr(environment, "FOLDER", mounted)
     for number, name in enumerate(secrets):
         (mounted / name).write_text(f"{number}8ab1c0ffee{number}5ca1ab1e0ddba11\n")
     parts = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

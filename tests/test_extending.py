@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from backends.openai.known_flavours import FLAVOURS
+from backends.openai.backend import FLAVOURS
 from backends.registry import KINDS
 from bot.platforms.registry import PLATFORMS
 from tests.contracts.backend.test_backend import HARNESSES

@@ -1,4 +1,4 @@
-"""Reads a ComfyUI server's HTTP answers into plain values. Pure.
+"""Reads a ComfyUI server's answers and lists of files into plain values. Pure.
 
 Only the fields that are used are read; an answer of any other shape means that the server is not
 working.
@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from backends.comfyui.workflow.graph import Node
-from backends.comfyui.workflow.memory import Marks, all_marks, is_plain
+from backends.comfyui.workflow.graph_analysis import Marks, all_marks, is_plain
 from queueing.core.bounded_json import BoundedRecord, StopsEarly
 from queueing.core.errors import UnreadableAnswer
 
@@ -257,3 +257,48 @@ def _read(adapter: TypeAdapter[T], body: Any) -> T:
         raise UnreadableAnswer(
             f"the server's answer has another shape: {where}: {fault['msg']}"
         ) from None
+
+
+FILES_MOST = 20_000  # of a folder
+NAME_MOST = 4_096  # characters, with its folders
+READ = ("modelspec.architecture", "ss_base_model_version")
+"""The names of the texts that are read of a file's metadata."""
+_LONGEST = 200  # characters of such a text
+
+
+class _Listed(BoundedRecord):
+    name: str
+    size: int = 0
+
+
+_NAMES = TypeAdapter(Annotated[list[str], Field(max_length=FILES_MOST), StopsEarly])
+_SIZES = TypeAdapter(Annotated[list[_Listed], Field(max_length=FILES_MOST), StopsEarly])
+_METADATA = TypeAdapter(Annotated[dict[str, Any], StopsEarly])
+
+
+def read_names(body: JsonValue) -> tuple[str, ...]:
+    """Return the names of a folder's files, each once, without those that no disk can hold."""
+    names: list[str] = _read_list(_NAMES, body)
+    return tuple(dict.fromkeys(name for name in names if len(name) <= NAME_MOST))
+
+
+def read_sizes(body: JsonValue) -> Mapping[str, int]:
+    """Return the bytes of a folder's files by name, with slashes whatever the server runs on."""
+    return {each.name: each.size for each in _read_list(_SIZES, body)}
+
+
+def read_metadata(body: JsonValue) -> Mapping[str, str]:
+    """Return what a model file says that it is; files hold much more, such as workflows."""
+    told = _read_list(_METADATA, body)
+    return {
+        key: value
+        for key in READ
+        if isinstance(value := told.get(key), str) and len(value) <= _LONGEST
+    }
+
+
+def _read_list(adapter: TypeAdapter[T], body: JsonValue) -> T:
+    try:
+        return adapter.validate_python(body)
+    except ValidationError as error:
+        raise UnreadableAnswer(f"not a list of models: {error.error_count()} mistakes") from None

@@ -1,6 +1,6 @@
 """Runs prompts on one ComfyUI server: each is sent once, watched, and stopped when it is given up.
 
-Websocket messages are only hints (see `watch`), except the one that reports success; every other
+Websocket messages are only hints (see `progress`), except the one that reports success; every other
 outcome is read from the server. Prompts are never sent twice: a repeated id would run twice.
 """
 
@@ -15,9 +15,8 @@ from backends.comfyui.answers import Ended, Stage
 from backends.comfyui.errors import accepted_in_part, raise_if_failed, refusal, refused_prompt
 from backends.comfyui.progress import Watch
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.workflow.graph import Graph
+from backends.comfyui.workflow.graph import Asked, Graph
 from backends.comfyui.workflow.template import Workflow
-from backends.comfyui.workflow.words import Asked
 from backends.common.http_replies import HttpRefused
 from backends.common.websocket import listener
 from queueing.core.concurrency import timeout

@@ -13,9 +13,9 @@ from uuid import UUID, uuid4
 
 from backends.comfyui.answers import Ended, ServerPrompt, Stage
 from backends.comfyui.attempts import Attempts
-from backends.comfyui.discovering import Discovery
+from backends.comfyui.discovery import Discovery
 from backends.comfyui.errors import MISCONFIGURED, answered, failure, is_loader, raise_if_failed
-from backends.comfyui.files import stand_in, uploaded
+from backends.comfyui.files import collected, stand_in, uploaded
 from backends.comfyui.model_templates import (
     Templates,
     check_offered,
@@ -23,14 +23,12 @@ from backends.comfyui.model_templates import (
     input_of,
     read_templates,
 )
-from backends.comfyui.results import collected
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.workflow.graph_analysis import unscaled
-from backends.comfyui.workflow.limits import NumberRange, common, inputs_of, limits_in
-from backends.comfyui.workflow.media import Medium
+from backends.comfyui.workflow.graph import Asked, places
+from backends.comfyui.workflow.graph_analysis import Medium, unscaled
+from backends.comfyui.workflow.node_types import NumberRange, common, inputs_of, limits_in
 from backends.comfyui.workflow.rendering import TINY, fill, warm_up
 from backends.comfyui.workflow.template import Workflow
-from backends.comfyui.workflow.words import Asked, places
 from backends.common.http import Http
 from backends.common.model_names import lora_name, lora_named
 from backends.common.options import read_options

@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import Field, JsonValue, ValidationError
 
 from backends.comfyui.answers import Ended, NodeFailure
-from backends.comfyui.workflow.memory import loaded_by
+from backends.comfyui.workflow.graph import FILES, FOLLOWS, WORDS, Asked
+from backends.comfyui.workflow.graph_analysis import loaded_by
 from backends.comfyui.workflow.template import Workflow, blame
-from backends.comfyui.workflow.words import FILES, FOLLOWS, WORDS, Asked
 from backends.common.error_rules import NO_MAIN_MEMORY, OUT_OF_MEMORY, judged, says
 from backends.common.http_replies import HttpFailed, HttpRefused, parse_json
 from queueing.core.bounded_json import BoundedRecord

@@ -10,12 +10,16 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import Graph, substituted, words_in
-from backends.comfyui.workflow.limits import NumberRange, limits_in
-from backends.comfyui.workflow.node_types import choices_in, inputs_for
+from backends.comfyui.workflow.graph import Asked, Graph, substituted, words_in
+from backends.comfyui.workflow.node_types import (
+    NumberRange,
+    choices_in,
+    inputs_for,
+    is_own,
+    least_version,
+    limits_in,
+)
 from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare, taken
-from backends.comfyui.workflow.versions import is_own, least_version
-from backends.comfyui.workflow.words import Asked
 from backends.common.options import read_options
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel

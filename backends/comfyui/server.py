@@ -20,13 +20,15 @@ from backends.comfyui.answers import (
     read_ahead,
     read_ended,
     read_job,
+    read_metadata,
+    read_names,
     read_newest,
     read_queue,
     read_running,
+    read_sizes,
     read_stats,
     read_upload,
 )
-from backends.comfyui.listed import read_metadata, read_names, read_sizes
 from backends.comfyui.workflow.graph import Graph, as_json
 from backends.common.error_rules import judged
 from backends.common.http import Http, Params

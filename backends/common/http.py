@@ -6,11 +6,14 @@ server's API.
 """
 
 import asyncio
+import io
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from io import BytesIO
+from typing import Literal
 
 import aiohttp
 from aiohttp import hdrs
@@ -18,8 +21,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import JsonValue
 from yarl import URL
 
-from backends.common import presence
-from backends.common.http_calls import FormPart, ServerCall, pieces
+from backends.common import websocket
 from backends.common.http_replies import (
     ERROR_LIMIT,
     JSON_LIMIT,
@@ -28,14 +30,45 @@ from backends.common.http_replies import (
     parse_json,
     read_body,
     status_error,
+    why_unreachable,
 )
-from backends.common.unreachable import why_unreachable
 from backends.common.websocket import talking
 from queueing.core.bounded_json import parsed
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BadModel, Unavailable, UnreadableAnswer
 from queueing.core.requests import File
 from queueing.core.strict_json import written
+
+PIECES_FROM = 1024 * 1024  # bytes of a body
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerCall:
+    """A request to a server; its text names it without host, credentials or query."""
+
+    method: Literal["GET", "POST", "DELETE"]
+    url: URL
+    data: "bytes | io.BytesIO | aiohttp.FormData | None" = None
+    headers: Mapping[str, str] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.url.path}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormPart:
+    """A file in a form; several may have one name."""
+
+    name: str
+    file: str
+    data: bytes
+    mime: str = "image/png"
+
+
+def pieces(data: bytes) -> bytes | io.BytesIO:
+    """Return a body so that a large one is sent in pieces: at once, it would hold the loop up."""
+    return data if len(data) < PIECES_FROM else io.BytesIO(data)
+
 
 CONNECT_S = 5.0
 ANSWER_S = 30.0  # for control calls; longer means that the server hangs
@@ -182,7 +215,7 @@ class Http:
 
     async def gone(self) -> None:
         """Return when the server has gone away, even if it comes back at once."""
-        await presence.gone(self._address.host or "", self._address.port or 0)
+        await websocket.gone(self._address.host or "", self._address.port or 0)
 
     async def aclose(self) -> None:
         """Close all connections. Idempotent."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from backends.common.http import Http
 from backends.common.http_replies import HttpFailed, HttpRefused
 from backends.common.model_server import LoadWish, ServedModel
-from backends.common.replies import ServerReply, ask, read
+from backends.common.server_replies import ServerReply, ask, read
 from queueing.core.errors import BadModel
 
 GONE = {404, 500}  # to an unload of what is not in memory; older versions with a fault

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from pydantic import SecretStr
 
 from backends.common.http import Http
-from backends.common.naming import catalog_names
-from backends.common.replies import TokenRefused
+from backends.common.model_names import catalog_names
+from backends.common.server_replies import TokenRefused
 from queueing.core.catalog import ModelSpec
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, BadModel, ModelCrashed, Rejected, Unavailable

@@ -3,15 +3,62 @@
 It knows no server; every kind of backend defines its own record.
 """
 
+import re
 from collections.abc import Mapping
 from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from backends.common.setting_faults import in_words
 from queueing.core.errors import BadModel
+from queueing.core.near import near
 from queueing.core.requests import Record
+
+_WORDS = {
+    "missing": "is missing",
+    "string_type": "must be text (put a number in quotes)",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a number",
+    "greater_than": "must be more than {gt:g}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "less_than": "must be less than {lt:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "literal_error": "must be one of {expected}",
+    "enum": "must be one of {expected}",
+    "tuple_type": "must be a list, such as [one, two]",
+    "frozen_set_type": "must be a list, such as [one, two]",
+    "dict_type": "must be a group of settings",
+    "model_type": "must be a group of settings",
+    "model_attributes_type": "must be a group of settings",
+    "string_pattern_mismatch": "must be a name without blanks and =, not beginning with - or /",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must not be empty",
+    "value_error": "{error}",
+    "path_type": "must be a path",
+}
+"""pydantic's errors in words for an operator; its own text for all others."""
+
+
+def in_words(fault: ErrorDetails) -> str:
+    """Describe pydantic's error in a sentence.
+
+    Never quotes the value, which may be a secret; of a choice that exists, "did you mean …?" does.
+    """
+    words = _WORDS.get(fault["type"])
+    if words is None:
+        return fault["msg"]
+    told = words.format(**fault.get("ctx", {}))
+    if fault["type"] in {"literal_error", "enum"}:
+        meant = near(str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"]))
+        return f"{told}; did you mean {meant[0]}?" if meant else told
+    return told
+
 
 NO_SETTING = "is no setting"
 

@@ -15,11 +15,10 @@ from typing import ClassVar
 from pydantic import Field
 
 from backends.common.options import read_options
+from backends.demo.audio import compose, listen, speak
 from backends.demo.images import draw, enlarge, starting_picture
 from backends.demo.pace import Beat, Pace, known
-from backends.demo.sounds import compose, listen, speak
-from backends.demo.texts import answer, chunk, continuation, whole_answer
-from backends.demo.vectors import NOTE, hashed, tokens_of
+from backends.demo.texts import NOTE, answer, chunk, continuation, hashed, tokens_of, whole_answer
 from backends.demo.videos import film
 from backends.media.images import open_picture
 from queueing.core.catalog import BackendSpec, ModelSpec

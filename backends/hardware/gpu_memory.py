@@ -5,14 +5,161 @@ files that Linux's driver amdgpu shows; `system` is the main memory, for servers
 Apple's processors, whose graphics use it. Linux shows it in a file; elsewhere psutil asks the system.
 """
 
+import asyncio
+import logging
 import re
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
-from backends.hardware.driver_calls import DriverCalls
-from backends.hardware.memory import MB, TIMEOUT_S, NvmlProbe
+import pynvml
+
 from queueing.core.catalog import HostSpec
+from queueing.core.daemon_threads import in_daemon_thread
+
+log = logging.getLogger(__name__)
+
+HUNG = "the driver does not answer"
+
+Value = TypeVar("Value")
+
+
+class DriverCalls:
+    """Makes one call at a time: a driver that hangs takes one thread and no more.
+
+    Each fault is logged once, until what failed works again; `faults` remembers them.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._turn = asyncio.Lock()
+        self._hangs = False
+        self.faults: dict[str, str] = {}
+
+    async def try_to(self, what: str, call: Callable[[], Value]) -> Value | None:
+        """Return what a blocking call returns, None if it fails; `what` names it in the log."""
+        try:
+            found = await self.make(call)
+        except (pynvml.NVMLError, OSError, ValueError) as error:  # a timeout is an OSError
+            fault = str(error) or type(error).__name__
+            if self.faults.get(what) != fault:
+                self.faults[what] = fault
+                log.warning("cannot %s: %s", what, fault)
+            return None
+        self.faults.pop(what, None)
+        return found
+
+    async def make(self, call: Callable[[], Value]) -> Value:
+        """Return what a blocking call returns, or raise what it raises.
+
+        Raises `TimeoutError` when it takes too long, and at once while an earlier call still hangs.
+        """
+        async with self._turn:
+            if self._hangs:
+                raise TimeoutError(HUNG)
+            self._hangs = True
+            answer = in_daemon_thread(call, "driver")
+            answer.add_done_callback(self._ended)
+            ended, _ = await asyncio.wait([answer], timeout=self._timeout_s)
+            if not ended:
+                raise TimeoutError(HUNG)
+            return answer.result()
+
+    def _ended(self, _: object) -> None:
+        self._hangs = False
+
+
+TIMEOUT_S = 3.0  # calls take up to 50 ms, but seconds or for ever when a card is faulty
+MB = 1024 * 1024
+BEGIN_ANEW = frozenset(
+    {
+        pynvml.NVML_ERROR_UNINITIALIZED,
+        pynvml.NVML_ERROR_GPU_IS_LOST,
+        pynvml.NVML_ERROR_RESET_REQUIRED,
+    }
+)
+
+
+class Nvml(Protocol):
+    """The part of the `pynvml` module that is used."""
+
+    def nvmlInit(self) -> None:  # noqa: N802 - NVIDIA's name
+        """Initialise NVML; calls are counted, so once is enough."""
+
+    def nvmlShutdown(self) -> None:  # noqa: N802 - NVIDIA's name
+        """Shut NVML down."""
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> Any:  # noqa: N802 - NVIDIA's name
+        """Return a card by its bus index, regardless of CUDA_VISIBLE_DEVICES."""
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Any:  # noqa: N802 - NVIDIA's name
+        """Return a card by its permanent UUID."""
+
+    def nvmlDeviceGetMemoryInfo(self, handle: Any) -> Any:  # noqa: N802 - NVIDIA's name
+        """Return `total` and `free` in bytes."""
+
+
+class NvmlProbe:
+    """Implements `queueing.core.ports.MemoryProbe`; a failing card never raises.
+
+    NVML is initialised on the first call.
+    """
+
+    def __init__(self, *, nvml: Nvml = pynvml, timeout_s: float = TIMEOUT_S) -> None:
+        self._nvml = nvml
+        self._begun = False
+        self._calls = DriverCalls(timeout_s)
+
+    async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
+        """Return (total, free) of the host's card in MB; None if there is no card to measure."""
+        card = host.gpu
+        if card is None:
+            return None
+        what = f"measure the memory of card {card}"
+        return await self._calls.try_to(what, lambda: self._measure(card))
+
+    async def ask(self, card: str, question: Callable[[Any, Any], Value]) -> Value | None:
+        """Return the answer of a question to a card, asked of NVML and its handle; None for none."""
+        what = f"see what uses card {card}"
+        return await self._calls.try_to(what, lambda: self._answer(card, question))
+
+    def _answer(self, card: str, question: Callable[[Any, Any], Value]) -> Value:
+        if not self._begun:
+            self._nvml.nvmlInit()
+            self._begun = True
+        return question(self._nvml, self._handle(card))
+
+    async def aclose(self) -> None:
+        """Release NVML. Idempotent."""
+        if self._begun:
+            try:
+                await self._calls.make(self._end)
+            except (pynvml.NVMLError, TimeoutError) as error:
+                log.debug("NVML did not end: %s", error)
+
+    def _measure(self, card: str) -> tuple[int, int]:
+        try:
+            if not self._begun:
+                self._nvml.nvmlInit()
+                self._begun = True
+            info = self._nvml.nvmlDeviceGetMemoryInfo(self._handle(card))
+        except pynvml.NVMLError as error:
+            if error.value in BEGIN_ANEW:
+                self._end()  # a card that fell off the bus is found again only after reinitialising
+            raise
+        return int(info.total) // MB, int(info.free) // MB
+
+    def _handle(self, card: str) -> Any:
+        if card.isdecimal():
+            return self._nvml.nvmlDeviceGetHandleByIndex(int(card))
+        return self._nvml.nvmlDeviceGetHandleByUUID(card)
+
+    def _end(self) -> None:
+        if self._begun:
+            self._begun = False
+            self._nvml.nvmlShutdown()
+
 
 SYSTEM, AMD = "system", "amd:"
 _VENDOR = "0x1002"

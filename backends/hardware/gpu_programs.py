@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 import pynvml
 
-from backends.hardware.gpu_memory import is_nvidia
-from backends.hardware.memory import MB, NvmlProbe
+from backends.hardware.gpu_memory import MB, NvmlProbe, is_nvidia
 from queueing.core.catalog import BackendSpec, HostSpec
 from queueing.core.ports import CardLook
 

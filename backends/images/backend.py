@@ -17,17 +17,28 @@ from backends.common.model_server import LoadWish, ModelServer, authorization, b
 from backends.common.options import read_options
 from backends.common.reasons import reasons_kept
 from backends.common.server_backend import ServerBackend
-from backends.images.errors import RULES, classified
 from backends.images.flavour import ListedPainter, PictureFlavour, able
-from backends.images.flavours import PICTURE_FLAVOURS
 from backends.images.image_request import PictureOrder, prepared, size_of
-from backends.images.results import collected
+from backends.images.localai import LocalAi
+from backends.images.replies import RULES, classified, collected
+from backends.images.sdcpp import StableDiffusionCpp
+from backends.images.swarmui import SwarmUi
+from backends.images.vllm_omni import VllmOmni
 from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel, NotLoaded, Rejected
 from queueing.core.near import meant_or_all
 from queueing.core.ports import Fetch, Report, ServerInfo
 from queueing.core.problems import What, problem
 from queueing.core.requests import Capability, Progress, Record, TextToImage, Work
+
+PICTURE_FLAVOURS: Mapping[str, type[PictureFlavour]] = {
+    flavour.name: flavour
+    for flavour in (StableDiffusionCpp, LocalAi, SwarmUi, VllmOmni, PictureFlavour)
+}
+"""By the name of the option `flavour`, in the order they are tried: each is detected by a call that
+the ones before it lack; `PictureFlavour` comes last.
+"""
+
 
 STRANGER = "nothing at this url answers like a picture server"
 CHECKED = ("negative", "steps", "guidance", "strength", "lora", "mask", "edit")

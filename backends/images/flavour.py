@@ -7,10 +7,9 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from backends.common.http import Http
-from backends.common.http_calls import FormPart
+from backends.common.http import FormPart, Http
 from backends.common.model_server import LoadWish, ServedModel
-from backends.common.replies import ask
+from backends.common.server_replies import ask
 from backends.images.image_request import PictureOrder
 from backends.images.replies import DrawnPicture, NameListing, drawn, listing
 from queueing.core.ports import Report

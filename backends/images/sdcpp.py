@@ -19,11 +19,10 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_replies import JSON_LIMIT
-from backends.common.replies import ServerReply, ask, read
-from backends.images.errors import classify
+from backends.common.server_replies import ServerReply, ask, read
 from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
 from backends.images.image_request import PictureOrder
-from backends.images.replies import DrawnPicture, within_bounds
+from backends.images.replies import DrawnPicture, classify, within_bounds
 from queueing.core.errors import BackendError
 from queueing.core.ports import Report
 from queueing.core.requests import Progress

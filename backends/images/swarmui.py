@@ -24,15 +24,17 @@ from backends.common.model_server import LoadWish
 from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
 from backends.images.image_request import PictureOrder
 from backends.images.replies import DrawnPicture, picture_at, within_bounds
-from backends.images.swarm_drawing import SEEDS, SwarmDrawing, drawing_of
 from backends.images.swarmui_api import (
+    SEEDS,
     SessionForgotten,
     SwarmDone,
+    SwarmDrawing,
     SwarmFile,
     SwarmFiles,
     SwarmResources,
     SwarmSessions,
     SwarmStatus,
+    drawing_of,
 )
 from queueing.core.errors import (
     BackendError,

@@ -1,17 +1,21 @@
-"""SwarmUI's calls: each is a POST with a session, and errors come with any status."""
+"""SwarmUI's calls: sessions, errors, and drawings followed message by message."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import binascii
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, ValidationError
 
+from backends.common.file_types import is_picture, mime_of
 from backends.common.http import Http
 from backends.common.http_replies import HttpFailed, HttpRefused
-from backends.common.replies import ServerReply, read
-from backends.images.errors import classified
+from backends.common.server_replies import ServerReply, read
+from backends.images.image_request import PictureOrder
+from backends.images.replies import classified, classify
 from queueing.core.errors import BackendError, Unavailable, UnreadableAnswer
+from queueing.core.requests import File, Progress
 
 STOP_S = 5.0
 
@@ -146,3 +150,137 @@ async def _stop(http: Http, session: str) -> None:
     body: dict[str, JsonValue] = {"session_id": session, "other_sessions": False}
     with suppress(BackendError):
         await http.post_json("/API/InterruptAll", body, timeout_s=STOP_S)
+
+
+PREVIEW_LIMIT = 1024 * 1024  # characters of base64
+MESSAGES_MOST = 100_000
+SEEDS = 2**63 - 16  # each further picture adds one
+
+
+class SwarmShare(ServerReply):
+    """How far a picture is, as shares of 1."""
+
+    batch_index: str = "0"
+    overall_percent: float = 0.0
+    preview: str | None = None
+
+
+class SwarmMessage(ServerReply):
+    """A message of GenerateText2ImageWS."""
+
+    gen_progress: SwarmShare | None = None
+    image: str | None = None
+    batch_index: str = "0"
+    discard_indices: tuple[int, ...] = ()
+    socket_intention: str = ""
+
+
+class SwarmDrawing:
+    """What the messages of one drawing add up to; `images` are addresses in order."""
+
+    def __init__(self, count: int) -> None:
+        self.closed = False  # the server has said all
+        self._count = count
+        self._images: dict[str, str] = {}
+        self._shares: dict[str, float] = {}
+        self._told = 0.0
+        self._left = MESSAGES_MOST
+
+    @property
+    def images(self) -> Sequence[str]:
+        """The pictures that count: intermediate ones have a negative index."""
+        return [where for index, where in self._images.items() if not index.startswith("-")]
+
+    def hear(self, message: JsonValue) -> Progress | None:
+        """Take in a message; return what it says about the progress.
+
+        Raises the error that it contains.
+        """
+        self._left -= 1
+        checked(message)
+        if isinstance(message, dict) and message.get("error"):
+            raise classify(200, message)
+        try:
+            read = SwarmMessage.model_validate(message)
+        except ValidationError:
+            raise UnreadableAnswer("unexpected message of SwarmUI") from None
+        if self._left < 0:
+            raise UnreadableAnswer("SwarmUI does not come to an end")
+        self._collect(read)
+        return None if read.gen_progress is None else self._progress(read.gen_progress)
+
+    def _collect(self, read: SwarmMessage) -> None:
+        if read.image is not None:
+            self._images[read.batch_index] = read.image
+        for index in read.discard_indices:
+            self._images.pop(str(index), None)
+        self.closed = read.socket_intention == "close"
+
+    def _progress(self, share: SwarmShare) -> Progress:
+        self._shares[share.batch_index] = min(max(share.overall_percent, 0.0), 1.0)
+        done = min(sum(self._shares.values()) / self._count, 1.0)
+        self._told = max(self._told, done)
+        return Progress(fraction=self._told, preview=_preview(share.preview))
+
+
+def _preview(address: str | None) -> File | None:
+    if address is None or len(address) > PREVIEW_LIMIT:
+        return None
+    try:
+        data = binascii.a2b_base64(address.partition(",")[2], strict_mode=True)
+    except ValueError:
+        return None
+    mime = mime_of(data)
+    name = f"preview.{mime.rpartition('/')[2]}"
+    return File(name=name, mime=mime, data=data) if is_picture(mime) else None
+
+
+def drawing_of(order: PictureOrder) -> dict[str, JsonValue]:
+    """Return SwarmUI's parameters for an order."""
+    request = order.request
+    found: dict[str, JsonValue] = {
+        "images": request.count,
+        "prompt": tame(request.prompt),
+        "negativeprompt": None if request.negative is None else tame(request.negative),
+        "model": order.model,
+        "seed": request.seed % SEEDS,
+        "steps": request.steps,
+        "cfgscale": request.guidance,
+        "width": order.size[0] if order.size else None,
+        "height": order.size[1] if order.size else None,
+        "donotsave": True,
+        **_loras(order),
+        **_pictures(order),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def tame(prompt: str) -> str:
+    """Return a prompt in which angle brackets are no commands."""
+    return prompt.replace("<", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}").replace(
+        ">", "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
+    )
+
+
+def _loras(order: PictureOrder) -> Mapping[str, JsonValue]:
+    if not order.loras:
+        return {}
+    names: list[JsonValue] = [name for name, _ in order.loras]
+    weights: list[JsonValue] = [str(weight) for _, weight in order.loras]
+    return {"loras": names, "loraweights": weights}
+
+
+def _pictures(order: PictureOrder) -> Mapping[str, JsonValue]:
+    pictures: list[JsonValue] = [picture.address for picture in order.pictures]
+    if not pictures:
+        return {}
+    if not order.request.edit:
+        return {"initimage": pictures[0], "initimagecreativity": order.request.strength}
+    if order.mask is None:
+        return {"promptimages": pictures}
+    return {
+        "promptimages": pictures,
+        "initimage": pictures[0],
+        "maskimage": order.mask.address,
+        "initimagecreativity": 1,
+    }

@@ -14,7 +14,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from backends.common.http import Http
-from backends.common.replies import ServerReply, ask
+from backends.common.server_replies import ServerReply, ask
 from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
 from backends.images.image_request import PictureOrder
 from backends.images.replies import NameListing, listing

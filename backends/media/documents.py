@@ -8,7 +8,7 @@ declared type only tell beforehand whether it is worth a try (`is_document`).
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from backends.common.kinds import DOCUMENTS, ENDINGS, PDF, Fault, kind_of
+from backends.common.file_types import DOCUMENTS, ENDINGS, PDF, Fault, kind_of
 from backends.media.helper.process import MediaError, ask, installed
 from backends.media.helper.protocol import MediaTask, Order, pieces
 from queueing.core.requests import File

@@ -10,7 +10,7 @@ from typing import TypeVar
 from PIL import Image, ImageCms, ImageOps
 
 from backends.common.file_types import SENT
-from backends.media.icc import blanked
+from backends.media.image_metadata import blanked
 from queueing.core.errors import Rejected
 from queueing.core.problems import What, problem
 from queueing.core.requests import File

@@ -26,19 +26,27 @@ from backends.common.reasons import reasons_kept
 from backends.common.server_backend import ServerBackend
 from backends.openai.chat_request import TextOptions, chat_body
 from backends.openai.completion import Question, stream_answer
-from backends.openai.embedding_body import Batch
-from backends.openai.embeddings import embed
-from backends.openai.fields import BESIDE
-from backends.openai.flavours.abilities import AUDIBLE, EMBEDS, WRITES, able, honoured, lacks
+from backends.openai.embeddings import Batch, embed
 from backends.openai.flavours.errors import RULES, classified
-from backends.openai.flavours.flavour import Flavour, Served
+from backends.openai.flavours.flavour import (
+    AUDIBLE,
+    EMBEDS,
+    WRITES,
+    Flavour,
+    Served,
+    able,
+    honoured,
+    lacks,
+)
+from backends.openai.flavours.llamacpp import LlamaCpp, LlamaCppPython, LlamaCppRouter, LlamaSwap
 from backends.openai.flavours.lmstudio import LMStudio3, LMStudio4
-from backends.openai.known_flavours import FLAVOURS
-from backends.openai.passed_on import passed_body
-from backends.openai.passthrough import path_of
-from backends.openai.speech import Speech, speak
+from backends.openai.flavours.localai import LocalAiServer
+from backends.openai.flavours.ollama import Ollama
+from backends.openai.flavours.speech_servers import Kokoro, Speaches, WhisperCpp
+from backends.openai.flavours.vllm import VLlm
+from backends.openai.passthrough import BESIDE, passed_body, path_of
+from backends.openai.speech import Speech, speak, voice_named
 from backends.openai.transcription import Recording, plain_sound, transcribe
-from backends.openai.voices import voice_named
 from queueing.core.catalog import BackendSpec, ModelSpec, embedding_spec
 from queueing.core.errors import (
     BadModel,
@@ -58,6 +66,27 @@ from queueing.core.requests import (
     TextToSpeech,
     Work,
 )
+
+FLAVOURS: Mapping[str, type[Flavour]] = {
+    flavour.name: flavour
+    for flavour in (
+        LlamaSwap,
+        LocalAiServer,  # answers like Ollama and vLLM as well
+        Ollama,
+        LlamaCppRouter,
+        LlamaCpp,
+        VLlm,
+        Speaches,
+        Kokoro,
+        LlamaCppPython,
+        WhisperCpp,
+        Flavour,
+    )
+}
+"""By the name of the option `flavour`, in the order they are tried: each is detected by a call that
+the ones before it lack; `Flavour` comes last.
+"""
+
 
 WEIGHTS_TO_VRAM = 1.2  # what a copy takes relative to its weights: context and working memory
 OVERHEAD_MB = 512

@@ -6,7 +6,7 @@ answers from the wrong model, and streams that break off without a reason.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -14,13 +14,11 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.http_replies import HttpFailed, HttpRefused
 from backends.common.model_server import NO_MODEL, ModelList, plain
-from backends.openai.answer_reader import AnswerReader
-from backends.openai.events import EVENT_LIMIT
+from backends.openai.answer_reader import EVENT_LIMIT, AnswerReader
 from backends.openai.flavours.errors import classified, classify, classify_answer
 from backends.openai.flavours.flavour import Flavour, Served
-from backends.openai.gathered import InfillReader, PassedOnReader
-from backends.openai.loop_share import LoopShare
 from backends.openai.passthrough import INFILL
+from backends.openai.program_answers import InfillReader, PassedOnReader
 from queueing.core.bounded_json import LARGE, one_at_a_time
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import (
@@ -34,6 +32,38 @@ from queueing.core.errors import (
 from queueing.core.ports import Report
 from queueing.core.problems import What, problem
 from queueing.core.requests import Output, Progress
+
+TURN_S = 0.002
+"""How long lines are read before others have their turn."""
+
+
+class LoopShare:
+    """The time one answer has used: at most half of what passed since its last pause."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since = clock()
+        self._used = 0.0
+
+    def fill(self, feed: Callable[[str], bool], lines: Iterator[str]) -> tuple[bool, bool]:
+        """Feed lines for one turn; return whether one was progress, and whether all are read."""
+        began, progress = self._clock(), False
+        for line in lines:
+            progress |= feed(line)
+            if self._clock() - began >= TURN_S:
+                self._used += self._clock() - began
+                return progress, False
+        self._used += self._clock() - began
+        return progress, True
+
+    async def pause(self) -> None:
+        """After a turn, wait as long as this answer has been read since it last waited."""
+        if self._used < TURN_S:
+            return
+        idle = self._clock() - self._since - self._used
+        await asyncio.sleep(max(0.0, self._used - idle))
+        self._since, self._used = self._clock(), 0.0
+
 
 log = logging.getLogger(__name__)
 REPORT_EVERY_S = 0.1  # a fast server writes thousands of tokens a second, more than any chat shows

@@ -1,19 +1,26 @@
-"""Completions of a prompt: what a kind of server takes, and llama.cpp's way to fill a gap. Pure.
+"""Completions that programs ask for: which fields a server gets, and in which form.
 
-OpenAI's form has the text after the gap as `suffix`. llama.cpp refuses that field, and has a call of
+OpenAI's form has the text after a gap as `suffix`. llama.cpp refuses that field, and has a call of
 its own with answers of its own form, which are read here as completions.
 """
 
+import asyncio
+import base64
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from PIL import Image
 from pydantic import JsonValue
 
+from backends.common.file_types import SENT
+from backends.media.images import as_jpeg, as_png, open_picture
+from backends.openai.chat_request import TextOptions
 from backends.openai.flavours.flavour import Flavour
 from queueing.core.errors import Rejected
 from queueing.core.problems import What, problem
-from queueing.core.requests import PassedOn
+from queueing.core.requests import File, PassedOn
 
 INFILL = "/infill"
 _OPENAIS = ("prompt", "suffix", "max_tokens", "stream_options")
@@ -75,3 +82,166 @@ def _counted(said: Mapping[str, Any]) -> dict[str, Any]:
     read, written = said.get("tokens_evaluated") or 0, said.get("tokens_predicted") or 0
     counted = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
     return {"usage": counted} | ({"timings": said["timings"]} if "timings" in said else {})
+
+
+STANDARD = frozenset(
+    {
+        "messages",
+        "prompt",
+        "suffix",
+        "echo",
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "seed",
+        "stop",
+        "logit_bias",
+        "logprobs",
+        "top_logprobs",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "response_format",
+    }
+)
+TUNING = frozenset(
+    {
+        "top_k",
+        "min_p",
+        "typical_p",
+        "repeat_penalty",
+        "repetition_penalty",
+        "repeat_last_n",
+        "min_tokens",
+        "cache_prompt",
+        "reasoning_effort",
+    }
+)
+DECISIVE = frozenset(
+    {
+        "chat_template_kwargs",
+        "grammar",
+        "json_schema",
+        "structured_outputs",
+        "guided_json",
+        "guided_regex",
+        "guided_choice",
+        "guided_grammar",
+        "regex",
+        "ebnf",
+        "continue_final_message",
+        "add_generation_prompt",
+    }
+)
+BESIDE = TUNING | DECISIVE
+_ALIKE = {"repeat_penalty": "repetition_penalty", "repetition_penalty": "repeat_penalty"}
+"""The same penalty as llama.cpp and as vLLM call it."""
+
+
+def known_fields(asked: Mapping[str, JsonValue], beside: Iterable[str]) -> dict[str, JsonValue]:
+    """Return the fields for a server that knows those `beside` OpenAI's.
+
+    Raises `Rejected`, which names the field, for a decisive one that it does not know.
+    """
+    known = STANDARD | frozenset(beside)
+    body: dict[str, JsonValue] = {}
+    for name, value in asked.items():
+        if name in known:
+            body[name] = value
+        elif name in DECISIVE:
+            cause = f"the server does not know the field {name}"
+            raise Rejected(cause, problem=problem(What.UNKNOWN_FIELD, name=name))
+        elif (alike := _ALIKE.get(name, "")) in known:
+            body.setdefault(alike, value)
+    return body
+
+
+_ORIENTATION = 0x0112  # in EXIF
+_QUALITY = 95
+
+
+async def unchanged_url(files: Sequence[File], index: int, readable: frozenset[str]) -> str:
+    """Return one of the job's pictures for a server that reads those formats.
+
+    Raises `Rejected` where there is none, or for an unusable one.
+    """
+    if not 0 <= index < len(files):
+        raise Rejected(f"the conversation names picture {index} of {len(files)}")
+    return await asyncio.to_thread(_url, files[index], readable)
+
+
+def _url(file: File, readable: frozenset[str]) -> str:
+    kind, alike = _looks(file)
+    data = file.data
+    if not alike or kind not in readable:
+        picture = open_picture(file)
+        kind = "JPEG" if kind == "JPEG" else "PNG"
+        data = as_jpeg(picture, quality=_QUALITY) if kind == "JPEG" else as_png(picture)
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(data).decode()}"
+
+
+def _looks(file: File) -> tuple[str, bool]:
+    """Return a picture's format, and whether servers see what people do, from its header."""
+    try:
+        with Image.open(io.BytesIO(file.data), formats=SENT) as picture:
+            upright = picture.getexif().get(_ORIENTATION, 1) == 1
+            plain = picture.mode != "CMYK" and not picture.has_transparency_data
+            return str(picture.format), upright and plain
+    except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
+        return "", False
+
+
+ANY_OBJECT: JsonValue = {
+    "type": "json_schema",
+    "json_schema": {"name": "object", "schema": {"type": "object"}},
+}
+
+
+async def passed_body(
+    model_id: str,
+    passed_on: PassedOn,
+    files: Sequence[File],
+    options: TextOptions,
+    flavour: Flavour,
+    *,
+    more: frozenset[str] = frozenset(),
+) -> dict[str, JsonValue]:
+    """Return the body of a streamed completion; `more` are fields that this server knows as well.
+
+    Raises `Rejected` for unusable pictures, and for fields that must not be left out.
+    """
+    body = known_fields(passed_on.body, flavour.extra | more)
+    if isinstance(messages := body.get("messages"), list):
+        body["messages"] = [await _message(message, files, flavour) for message in messages]
+    if body.get("response_format") == {"type": "json_object"} and not flavour.json_object:
+        body["response_format"] = ANY_OBJECT
+    if options.max_tokens is not None:
+        body.setdefault("max_tokens", options.max_tokens)
+    if options.temperature is not None:
+        body.setdefault("temperature", options.temperature)
+    body |= {"model": model_id, "stream": True, "stream_options": {"include_usage": True}}
+    return prompt_body(flavour, body) if passed_on.text else body
+
+
+async def _message(message: JsonValue, files: Sequence[File], flavour: Flavour) -> JsonValue:
+    parts = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(message, dict) or not isinstance(parts, list):
+        return message
+    content: JsonValue = [await _part(part, files, flavour) for part in parts]
+    texts = [str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part]
+    if len(texts) == len(parts) and not flavour.text_parts:
+        content = "\n".join(texts)
+    return {**message, "content": content}
+
+
+async def _part(part: JsonValue, files: Sequence[File], flavour: Flavour) -> JsonValue:
+    if not isinstance(part, dict) or part.get("type") != "picture":
+        return part
+    number, detail = part.get("file"), part.get("detail")
+    at = number if isinstance(number, int) else -1
+    url = await unchanged_url(files, at, flavour.pictures)
+    fields = {name: value for name, value in part.items() if name not in {"file", "detail"}}
+    image: JsonValue = {"url": url, **({"detail": detail} if detail else {})}
+    return {**fields, "type": "image_url", "image_url": image}

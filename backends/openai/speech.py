@@ -1,6 +1,7 @@
 """Has a server read a text aloud, one part after the other, and makes one sound of the parts."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,16 +10,122 @@ from pydantic import JsonValue
 from backends.common.file_types import is_text
 from backends.common.http import Http
 from backends.media.sounds import FORMS, SoundError, as_form
-from backends.openai.aloud import parts_of, plain_words
 from backends.openai.completion import silence_s
 from backends.openai.flavours.errors import NO_SPEECH, classified, classify
-from backends.openai.flavours.form import AudioForm
+from backends.openai.flavours.flavour import AudioForm
 from backends.openai.recordings import ENDINGS, joined, sound_of
-from backends.openai.voices import voice_named
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import Rejected, UnreadableAnswer
+from queueing.core.near import near
 from queueing.core.ports import Report
+from queueing.core.problems import What, problem
 from queueing.core.requests import File, Output, Progress, SpeechFormat, TextToSpeech
+
+PART_MOST = 4096  # characters; OpenAI takes no more
+
+_SPAN = 200  # characters of a link's or an emphasised text: bounded, so that no text takes long
+
+_LINES = (
+    (re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^\n]*$", re.MULTILINE), ""),  # fences; the code stays
+    (re.compile(r"^[ \t]*(?:\*[ \t]*){3,}$|^[ \t]*(?:_[ \t]*){3,}$", re.MULTILINE), ""),
+    (
+        re.compile(r"^[ \t|:+=-]{0,200}[-=]{3}[ \t|:+=-]*$", re.MULTILINE),
+        "",
+    ),  # rules, of tables too
+    (re.compile(r"^[ \t]{0,8}(?:>[ \t]?)+", re.MULTILINE), ""),
+    (re.compile(r"^[ \t]{0,8}#{1,6}[ \t]+", re.MULTILINE), ""),
+    (re.compile(r"^[ \t]*[-*+•][ \t]+(?:\[[ xX]\][ \t]+)?", re.MULTILINE), ""),
+)
+_ROW = re.compile(r"^[ \t]*\|([^\n]*)\|[ \t]*$", re.MULTILINE)
+_TARGET = r"\((?:[^()\n]|\([^()\n]{0,200}\)){0,2000}\)"
+_LINK = re.compile(rf"!?\[([^\[\]\n]{{0,{_SPAN}}})\](?:{_TARGET}|\[[^\[\]\n]{{0,100}}\])")
+_CODE = re.compile(rf"(`{{1,3}})([^`\n]{{1,{_SPAN}}})\1")
+_EMPHASIS = re.compile(
+    rf"(?<![\w*_~\\])(\*{{1,3}}|_{{1,3}}|~~)(?=\S)([^\n]{{1,{_SPAN}}}?)(?<=[^\s\\])\1(?![\w*_~])"
+)
+_ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|>~-])")
+_GAPS = re.compile(r"\n{3,}")
+
+_BREAKS = (
+    re.compile(r"\n[ \t]*\n"),
+    re.compile(r"[.!?…][\"'”\u2019»)\]]*(?=\s)|[。\uff01\uff1f]"),
+    re.compile(r"\n"),
+    re.compile(r"[,;:–](?=\s)|[\uff0c、\uff1b\uff1a]"),
+    re.compile(r"\s"),
+)
+"""Where a text may be cut, the best places first."""
+
+
+def plain_words(text: str) -> str:
+    """Return a text without the marks of Markdown, or as it is where nothing else is in it."""
+    words = text
+    for pattern, instead in _LINES:
+        words = pattern.sub(instead, words)
+    words = _ROW.sub(lambda row: ", ".join(filter(None, map(str.strip, row[1].split("|")))), words)
+    words = _LINK.sub(r"\1", words)
+    words = _CODE.sub(r"\2", words)
+    for _ in range(3):  # bold inside italics inside struck out
+        words = _EMPHASIS.sub(r"\2", words)
+    words = _GAPS.sub("\n\n", _ESCAPED.sub(r"\1", words)).strip()
+    return words or text.strip()
+
+
+def parts_of(text: str, most: int = PART_MOST) -> list[str]:
+    """Return a text in parts of at most `most` characters, cut after sentences where there are any.
+
+    Together they have every character of the text that is no white space; none is blank.
+    """
+    parts, rest = [], text.strip()
+    while len(rest) > most:
+        cut = _cut(rest, most)
+        parts.append(rest[:cut].strip())
+        rest = rest[cut:].strip()
+    return [part for part in (*parts, rest) if part]
+
+
+def _cut(text: str, most: int) -> int:
+    """Return where the first part ends: at the best kind of place in its second half, or anywhere."""
+    for least in (most // 2, 1):
+        for pattern in _BREAKS:
+            ends = [found.end() for found in pattern.finditer(text, 0, most)]
+            if ends and ends[-1] >= least:
+                return ends[-1]
+    return most
+
+
+OPENAI = frozenset(
+    {
+        *("alloy", "ash", "ballad", "coral", "echo", "fable"),
+        *("nova", "onyx", "sage", "shimmer", "verse"),
+    }
+)
+"""OpenAI's own voices, which servers map to theirs."""
+
+_MIX = re.compile(r"[+-]")
+_WEIGHT = re.compile(r"\([^()]*\)$")
+_LISTED = 8  # voices named to a person
+_NAME_MOST = 60  # characters of a wrong name
+
+
+def voice_named(wanted: str, voices: Sequence[str], form: AudioForm) -> str:
+    """Return a voice as the server spells it. Raises `Rejected` for one that it does not list."""
+    if not voices:
+        return wanted
+    known = {voice.casefold(): voice for voice in voices}
+    if (whole := known.get(wanted.casefold())) is not None:
+        return whole
+    named = (
+        [_WEIGHT.sub("", part.strip()) for part in _MIX.split(wanted)] if form.mixes else [wanted]
+    )
+    also = OPENAI if form.mixes else frozenset()
+    wrong = [name for name in named if name.casefold() not in known and name not in also]
+    if not wrong:
+        return wanted
+    name = wrong[0][:_NAME_MOST]
+    there = ", ".join(near(name, voices, most=_LISTED) or voices[:_LISTED])
+    told = problem(What.OTHER_VOICES, name=name, there=there)
+    raise Rejected(f"no voice is called {name!r}; there are {there}", problem=told)
+
 
 SOUND_LIMIT = 256 * 1024 * 1024  # bytes; an hour of uncompressed speech is 170 MB
 RAW = "audio/pcm"  # samples without a header: any bytes that are no text

@@ -22,10 +22,9 @@ from backends.openai.flavours.errors import (
     NOTHING_SAID,
     classify_answer,
 )
-from backends.openai.flavours.form import AudioForm
-from backends.openai.pieces import pieces_of, together
+from backends.openai.flavours.flavour import AudioForm
 from backends.openai.recordings import is_plain
-from backends.openai.transcripts import Heard, heard
+from backends.openai.transcripts import Heard, heard, pieces_of, together
 from queueing.core.catalog import Timeouts
 from queueing.core.errors import BackendError, OutOfMemory, Rejected
 from queueing.core.ports import Report

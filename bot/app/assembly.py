@@ -22,10 +22,8 @@ from bot.core.service import QueueService
 from bot.delivery.presenter import Presenter
 from bot.delivery.result_renderer import OriginalHints
 from bot.delivery.spoken_answers import Readings
-from bot.monitoring.dashboard import OperatorReader
-from bot.monitoring.delivery_counts import DeliveryCounts
-from bot.monitoring.metrics import Instruments
-from bot.monitoring.reading import OperatorRecords
+from bot.monitoring.dashboard import OperatorReader, OperatorRecords
+from bot.monitoring.metrics import DeliveryCounts, Instruments
 from bot.people import api_keys
 from bot.people.access import Access
 from bot.platforms.registry import Fittings

@@ -8,8 +8,7 @@ from bot.api.runs.stored_attendance import StoredAttendance
 from bot.app.in_force import InForce
 from bot.core.origin import name_in
 from bot.delivery.records import MessageRecords
-from bot.monitoring.history import StoredHistory
-from bot.monitoring.stored_usage import StoredUsage
+from bot.monitoring.history import StoredHistory, StoredUsage
 from bot.people.api_keys import ApiKeys
 from bot.people.audit_log import AuditLog
 from bot.people.invites import Invites

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from backends.hardware.gpu_memory import CardMemory
+from backends.hardware.gpu_memory import CardMemory, NvmlProbe
 from backends.hardware.gpu_programs import CardPrograms
 from backends.hardware.host_control import NetworkMachines
-from backends.hardware.memory import NvmlProbe
 from bot.app import assembly
 from bot.app.assembly import Groundwork
 from bot.app.metering import Meters

@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from bot.app.cluster.leases import PostKeeper
 from bot.app.supervisor import beside, keep_served
 from bot.config.sections import MetricsConfig
-from bot.monitoring.busy_hosts import BusyHosts
 from bot.monitoring.cluster_metrics import ClusterState
-from bot.monitoring.job_counts import JobCounts
-from bot.monitoring.load_counts import LoadCounts
-from bot.monitoring.loop_lag import watch_loop
-from bot.monitoring.metrics import Instruments
+from bot.monitoring.metrics import Instruments, JobCounts, LoadCounts, watch_loop
 from bot.monitoring.metrics_endpoint import MetricsEndpoint, MetricsPlace
-from bot.monitoring.queue_metrics import QueueState
+from bot.monitoring.queue_metrics import BusyHosts, QueueState
 from queueing.core.clock import SystemClock
 from queueing.core.ports import Clock
 from queueing.service.job_queue import JobQueue

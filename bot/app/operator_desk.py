@@ -3,9 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from bot.monitoring.reading import OperatorRecords
+from bot.monitoring.dashboard import OperatorRecords, to_json
 from bot.monitoring.records import HourSpan
-from bot.monitoring.written import to_json
 
 NOW, HOUR, PEOPLE = "now", "hour", "people"
 _READ: Mapping[str, Callable[[OperatorRecords], Awaitable[bytes]]]

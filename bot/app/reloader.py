@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from bot.app.in_force import InForce
-from bot.config.changes import changed, merged
 from bot.config.config import Config
+from bot.config.differences import changed, merged
 from bot.config.loader import ConfigError
 from bot.people.audit_log import Act, AuditLog
 from queueing.core.errors import BadModel, StoreError

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from rich.text import Text
 
-from backends.hardware.gpu_memory import SYSTEM, CardMemory, is_nvidia
-from backends.hardware.memory import NvmlProbe
+from backends.hardware.gpu_memory import SYSTEM, CardMemory, NvmlProbe, is_nvidia
 from backends.media import documents, videos
 from backends.media.helper.sandbox import unheld
 from backends.registry import connect
@@ -21,8 +20,19 @@ from bot.app import heartbeat
 from bot.app.console import show
 from bot.app.logs import Redactor
 from bot.app.setup import MIGRATIONS
-from bot.cli import api_address, database, memory_kept, processes, several_servers
-from bot.cli.findings import Finding, FindingTable, told
+from bot.cli import (
+    api_address,
+    database,
+    memory_kept,
+)
+from bot.cli.findings import (
+    Finding,
+    FindingTable,
+    about_processes,
+    about_several_servers,
+    joined,
+    told,
+)
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
 from bot.config.sections import DefaultsConfig
@@ -97,8 +107,8 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
             _try_metrics(config, running=running, try_s=try_s),
         ]
         findings = [finding for found in await asyncio.gather(*tries) for finding in found]
-    whole = several_servers.joined(catalog, offered)
-    shared = several_servers.rows(whole, offered)
+    whole = joined(catalog, offered)
+    shared = about_several_servers(whole, offered)
     works = {finding.name for finding in findings if finding.works}
     keepers = [name for name, server in servers.items() if not server.can_unload and name in works]
     kept = [text for name in keepers for text in memory_kept.of_unknown_size(whole, name)]
@@ -170,7 +180,7 @@ async def _try_database(config: Config, *, running: bool, try_s: float) -> list[
             look = await asyncio.to_thread(look_at_server, config.database_url)
     except (StoreError, TimeoutError) as error:
         return [tried, Finding(what="post", name="all", works=False, text=str(error))]
-    return [tried, *processes.findings(config, look)]
+    return [tried, *about_processes(config, look)]
 
 
 async def _try_host(host: HostSpec, probe: CardMemory, try_s: float) -> list[Finding]:

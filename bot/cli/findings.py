@@ -1,13 +1,25 @@
-"""What `usher check` finds: the rows of its table."""
+"""What `usher check` finds: the rows of its table, and those about processes and servers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from bot.app.cluster.agreement import Agreement, version_of
+from bot.app.cluster.duties import QUEUE, posts_of
+from bot.app.cluster.post_list import listed
 from bot.app.console import line
+from bot.app.joining import require_place
+from bot.config.config import Config
+from bot.config.loader import ConfigError
+from bot.http.addresses import host_and_port
+from queueing.core.catalog import Catalog, ModelSpec
+from queueing.core.clock import is_off, off_in_words
+from queueing.core.found_models import with_found
+from queueing.core.leases import Introduction, ServerLook
 
 _NARROW = 60  # below this many columns, what is said of a thing stands under its name
 
@@ -53,3 +65,87 @@ class FindingTable:
             else:
                 table.add_row(what, name, each.outcome, text)
         yield table
+
+
+def about_processes(config: Config, look: ServerLook) -> Iterator[Finding]:
+    """Yield a row for each post, and one for a configuration that does not fit the others."""
+    if is_off(look.off_s):
+        text = f"{off_in_words(look.off_s)}; this process would take no post"
+        yield Finding(what="clock", name="this machine", works=False, text=text)
+    else:
+        text = f"{abs(look.off_s):.1f} s from the database server's"
+        yield Finding(what="clock", name="this machine", works=True, text=text)
+    told_by = {each.post.name: each for each in look.held}
+    for post in listed(posts_of(config), (each.post for each in look.held)):
+        holder = told_by[post.name] if post.holder else None
+        if holder is None:
+            yield _free(post.name, idle=not look.held)
+            continue
+        yield Finding(what="post", name=post.name, works=True, text=_described(holder))
+        if _is_public(post.address):
+            text = f"What processes tell each other at {post.address} is not encrypted, and"
+            yield told("", "", f"{text} that is a public address: use a private network.")
+    try:
+        require_place(config, Agreement(config, ""), look)
+    except ConfigError as error:
+        yield Finding(what="processes", name="configuration", works=False, text=str(error))
+    else:
+        if look.held:
+            yield Finding(
+                what="processes", name="configuration", works=True, text="the same as the others'"
+            )
+
+
+def _free(name: str, *, idle: bool) -> Finding:
+    """Return the row of a post that no process holds; `idle`: because none runs."""
+    if idle or name != QUEUE:
+        return told("post", name, "free")
+    text = "free, though processes run: nothing is accepted until one of them may take it (--posts)"
+    return Finding(what="post", name=name, works=False, text=text)
+
+
+def _described(holder: Introduction) -> str:
+    version = version_of(holder.about)
+    by = f"{holder.post.holder} (usher {version})" if version else holder.post.holder
+    at = f", listens at {holder.post.address}" if holder.post.address else ""
+    return f"held by {by}, {holder.post.left_s:.0f} s of its lease left{at}"
+
+
+def _is_public(address: str) -> bool:
+    """Return whether an address can be reached from the internet; of a name no one knows."""
+    try:
+        host, _ = host_and_port(address)
+        return ip_address(host).is_global
+    except ValueError:
+        return False
+
+
+Offered = Mapping[str, Sequence[ModelSpec]]
+"""What each server offers by itself."""
+
+
+def joined(catalog: Catalog, offered: Offered) -> Catalog:
+    """Return the catalog with what servers offer, as a running bot has it."""
+    found = (model for name in catalog.backends for model in offered.get(name, ()))
+    return Catalog(with_found(catalog, found), catalog.hosts.values())
+
+
+def about_several_servers(whole: Catalog, offered: Offered) -> Iterator[Finding]:
+    """Tell which of the models offered are served together, and which have another name."""
+    for model in whole.models.values():
+        if model.discovered and len(model.backends) > 1:
+            servers = " and ".join(model.backends)
+            yield told("models", model.name, f"{servers} have it and share its line")
+    for backend, models in offered.items():
+        for model in models:
+            other = whole.find(model.name)
+            if other is None or backend in other.backends:
+                continue
+            name = next((each.name for each in whole.served_by(backend) if _is(each, model)), "")
+            owners = " and ".join(other.backends)
+            text = f"{backend} has another one than {owners}; it is offered as {name}"
+            yield told("models", model.name, text)
+
+
+def _is(one: ModelSpec, other: ModelSpec) -> bool:
+    return one.options == other.options and one.name.startswith(other.name)

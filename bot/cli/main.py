@@ -12,13 +12,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bot.app import event_loop, heartbeat, logs
+from bot.app import control_socket, event_loop, heartbeat, logs
+from bot.app.control_socket import NotRunning
 from bot.app.signals import run_until_signal
 from bot.cli import database
 from bot.cli.arguments import parser
 from bot.cli.demo.options import DemoOptions
 from bot.config.database import passwords
-from bot.config.loader import Config, ConfigError, load
+from bot.config.loader import Config, ConfigError, load, sign_at
 from bot.core.errors import ChatRefused
 from bot.version import version
 from queueing.core.concurrency import first_cause
@@ -91,9 +92,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _reload(arguments: argparse.Namespace) -> int:
-    from bot.cli import reload  # noqa: PLC0415  # as above
-
-    return reload.reload(arguments.config)
+    return reload(arguments.config)
 
 
 def _reached(config: Config, path: Path) -> Config:
@@ -175,3 +174,28 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "example": _example,
     "version": _version,
 }
+
+
+REFUSED = 1
+NOT_RUNNING = 2
+
+
+def reload(path: Path) -> int:
+    """Reload, print the answers and return the exit status.
+
+    The file is read by the processes, with their environment; here it only says where they are.
+    """
+    hide = logs.Redactor()
+    refused = False
+    try:
+        answers = list(control_socket.call_all(sign_at(path)))
+    except NotRunning:
+        print(f"no running bot has {path}: start it with `usher run`", file=sys.stderr)
+        return NOT_RUNNING
+    for process, outcome in answers:
+        refused = refused or bool(outcome.problems)
+        stream = sys.stderr if outcome.problems else sys.stdout
+        if len(answers) > 1:
+            print(f"process {process}:", file=stream)
+        print(hide("\n".join(outcome.lines())), file=stream)
+    return REFUSED if refused else 0

@@ -1,6 +1,6 @@
-"""The settings of chats: where each listens, to whom, and how its people are named."""
+"""The settings of chats, rooms and styles: each one's type, bounds and default."""
 
-from typing import Annotated, ClassVar, get_args
+from typing import Annotated, Any, ClassVar, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -17,8 +17,12 @@ from bot.config.values import (
     Url,
     long_enough,
 )
+from bot.core.chat_settings import ChatSettings
 from bot.http.local import opened_by
 from bot.people.names import IdForm, NameForms
+from bot.requests.loras import loras_in
+from bot.requests.options import size
+from bot.requests.styles import PLACE, Style
 
 
 class ChatConfig(Section):
@@ -145,3 +149,56 @@ class ChatsConfig(Section):
             name: next(kind.naming for kind in kind_or_none if issubclass(kind, ChatConfig))
             for name, kind_or_none in kinds
         }
+
+
+_OPTIONS = ("steps", "count", "guidance", "strength", "lora")
+
+
+def _a_size(value: str) -> str:
+    if size(value) is None:
+        raise ValueError("must be a size such as 768x1024 or 3:2, 64 to 4096 each way")
+    return value
+
+
+def _loras(value: str) -> str:
+    loras_in(value)
+    return value
+
+
+class StyleConfig(Section):
+    """A named preset of prompt and options; the person's words replace `{prompt}`."""
+
+    prompt: str = Field(default=PLACE, max_length=2000)
+    negative: str | None = Field(default=None, max_length=2000)
+    size: Annotated[str, AfterValidator(_a_size)] | None = None
+    model: str | None = None
+    steps: Annotated[int, Field(ge=1, le=200)] | None = None
+    count: Annotated[int, Field(ge=1, le=4)] | None = None
+    guidance: Annotated[float, Field(ge=0, le=100)] | None = None
+    strength: Annotated[float, Field(ge=0, le=1)] | None = None
+    lora: Annotated[str, AfterValidator(_loras)] | None = None
+
+    def style(self) -> Style:
+        """Return the style."""
+        given: dict[str, Any] = self.model_dump(include=set(_OPTIONS), exclude_none=True)
+        if self.lora:
+            given["lora"] = loras_in(self.lora)
+        return Style(
+            prompt=self.prompt,
+            negative=self.negative,
+            size=self.size,
+            model=self.model,
+            options=given,
+        )
+
+
+class RoomConfig(Section):
+    """The settings of a chat."""
+
+    system: str = Field(default="", max_length=8000)
+    words: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = ()
+    spoiler: bool = False
+
+    def settings(self) -> ChatSettings:
+        """Return the chat's settings."""
+        return ChatSettings(system=self.system, words=self.words, spoiler=self.spoiler)

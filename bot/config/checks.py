@@ -11,9 +11,15 @@ from backends.common.options import NO_SETTING
 from backends.hardware.gpu_memory import is_nvidia
 from backends.registry import KINDS, connect, kinds_of
 from bot.config.config import Config
-from bot.config.host_checks import card_problems, card_warnings, too_large
+from bot.config.host_checks import (
+    card_problems,
+    card_warnings,
+    too_large,
+    twins_of_addresses,
+    twins_of_models,
+    twins_of_servers,
+)
 from bot.config.sections import BackendConfig, ModelConfig
-from bot.config.uniqueness import twins_of_addresses, twins_of_models, twins_of_servers
 from bot.config.values import Section
 from bot.config.yaml_reader import ConfigProblem, Path, no_setting
 from bot.people import api_keys

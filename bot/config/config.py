@@ -10,10 +10,9 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
 
 from backends.registry import KINDS, connect
-from bot.config.chats import ChatsConfig
+from bot.config.chats import ChatsConfig, RoomConfig, StyleConfig
 from bot.config.database import DatabasePlace, DatabaseServer
 from bot.config.hosts import Zone
-from bot.config.presets import RoomConfig, StyleConfig
 from bot.config.sections import (
     ApiConfig,
     BackendConfig,

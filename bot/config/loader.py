@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from backends.common.setting_faults import in_words
+from backends.common.options import in_words
 from bot.config import checks as config_checks
-from bot.config import environment, secret_files
+from bot.config import environment
 from bot.config import yaml_reader as config_yaml
 from bot.config.config import Config
 from bot.config.database import DatabasePlace
@@ -50,7 +50,7 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
     What the environment lacks is taken from `usher.env` beside the file, then from secret files.
     """
     folder = path.parent.resolve()
-    text, beside, mounted = _text(path), environment.read_beside(folder), secret_files.read(environ)
+    text, beside, mounted = _text(path), environment.read_beside(folder), environment.read(environ)
     known = mounted.beneath(beside.beneath(environ))
     try:
         config = parse(text, known, file=path.name, folder=folder)
@@ -67,7 +67,7 @@ def sign_at(path: Path, environ: Mapping[str, str] = os.environ) -> Path:
     `ConfigError`.
     """
     folder = path.parent.resolve()
-    beside, mounted = environment.read_beside(folder), secret_files.read(environ)
+    beside, mounted = environment.read_beside(folder), environment.read(environ)
     document = config_yaml.read(_text(path), mounted.beneath(beside.beneath(environ)))
     if not isinstance(document.value, dict):
         raise ConfigError(sentences(document, path.name, document.problems))

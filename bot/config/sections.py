@@ -18,8 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from bot.config.hosts import QuietWindows, Zone
-from bot.config.machines import SleepConfig, WakeConfig
+from bot.config.hosts import QuietWindows, SleepConfig, WakeConfig, Zone
 from bot.config.values import (
     CardName,
     Duration,
@@ -45,8 +44,8 @@ from bot.config.values import (
     long_enough,
     megabytes_or_auto,
     person,
+    workflow_file,
 )
-from bot.config.workflow_files import workflow_file
 from bot.http.addresses import host_and_port, is_every_address
 from bot.http.local import opened_by
 from bot.people.access import PersonLimits, Role

@@ -1,19 +1,20 @@
-"""OperatorReader: what an operator is shown, put together from the queue, the history and people."""
+"""What an operator is shown, read from the queue, the history and people, and as JSON."""
 
 import logging
 import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from pydantic import TypeAdapter
 
 from bot.core.queue import JobReader
 from bot.core.status import QueueStatus
-from bot.monitoring.history import StoredHistory
+from bot.monitoring.history import StoredHistory, StoredUsage, Usage
 from bot.monitoring.hours import Recorded, bounds, grain_of, hours_of
 from bot.monitoring.live_state import OperatorNow, now_of
-from bot.monitoring.persons import OperatorPeople, PersonUse
-from bot.monitoring.records import HourSpan, OperatorHours
-from bot.monitoring.stored_usage import StoredUsage, Usage
+from bot.monitoring.records import HourSpan, OperatorHours, OperatorPeople, PersonUse
 from bot.people.access import Access
 from bot.people.audit_log import AuditLog
 from bot.people.days import day_of
@@ -123,3 +124,34 @@ class OperatorReader:
             known.by_user = told if old else known.by_user | told
             known.read_at = now if old else known.read_at
         return {user: name for user, name in known.by_user.items() if name}
+
+
+class OperatorRecords(Protocol):
+    """Reads what an operator is shown. Every call raises `StoreError`."""
+
+    async def read_now(self) -> OperatorNow:
+        """Return how everything stands."""
+
+    async def read_hours(self, span: HourSpan) -> OperatorHours:
+        """Return how it has been."""
+
+    async def read_people(self) -> OperatorPeople:
+        """Return by whom it is used."""
+
+
+Shown = TypeVar("Shown", OperatorNow, OperatorHours, OperatorPeople)
+
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind) for kind in (OperatorNow, OperatorHours, OperatorPeople)
+}
+
+
+def to_json(record: OperatorNow | OperatorHours | OperatorPeople) -> bytes:
+    """Return a record as JSON, None as null."""
+    return _ADAPTERS[type(record)].dump_json(record, warnings="error")
+
+
+def from_json(data: bytes, kind: type[Shown]) -> Shown:
+    """Return the record of a kind that `to_json` wrote. Raises `ValueError`."""
+    record: Shown = _ADAPTERS[kind].validate_json(data)
+    return record

@@ -4,26 +4,90 @@ A job is counted in the transaction that notes it as counted, so that none count
 a batch is written, and those that ended without being counted can be found after a crash.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from bot.monitoring import sql
-from bot.monitoring.batch import HistoryBatch
 from bot.monitoring.buckets import (
     GRAINS,
+    MINUTE_S,
     BucketKey,
     CountsByName,
     EndedJob,
+    Histogram,
     HostBucket,
     ModelBucket,
     beginning,
     tallied,
 )
-from bot.monitoring.histogram import Histogram
 from bot.monitoring.records import Segment
+from queueing.core.events import CopyLeft, LoadEnded
 from queueing.core.jobs import JobState
 from queueing.core.status import Promised
 from queueing.store.sql.database import Connection, Database, Value
+
+
+@dataclass(kw_only=True, slots=True)
+class HistoryBatch:
+    """Collects; the jobs are tallied when they are written, so that none is counted twice."""
+
+    ended: dict[int, EndedJob] = field(default_factory=dict)
+    models: dict[BucketKey, ModelBucket] = field(default_factory=dict)
+    hosts: dict[BucketKey, HostBucket] = field(default_factory=dict)
+    segments: dict[tuple[str, float], Segment] = field(default_factory=dict)
+    promises: dict[int, Promised] = field(default_factory=dict)
+    kept_promises: set[int] = field(default_factory=set)  # noted ones, of jobs that have ended
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to write."""
+        return any((self.ended, self.models, self.hosts, self.segments, self.promises))
+
+    def end(self, job: EndedJob) -> None:
+        """Add a job that has ended; a second time changes nothing."""
+        self.ended.setdefault(job.id, job)
+
+    def turn(self, event: LoadEnded | CopyLeft, now: float) -> None:
+        """Add a load or an eviction."""
+        minute, of_model, of_host = beginning(now, MINUTE_S), ModelBucket(), HostBucket()
+        if isinstance(event, CopyLeft):
+            of_model, of_host = replace(of_model, evictions=1), replace(of_host, evictions=1)
+        elif event.failed:
+            of_model, of_host = replace(of_model, failed_loads=1), replace(of_host, failed_loads=1)
+        else:
+            of_model = replace(of_model, loads=1, load_s=event.seconds)
+            of_host = replace(of_host, loads=1, load_s=event.seconds)
+        self._add_model(BucketKey(minute, event.model), of_model)
+        for host in event.hosts:
+            self._add_host(BucketKey(minute, host), of_host)
+
+    def follow(
+        self, host: str, segments: Sequence[Segment], minutes: Mapping[int, HostBucket]
+    ) -> None:
+        """Add a stretch of a host's timeline."""
+        for segment in segments:
+            self.segments[host, segment.begins] = segment
+        for minute, bucket in minutes.items():
+            self._add_host(BucketKey(minute, host), bucket)
+
+    def before(self, earlier: "HistoryBatch") -> None:
+        """Put back what could not be written before this."""
+        self.ended = earlier.ended | self.ended
+        self.segments = earlier.segments | self.segments
+        self.promises = earlier.promises | self.promises
+        self.kept_promises |= earlier.kept_promises
+        for key, model in earlier.models.items():
+            self._add_model(key, model)
+        for key, host in earlier.hosts.items():
+            self._add_host(key, host)
+
+    def _add_model(self, key: BucketKey, bucket: ModelBucket) -> None:
+        self.models[key] = self.models.get(key, ModelBucket()).plus(bucket)
+
+    def _add_host(self, key: BucketKey, bucket: HostBucket) -> None:
+        self.hosts[key] = self.hosts.get(key, HostBucket()).plus(bucket)
+
 
 SEGMENTS_KEPT_S = 25 * 3600.0
 MINUTES_KEPT_S = 26 * 3600.0
@@ -215,3 +279,63 @@ def _ended(row: Sequence[Any]) -> EndedJob:
         if told[0] is None
         else Promised(given_at=told[0], earliest=told[1], latest=told[2]),
     )
+
+
+@dataclass(kw_only=True, slots=True)
+class Usage:
+    """How many jobs of people have ended since a moment, and are open; by user."""
+
+    jobs: Counter[str] = field(default_factory=Counter)
+    waiting: Counter[str] = field(default_factory=Counter)
+    running: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def users(self) -> set[str]:
+        """Everyone it says something about."""
+        return {*self.jobs, *self.waiting, *self.running}
+
+
+class StoredUsage:
+    """Reads; the jobs are others' to write.
+
+    `name_in(reply_to)` returns how the person of a job was shown, from where the job came from;
+    "" where that does not say.
+    """
+
+    def __init__(self, database: Database, name_in: Callable[[str], str]) -> None:
+        self._database = database
+        self._name_in = name_in
+
+    async def since(self, moment: float) -> Usage:
+        """Return how many jobs ended since a moment, and are open now. Raises `StoreError`."""
+        return await self._database.read(lambda connection: _usage(connection, moment))
+
+    async def names(self, users: Collection[str]) -> Mapping[str, str]:
+        """Return how these people are shown, as far as it is known. Raises `StoreError`.
+
+        People of a chat are called as in their newest job that is kept: the chat may have renamed
+        them since.
+        """
+
+        def query(connection: Connection) -> Mapping[str, str]:
+            told = {user: self._told(connection, user) for user in users}
+            told |= {user: name for user, name in connection.execute(sql.KEY_NAMES) if name}
+            told |= {f"web:{id_}": name for id_, name in connection.execute(sql.WEB_NAMES)}
+            return {user: told[user] for user in users if told[user]}
+
+        return await self._database.read(query)
+
+    def _told(self, connection: Connection, user: str) -> str:
+        rows = connection.execute(sql.NEWEST_ORIGIN, (user,)).fetchall()
+        return self._name_in(rows[0][0]) if rows else ""
+
+
+def _usage(connection: Connection, since: float) -> Usage:
+    usage = Usage()
+    for statement in (sql.ENDED_BY_OWNER, sql.UNDELIVERED_BY_OWNER):
+        for owner, jobs in connection.execute(statement, (since,)):
+            usage.jobs[owner] += jobs
+    for owner, state, count in connection.execute(sql.OPEN_BY_OWNER):
+        counts = usage.running if state == JobState.PROCESSING else usage.waiting
+        counts[owner] += count
+    return usage

@@ -4,15 +4,22 @@ Labels come from the configuration and from the program itself: models, hosts, b
 outcomes, routes. A person, a prompt or an address never becomes one.
 """
 
+import asyncio
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 
+from bot.core.origin import origin_in
 from bot.monitoring.cluster_metrics import ClusterState
-from bot.monitoring.queue_metrics import QueueState
+from bot.monitoring.delivery_meter import EditOutcome
+from bot.monitoring.queue_metrics import BusyHosts, QueueState
+from queueing.core.events import CopyLeft, Event, JobChanged, LoadEnded, Progressed
+from queueing.core.jobs import Job, JobEvent, JobState
+from queueing.core.ports import Clock
+from queueing.core.status import Promised
 
 # vLLM's lists, so that panels made for it fit.
 LATENCY_S = (
@@ -178,3 +185,143 @@ class Shown:
             metric.samples = [each for each in metric.samples if each.name != created]
             yield metric
         yield from self.states
+
+
+class DeliveryCounts:
+    """Implements `bot.monitoring.delivery_meter.DeliveryMeter`."""
+
+    def __init__(self, instruments: Instruments) -> None:
+        self._instruments = instruments
+
+    def edited(self, platform: str, outcome: EditOutcome) -> None:
+        """Count an edit of a status message."""
+        self._instruments.edits(platform, outcome).inc()
+
+    def delivered(self, platform: str, seconds: float) -> None:
+        """Measure how long after its end a result was shown whole."""
+        self._instruments.delivery(platform).observe(seconds)
+
+
+_ENDED = {
+    JobEvent.COMPLETE: "completed",
+    JobEvent.RETRY: "retried",
+    JobEvent.RELEASE: "released",
+    JobEvent.FAIL: "failed",
+    JobEvent.CANCEL: "cancelled",
+}
+
+
+class JobCounts:
+    """Counts what happens to the jobs of the queue in this process."""
+
+    def __init__(
+        self,
+        instruments: Instruments,
+        busy: BusyHosts,
+        clock: Clock,
+        hosts_of: Callable[[Job], Sequence[str]],
+        promises: Mapping[int, Promised],
+    ) -> None:
+        self._instruments = instruments
+        self._busy = busy
+        self._clock = clock
+        self._hosts_of = hosts_of
+        self._promises = promises
+        self._running: dict[int, Sequence[str]] = {}  # the hosts of each running job
+        self._silent: dict[int, Job] = {}  # those that have not said a word yet
+
+    def found(self, jobs: Iterable[Job]) -> None:
+        """Take up the jobs that are running already: their start was announced to an earlier run."""
+        for job in jobs:
+            if job.state is JobState.PROCESSING:
+                self._begin(job)
+
+    def on_event(self, event: Event) -> None:
+        """Count an event."""
+        if isinstance(event, Progressed):
+            heard = event.progress
+            if event.job_id in self._silent and (heard.text or heard.chunks):
+                self._spoken(self._silent.pop(event.job_id))
+        elif isinstance(event, JobChanged) and event.event is not None:
+            self._changed(event.job, event.event)
+
+    def _changed(self, job: Job, event: JobEvent) -> None:
+        if event is JobEvent.START:
+            self._begin(job)
+            if job.sendings == 1 and job.started_at is not None:
+                waited_s = max(0.0, job.started_at - job.queued_at)
+                self._instruments.wait(job.model).observe(waited_s)
+            return
+        self._end(job, event)
+        if job.state.final:
+            origin = origin_in(job.reply_to) if job.reply_to else None
+            asked = "usher" if origin is None else origin.platform
+            self._instruments.jobs(job.model, job.state.value, asked).inc()
+        if event is JobEvent.COMPLETE and job.started_at is not None:
+            took_s = max(0.0, (job.finished_at or self._clock.now()) - job.started_at)
+            self._instruments.service(job.model).observe(took_s)
+            self._settle(job)
+
+    def _settle(self, job: Job) -> None:
+        """Compare the end of a completed job with the first one that was told of it."""
+        told, ended_at = self._promises.get(job.id), job.finished_at
+        if told is None or ended_at is None:
+            return
+        self._instruments.estimates_given(job.lane).inc()
+        if told.kept(ended_at):
+            self._instruments.estimates_kept(job.lane).inc()
+        self._instruments.estimate_error(job.lane).observe(told.off_s(ended_at))
+        self._instruments.estimate_width(job.lane).observe(told.latest - told.earliest)
+
+    def _begin(self, job: Job) -> None:
+        hosts = self._running[job.id] = self._hosts_of(job)
+        self._silent[job.id] = job
+        for host in hosts:
+            self._busy.begin(host)
+
+    def _end(self, job: Job, event: JobEvent) -> None:
+        hosts = self._running.pop(job.id, None)
+        self._silent.pop(job.id, None)
+        if hosts is not None:
+            for host in hosts:
+                self._busy.end(host)
+            self._instruments.attempts(_ENDED[event]).inc()
+
+    def _spoken(self, job: Job) -> None:
+        waited_s = max(0.0, self._clock.now() - job.queued_at)
+        self._instruments.first_token(job.model).observe(waited_s)
+
+
+class LoadCounts:
+    """Counts what happens to the copies of the queue in this process."""
+
+    def __init__(self, instruments: Instruments) -> None:
+        self._instruments = instruments
+
+    def on_event(self, event: Event) -> None:
+        """Count an event."""
+        if isinstance(event, LoadEnded):
+            self._ended(event)
+        elif isinstance(event, CopyLeft):
+            counter = self._instruments.evictions
+            counter(event.model, event.hosts[0], event.why.value).inc()
+
+    def _ended(self, load: LoadEnded) -> None:
+        instruments = self._instruments
+        if load.failed:
+            instruments.load_failures(load.model, load.hosts[0]).inc()
+            return
+        instruments.loads(load.model, load.hosts[0], load.cause.value).inc()
+        instruments.load(load.model).observe(load.seconds)
+
+
+EVERY_S = 0.5
+
+
+async def watch_loop(observe: Callable[[float], None]) -> None:
+    """Report until cancelled by how many seconds each timer was late."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + EVERY_S
+        await asyncio.sleep(EVERY_S)
+        observe(max(0.0, loop.time() - due))

@@ -1,15 +1,43 @@
-"""What the queue looks like at a scrape: lines, copies, hosts and servers, from one snapshot."""
+"""The queue at a scrape: lines, copies, hosts, servers, and for how long each host was busy."""
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import get_args
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from bot.monitoring.busy_hosts import BusyHosts
 from queueing.core.host_activity import Rest
 from queueing.core.jobs import LANES, LATER
 from queueing.core.status import BackendStatus, HostStatus, ModelStatus, QueueSnapshot, Readiness
+
+
+class BusyHosts:
+    """Adds up the time in which a host ran at least one job; `now` is a steady clock."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._running: Counter[str] = Counter()
+        self._since: dict[str, float] = {}
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+
+    def begin(self, host: str) -> None:
+        """Note that a job begins there."""
+        self._running[host] += 1
+        if self._running[host] == 1:
+            self._since[host] = self._now()
+
+    def end(self, host: str) -> None:
+        """Note that one has ended there."""
+        self._running[host] -= 1
+        if not self._running[host]:
+            self._seconds[host] += self._now() - self._since.pop(host)
+
+    def seconds(self, host: str) -> float:
+        """Return how long it has been busy, until now."""
+        since = self._since.get(host)
+        return self._seconds[host] + (0.0 if since is None else self._now() - since)
+
 
 OPEN = "open"
 _MB = 1024 * 1024

@@ -9,9 +9,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from bot.monitoring.batch import HistoryBatch
 from bot.monitoring.buckets import ended_job
-from bot.monitoring.history import StoredHistory
+from bot.monitoring.history import HistoryBatch, StoredHistory
 from bot.monitoring.timeline import HostTimeline, doing
 from queueing.core.clock import doubt_of
 from queueing.core.errors import StoreError

@@ -27,6 +27,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from bot.people.access import PersonLimits
+from bot.people.audit_log import Act
+
 
 class HourSpan(StrEnum):
     """How far back one looks."""
@@ -181,3 +184,39 @@ class OperatorHours:
     models: tuple[ModelHours, ...]
     errors: tuple[ErrorHours, ...]
     promises: PromiseHours
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PersonUse:
+    """A person: GPU seconds and ended jobs of today, open jobs, limits.
+
+    `name` is how they are shown, `user` where no name is known. `admin` and the limits are what
+    holds without the rights that a call brings.
+    """
+
+    user: str
+    name: str
+    gpu_s: float
+    jobs: int
+    waiting: int
+    running: int
+    limits: PersonLimits
+    banned: bool
+    banned_until: float | None
+    ban_reason: str | None
+    admin: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorPeople:
+    """Those who used the bot today, wait, are banned or have limits of their own.
+
+    The most GPU seconds come first; `since` is when today began, `more` counts those left out. The
+    acts are the newest ones, newest first.
+    """
+
+    at: float
+    since: float
+    people: tuple[PersonUse, ...]
+    more: int
+    acts: tuple[Act, ...]

@@ -13,7 +13,7 @@ from PIL import Image
 
 from backends.common.file_types import SENT, is_film, is_sound, mime_of
 from backends.media import videos
-from backends.media.metadata import without_metadata
+from backends.media.image_metadata import without_metadata
 from bot.core.refusals import Declined, LargeEnough, NotAPicture, PictureTooHeavy, TooManyPixels
 from queueing.core.requests import File
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backends.common.http_replies import ErrorInAnswer
-from backends.openai.gathered import PassedOnReader
+from backends.openai.program_answers import PassedOnReader
 from bot.api.openai.chat_stream import ChatStream, Heading
 from bot.api.openai.completion_chunks import CompletionHeading, CompletionStream
 from bot.api.openai.response_frame import ResponseFrame

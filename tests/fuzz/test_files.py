@@ -22,8 +22,8 @@ from backends.comfyui.files import as_upload
 from backends.comfyui.workflow.graph import as_json
 from backends.comfyui.workflow.rendering import fill
 from backends.comfyui.workflow.template import parse_workflow, prepare
+from backends.media.image_metadata import without_metadata
 from backends.media.images import HUGE_PICTURE
-from backends.media.metadata import without_metadata
 from bot.config import loader as config
 from bot.core.refusals import Declined, NotAPicture, Refusal, TooManyPixels
 from bot.requests import images as pictures

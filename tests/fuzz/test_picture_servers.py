@@ -10,10 +10,9 @@ from pydantic import JsonValue
 from backends.common.error_rules import REFUSED
 from backends.common.http import Http
 from backends.common.model_names import lora_name
-from backends.images.errors import RULES, classify
 from backends.images.image_request import SIDE_MOST, PictureOrder, size_of
-from backends.images.replies import PICTURES_MOST, drawn, picture_at
-from backends.images.swarm_drawing import SwarmDrawing, drawing_of, tame
+from backends.images.replies import PICTURES_MOST, RULES, classify, drawn, picture_at
+from backends.images.swarmui_api import SwarmDrawing, drawing_of, tame
 from queueing.core.errors import (
     BackendError,
     UnreadableAnswer,

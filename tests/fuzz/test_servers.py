@@ -24,17 +24,16 @@ from backends.comfyui.errors import (
     failure,
     refusal,
 )
-from backends.comfyui.messages import Tracker, read_message, read_preview
 from backends.comfyui.model_templates import read_templates
+from backends.comfyui.progress import Tracker, read_message, read_preview
 from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.graph import Node
 from backends.common.error_rules import REFUSED
 from backends.common.http import Http
 from backends.common.http_replies import ErrorInAnswer
 from backends.openai.answer_reader import AnswerReader
-from backends.openai.backend import LMStudio, OpenAI
+from backends.openai.backend import FLAVOURS, LMStudio, OpenAI
 from backends.openai.flavours.errors import RULES, classify
-from backends.openai.known_flavours import FLAVOURS
 from bot.commands.call.parser import clean
 from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
 from queueing.core.errors import BackendError, UnreadableAnswer

@@ -16,7 +16,7 @@ from tests.processes.typist import CTRL_C, Typist, at_terminal
 
 WRONG = "1234567:AAcanary-that-Telegram-refuses"
 ALONE = (  # whatever else runs on this machine, and whatever card it has
-    "from bot.cli.init import card, places; places.PORTS = ()\n"
+    "from bot.cli.init import hosts as card, scan as places; places.PORTS = ()\n"
     "async def none(): return ()\n"
     "card.cards, card.cardless = none, lambda: False\n"
     "from bot.cli.main import main; raise SystemExit(main())"

@@ -12,8 +12,7 @@ import pytest
 
 from bot.app import control_socket
 from bot.app.control_socket import NotRunning
-from bot.cli.top import TopReader
-from bot.cli.top_picture import TopState
+from bot.cli.top import TopReader, TopState
 from bot.config.loader import sign_at
 from tests.bot.platforms.web.dashboard.operator_client import operator_tab_at
 from tests.fakes.programs.postgres_server import PostgresServer

@@ -1,16 +1,27 @@
-"""Sizes, frames and seconds in the steps that a graph's nodes take. Pure.
+"""What a graph makes, loads and saves, and how large its outputs may be. Pure.
 
-Servers do not refuse other numbers: they cut a film short, or fail when it is saved.
+Servers do not refuse other sizes: they cut a film short, or fail when it is saved.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
 from math import prod
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import Graph, Node, link_of, names_in, upstream_of
-from backends.comfyui.workflow.words import PICTURES
+from backends.comfyui.workflow.graph import (
+    PICTURES,
+    Graph,
+    Node,
+    files_of,
+    link_of,
+    names_in,
+    texts_by_input,
+    upstream_of,
+    words_in,
+)
+from queueing.core.requests import Capability
 
 _GRID = 16
 _FINE: Mapping[str, int] = {"EmptyLatentImage": 8}
@@ -165,3 +176,180 @@ def _as_it_came(nodes: Graph, value: JsonValue) -> bool:
             return True
         todo += node.inputs.values()
     return False
+
+
+class Medium(StrEnum):
+    """What a graph saves; where it saves several kinds, the first of these counts."""
+
+    FILM = "film"
+    SOUND = "sound"
+    PICTURE = "picture"
+
+
+_FILM = re.compile(r"video|film|movie|webm|mp4|animat|gif|vhs", re.IGNORECASE)
+_SOUND = re.compile(r"audio|sound|music|speech|voice|mp3|flac|opus|wav", re.IGNORECASE)
+_SPEAKS = re.compile(r"tts|speech|kokoro|chatterbox|vibevoice", re.IGNORECASE)
+_REFERS = re.compile(
+    r"referencelatent|imageedit|kontext|inpaintmodelconditioning|instructpixtopix", re.IGNORECASE
+)
+_BESIDES = re.compile(r"latent|text|string|glb|mesh", re.IGNORECASE)
+
+_ABLE: Mapping[Medium, tuple[Capability, Capability]] = {
+    # without a picture, with one
+    Medium.FILM: (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
+    Medium.PICTURE: (Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE),
+}
+
+
+def saves_in(nodes: Graph) -> tuple[str, ...]:
+    """Return the ids of the nodes that write files."""
+    return tuple(
+        key
+        for key, node in nodes.items()
+        if "filename_prefix" in node.inputs and node.inputs.get("save_output") is not False
+    )
+
+
+def medium_of(nodes: Graph, saves: Collection[str]) -> Medium:
+    """Return what a graph makes: a saving node of an unknown type writes pictures."""
+    made = {_saved_by(nodes[key].class_type) for key in saves}
+    return next((medium for medium in Medium if medium in made), Medium.PICTURE)
+
+
+def edits(nodes: Graph) -> bool:
+    """Return whether its pictures are what the prompt is about, rather than where drawing starts.
+
+    A start needs a strength below 1: with a fixed strength of 1 nothing of it would be left.
+    """
+    words = words_in(nodes)
+    if not words >= {"picture", "prompt"}:
+        return False
+    if words & {*PICTURES[1:], "mask"}:
+        return True
+    if "strength" in words:
+        return False
+    refers = any(_REFERS.search(node.class_type) for node in nodes.values())
+    return refers or not any(map(_starts_late, nodes.values()))
+
+
+def abilities_of(
+    nodes: Graph, medium: Medium, needs: Collection[str], *, prompted: bool
+) -> frozenset[Capability]:
+    """Return what a graph can be asked for; `needs` are the files it cannot do without."""
+    words = words_in(nodes)
+    if medium is Medium.SOUND:
+        speaks = "voice" in words or any(_SPEAKS.search(n.class_type) for n in nodes.values())
+        return frozenset({Capability.TEXT_TO_SPEECH if speaks else Capability.TEXT_TO_AUDIO})
+    if medium is Medium.PICTURE and "picture" in words and not prompted:
+        return frozenset({Capability.UPSCALE})
+    plain, starting = _ABLE[medium]
+    found = set() if needs else {plain}
+    if "picture" in words and "mask" not in needs:
+        found.add(starting)
+    if medium is Medium.PICTURE and edits(nodes):
+        found.add(Capability.IMAGE_EDIT)
+    return frozenset(found)
+
+
+def _saved_by(class_type: str) -> Medium | None:
+    if _FILM.search(class_type):
+        return Medium.FILM
+    if _SOUND.search(class_type):
+        return Medium.SOUND
+    return None if _BESIDES.search(class_type) else Medium.PICTURE
+
+
+def _starts_late(node: Node) -> bool:
+    """Whether a sampler skips the first part of its work, which keeps something of its input."""
+    denoise, begins = node.inputs.get("denoise"), node.inputs.get("start_at_step")
+    if isinstance(denoise, int | float) and denoise < 1:
+        return True
+    return isinstance(begins, int | float) and begins > 0
+
+
+Marks = frozenset[tuple[str, str]]
+
+PLAIN = frozenset(
+    {
+        "CreateVideo",
+        "EmptyImage",
+        "GetImageSize",
+        "GetVideoComponents",
+        "ImageBatch",
+        "ImageBlend",
+        "ImageBlur",
+        "ImageCrop",
+        "ImageFlip",
+        "ImageFromBatch",
+        "ImageInvert",
+        "ImagePadForOutpaint",
+        "ImageQuantize",
+        "ImageRotate",
+        "ImageScale",
+        "ImageScaleBy",
+        "ImageScaleToMaxDimension",
+        "ImageScaleToTotalPixels",
+        "ImageSharpen",
+        "LoadAudio",
+        "LoadImage",
+        "LoadImageMask",
+        "LoadImageOutput",
+        "LoadVideo",
+        "PreviewAudio",
+        "PreviewImage",
+        "PrimitiveBoolean",
+        "PrimitiveFloat",
+        "PrimitiveInt",
+        "PrimitiveString",
+        "RepeatImageBatch",
+        "SaveAnimatedPNG",
+        "SaveAnimatedWEBP",
+        "SaveAudio",
+        "SaveAudioMP3",
+        "SaveAudioOpus",
+        "SaveImage",
+        "SaveVideo",
+        "SaveWEBM",
+    }
+)
+"""ComfyUI's own nodes that work on pictures, films, sounds and numbers without a model; any other may load one."""
+
+_KIND = "class_type"
+
+
+def is_plain(marks: Marks) -> bool:
+    """Return whether a graph with these marks loads nothing."""
+    return all(text in PLAIN for name, text in marks if name == _KIND)
+
+
+def all_marks(graph: Graph) -> Marks:
+    """Return every text set in a graph, its node types among them."""
+    return frozenset(texts_by_input(graph)) | frozenset(
+        (_KIND, node.class_type) for node in graph.values()
+    )
+
+
+def marks_of(graph: Graph, saves: Collection[str]) -> Marks:
+    """Return what distinguishes a template's models from others.
+
+    These are the files it loads, and what loaders without a file name instead: a short name, a
+    folder. If there is neither, everything that is the same in each of its prompts counts. Values
+    that Usher sets do not count, nor do the nodes it removes or replaces: the ids of `saves` and
+    those of a LoRA.
+    """
+    kept = {
+        key: node
+        for key, node in graph.items()
+        if key not in saves and "lora" not in names_in(node.inputs)
+    }
+    found = frozenset[tuple[str, str]]().union(*map(loaded_by, kept.values()))
+    return found or frozenset(mark for mark in all_marks(kept) if not names_in(mark[1]))
+
+
+def loaded_by(node: Node) -> Marks:
+    """Return the files a node names, or its other texts if it looks like a loader."""
+    alone = {"": node}
+    named = files_of(alone)
+    if named or node.class_type in PLAIN or "load" not in node.class_type.casefold():
+        return named
+    return frozenset(mark for mark in texts_by_input(alone) if not names_in(mark[1]))

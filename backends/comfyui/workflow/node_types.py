@@ -1,13 +1,70 @@
-"""A server's own description of a node type's inputs, whatever shape it has. Pure.
+"""What a server says its node types take, and since which version ComfyUI has them. Pure.
 
 Some inputs depend on others: a choice brings inputs of its own, a list has as many as it needs.
 They are written with dots, such as `format.quality` and `images.image0`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from pydantic import JsonValue
+
+from backends.comfyui.workflow.graph import Graph, whole_placeholder
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRange:
+    """The least and the greatest value of an input."""
+
+    least: float = -inf
+    most: float = inf
+
+    def nearest(self, value: int) -> int:
+        """Return the allowed number nearest to this one."""
+        return int(min(max(value, self.least), self.most))
+
+    def wrapped(self, seed: int) -> int:
+        """Return an allowed seed: the seed itself if possible, and always the same one for it."""
+        if self.least <= seed <= self.most:
+            return seed
+        least = 0 if self.least == -inf else int(self.least)
+        if self.most == inf:
+            return least + seed
+        return least + seed % (int(self.most) - least + 1)
+
+
+def common(limits: Iterable[NumberRange]) -> NumberRange:
+    """Return what all ranges allow; `least` exceeds `most` when that is nothing."""
+    found = list(limits)
+    return NumberRange(
+        max((each.least for each in found), default=-inf),
+        min((each.most for each in found), default=inf),
+    )
+
+
+def limits_in(kind: JsonValue) -> NumberRange | None:
+    """Return the limits of an input from the server's description; None if it takes no number."""
+    match kind:
+        case ["INT" | "FLOAT", {**told}, *_]:
+            return NumberRange(_number(told.get("min"), -inf), _number(told.get("max"), inf))
+        case ["INT" | "FLOAT"]:
+            return NumberRange()
+        case _:
+            return None
+
+
+def inputs_of(graph: Graph, word: str) -> Iterator[tuple[str, str]]:
+    """Yield node type and input of each place that a placeholder fills alone."""
+    for node in graph.values():
+        for name, value in node.inputs.items():
+            if whole_placeholder(value) == word:
+                yield node.class_type, name
+
+
+def _number(value: object, default: float) -> float:
+    return value if isinstance(value, int | float) else default
+
 
 _CHOICE = "COMFY_DYNAMICCOMBO_V3"
 _LIST = "COMFY_AUTOGROW_V3"
@@ -97,3 +154,74 @@ def _is_choice(kind: JsonValue) -> bool:
 
 def _whole(value: JsonValue) -> int:
     return value if isinstance(value, int) else 0
+
+
+_SINCE: Mapping[str, tuple[str, ...]] = {
+    "0.3.29": ("QuadrupleCLIPLoader", "WanFirstLastFrameToVideo"),
+    "0.3.30": ("WanVaceToVideo",),
+    "0.3.31": (
+        "CreateVideo",
+        "GetVideoComponents",
+        "LoadVideo",
+        "PreviewAny",
+        "SaveVideo",
+        "T5TokenizerOptions",
+    ),
+    "0.3.33": ("EmptyAceStepLatentAudio", "TextEncodeAceStepAudio"),
+    "0.3.35": ("SaveAudioMP3", "SaveAudioOpus"),
+    "0.3.40": ("GetImageSize", "ImageStitch"),
+    "0.3.41": ("CosmosPredict2ImageToVideoLatent",),
+    "0.3.42": ("FluxKontextImageScale", "ReferenceLatent"),
+    "0.3.45": ("CFGNorm",),
+    "0.3.46": ("Wan22ImageToVideoLatent",),
+    "0.3.51": ("FluxKontextMultiReferenceLatentMethod", "TextEncodeQwenImageEdit"),
+    "0.3.52": ("EasyCache",),
+    "0.3.53": ("WanSoundImageToVideo",),
+    "0.3.60": (
+        "EmptyChromaRadianceLatentImage",
+        "TextEncodeQwenImageEditPlus",
+        "WanAnimateToVideo",
+    ),
+    "0.3.71": (
+        "EmptyHunyuanVideo15Latent",
+        "HunyuanVideo15ImageToVideo",
+        "HunyuanVideo15SuperResolution",
+        "LatentUpscaleModelLoader",
+    ),
+    "0.4": ("EmptyFlux2LatentImage", "Flux2Scheduler"),  # with the model's own support
+    "0.7": ("ManualSigmas",),
+    "0.8": (
+        "BatchImagesNode",
+        "LTXAVTextEncoderLoader",
+        "LTXVAudioVAEDecode",
+        "LTXVAudioVAELoader",
+        "LTXVConcatAVLatent",
+        "LTXVEmptyLatentAudio",
+        "LTXVImgToVideoInplace",
+        "LTXVLatentUpsampler",
+        "LTXVSeparateAVLatent",
+    ),
+    "0.12": ("EmptyAceStep1.5LatentAudio", "TextEncodeAceStepAudio1.5"),
+    "0.21.1": ("EmptyHiDreamO1LatentImage", "ModelNoiseScale"),
+    "0.23": ("SaveImageAdvanced",),
+    "0.25": ("SaveAudioAdvanced",),
+    "0.32": ("LTXVDualCFGGuider",),
+}
+"""The newer of ComfyUI's own nodes by the first release that has them."""
+
+_NODES = {kind: version for version, kinds in _SINCE.items() for kind in kinds}
+
+
+def is_own(kind: str) -> bool:
+    """Return whether ComfyUI itself has a node, as far as the table knows."""
+    return kind in _NODES
+
+
+def least_version(kinds: Iterable[str]) -> str | None:
+    """Return the first release that has all of these nodes; None if any release does."""
+    versions = {_NODES[kind] for kind in kinds if kind in _NODES}
+    return max(versions, key=_numbers, default=None)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

@@ -5,8 +5,18 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.graph import Graph, Node, link_of, substituted
+from backends.comfyui.workflow.graph import (
+    FILES,
+    PICTURES,
+    WORDS,
+    Asked,
+    Graph,
+    Node,
+    link_of,
+    substituted,
+)
 from backends.comfyui.workflow.graph_analysis import (
+    Medium,
     frame_step_of,
     frames_for,
     plain,
@@ -14,12 +24,9 @@ from backends.comfyui.workflow.graph_analysis import (
     rate_of,
     to_grid,
 )
-from backends.comfyui.workflow.graph_edits import without
-from backends.comfyui.workflow.limits import NumberRange
-from backends.comfyui.workflow.loras import with_loras
-from backends.comfyui.workflow.media import Medium
+from backends.comfyui.workflow.graph_edits import with_loras, without
+from backends.comfyui.workflow.node_types import NumberRange
 from backends.comfyui.workflow.template import Workflow
-from backends.comfyui.workflow.words import FILES, PICTURES, WORDS, Asked
 from queueing.core.errors import Rejected
 from queueing.core.problems import What, problem
 from queueing.core.requests import (

@@ -6,10 +6,75 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import IO, Protocol
+from xml.parsers import expat
 
-from backends.common.kinds import Fault
+from backends.common.file_types import Fault
 from backends.media.helper.protocol import Faulty
-from backends.media.helper.xml import BYTES_MOST, XmlListener, listen
+
+DEPTH_MOST = 250
+BYTES_MOST = 200_000_000  # of one file, unpacked
+_PIECE = 64 * 1024
+
+
+class XmlListener(Protocol):
+    """Hears what an XML file consists of; names come without their namespaces."""
+
+    def start(self, name: str, fields: Mapping[str, str]) -> None:
+        """Enter an element."""
+
+    def end(self, name: str) -> None:
+        """Leave it."""
+
+    def words(self, text: str) -> None:
+        """Take characters within the element that began last."""
+
+
+def listen(source: IO[bytes], listener: XmlListener) -> None:
+    """Read a file from its beginning. Raises `Faulty`, and whatever the listener raises."""
+    parser = expat.ParserCreate(namespace_separator="}")
+    parser.buffer_text = True
+    depth = 0
+
+    def start(name: str, fields: Mapping[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > DEPTH_MOST:
+            raise Faulty(Fault.UNREADABLE)
+        listener.start(_plain(name), {_field(key): value for key, value in fields.items()})
+
+    def end(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+        listener.end(_plain(name))
+
+    def refuse(*_: object) -> None:
+        raise Faulty(Fault.UNREADABLE)
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = listener.words
+    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
+    read = 0
+    try:
+        while piece := source.read(_PIECE):
+            read += len(piece)
+            if read > BYTES_MOST:
+                raise Faulty(Fault.TOO_LARGE)
+            parser.Parse(piece, False)
+        parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        raise Faulty(Fault.UNREADABLE) from error
+
+
+def _plain(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _field(name: str) -> str:
+    """Return an attribute's name; a reference to another file keeps its usual prefix."""
+    space, _, plain = name.rpartition("}")
+    return f"r:{plain}" if space.endswith("relationships") else plain
+
 
 _FILES_MOST = 20_000
 _RATIO_MOST = 500  # unpacked to packed; XML of office programs stays below a hundred

@@ -9,7 +9,7 @@ from typing import Any
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from backends.common.kinds import Fault
+from backends.common.file_types import Fault
 from backends.media.helper.document_content import Full, Paper
 from backends.media.helper.page import SIDE_MOST, as_page
 from backends.media.helper.protocol import Answer, Faulty, Order

@@ -6,20 +6,151 @@ what is not guaranteed where a barrier is missing.
 """
 
 import ctypes
+import errno
 import os
 import platform
 import signal
 import struct
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
 import backends
 import queueing
-from backends.media.helper import calls
+
+STEP = 8  # bytes of one instruction
+
+_Numbers = Sequence[int | None]
+_MACHINES: Mapping[str, tuple[int, int]] = {  # the column below, and how a filter sees the machine
+    "x86_64": (0, 0xC000003E),
+    "aarch64": (1, 0xC00000B7),
+}
+ALLOWED: Mapping[str, _Numbers] = {
+    # what is open, and files by name
+    "read": (0, 63), "readv": (19, 65), "pread64": (17, 67), "write": (1, 64), "writev": (20, 66),
+    "close": (3, 57), "lseek": (8, 62), "dup": (32, 23), "fadvise64": (221, 223),
+    "poll": (7, None), "ppoll": (271, 73), "select": (23, None), "pselect6": (270, 72),
+    "stat": (4, None), "lstat": (6, None), "fstat": (5, 80), "newfstatat": (262, 79),
+    "statx": (332, 291), "statfs": (137, 43), "fstatfs": (138, 44), "access": (21, None),
+    "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, None),
+    "readlinkat": (267, 78), "getdents": (78, None), "getdents64": (217, 61), "getcwd": (79, 17),
+    # memory
+    "brk": (12, 214), "mmap": (9, 222), "mprotect": (10, 226), "munmap": (11, 215),
+    "mremap": (25, 216), "madvise": (28, 233), "membarrier": (324, 283),
+    # threads, and this process's own signals
+    "futex": (202, 98), "set_robust_list": (273, 99), "rseq": (334, 293),
+    "set_tid_address": (218, 96), "arch_prctl": (158, None), "sched_yield": (24, 124),
+    "sched_getaffinity": (204, 123), "sched_getparam": (143, 121),
+    "sched_getscheduler": (145, 120), "getcpu": (309, 168), "rt_sigaction": (13, 134),
+    "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "sigaltstack": (131, 132),
+    "restart_syscall": (219, 128), "exit": (60, 93), "exit_group": (231, 94),
+    # what time it is, and what this process is
+    "clock_gettime": (228, 113), "clock_getres": (229, 114), "gettimeofday": (96, 169),
+    "time": (201, None), "nanosleep": (35, 101), "clock_nanosleep": (230, 115),
+    "times": (100, 153), "getrusage": (98, 165), "getrlimit": (97, 163), "sysinfo": (99, 179),
+    "uname": (63, 160), "getrandom": (318, 278), "getpid": (39, 172), "gettid": (186, 178),
+    "getppid": (110, 173), "getuid": (102, 174), "geteuid": (107, 175), "getgid": (104, 176),
+    "getegid": (108, 177),
+}  # fmt: skip
+FATAL: Mapping[str, _Numbers] = {
+    # other programs and processes
+    "execve": (59, 221), "execveat": (322, 281), "kill": (62, 129), "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240), "pidfd_send_signal": (424, 424), "pidfd_open": (434, 434),
+    "pidfd_getfd": (438, 438), "ptrace": (101, 117), "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271), "process_madvise": (440, 440), "kcmp": (312, 272),
+    # the system
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
+    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "reboot": (169, 142),
+    "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266),
+    "adjtimex": (159, 171), "swapon": (167, 224), "swapoff": (168, 225), "acct": (163, 89),
+    "sethostname": (170, 161), "setdomainname": (171, 162), "iopl": (172, None),
+    "ioperm": (173, None), "syslog": (103, 116), "mount": (165, 40), "umount2": (166, 39),
+    "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97), "setns": (308, 268),
+    "fsopen": (430, 430), "move_mount": (429, 429), "mount_setattr": (442, 442),
+    "open_by_handle_at": (304, 265),
+    # what the kernel does for others: rings, programs, counters, faults, keys
+    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
+    "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
+}  # fmt: skip
+# From this number on calls are new: libraries try them, and use an older one where there is none.
+# The arguments of clone3 and openat2 lie behind a pointer, which no filter sees.
+_NEW = 424
+
+_WRITING = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000  # any flag of open(2) that creates or changes a file
+_THREAD, _NAMESPACES = 0x10000, 0x7E020000  # of clone(2)
+# Of fcntl(2): copies of handles, and what is set on them. None that makes a handle send signals.
+_COPY, _GET, _SET, _STATE, _COPY_CLOSED = 0, 1, 2, 3, 1030
+# Of ioctl(2): whether it is a terminal, its size, and whether programs inherit it. None that writes.
+_IS_TERMINAL, _IS_TERMINAL_2, _SIZE, _KEPT, _CLOSED = 0x5401, 0x802C542A, 0x5413, 0x5450, 0x5451
+_NAME_THREAD, _NAME_MEMORY = 15, 0x53564D41  # of prctl(2)
+
+_LOAD, _EQUALS, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_CALL, _MACHINE, _ARGUMENTS = 0, 4, 16  # where a filter finds what was called
+_OTHER_ABI = 0x40000000
+
+
+def _step(code: int, value: int, met: int = 0, otherwise: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, met, otherwise, value)
+
+
+_YES, _NO = _step(_RETURN, _ALLOW), _step(_RETURN, _ERROR | errno.EPERM)
+_END, _UNKNOWN = _step(_RETURN, _KILL), _step(_RETURN, _ERROR | errno.ENOSYS)
+
+
+def filter_for(machine: str, process: int) -> bytes | None:
+    """Return the filter for the process of that number; None for a machine it does not know."""
+    if machine not in _MACHINES or struct.calcsize("P") != 8:
+        return None
+    column, seen_as = _MACHINES[machine]
+    steps = [_step(_LOAD, _MACHINE), _step(_EQUALS, seen_as, 1, 0), _END]
+    steps += [_step(_LOAD, _CALL), _step(_AT_LEAST, _OTHER_ABI, 0, 1), _END]
+    for numbers, end in ((ALLOWED, _YES), (FATAL, _END)):
+        for pair in numbers.values():
+            steps += _when(pair[column], [end])
+    for pair, tested in _by_argument(process):
+        steps += _when(pair[column], tested)
+    return b"".join([*steps, _step(_AT_LEAST, _NEW, 0, 1), _UNKNOWN, _NO])
+
+
+def _by_argument(process: int) -> Sequence[tuple[_Numbers, Sequence[bytes]]]:
+    """Return what decides about calls that are allowed with some arguments only."""
+    states, terminals = (_COPY, _GET, _SET, _STATE, _COPY_CLOSED), (_IS_TERMINAL, _IS_TERMINAL_2)
+    a_thread = [*_loaded(0), _step(_ANY_BIT, _THREAD, 1, 0), _NO, *_unless_any(0, _NAMESPACES)]
+    return (
+        ((2, None), _unless_any(1, _WRITING)),  # open
+        ((257, 56), _unless_any(2, _WRITING)),  # openat
+        ((72, 25), _if_one_of(1, states)),  # fcntl
+        ((16, 29), _if_one_of(1, (*terminals, _SIZE, _KEPT, _CLOSED))),  # ioctl
+        ((157, 167), _if_one_of(0, (_NAME_THREAD, _NAME_MEMORY))),  # prctl
+        ((234, 131), _if_one_of(0, (process,))),  # tgkill: what abort(3) calls
+        ((302, 261), _if_one_of(0, (0,))),  # prlimit64: of itself
+        ((56, 220), a_thread),  # clone
+    )
+
+
+def _when(number: int | None, then: Sequence[bytes]) -> list[bytes]:
+    """Return steps that are taken for one system call, which ends them."""
+    return [] if number is None else [_step(_EQUALS, number, 0, len(then)), *then]
+
+
+def _loaded(argument: int) -> list[bytes]:
+    return [_step(_LOAD, _ARGUMENTS + 8 * argument)]
+
+
+def _if_one_of(argument: int, values: Sequence[int]) -> list[bytes]:
+    """Return steps that allow a call if one of its arguments has one of these values."""
+    tests = [part for value in values for part in _when(value, [_YES])]
+    return [*_loaded(argument), *tests, _NO]
+
+
+def _unless_any(argument: int, bits: int) -> list[bytes]:
+    """Return steps that allow a call if one of its arguments has none of these bits."""
+    return [*_loaded(argument), _step(_ANY_BIT, bits, 0, 1), _NO, _YES]
 
 
 class Barrier(StrEnum):
@@ -55,7 +186,7 @@ def offered() -> frozenset[Barrier]:
     found = {
         Barrier.PRIVILEGES: kernel.prctl(_GET_NO_NEW_PRIVS, 0, 0, 0, 0) >= 0,
         Barrier.FILES: kernel.syscall(_CREATE_RULESET, None, 0, _VERSION) >= 1,
-        Barrier.CALLS: calls.filter_for(platform.machine(), os.getpid()) is not None
+        Barrier.CALLS: filter_for(platform.machine(), os.getpid()) is not None
         and kernel.prctl(_GET_SECCOMP, 0, 0, 0, 0) >= 0,
     }
     return frozenset(barrier for barrier, there in found.items() if there)
@@ -119,9 +250,9 @@ def _readable() -> Iterator[Path]:
 
 def _calls_refused(kernel: ctypes.CDLL) -> bool:
     """Refuse the system calls that are not on a list, by a filter in the kernel."""
-    program = calls.filter_for(platform.machine(), os.getpid())
+    program = filter_for(platform.machine(), os.getpid())
     if program is None:
         return False
     code = ctypes.create_string_buffer(program)
-    asked = struct.pack("@HP", len(program) // calls.STEP, ctypes.addressof(code))
+    asked = struct.pack("@HP", len(program) // STEP, ctypes.addressof(code))
     return bool(kernel.prctl(_SECCOMP, _FILTER, asked, 0, 0) == 0)

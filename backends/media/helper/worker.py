@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import BinaryIO
 
-from backends.common.kinds import PDF
+from backends.common.file_types import PDF
 from backends.media.helper.protocol import Answer, Faulty, MediaTask, Order
 from backends.media.helper.sandbox import confine
 
@@ -32,14 +32,14 @@ _NICE = 15
 _OPEN_MOST = 64  # files: fonts, mostly
 
 _WORKS: Mapping[MediaTask, tuple[str, str]] = {
-    MediaTask.CLEAN: ("backends.media.helper.remux", "cleaned"),
-    MediaTask.SOUNDTRACK: ("backends.media.helper.remux", "silenced"),
-    MediaTask.LOOK: ("backends.media.helper.look", "looked"),
+    MediaTask.CLEAN: ("backends.media.helper.containers", "cleaned"),
+    MediaTask.SOUNDTRACK: ("backends.media.helper.containers", "silenced"),
+    MediaTask.LOOK: ("backends.media.helper.video_frames", "looked"),
     MediaTask.FRAMES: ("backends.media.helper.video_frames", "extracted"),
     MediaTask.FIT: ("backends.media.helper.video_encoding", "fitted"),
     MediaTask.WAV: ("backends.media.helper.audio", "converted"),
     MediaTask.VOICE: ("backends.media.helper.audio", "converted"),
-    MediaTask.ENCODE: ("backends.media.helper.encode", "encoded"),
+    MediaTask.ENCODE: ("backends.media.helper.audio", "encoded"),
     MediaTask.READ: ("backends.media.helper.office", "read"),  # PDFs: see below
 }
 

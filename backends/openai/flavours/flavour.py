@@ -4,15 +4,52 @@ A flavour uses only these control calls; answering is the same everywhere. Flavo
 what is loaded is asked, not remembered.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
+from pydantic import JsonValue
+
 from backends.common.http import Http
 from backends.common.model_server import LoadWish, ServedModel
-from backends.common.replies import ask
-from backends.openai.flavours.form import AudioForm
+from backends.common.server_replies import ask
 from backends.openai.flavours.replies import Listing, listing
+from queueing.core.catalog import ModelSpec
+from queueing.core.requests import Capability
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AudioForm:
+    """The paths of a server's calls for speech, None for those it lacks, and what it takes.
+
+    `always` and `told` are form fields of every transcription, and of one whose language is known.
+    With `silence` it tells how likely each segment is no speech, so its segments are always asked
+    for; otherwise only with `segments`, and only where a request wants them. Without a path for
+    translations, `translate` is the field that asks for one. `words` is how words that may occur are
+    put into the prompt, `tokens` the field that bounds an answer. `spoken` are fields of every text
+    to read aloud, `voice` reads where none is named, and `mixes` tells whether several may read as
+    one (`a+b`).
+    """
+
+    transcriptions: str | None = "/v1/audio/transcriptions"
+    translations: str | None = "/v1/audio/translations"
+    speech: str | None = "/v1/audio/speech"
+    always: Mapping[str, str] = field(default_factory=dict)
+    any_language: str | None = None
+    segments: bool = True
+    silence: bool = False
+    translate: str | None = None
+    words: str = "{}"
+    tokens: str | None = None
+    voice: str | None = None
+    mixes: bool = False
+    spoken: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+SILENT = AudioForm(transcriptions=None, translations=None, speech=None)
+"""A server without any call for speech."""
+
 
 KEPT = -1  # Ollama: without expiry; a request without this would end that
 
@@ -127,3 +164,49 @@ class Flavour:
 
     async def unload(self, http: Http, served: Served) -> None:
         """Request that every copy be unloaded; may return before that is done."""
+
+
+WRITES = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
+AUDIBLE = frozenset({Capability.SPEECH_TO_TEXT, Capability.TEXT_TO_SPEECH})
+HONOURED = {
+    Capability.TEXT_TO_SPEECH: frozenset({"voice", "speed", "instructions", "format"}),
+    Capability.SPEECH_TO_TEXT: frozenset(
+        {"language", "prompt", "temperature", "translate", "timestamps"}
+    ),
+}
+"""The fields of requests that people choose and servers are told."""
+EMBEDS = frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING})
+
+
+def honoured(model: ModelSpec) -> frozenset[str]:
+    """Return the fields of its requests that a model honours."""
+    fields = (HONOURED[each] for each in HONOURED if each in model.capabilities)
+    return frozenset[str]().union(*fields)
+
+
+def able(served: Served) -> frozenset[Capability]:
+    """Return what a server reports that a model can do."""
+    reported = {
+        Capability.TEXT_TO_TEXT: served.chats,
+        Capability.VISION: served.chats and served.vision,
+        Capability.EMBEDDING: served.embeds,
+        Capability.IMAGE_EMBEDDING: served.embeds and served.embeds_pictures,
+        Capability.SPEECH_TO_TEXT: served.hears,
+        Capability.TEXT_TO_SPEECH: served.speaks,
+    }
+    return frozenset(each for each, told in reported.items() if told)
+
+
+def lacks(model: ModelSpec, served: Served, flavour: Flavour) -> str | None:
+    """Return in words what the model is meant to do and the server cannot, None if nothing."""
+    meant = model.capabilities
+    if Capability.VISION in meant and served.vision is False:
+        return "see pictures"
+    if meant & EMBEDS and served.embeds is False:
+        return "make embeddings"
+    if Capability.SPEECH_TO_TEXT in meant and served.hears is False:
+        return "transcribe"
+    if Capability.TEXT_TO_SPEECH in meant and served.speaks is False:
+        return "read aloud"
+    takes_none = served.embeds_pictures is False or flavour.embedding.pictures is PictureForm.NONE
+    return "embed pictures" if Capability.IMAGE_EMBEDDING in meant and takes_none else None

@@ -11,9 +11,8 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.model_server import LoadWish
-from backends.common.replies import ServerReply, ask, read
-from backends.openai.flavours.flavour import EmbeddingForm, Flavour, Served
-from backends.openai.flavours.form import SILENT, AudioForm
+from backends.common.server_replies import ServerReply, ask, read
+from backends.openai.flavours.flavour import SILENT, AudioForm, EmbeddingForm, Flavour, Served
 from backends.openai.flavours.replies import Chunk, in_mb
 from queueing.core.errors import UnreadableAnswer
 

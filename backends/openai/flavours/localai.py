@@ -10,9 +10,8 @@ from pydantic import Field
 
 from backends.common.http import Http
 from backends.common.localai import LocalAiAbility, LocalAiCalls, abilities, in_memory
-from backends.common.replies import ServerReply, ask
-from backends.openai.flavours.flavour import Flavour, Served
-from backends.openai.flavours.form import AudioForm
+from backends.common.server_replies import ServerReply, ask
+from backends.openai.flavours.flavour import AudioForm, Flavour, Served
 from backends.openai.flavours.replies import listing
 
 

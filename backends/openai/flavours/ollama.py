@@ -7,9 +7,8 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.model_server import LoadWish
-from backends.common.replies import ServerReply, ask, read
-from backends.openai.flavours.flavour import KEPT, EmbeddingForm, Flavour, Served
-from backends.openai.flavours.form import SILENT, AudioForm
+from backends.common.server_replies import ServerReply, ask, read
+from backends.openai.flavours.flavour import KEPT, SILENT, AudioForm, EmbeddingForm, Flavour, Served
 from backends.openai.flavours.replies import in_mb
 
 UNLOADED = 0  # seconds of Ollama's `keep_alive`

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.http_replies import HttpRefused
-from backends.common.replies import ServerReply, read
+from backends.common.server_replies import ServerReply, read
 
 
 class Chunk(ServerReply):

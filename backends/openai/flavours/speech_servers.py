@@ -1,16 +1,78 @@
-"""speaches (once faster-whisper-server): recordings and voices, loaded and unloaded on command."""
+"""Servers of speech alone: speaches, Kokoro-FastAPI and whisper.cpp."""
 
+import re
+from dataclasses import replace
 from typing import ClassVar
 from urllib.parse import quote
 
 from backends.common.http import Http
 from backends.common.http_replies import HttpRefused
 from backends.common.model_server import LoadWish
-from backends.common.replies import ServerReply, ask, read
-from backends.openai.flavours.flavour import Flavour, Served
-from backends.openai.flavours.form import AudioForm
-from backends.openai.flavours.replies import post_settled
-from queueing.core.errors import Unavailable
+from backends.common.server_replies import ServerReply, ask, read
+from backends.openai.flavours.flavour import AudioForm, Flavour, Served
+from backends.openai.flavours.replies import Listing, listing, post_settled
+from queueing.core.errors import Rejected, Unavailable, UnreadableAnswer
+from queueing.core.problems import What, problem
+
+OWNER = "kokoro"
+MODEL = "kokoro"
+NOT_ALLOWED = 403
+
+
+class VoiceNames(ServerReply):
+    """GET /v1/audio/voices of Kokoro-FastAPI; plain names before 0.3."""
+
+    voices: tuple[str | dict[str, str], ...]
+
+
+class Kokoro(Flavour):
+    """Kokoro-FastAPI, which loads its model at the first request after an unload."""
+
+    name: ClassVar[str] = "kokoro"
+    can_unload: ClassVar[bool] = True
+    sounds: ClassVar[AudioForm] = AudioForm(
+        transcriptions=None,
+        translations=None,
+        spoken={"stream": False},
+        voice="af_heart",
+        mixes=True,
+    )
+    note: ClassVar[str] = (
+        "Kokoro-FastAPI frees its memory on request only if it was started with"
+        " ALLOW_DEV_UNLOAD=true, and does not say what is in memory."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Detect it by the owner it reports."""
+        listed = await ask(http, "/v1/models", Listing)
+        if listed is None or not any(entry.owned_by == OWNER for entry in listed.data):
+            return None
+        return f"Kokoro-FastAPI, {len(await _voices(http))} voices"
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return its one model."""
+        names = frozenset(entry.id for entry in await listing(http))
+        return (Served(id=MODEL, names=names, chats=False, hears=False, speaks=True),)
+
+    async def details(self, http: Http, served: Served) -> Served:
+        """Add the voices."""
+        return replace(served, voices=await _voices(http))
+
+    async def unload(self, http: Http, served: Served) -> None:  # noqa: ARG002 - there is only one
+        """Unload the model. Raises `Rejected` if its operator has not allowed that."""
+        try:
+            await http.post_json("/dev/unload")
+        except HttpRefused as error:
+            if error.status != NOT_ALLOWED:
+                raise
+            raise Rejected("unloading is not allowed there", problem=problem(What.STAYS)) from error
+
+
+async def _voices(http: Http) -> tuple[str, ...]:
+    known = await ask(http, "/v1/audio/voices", VoiceNames)
+    told = known.voices if known else ()
+    return tuple(voice if isinstance(voice, str) else voice.get("id", "") for voice in told)
+
 
 HEARS, SPEAKS = "automatic-speech-recognition", "text-to-speech"
 IN_USE = 409
@@ -92,3 +154,64 @@ class Speaches(Flavour):
                 raise Unavailable(f"{served.id} is in use by another program") from error
             if "not loaded" not in error.body:
                 raise
+
+
+PAGE_LIMIT = 64 * 1024
+TITLE = "Whisper.cpp Server"
+_PATH = re.compile(r"<h2>\s*(/[^\s<]*)\s*</h2>")
+
+
+class WhisperCpp(Flavour):
+    """whisper.cpp's `whisper-server`; its page names the path of its one call."""
+
+    name: ClassVar[str] = "whispercpp"
+    nameless: ClassVar[bool] = True
+    sounds: ClassVar[AudioForm] = AudioForm(
+        transcriptions="/inference",
+        translations=None,
+        speech=None,
+        # Word times cut segments at 60 characters; it would go over the recording a second time
+        # for the probabilities of all languages; and it takes any language for English.
+        always={"token_timestamps": "false", "no_language_probabilities": "true"},
+        any_language="auto",
+        translate="translate",
+        silence=True,
+    )
+    note: ClassVar[str] = (
+        "whisper.cpp keeps its model as long as it runs, and writes down one recording at a time:"
+        " set `parallel: 1` for its model."
+    )
+
+    async def describe(self, http: Http) -> str | None:
+        """Detect it by its page."""
+        path = await _path(http)
+        return None if path is None else f"whisper.cpp, transcribing at {path}"
+
+    async def served(self, http: Http) -> tuple[Served, ...]:
+        """Return its one model, which it does not name."""
+        if await _path(http) is None:
+            raise Unavailable("the server's page is no longer whisper.cpp's")
+        return (
+            Served(id="whisper", loaded=True, chats=False, hears=True, speaks=False, parallel=1),
+        )
+
+    async def audio(self, http: Http) -> AudioForm:
+        """Return its form with the path that `--inference-path` has set."""
+        return replace(self.sounds, transcriptions=await _path(http) or self.sounds.transcriptions)
+
+
+async def _path(http: Http) -> str | None:
+    """Return the path of its call relative to the server's address, None if it is another server."""
+    try:
+        page, _ = await http.get_bytes("/", limit=PAGE_LIMIT)
+    except (
+        HttpRefused,
+        Unavailable,
+        UnreadableAnswer,
+    ):  # no page, a larger one, or none at all: other calls tell
+        return None
+    text = page.decode(errors="replace")
+    found = _PATH.search(text)
+    if TITLE not in text or found is None:
+        return None
+    return found[1].removeprefix(http.prefix)

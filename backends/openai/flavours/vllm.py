@@ -3,9 +3,8 @@
 from typing import ClassVar
 
 from backends.common.http import Http
-from backends.common.replies import ServerReply, ask
-from backends.openai.flavours.flavour import EmbeddingForm, Flavour, PictureForm, Served
-from backends.openai.flavours.form import AudioForm
+from backends.common.server_replies import ServerReply, ask
+from backends.openai.flavours.flavour import AudioForm, EmbeddingForm, Flavour, PictureForm, Served
 from backends.openai.flavours.replies import listing
 
 BATCH = 4  # it does not report how many answers it writes at once, but it is made for many

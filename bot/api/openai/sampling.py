@@ -1,7 +1,7 @@
 """Sampling parameters: the fields that are passed on to servers, each with its range.
 
 The first are OpenAI's own, which every server knows. The others are fields of local servers, which
-`backends.openai.fields` sends to those that know them. Any other field is dropped, because some
+`backends.openai.passthrough` sends to those that know them. Any other field is dropped, because some
 would load, unload or resize a model behind the planner's back, or run code the caller wrote:
 `keep_alive`, `ttl`, `num_ctx`, `id_slot`, `lora`, `chat_template`.
 """

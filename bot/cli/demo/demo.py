@@ -7,14 +7,19 @@ ones `usher run` uses.
 import asyncio
 import os
 import socket
-from collections.abc import Sequence
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import platformdirs
 
 from bot.app import event_loop, logs
 from bot.app.app import App, BotParts
 from bot.app.setup import BotSetup
 from bot.app.signals import run_until_signal
 from bot.cli.demo.crowd import Crowd
-from bot.cli.demo.database import database_of, kept_path
 from bot.cli.demo.options import DemoOptions
 from bot.cli.demo.transcript import Show, Transcript, display
 from bot.config import loader as configuration
@@ -24,8 +29,61 @@ from bot.core.platform import ChatPlatform
 from bot.platforms.registry import Fittings, platforms
 from bot.platforms.web.platform import Web
 from queueing.core.concurrency import TaskGroup
+from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobState
+from queueing.store.sqlite.file_lock import own
+
+_SUFFIXES = ("", "-wal", "-shm", "-heartbeat")
+
+
+@contextmanager
+def database_of(options: DemoOptions) -> Iterator[Path]:
+    """Yield the path of the database this demo uses; it need not exist yet.
+
+    Raises `StoreError` if `fresh` asks to empty a database that another process uses.
+    """
+    path = options.database or (None if options.say else _kept(options))
+    if path is None:
+        with tempfile.TemporaryDirectory(prefix="usher-demo-") as folder:
+            yield Path(folder) / "demo.sqlite"
+        return
+    if options.fresh:
+        _empty(path)
+    yield path
+
+
+def kept_path() -> Path:
+    """Return the database that demos of this person share, whether or not it exists."""
+    return Path(platformdirs.user_state_path("usher", appauthor=False)) / "demo.sqlite"
+
+
+def _kept(options: DemoOptions) -> Path | None:
+    """Return the shared database, or None if another demo uses it or it cannot be written."""
+    path = kept_path()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own(path).close()
+    except (OSError, StoreError) as error:
+        if options.fresh:
+            raise StoreError(f"{path} cannot be emptied: {error}") from error
+        print(  # the person at the terminal has to know
+            f"This demo forgets its jobs when it ends; {path} cannot be used: {error}",
+            file=sys.stderr,
+        )
+        return None
+    return path
+
+
+def _empty(path: Path) -> None:
+    """Delete a database that no process uses. Raises `StoreError` if one does."""
+    lock = own(path)
+    try:
+        for suffix in _SUFFIXES:
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    finally:
+        lock.close()
+
 
 FAILED = 2
 USUAL_PORT, API_PORT = 8080, 8081

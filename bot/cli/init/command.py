@@ -4,23 +4,16 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bot.app import event_loop, logs
 from bot.cli import check
 from bot.cli.init import (
-    admins,
-    card,
-    config_file,
-    page,
-    places,
-    servers,
-)
-from bot.cli.init import (
     chats as tokens,
 )
+from bot.cli.init import config_file, page, scan
 from bot.cli.init import (
     hosts as machines,
 )
@@ -28,9 +21,92 @@ from bot.cli.init import (
     systemd as unit,
 )
 from bot.cli.init.files import PRIVATE, NewFile, is_there, write_all
+from bot.cli.init.scan import FoundServer
 from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, ask_for
 from bot.config import environment
+from bot.config.host_checks import address_of
 from bot.config.loader import load
+
+EXPECTED = ("http://127.0.0.1:8188", "http://127.0.0.1:1234")
+"""What is written where nothing was found: ComfyUI and LM Studio."""
+
+
+def servers(
+    given: Sequence[str], terminal: Terminal, values: Mapping[str, str]
+) -> tuple[FoundServer, ...]:
+    """Return the servers that answer, and those at addresses given in full whether or not."""
+    terminal.tell("Looking for servers on this machine …")
+    named = [url for each in given for url in scan.places(each)]
+    found = _looked([*named, *scan.usual(scan.HERE)], terminal, values)
+    kept = [each for each in found if _counts(each, given)]
+    while terminal.asks:
+        more = ask_for(
+            terminal, "Address of another server; Enter for none", "", _address_or_nothing
+        )
+        if not more:
+            break
+        known = {address_of(each.url) for each in kept}
+        urls = [url for url in scan.places(more) if address_of(url) not in known]
+        kept += [each for each in _looked(urls, terminal, values) if _counts(each, [more])]
+    return tuple(kept) or _expected(terminal)
+
+
+def _counts(server: FoundServer, given: Sequence[str]) -> bool:
+    return not server.trouble or server.wants_token or server.url in given
+
+
+def _address_or_nothing(text: str) -> str:
+    return scan.address(text) if text else ""
+
+
+def _expected(terminal: Terminal) -> tuple[FoundServer, ...]:
+    terminal.tell(
+        "No server was found: ComfyUI and LM Studio are written with their usual addresses."
+    )
+    trouble = "nothing was found here; start it, or correct the address"
+    return tuple(
+        FoundServer(url=url, kind=scan.likely_kind(url), trouble=trouble) for url in EXPECTED
+    )
+
+
+def _looked(
+    urls: Sequence[str], terminal: Terminal, values: Mapping[str, str]
+) -> Iterator[FoundServer]:
+    """Ask servers and tell what they are; one that wants a token is asked again with it."""
+    once = {_place(url): url for url in reversed(urls)}  # the first of two spellings of a server
+    asked = [url for url in dict.fromkeys(urls) if once[_place(url)] == url]
+    for server in event_loop.run(scan.look(asked)):
+        found = _with_token(server, terminal, values) if server.wants_token else server
+        if not found.trouble:
+            terminal.tell(f"  {found.url}  {found.description}, {config_file.models(found)}")
+        yield found
+
+
+def _place(url: str) -> object:
+    """Return what two addresses of one server have in common, under whatever name of the machine."""
+    host, port, path = address_of(url)
+    return ("loopback" if scan.is_here(host) else host, port, path)
+
+
+def _with_token(server: FoundServer, terminal: Terminal, values: Mapping[str, str]) -> FoundServer:
+    name = config_file.variable(server.called)
+    token = values.get(name, "")
+    while True:
+        if not token:
+            token = terminal.ask_secret(
+                f"{server.url} wants a token, not shown while you type; Enter to leave it for later"
+            )
+        if not token:
+            terminal.tell(f"  {server.url}  wants a token: {name}")
+            return server
+        (tried,) = event_loop.run(scan.look([server.url], tokens={server.url: token}))
+        if not tried.trouble:
+            return tried
+        terminal.tell(f"  {server.url}  {tried.trouble}")
+        if not terminal.asks:
+            return replace(server, token=token)
+        token = ""
+
 
 UNUSABLE = 1
 STOPPED = 130  # as shells say of what Ctrl-C ended
@@ -66,8 +142,8 @@ def _options(arguments: argparse.Namespace) -> InitOptions:
     try:
         return InitOptions(
             config=arguments.config,
-            servers=tuple(map(places.address, arguments.server)),
-            admins=tuple(map(admins.known_id, arguments.admin)),
+            servers=tuple(map(scan.address, arguments.server)),
+            admins=tuple(map(tokens.known_id, arguments.admin)),
             unit=arguments.unit,
             url=page.address(arguments.url),
         )
@@ -125,12 +201,14 @@ def _given(folder: Path, terminal: Terminal, environ: Mapping[str, str]) -> Mapp
 def _arranged(
     options: InitOptions, terminal: Terminal, given: Mapping[str, str]
 ) -> config_file.Arrangement:
-    found = servers.servers(options.servers, terminal, given)
+    found = servers(options.servers, terminal, given)
     own = machines.OwnMemory(
-        cards=event_loop.run(card.cards()), machine_mb=card.machine_mb(), cardless=card.cardless()
+        cards=event_loop.run(machines.cards()),
+        machine_mb=machines.machine_mb(),
+        cardless=machines.cardless(),
     )
     if own.cards:
-        sizes = ", ".join(map(card.size, own.cards))
+        sizes = ", ".join(map(machines.size, own.cards))
         terminal.tell(f"Card: {sizes}")
     else:
         terminal.tell("No NVIDIA card was found here, or no driver that measures it.")
@@ -142,7 +220,7 @@ def _arranged(
     return config_file.Arrangement(
         hosts=hosts,
         chats=chats,
-        admins=admins.admins(chats, options.admins, terminal, api, planned),
+        admins=tokens.admins(chats, options.admins, terminal, api, planned),
         page=planned,
         telegram_api=api,
     )

@@ -1,16 +1,76 @@
-"""Puts servers onto hosts: those of one machine share its memory. Asks only what nothing tells."""
+"""Puts servers onto hosts: those of one machine share its memory, measured where it can be."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from backends.hardware.gpu_memory import SYSTEM
-from bot.cli.init import card
-from bot.cli.init.places import HERE
-from bot.cli.init.scan import FoundServer
+from backends.hardware.gpu_memory import SYSTEM, NvmlProbe
+from bot.cli.init.scan import HERE, FoundServer
 from bot.cli.init.terminal import Terminal, ask_for
 from bot.config.values import Megabytes
+from queueing.core.catalog import HostSpec
+
+CARDS_MOST = 16
+MB = 1024 * 1024
+_DISPLAY = "0x03"  # the class of PCI devices that draw
+_MAKERS = frozenset({"0x10de", "0x1002", "0x8086", "0x1414"})
+"""NVIDIA, AMD, Intel, and Microsoft for the card that WSL passes on."""
+_INTEGRATED = "0000:00:02.0"  # where Intel's processors have the graphics of their own
+
+
+async def cards(make: Callable[[], NvmlProbe] = NvmlProbe) -> tuple[int, ...]:
+    """Return the memory of each card of this machine in MB, by NVIDIA's numbers."""
+    probe = make()
+    found: list[int] = []
+    try:
+        for number in range(CARDS_MOST):
+            host = HostSpec(name="", vram_mb=0, backends=(), gpu=str(number))
+            if (measured := await probe.free_mb(host)) is None:
+                break
+            found.append(measured[0])
+    finally:
+        await probe.aclose()
+    return tuple(found)
+
+
+def machine_mb() -> int | None:
+    """Return this machine's memory in MB, None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // MB
+    except (AttributeError, ValueError, OSError):  # such as on Windows
+        return None
+
+
+def cardless(
+    system: str = platform.system(), machine: str = platform.machine(), sys: Path = Path("/sys")
+) -> bool:
+    """Return whether graphics, if any, use this machine's own memory, as on Apple's processors.
+
+    False where that cannot be told: memory of a card nothing measures is not the main memory.
+    """
+    if system == "Darwin":
+        return machine == "arm64"
+    try:
+        return system == "Linux" and not any(map(_is_card, (sys / "bus/pci/devices").iterdir()))
+    except OSError:
+        return False
+
+
+def _is_card(device: Path) -> bool:
+    if not (device / "class").read_text(encoding="ascii").startswith(_DISPLAY):
+        return False
+    vendor = (device / "vendor").read_text(encoding="ascii").strip()
+    return vendor in _MAKERS and device.name != _INTEGRATED
+
+
+def size(mb: int) -> str:
+    """Return a size as a configuration has it: 24564 MB are 24GB."""
+    return f"{mb}MB" if mb < 1024 else f"{round(mb / 1024, 1):g}GB"
+
 
 GUESS_MB = 8 * 1024
 _SPANNING = frozenset({"llamacpp", "llamacpp-router", "ollama"})
@@ -89,7 +149,7 @@ def _host(
     if told_mb:
         return HostPlan(
             name=name,
-            vram=card.size(told_mb),
+            vram=size(told_mb),
             why="as its server says",
             gpu=own.watched(told_mb) if machine == HERE else None,
             servers=servers,
@@ -101,11 +161,11 @@ def _host(
     where = "this machine" if machine == HERE else machine
     of = "Memory for models on" if machine == HERE and own.cardless else "Memory of the card of"
     question = f"{of} {where}, such as 24GB"
-    size_mb = ask_for(terminal, question, card.size(usual), _size)
-    if card.size(size_mb) != card.size(usual) or terminal.asks:
+    size_mb = ask_for(terminal, question, size(usual), _size)
+    if size(size_mb) != size(usual) or terminal.asks:
         why = "as you said"
     gpu = own.watched(size_mb) if machine == HERE else None
-    return HostPlan(name=name, vram=card.size(size_mb), why=why, gpu=gpu, servers=servers)
+    return HostPlan(name=name, vram=size(size_mb), why=why, gpu=gpu, servers=servers)
 
 
 def _size(answer: str) -> int:
@@ -123,14 +183,14 @@ def _on_cards(
 ) -> HostPlan:
     """Return this machine: with one card if its servers use the same one, else with all they use."""
     if len(sizes) > 1:
-        listed = ", ".join(f"{number} ({card.size(mb)})" for number, mb in enumerate(sizes))
+        listed = ", ".join(f"{number} ({size(mb)})" for number, mb in enumerate(sizes))
         terminal.tell(f"This machine has {len(sizes)} cards: {listed}.")
     uses = {called: _used(called, server, sizes, terminal) for called, server in servers}
     used = sorted({number for cards in uses.values() for number in cards})
     if len(used) == 1:
-        vram = card.size(sizes[used[0]])
+        vram = size(sizes[used[0]])
         return HostPlan(name=name, vram=vram, why="measured", gpu=used[0], servers=servers)
-    cards = {number: card.size(sizes[number]) for number in used}
+    cards = {number: size(sizes[number]) for number in used}
     return HostPlan(name=name, vram="", why="measured", servers=servers, cards=cards, uses=uses)
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
-from bot.cli.init import places
+from bot.cli.init import scan
 from bot.cli.init.terminal import InitFailed, Terminal, ask_for
 from bot.config.values import Url, long_enough
 from bot.http.local import opened_by
@@ -46,7 +46,7 @@ def address(given: str) -> str | None:
         url = _URL.validate_python(given)
     except ValidationError:
         raise ValueError("It must be an address such as https://usher.example.net.") from None
-    return url if opened_by(places.HERE, url=url) else None
+    return url if opened_by(scan.HERE, url=url) else None
 
 
 def plan(given: str | None, terminal: Terminal, environ: Mapping[str, str]) -> PagePlan:
@@ -72,7 +72,7 @@ def _free_port() -> int:
             if os.name == "posix":  # a port whose last connections have just ended is free
                 tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                tried.bind((places.HERE, port))
+                tried.bind((scan.HERE, port))
             except OSError:
                 continue
             return port

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.core.queue import OpenJobReader
+from bot.monitoring.dashboard import OperatorRecords, to_json
 from bot.monitoring.live_state import LineNow, OperatorNow
-from bot.monitoring.reading import OperatorRecords
 from bot.monitoring.records import HourSpan
-from bot.monitoring.written import to_json
 from bot.platforms.web.renderer import shown_body
 from bot.texts import status
 from queueing.core.errors import QueueError

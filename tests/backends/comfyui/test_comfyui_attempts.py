@@ -335,7 +335,7 @@ async def test_a_restart_of_one_moment_is_seen_through_a_proxy(
         asked.set()
         return answer
 
-    monkeypatch.setattr("backends.common.presence.gone", held_by_the_proxy)
+    monkeypatch.setattr("backends.common.websocket.gone", held_by_the_proxy)
     monkeypatch.setattr(comfy._server, "newest", noted)
     monkeypatch.setattr("backends.comfyui.server.FORGETS_S", 0.01)
     await comfy.run(SDXL, work(), ignore)

@@ -5,11 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.comfyui.backend import ComfyUI
-from backends.comfyui.discovering import discovered
-from backends.comfyui.discovery import Found, ServerFiles, family_of, recognised, stem
-from backends.comfyui.families import CHECKPOINTS, FAMILIES, MODELS
-from backends.comfyui.listed import (
+from backends.comfyui.answers import (
     FILES_MOST,
     NAME_MOST,
     READ,
@@ -17,9 +13,12 @@ from backends.comfyui.listed import (
     read_names,
     read_sizes,
 )
+from backends.comfyui.backend import ComfyUI
+from backends.comfyui.discovery import Found, ServerFiles, discovered, family_of, recognised, stem
+from backends.comfyui.families import CHECKPOINTS, FAMILIES, MODELS
 from backends.comfyui.model_templates import read_templates
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.workflow.memory import Marks
+from backends.comfyui.workflow.graph_analysis import Marks
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import UnreadableAnswer
 from queueing.core.requests import Capability

@@ -9,9 +9,9 @@ from PIL import Image
 
 from backends.comfyui.answers import ServerFile, read_ended
 from backends.comfyui.backend import ComfyUI
-from backends.comfyui.results import FILES_MOST, KEPT_BACK, collected
+from backends.comfyui.files import FILES_MOST, KEPT_BACK, collected
 from backends.common.file_types import is_film, mime_of, moves
-from backends.media import svg, videos
+from backends.media import result_files, videos
 from queueing.core.errors import Rejected, UnreadableAnswer
 from queueing.core.problems import Problem
 from queueing.core.requests import Output
@@ -97,13 +97,13 @@ def test_a_drawing_that_is_cut_off_is_damaged_and_takes_no_time(subtests: pytest
     """A graph would be published in half, or a server hold the bot up for minutes."""
     for piece in ["<metadata>", "<metadata><![CDATA[x]]>", "<!--", "<a b='"]:
         with subtests.test(piece=piece), pytest.raises(ValueError, match="cut off"):
-            svg.clean(b"<svg>" + piece.encode() * 200_000)
+            result_files.clean(b"<svg>" + piece.encode() * 200_000)
 
 
 def test_words_about_drawings_are_no_drawing() -> None:
     """An answer that mentions SVG would be damage."""
-    assert not svg.is_drawing(b"begin with <svg and close it")
-    assert svg.is_drawing(b"\xef\xbb\xbf<?xml version='1.0'?>\n<s:svg xmlns:s='x'/>")
+    assert not result_files.is_drawing(b"begin with <svg and close it")
+    assert result_files.is_drawing(b"\xef\xbb\xbf<?xml version='1.0'?>\n<s:svg xmlns:s='x'/>")
 
 
 async def test_what_nobody_can_read_is_kept_back(comfy: ComfyUI) -> None:
@@ -176,7 +176,7 @@ async def test_the_film_is_there_though_every_frame_was_saved_as_well(
     assert output.files[0].mime == "video/mp4"
     assert len(output.files) == FILES_MOST
     assert Problem.read(output.missing).values == {"count": 301 - FILES_MOST}
-    monkeypatch.setattr("backends.comfyui.results.BYTES_MOST", 10)
+    monkeypatch.setattr("backends.comfyui.files.BYTES_MOST", 10)
     few = await collected(comfy._server, told, "wan", keep_metadata=False)
     assert [file.mime for file in few.files] == ["video/mp4"]
 

@@ -24,9 +24,9 @@ from backends.comfyui.answers import (
     read_upload,
 )
 from backends.comfyui.errors import accepted_in_part, answered, failure, refusal, refused_prompt
-from backends.comfyui.messages import Message, Tracker, read_message, read_preview
+from backends.comfyui.progress import Message, Tracker, read_message, read_preview
 from backends.comfyui.workflow.graph import Graph, Node
-from backends.comfyui.workflow.media import Medium
+from backends.comfyui.workflow.graph_analysis import Medium
 from backends.comfyui.workflow.template import Workflow
 from backends.common.http_replies import HttpFailed, HttpRefused
 from queueing.core.errors import (

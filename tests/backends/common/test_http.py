@@ -20,12 +20,16 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import JsonValue
 
-from backends.common.http import Http
-from backends.common.http_calls import FormPart
-from backends.common.http_replies import LARGE, AnswerLines, HttpFailed, HttpRefused
-from backends.common.replies import ask
-from backends.common.unreachable import why_unreachable
-from backends.images.errors import classified as picture_answer
+from backends.common.http import FormPart, Http
+from backends.common.http_replies import (
+    LARGE,
+    AnswerLines,
+    HttpFailed,
+    HttpRefused,
+    why_unreachable,
+)
+from backends.common.server_replies import ask
+from backends.images.replies import classified as picture_answer
 from backends.openai.flavours.errors import classified as text_answer
 from backends.openai.flavours.replies import Listing
 from queueing.core.errors import BadModel, Busy, Unavailable, UnreadableAnswer

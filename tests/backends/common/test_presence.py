@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from backends.common import presence
+from backends.common import websocket
 from tests.fakes.ports import port_of
 
 
@@ -46,15 +46,15 @@ async def test_a_server_nobody_can_reach_has_gone(door: Doorkeeper) -> None:
     """A server that died before the call would be waited for."""
     await door.aclose()
     async with asyncio.timeout(60):
-        await presence.gone("127.0.0.1", door.port)
+        await websocket.gone("127.0.0.1", door.port)
 
 
 async def test_a_silent_connection_may_end(
     door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each server that ends silent connections would seem to restart for ever."""
-    monkeypatch.setattr(presence, "AT_ONCE_S", 0.0)
-    gone = asyncio.create_task(presence.gone("127.0.0.1", door.port))
+    monkeypatch.setattr(websocket, "AT_ONCE_S", 0.0)
+    gone = asyncio.create_task(websocket.gone("127.0.0.1", door.port))
     for _ in range(5):
         await door.end_next(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
     last = await door.came.get()
@@ -69,11 +69,11 @@ async def test_a_forwarder_that_has_nobody_behind_it_shows_it(
     door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restart behind a tunnel would not be seen."""
-    monkeypatch.setattr(presence, "AT_ONCE_S", 0.0)
-    gone = asyncio.create_task(presence.gone("127.0.0.1", door.port))
+    monkeypatch.setattr(websocket, "AT_ONCE_S", 0.0)
+    gone = asyncio.create_task(websocket.gone("127.0.0.1", door.port))
     await door.end_next()
     last = await door.came.get()
-    monkeypatch.setattr(presence, "AT_ONCE_S", inf)
+    monkeypatch.setattr(websocket, "AT_ONCE_S", inf)
     last.close()
     async with asyncio.timeout(60):
         await gone
@@ -83,9 +83,9 @@ async def test_a_server_that_never_holds_a_silent_connection_shows_nothing(
     door: Doorkeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that is wedged would be tried without a pause."""
-    monkeypatch.setattr(presence, "AT_ONCE_S", inf)
-    monkeypatch.setattr(presence, "AGAIN_S", 0.0)
-    gone = asyncio.create_task(presence.gone("127.0.0.1", door.port))
+    monkeypatch.setattr(websocket, "AT_ONCE_S", inf)
+    monkeypatch.setattr(websocket, "AGAIN_S", 0.0)
+    gone = asyncio.create_task(websocket.gone("127.0.0.1", door.port))
     for _ in range(5):
         await door.end_next()
     assert not gone.done()

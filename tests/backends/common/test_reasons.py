@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from backends.common.http_replies import HttpRefused
 from backends.common.reasons import reason_in, reasons_kept
-from backends.images import errors as images
+from backends.images import replies as images
 from backends.openai.flavours import errors as openai
 from backends.openai.flavours.errors import classify
 from queueing.core.errors import BackendError, Rejected

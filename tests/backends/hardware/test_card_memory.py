@@ -12,8 +12,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from backends.hardware.gpu_memory import CardMemory, is_nvidia
-from backends.hardware.memory import NvmlProbe
+from backends.hardware.gpu_memory import CardMemory, NvmlProbe, is_nvidia
 from queueing.core.catalog import HostSpec
 from tests.patience import runs_out
 

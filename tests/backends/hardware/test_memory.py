@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
-from backends.hardware.memory import NvmlProbe
+from backends.hardware.gpu_memory import NvmlProbe
 from queueing.core.catalog import HostSpec
 from tests.patience import runs_out
 

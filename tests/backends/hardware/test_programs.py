@@ -8,8 +8,8 @@ from typing import Any
 import pynvml
 import pytest
 
+from backends.hardware.gpu_memory import MB, NvmlProbe
 from backends.hardware.gpu_programs import CardPrograms
-from backends.hardware.memory import MB, NvmlProbe
 from queueing.core.catalog import BackendSpec, HostSpec
 from queueing.core.ports import CardLook
 

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 from aiohttp import web
 
-from backends.images import results
-from backends.images.errors import classify
+from backends.images import replies
+from backends.images.replies import classify
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -146,7 +146,7 @@ async def test_more_pictures_than_anyone_asks_for_are_refused() -> None:
 
 async def test_a_huge_answer_is_not_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """One answer could take all memory."""
-    monkeypatch.setattr(results, "PICTURE_LIMIT", 100)
+    monkeypatch.setattr(replies, "PICTURE_LIMIT", 100)
     async with connected("generic") as (fake, backend):
         fake.by_url = True
         with pytest.raises(UnreadableAnswer, match="larger than 100 bytes"):

@@ -10,7 +10,7 @@ from PIL import Image
 
 from backends.common.file_types import mime_of
 from backends.media import videos
-from backends.media.helper.plan import film_plan, sound_rate
+from backends.media.helper.video_encoding import film_plan, sound_rate
 from queueing.core.requests import File
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")
@@ -18,7 +18,7 @@ pytest.importorskip("av", reason="films and sound need usher-bot[media]")
 import av
 
 from backends.media.helper import video_encoding
-from backends.media.helper.remux import clean, without_comment
+from backends.media.helper.containers import clean, without_comment
 from tests.backends.media.planted import MOVES, MOVING, PLANTED, SECRET, words_of
 from tests.backends.media.recorded_films import KINDS, film, shown_and_heard, tags_of
 

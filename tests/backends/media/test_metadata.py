@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageCms, ImageOps
 
 from backends.common.file_types import mime_of
-from backends.media.metadata import without_metadata
+from backends.media.image_metadata import without_metadata
 from backends.media.result_files import KeptBack, bare
 from tests.backends.media.planted import (
     MOVES,

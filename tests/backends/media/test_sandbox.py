@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from backends.media.helper import calls, sandbox
 from backends.media.helper import process as helper
+from backends.media.helper import sandbox
 from backends.media.helper.process import _environment
 from backends.media.helper.sandbox import Barrier
 
@@ -155,7 +155,7 @@ def test_elsewhere_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system without all this would get no films at all."""
     monkeypatch.setattr(sys, "platform", "darwin")
     assert sandbox.confine() == frozenset()
-    assert calls.filter_for("riscv64", 1) is None
+    assert sandbox.filter_for("riscv64", 1) is None
     assert sandbox.offered() == frozenset()
 
 
@@ -175,12 +175,12 @@ def test_the_filter_is_whole(subtests: pytest.Subtests) -> None:
         with subtests.test(machine=machine):
             if struct.calcsize("P") != 8:
                 pytest.skip("no filter for 32 bits")
-            program = calls.filter_for(machine, 4711)
+            program = sandbox.filter_for(machine, 4711)
             assert program is not None
             steps = list(struct.iter_unpack("=HBBI", program))
-            assert steps[-1] == (calls._RETURN, 0, 0, calls._ERROR | errno.EPERM)
+            assert steps[-1] == (sandbox._RETURN, 0, 0, sandbox._ERROR | errno.EPERM)
             for at, (code, met, otherwise, _) in enumerate(steps):
-                if code in {calls._EQUALS, calls._AT_LEAST, calls._ANY_BIT}:
+                if code in {sandbox._EQUALS, sandbox._AT_LEAST, sandbox._ANY_BIT}:
                     assert at + 1 + max(met, otherwise) < len(steps)
 
 
@@ -200,7 +200,7 @@ BY_ARGUMENT: Mapping[str, tuple[int, int, tuple[int, ...]]] = {
 PROBES = {335, 336}  # of x86-64: the kernel's own, which it shows to no filter
 OUTCOMES = """
 import ctypes, errno, json, os, platform, sys
-from backends.media.helper import calls, sandbox
+from backends.media.helper import sandbox as calls, sandbox
 from backends.media.helper import process as helper
 numbers, fatal = json.loads(sys.argv[1]), json.loads(sys.argv[2])
 kernel = ctypes.CDLL(None, use_errno=True)
@@ -230,13 +230,13 @@ def test_no_other_call_reaches_the_kernel() -> None:
     if Barrier.CALLS not in sandbox.offered():
         pytest.skip("no filter here")
     column = ("x86_64", "aarch64").index(platform.machine())
-    some = {pair[column] for pair, _ in calls._by_argument(1)}
-    listed = {pair[column] for pair in (*calls.ALLOWED.values(), *calls.FATAL.values())}
+    some = {pair[column] for pair, _ in sandbox._by_argument(1)}
+    listed = {pair[column] for pair in (*sandbox.ALLOWED.values(), *sandbox.FATAL.values())}
     others = {str(number): (number,) for number in set(range(480)) - listed - some - PROBES}
     decided = {
         name: ((x86, arm)[column], *given) for name, (x86, arm, given) in BY_ARGUMENT.items()
     }
-    fatal = [number for pair in calls.FATAL.values() if (number := pair[column]) is not None]
+    fatal = [number for pair in sandbox.FATAL.values() if (number := pair[column]) is not None]
     other_abi = 0x40000000
     refused, ended = _outcomes({**others, **decided}, [*fatal, other_abi])
     assert {name: said for name, said in refused.items() if said != _expected(name)} == {}
@@ -303,7 +303,7 @@ def test_the_numbers_of_the_calls_are_the_kernels() -> None:
             pytest.skip("the kernel's headers are not installed")
         found = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\b", header.read_text())
         named = {call: int(number) for call, number in found}
-        ours = {call: pair[column] for call, pair in {**calls.ALLOWED, **calls.FATAL}.items()}
+        ours = {call: pair[column] for call, pair in {**sandbox.ALLOWED, **sandbox.FATAL}.items()}
         wrong = {call for call, number in ours.items() if named.get(call, number) != number}
         assert wrong == set(), name
 

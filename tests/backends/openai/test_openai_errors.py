@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from backends.common.error_rules import REFUSED, loading, words_of
 from backends.common.http_replies import HttpFailed, HttpRefused
-from backends.images import errors as images
+from backends.images import replies as images
 from backends.openai.flavours import errors as openai
 from backends.openai.flavours.errors import NO_PICTURES, TOO_LONG, classify
 from queueing.core.errors import (

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from backends.openai import answer_reader, completion, events, loop_share
+from backends.openai import answer_reader, completion
 from backends.openai.answer_reader import AnswerReader
+from backends.openai.completion import TURN_S, LoopShare
 from backends.openai.flavours.flavour import Flavour
-from backends.openai.gathered import PassedOnReader
-from backends.openai.loop_share import TURN_S, LoopShare
+from backends.openai.program_answers import PassedOnReader
 from queueing.core.errors import UnreadableAnswer
 from tests.simulation.loop import run
 
@@ -43,7 +43,7 @@ async def test_others_have_their_turn_during_a_flood(
     line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other people's answers would stand still until the flood is over."""
-    monkeypatch.setattr(loop_share, "TURN_S", 0.0)  # each line is a turn
+    monkeypatch.setattr(completion, "TURN_S", 0.0)  # each line is a turn
     turns = 0
 
     async def neighbour() -> None:
@@ -152,7 +152,7 @@ def test_what_never_ends_is_not_kept(
     monkeypatch.setattr(answer_reader, "ANSWER_LIMIT", ANSWER_MOST)
     monkeypatch.setattr(answer_reader, "KEPT_LIMIT", KEPT_MOST)
     monkeypatch.setattr(answer_reader, "LIKELY_LIMIT", KEPT_MOST)
-    for module in (answer_reader, events):
+    for module in (answer_reader, answer_reader):
         monkeypatch.setattr(module, "EVENT_LIMIT", EVENT_MOST)
     reader, lines = kind(), islice(ENDLESS[name](), 2_500)
     tracemalloc.start()

@@ -15,7 +15,7 @@ from backends.openai.answer_reader import ANSWER_LIMIT, KEPT_LIMIT, AnswerReader
 from backends.openai.completion import Question, stream_answer
 from backends.openai.flavours.flavour import Flavour
 from backends.openai.flavours.llamacpp import LlamaCppPython
-from backends.openai.gathered import PassedOnReader
+from backends.openai.program_answers import PassedOnReader
 from backends.openai.tool_calls import CALLS_MOST
 from bot.api.openai.chat_stream import ChatStream, Heading
 from bot.api.openai.completion_chunks import CompletionHeading, CompletionStream, legacy

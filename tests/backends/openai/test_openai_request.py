@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.common.naming import catalog_names
+from backends.common.model_names import catalog_names
 from backends.openai.chat_request import TextOptions, chat_body, merged, within_context
 from queueing.core.errors import Rejected
 from queueing.core.requests import Chat, ChatMessage

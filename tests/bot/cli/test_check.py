@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from backends.hardware.gpu_memory import CardMemory
-from backends.hardware.memory import NvmlProbe
+from backends.hardware.gpu_memory import CardMemory, NvmlProbe
 from backends.media import documents, videos
 from backends.media.helper import sandbox
 from backends.media.helper.sandbox import Barrier

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from bot.cli.top_picture import TopState, duration
+from bot.cli.top import TopState, duration
 from bot.monitoring.live_state import OperatorNow
 from bot.monitoring.records import HourSpan
 from queueing.core.snapshot import Blocked, Reason

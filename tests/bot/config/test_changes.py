@@ -10,9 +10,8 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from bot.config.changes import APPLIED, RESTART, changed, merged
 from bot.config.config import Config
-from bot.config.differences import Place
+from bot.config.differences import APPLIED, RESTART, Place, changed, merged
 from bot.config.loader import ConfigError, parse
 
 EXAMPLE = Path(__file__).parents[3] / "config.example.yaml"

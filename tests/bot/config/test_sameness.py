@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.config.changes import changed
 from bot.config.config import Config
-from bot.config.differences import OWN, differences, in_words, marks
+from bot.config.differences import OWN, changed, differences, in_words, marks
 from bot.config.loader import parse, settings_at
 
 KEY = b"of this epoch"

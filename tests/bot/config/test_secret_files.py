@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config import secret_files
+from bot.config import environment
 from bot.config.database import DatabaseServer
 from bot.config.environment import LARGEST
 from bot.config.loader import Config, ConfigError, load
@@ -22,7 +22,7 @@ def mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "config.yaml").write_text(CONFIG, encoding="utf-8")
     folder = tmp_path / "secrets"
     folder.mkdir()
-    monkeypatch.setattr(secret_files, "FOLDER", folder)
+    monkeypatch.setattr(environment, "FOLDER", folder)
     return folder
 
 

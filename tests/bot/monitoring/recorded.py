@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from bot.app.setup import MIGRATIONS
 from bot.core.origin import name_in
 from bot.monitoring.dashboard import OperatorReader
-from bot.monitoring.history import StoredHistory
+from bot.monitoring.history import StoredHistory, StoredUsage
 from bot.monitoring.recorder import HistoryRecorder
-from bot.monitoring.stored_usage import StoredUsage
 from bot.people.access import Access, PersonLimits
 from bot.people.audit_log import AuditLog
 from bot.people.people import People

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.monitoring.batch import HistoryBatch
+from bot.monitoring.history import HistoryBatch
 from queueing.core.events import CopyLeft, LoadCause, LoadEnded
 from queueing.core.snapshot import Leaving
 

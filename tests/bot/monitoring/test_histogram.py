@@ -5,7 +5,7 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.monitoring.histogram import Histogram, class_of, middle_s
+from bot.monitoring.buckets import Histogram, class_of, middle_s
 
 TIMES = st.lists(st.floats(0.0, 1e6), min_size=1, max_size=200)
 

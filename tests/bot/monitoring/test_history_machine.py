@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from bot.app.setup import MIGRATIONS
-from bot.monitoring.batch import HistoryBatch
 from bot.monitoring.buckets import (
     GRAINS,
     BucketKey,
@@ -24,7 +23,7 @@ from bot.monitoring.buckets import (
     ended_job,
     tallied,
 )
-from bot.monitoring.history import StoredHistory
+from bot.monitoring.history import HistoryBatch, StoredHistory
 from bot.monitoring.recorder import HistoryRecorder
 from queueing.core.errors import StoreError
 from queueing.core.events import JobChanged, Stopping

@@ -13,10 +13,9 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-from bot.monitoring.busy_hosts import BusyHosts
 from bot.monitoring.cluster_metrics import ClusterState
 from bot.monitoring.metrics import Instruments, Shown
-from bot.monitoring.queue_metrics import QueueState
+from bot.monitoring.queue_metrics import BusyHosts, QueueState
 from queueing.core.paused import Paused
 from queueing.core.snapshot import Blocked, Reason, Residency
 from queueing.core.status import (

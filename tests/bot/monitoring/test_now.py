@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 from bot.api.runs.views import machine_list
+from bot.monitoring.dashboard import to_json
 from bot.monitoring.live_state import OperatorNow, now_of
-from bot.monitoring.written import to_json
 from queueing.core.paused import Paused
 from queueing.core.snapshot import Blocked, Reason, Residency
 from queueing.core.status import (

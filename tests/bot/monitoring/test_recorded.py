@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bot.core.origin import Origin
+from bot.monitoring.dashboard import to_json
 from bot.monitoring.recorder import EVERY_S
 from bot.monitoring.records import HostHours, HourSpan, ModelHours, OperatorHours
-from bot.monitoring.written import to_json
 from bot.people.audit_log import Act
 from queueing.core.catalog import WakeSpec
 from queueing.core.errors import Rejected

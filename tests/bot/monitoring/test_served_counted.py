@@ -17,10 +17,8 @@ from bot.core.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.monitoring.delivery_counts import DeliveryCounts
 from bot.monitoring.delivery_meter import counted
-from bot.monitoring.loop_lag import watch_loop
-from bot.monitoring.metrics import Instruments
+from bot.monitoring.metrics import DeliveryCounts, Instruments, watch_loop
 from tests.bot.api import whole_api
 from tests.bot.monitoring.scraped import scrape
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_telegram

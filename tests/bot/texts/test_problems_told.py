@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from backends.comfyui.results import KEPT_BACK
+from backends.comfyui.files import KEPT_BACK
 from bot.texts.catalogue import CATALOGUES
 from bot.texts.refusals import told
 from queueing.core.errors import (

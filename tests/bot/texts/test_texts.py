@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.comfyui.workflow.words import WORDS
+from backends.comfyui.workflow.graph import WORDS
 from bot.commands.call.forms import EDIT_FIELDS
 from bot.commands.me.settings import COMMAND as SETTINGS
 from bot.commands.registry import COMMANDS

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from backends.common import presence
+from backends.common import websocket
 from backends.common.file_types import is_film, is_sound, mime_of
 from queueing.core.errors import BadModel, Rejected, Unavailable
 from queueing.core.outputs import numbers, vectors_of
@@ -322,7 +322,7 @@ async def test_the_end_of_a_server_is_seen_though_nobody_asks_it(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wedged server restarted between two looks would stay out for its pause."""
-    monkeypatch.setattr(presence, "AGAIN_S", 0.1)
+    monkeypatch.setattr(websocket, "AGAIN_S", 0.1)
     gone = asyncio.create_task(harness.backend.gone())
     await harness.backend.probe()
     output = await (await harness.backend.run(harness.model, harness.work(), ignore))()

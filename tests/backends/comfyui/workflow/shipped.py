@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from backends.comfyui.workflow.graph import Graph
-from backends.comfyui.workflow.media import Medium
+from backends.comfyui.workflow.graph import FILES, Asked, Graph
+from backends.comfyui.workflow.graph_analysis import Medium
 from backends.comfyui.workflow.rendering import fill
 from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare
-from backends.comfyui.workflow.words import FILES, Asked
 from queueing.core.requests import TextToAudio, TextToImage, TextToVideo
 
 _FILE = re.compile(r"\.(safetensors|pth)$")

@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from backends.comfyui.workflow.graph import Graph, as_json, link_of
+from backends.comfyui.workflow.graph import Graph, as_json, link_of, places
+from backends.comfyui.workflow.graph_analysis import Medium
 from backends.comfyui.workflow.graph_edits import without
-from backends.comfyui.workflow.media import Medium
 from backends.comfyui.workflow.rendering import fill, warm_up
 from backends.comfyui.workflow.template import Workflow
-from backends.comfyui.workflow.words import places
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import (
     Capability,

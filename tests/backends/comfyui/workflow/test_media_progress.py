@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.comfyui.backend import ComfyUI
-from backends.comfyui.messages import Message, MessageData, Tracker, read_message, read_preview
+from backends.comfyui.progress import Message, MessageData, Tracker, read_message, read_preview
 from backends.comfyui.workflow.graph import Graph
 from backends.comfyui.workflow.graph_analysis import planned_steps
 from backends.comfyui.workflow.rendering import fill

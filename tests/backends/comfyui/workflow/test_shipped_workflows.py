@@ -9,9 +9,9 @@ import pytest
 from backends.comfyui.model_templates import check_offered
 from backends.comfyui.workflow.graph import Node, link_of, names_in, words_in
 from backends.comfyui.workflow.graph_analysis import unscaled
+from backends.comfyui.workflow.node_types import least_version
 from backends.comfyui.workflow.rendering import warm_up
 from backends.comfyui.workflow.template import Workflow
-from backends.comfyui.workflow.versions import least_version
 from queueing.core.requests import Capability, LoraWeight
 from tests.backends.comfyui.workflow.described import SHIPPED, faults, recorded
 from tests.backends.comfyui.workflow.shipped import asked, everything_asked, files, shipped

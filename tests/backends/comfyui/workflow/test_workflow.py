@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from backends.comfyui.model_templates import read_templates
-from backends.comfyui.workflow.graph import as_json
-from backends.comfyui.workflow.limits import NumberRange
+from backends.comfyui.workflow.graph import WORDS, as_json
+from backends.comfyui.workflow.node_types import NumberRange
 from backends.comfyui.workflow.rendering import fill, fit_size, warm_up
 from backends.comfyui.workflow.template import Workflow, blame, parse_workflow, prepare
-from backends.comfyui.workflow.words import WORDS
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import SEED_MAX, Capability, LoraWeight, TextToImage

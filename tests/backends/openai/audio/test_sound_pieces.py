@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.openai import pieces
-from backends.openai.pieces import PAUSE_S, PIECE_S, RATE, SoundPiece, pieces_of, together
+from backends.openai import transcripts
 from backends.openai.recordings import is_plain, plain_samples, plain_wav
-from backends.openai.transcripts import Heard
+from backends.openai.transcripts import (
+    PAUSE_S,
+    PIECE_S,
+    RATE,
+    Heard,
+    SoundPiece,
+    pieces_of,
+    together,
+)
 from tests.fakes.servers.speech_script import mp3, segment, wav
 
 
@@ -51,9 +58,9 @@ def test_pieces_are_the_whole_recording(count: int, rate: int) -> None:
     """Something said would be left out, or written down twice."""
     samples = array.array("h", (at * 7919 % 65_536 - 32_768 for at in range(count)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "RATE", rate)
-        patch.setattr(pieces, "PIECE_S", 2.0)
-        patch.setattr(pieces, "PAUSE_S", 1.0)
+        patch.setattr(transcripts, "RATE", rate)
+        patch.setattr(transcripts, "PIECE_S", 2.0)
+        patch.setattr(transcripts, "PAUSE_S", 1.0)
         parts = pieces_of(plain_wav(memoryview(samples)))
     assert all(is_plain(part.sound()) for part in parts) or not count
     if count:

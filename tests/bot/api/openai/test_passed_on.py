@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from backends.openai.fields import BESIDE, DECISIVE
-from backends.openai.known_flavours import FLAVOURS
+from backends.openai.backend import FLAVOURS
+from backends.openai.passthrough import BESIDE, DECISIVE
 from bot.api.openai.chat import ChatCompletions
 from bot.api.openai.response_request import Responses
 from bot.api.openai.sampling import Sampling

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from backends.demo.vectors import DIMENSIONS, NOTE
+from backends.demo.texts import DIMENSIONS, NOTE
 from bot.api.calls.errors import ApiError
 from bot.api.openai.embeddings import Vectors, given_in
 from queueing.core.outputs import texts_file, vectors_file

@@ -16,7 +16,7 @@ from backends.common.file_types import mime_of
 from backends.media import videos
 from bot.cli import main as cli
 from bot.cli.demo import demo
-from bot.cli.demo.database import database_of, kept_path
+from bot.cli.demo.demo import database_of, kept_path
 from bot.cli.demo.options import DemoOptions
 from bot.cli.demo.transcript import display
 from queueing.core.errors import StoreError

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from bot.cli import main as cli
-from bot.cli.init import card, command, page, places, scan, systemd
+from bot.cli.init import command, page, scan, systemd
+from bot.cli.init import hosts as card
 from bot.cli.init.command import InitOptions
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
 from bot.config.loader import load
@@ -52,7 +53,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def usually(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
     """Have servers expected at these ports instead of the usual ones."""
-    monkeypatch.setattr(places, "PORTS", ports)
+    monkeypatch.setattr(scan, "PORTS", ports)
 
 
 async def run_init(
@@ -177,7 +178,7 @@ async def test_servers_of_one_machine_share_a_host_and_others_have_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two servers on one card would each be given all of its memory."""
-    monkeypatch.setattr(places, "is_here", lambda host: host != "gpu-box")
+    monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
     monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
 
     async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
@@ -220,7 +221,7 @@ async def test_the_main_memory_is_watched_where_it_is_all_that_models_can_fill(
         about = {"kind": "openai", "flavour": "ollama", "description": "Ollama", "models": ("m",)}
         return tuple(scan.FoundServer(url=url, **about) for url in urls)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(places, "is_here", lambda host: host != "gpu-box")
+    monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
     monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
     monkeypatch.setattr(scan, "look", look)
     monkeypatch.setattr(card, "machine_mb", lambda: 16_000)

@@ -3,7 +3,7 @@
 import pytest
 
 from backends.registry import KINDS
-from bot.cli.init.places import USUAL, address, is_here, likely_kind, places
+from bot.cli.init.scan import USUAL, address, is_here, likely_kind, places
 
 
 def test_an_address_is_read_as_people_write_it() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from bot.cli.init import admins, chats
+from bot.cli.init import chats
 from bot.cli.init.chats import ChatKind, ChatPlan
 from bot.cli.init.page import PagePlan
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
@@ -33,7 +33,7 @@ async def admins_of(
     chat: ChatPlan, answers: Answers, api: str | None = None
 ) -> tuple[tuple[str, ...], ScriptedTerminal]:
     terminal = ScriptedTerminal(answers)
-    found = await asyncio.to_thread(admins.admins, [chat], [], terminal, api, PagePlan())
+    found = await asyncio.to_thread(chats.admins, [chat], [], terminal, api, PagePlan())
     return tuple(each.id for each in found), terminal
 
 
@@ -147,7 +147,7 @@ async def test_the_person_who_writes_the_word_is_the_admin(
         terminal = ScriptedTerminal({"Make yourself an admin": "yes"})
         asking = asyncio.create_task(
             asyncio.to_thread(
-                admins.admins, [telegram(fake.token)], [], terminal, fake.url, PagePlan()
+                chats.admins, [telegram(fake.token)], [], terminal, fake.url, PagePlan()
             )
         )
         await fake.wait_for(lambda: fake.api.polls > 0)
@@ -195,7 +195,7 @@ async def test_where_no_message_comes_the_id_is_asked_for(
     async def fails(*_: object) -> ChatPerson:
         raise error
 
-    monkeypatch.setattr(admins, "writer_of", fails)
+    monkeypatch.setattr(chats, "writer_of", fails)
     answers = {"Make yourself": "yes", "Your id on Telegram": "42"}
     found, terminal = await admins_of(telegram("x"), answers)
     assert found[0] == "telegram:42"
@@ -218,7 +218,7 @@ async def test_where_no_message_comes_the_id_is_asked_for(
 def test_an_admin_is_a_person_or_a_right(given: str, read: str | None) -> None:
     """A word that is no id would be written, and the configuration refused at its first check."""
     if read is not None:
-        assert admins.known_id(given) == read
+        assert chats.known_id(given) == read
         return
     with pytest.raises(ValueError, match="must be an id such as"):
-        admins.known_id(given)
+        chats.known_id(given)

@@ -15,7 +15,6 @@ from bot.monitoring.live_state import (
     RunningNow,
     ServerNow,
 )
-from bot.monitoring.persons import OperatorPeople, PersonUse
 from bot.monitoring.records import (
     STEPS,
     ErrorHours,
@@ -24,6 +23,8 @@ from bot.monitoring.records import (
     ModelHours,
     ModelStep,
     OperatorHours,
+    OperatorPeople,
+    PersonUse,
     PromiseHours,
     PromiseStep,
     Segment,

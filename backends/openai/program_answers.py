@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from backends.common.json_template import PROBE, KnownForm
+from backends.openai.answer_form import AnswerForm, Object, compact
 from backends.openai.answer_reader import AnswerReader, parsed, without_thoughts
-from backends.openai.form import AnswerForm, Object, compact
 from backends.openai.passthrough import as_completion
 
 Around = tuple[str, str, str]
