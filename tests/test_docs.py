@@ -11,7 +11,7 @@ import yaml
 
 import tasks
 from backends.registry import KINDS, connect
-from bot.app.cluster import frames
+from bot.app.cluster import protocol
 from bot.cli import arguments
 from bot.commands.registry import COMMANDS
 from bot.config.loader import Config, parse, settings_at
@@ -231,7 +231,9 @@ def test_every_test_named_in_a_document_exists() -> None:
 def test_the_version_of_the_protocol_between_processes_is_documented() -> None:
     """An operator could not tell which versions serve together during an upgrade."""
     said = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
-    assert f"the protocol between processes, which is {frames.WIRE} here" in " ".join(said.split())
+    assert f"the protocol between processes, which is {protocol.WIRE} here" in " ".join(
+        said.split()
+    )
 
 
 def test_documents_named_in_the_example_exist() -> None:

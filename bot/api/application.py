@@ -1,6 +1,10 @@
-"""The application of the HTTP API: routes, the identification of callers, and errors."""
+"""The application of the HTTP API: routes, the identification of callers, origins, and errors.
+
+Pages of origins that are not listed are refused elsewhere, and get no CORS header.
+"""
 
 import logging
+import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from http import HTTPStatus
@@ -8,17 +12,120 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from bot.api.calls.body_room import BodyRoom
+from bot.api.calls.bodies import BodyRoom
 from bot.api.calls.callers import Authentication, Route
 from bot.api.calls.errors import ApiError
-from bot.api.cors import Cors
-from bot.api.not_offered import not_offered
 from bot.api.runs.attendance import Attendance, job_of
 from bot.api.runs.result_turns import until_sent
 from bot.http.listener import NAME
 from bot.http.signed_links import is_signed_link
 from bot.http.sparing import sparing
 from queueing.core.errors import StoreError
+
+_METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
+_STAINLESS = (
+    "lang package-version os arch runtime runtime-version retry-count timeout read-timeout async "
+    "helper-method poll-helper custom-poll-interval"
+)
+_SENT = (
+    "authorization",
+    "content-type",
+    "accept",
+    "idempotency-key",
+    "last-event-id",
+    "prefer",
+    "x-api-key",
+    "openai-organization",
+    "openai-project",
+    "openai-beta",
+    "http-referer",
+    "x-title",
+    *(f"x-stainless-{name}" for name in _STAINLESS.split()),
+)
+"""The headers that any page of a listed origin may send; a preflight may ask for more of them."""
+_READ = (
+    "retry-after",
+    "x-should-retry",
+    "x-request-id",
+    "x-usher-job",
+    "x-usher-waited-s",
+    "location",
+    "content-disposition",
+)
+_NAMES = re.compile(r"[\w!#$%&'*+.^`|~, -]{1,4000}", re.ASCII)
+_KEPT_S = 600  # how long browsers remember a preflight
+
+
+class Cors:
+    """Answers preflights, and adds the headers that let a page read a response."""
+
+    def __init__(self, origins: Collection[str]) -> None:
+        self._origins = frozenset(origins)
+
+    def preflight(self, request: web.Request) -> web.Response | None:
+        """Return the answer to a preflight of a listed origin; None for any other request."""
+        if request.method != "OPTIONS" or "Access-Control-Request-Method" not in request.headers:
+            return None
+        if request.headers.get("Origin") not in self._origins:
+            return None
+        asked = request.headers.get("Access-Control-Request-Headers", "")
+        more = asked.casefold().split(",") if _NAMES.fullmatch(asked) else []
+        names = dict.fromkeys([*_SENT, *filter(None, map(str.strip, more))])
+        return web.Response(
+            status=204,
+            headers={
+                "Access-Control-Allow-Methods": _METHODS,
+                "Access-Control-Allow-Headers": ", ".join(names),
+                "Access-Control-Max-Age": str(_KEPT_S),
+            },
+        )
+
+    async def on_prepare(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Add the headers to a response that is about to be sent."""
+        if not self._origins:
+            return
+        response.headers.add("Vary", "Origin")
+        origin = request.headers.get("Origin", "")
+        if origin in self._origins:
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Access-Control-Expose-Headers"] = ", ".join(_READ)
+
+
+_BELOW = "compact|input_tokens"
+_OPENAI = (
+    "Usher speaks OpenAI's API: choose “OpenAI-compatible” in the program, with the base URL …/v1"
+)
+_PATH = re.compile(rf"/*(?:v1/+)*(?P<kind>[a-z_]+(?:/(?:{_BELOW}))?)")
+_NOTHING_KEPT = "nothing is stored here; send the whole conversation with each call"
+_NO_TRAINING = "Usher runs models, and does not train or grade them"
+_FILES = "send files in the request, as data URLs, or ahead of it to /v1/files"
+_SENTENCES = {
+    "uploads": f"There are no uploads here: {_FILES}.",
+    "containers": f"There are no containers here: {_FILES}.",
+    "vector_stores": "There are no vector stores here: /v1/embeddings makes the vectors for one.",
+    "assistants": f"There are no assistants here: {_NOTHING_KEPT}, to /v1/responses.",
+    "threads": f"There are no threads here: {_NOTHING_KEPT}, to /v1/responses.",
+    "conversations": f"There are no conversations here: {_NOTHING_KEPT}, to /v1/responses.",
+    "batches": "There are no batches here: submit each job to /v1/jobs; all of them wait in line.",
+    "moderations": "There are no moderations here: ask a model of your choice.",
+    "fine_tuning": f"There is no fine-tuning here: {_NO_TRAINING}.",
+    "evals": f"There are no evaluations here: {_NO_TRAINING}.",
+    "realtime": "There are no realtime sessions here: use /v1/responses with stream.",
+    "rerank": "There is no reranking here: compare the vectors of /v1/embeddings.",
+    "videos": "There are no videos at this path: submit a film to /v1/jobs, with `kind` film.",
+    "messages": f"This is Anthropic's API. {_OPENAI}.",
+    "api": f"This is Ollama's API or another server's own. {_OPENAI}.",
+    "sdapi": f"This is Automatic1111's API. {_OPENAI}, and pictures at /v1/images/generations.",
+    "responses/compact": "Conversations are not compacted here: ask a model for a summary of yours.",
+    "responses/input_tokens": "Tokens are not counted in advance here: `usage` of an answer has them.",
+}
+
+
+def not_offered(path: str) -> str | None:
+    """Return the sentence about a known path that does not exist here; None for others."""
+    match = _PATH.match(path)
+    return None if match is None else _SENTENCES.get(match["kind"])
+
 
 log = sparing(logging.getLogger(__name__))
 

@@ -11,9 +11,8 @@ from aiohttp import web
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
-from bot.api.jobs.side_records import HookEvent
-from bot.api.operation import JSON, Operation
-from bot.api.operations import operation_of
+from bot.api.jobs.webhooks import HookEvent
+from bot.api.operations import JSON, Operation, operation_of
 from bot.api.runs.views import ErrorBody, JobView
 from bot.version import version
 

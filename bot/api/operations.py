@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from bot.api.jobs.event_records import JobEvent
-from bot.api.jobs.records import JobRequest
-from bot.api.jobs.side_records import DeletedUpload, HookSecret, UploadList, UploadView
+from bot.api.jobs.events import JobEvent
+from bot.api.jobs.records import DeletedUpload, JobRequest, UploadList, UploadView
+from bot.api.jobs.webhooks import HookSecret
 from bot.api.openai.answers import (
     ChatCompletion,
     ChatCompletionChunk,
@@ -16,17 +17,99 @@ from bot.api.openai.answers import (
     TextCompletion,
     TranscriptAnswer,
 )
+from bot.api.openai.audio import SpeechCall
 from bot.api.openai.chat import ChatCompletions
 from bot.api.openai.completions import Completions
 from bot.api.openai.embeddings import EmbeddingCall
 from bot.api.openai.images import ImageEditInJson, ImageGeneration
 from bot.api.openai.models import ApiHealth, AudioModels, ModelRow, ModelRows, Voices
 from bot.api.openai.response_request import Responses
-from bot.api.openai.speech import SpeechCall
-from bot.api.operation import JSON, Operation
-from bot.api.parameters import BYTES, FILE, JOB, KEY, LAST_EVENT, MODEL, UPLOAD, path_text, query
 from bot.api.routes.jobs import ID_MOST, LIST_MOST, WAIT_MOST_S
+from bot.api.runs.repeats import KEY_MOST
 from bot.api.runs.views import JobList, JobView, MachineList, QueueView
+
+Parameter = Mapping[str, Any]
+
+
+def query(name: str, text: str, **schema: Any) -> Parameter:
+    """Return a parameter of the query."""
+    return {"name": name, "in": "query", "description": text, "schema": schema}
+
+
+def path_text(name: str) -> Parameter:
+    """Return a part of the path that may be any text."""
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+JOB: Parameter = {
+    "name": "job",
+    "in": "path",
+    "required": True,
+    "description": "The number of a job of the caller's.",
+    "schema": {"type": "integer", "minimum": 1, "maximum": ID_MOST},
+}
+FILE: Parameter = {
+    "name": "number",
+    "in": "path",
+    "required": True,
+    "description": "The number of a file of the result, from 1.",
+    "schema": {"type": "integer", "minimum": 1, "maximum": 10_000},
+}
+LAST_EVENT: Parameter = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "The id of the last event received; text goes on after it.",
+    "schema": {"type": "string"},
+}
+UPLOAD: Parameter = {
+    "name": "file",
+    "in": "path",
+    "required": True,
+    "description": "The id of a file of the caller's.",
+    "schema": {"type": "string", "pattern": "^file-[0-9a-f]{24}$"},
+}
+BYTES: Mapping[str, Any] = {"type": "string", "contentMediaType": "application/octet-stream"}
+MODEL: Parameter = {
+    "name": "name",
+    "in": "path",
+    "required": True,
+    "description": "The name of a model, or an alias.",
+    "schema": {"type": "string", "minLength": 1},
+}
+KEY: Parameter = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "A repeated call with the same key and body returns the same job.",
+    "schema": {"type": "string", "maxLength": KEY_MOST},
+}
+
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operation:
+    """A route: its request and its answer as types, with the statuses it may have besides.
+
+    `answers` holds the type of the answer for each content type, None if its form is OpenAI's or
+    that of a file. `form` are the fields of a request in multipart form. `items` is the type of each event
+    of a stream, and `empty` says when there is none, a 204. An `absent` route has errors only.
+    """
+
+    summary: str
+    tag: str = "OpenAI"
+    status: int = 200
+    request: Any = None
+    answers: Mapping[str, Any] = field(default_factory=lambda: {JSON: None})
+    form: Mapping[str, Any] = field(default_factory=dict)
+    items: Any = None
+    empty: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    refusals: tuple[int, ...] = ()
+    public: bool = False
+    absent: bool = False
+
 
 ABSENT = ("/v1/responses/", "/v1/images/variations")
 """The beginnings of OpenAI's paths that only explain why they are not served."""

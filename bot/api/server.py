@@ -9,40 +9,29 @@ from functools import partial
 from bot.api.application import Served, application, unmeasured
 from bot.api.calls.callers import Authentication, Route
 from bot.api.calls.fetcher import Fetcher
-from bot.api.calls.pictures import JobPictures
-from bot.api.calls.request_files import RequestPictures
+from bot.api.calls.request_files import JobPictures, RequestPictures
 from bot.api.calls.uploads import Uploads
 from bot.api.document import DESCRIPTION, DocumentRoute
 from bot.api.jobs.new_jobs import NewJobs
 from bot.api.jobs.webhook_calls import HookSettings
-from bot.api.routes.audio import TranscriptionRoutes
-from bot.api.routes.chat import ResponseRoute
-from bot.api.routes.chat_completions import ChatRoute
-from bot.api.routes.completions import CompletionRoute
+from bot.api.routes.audio import FileAnswers, SpeechRoute, TranscriptionRoutes
+from bot.api.routes.chat import ChatRoute, CompletionRoute, ResponseRoute
 from bot.api.routes.embeddings import EmbeddingRoute
-from bot.api.routes.file_answers import FileAnswers
-from bot.api.routes.files import FileRoutes, keep_tidy
-from bot.api.routes.image_answers import ImageAnswers
-from bot.api.routes.image_generations import ImageRoute
-from bot.api.routes.images import ImageEditRoute, no_variations
+from bot.api.routes.files import ROUTE, FileRoutes, OriginalFiles, keep_tidy
+from bot.api.routes.images import ImageAnswers, ImageEditRoute, ImageRoute, no_variations
 from bot.api.routes.jobs import JobRoutes
 from bot.api.routes.models import ModelsRoute
-from bot.api.routes.original_files import ROUTE, OriginalFiles
-from bot.api.routes.speech import SpeechRoute
 from bot.api.runs.answers import Answering, WaitLimits
-from bot.api.runs.attendance import Attendance
+from bot.api.runs.attendance import Attendance, StoredAttendance
 from bot.api.runs.repeats import Repeats
 from bot.api.runs.runs import Runs
-from bot.api.runs.stored_attendance import StoredAttendance
 from bot.api.runs.submitter import Submitting
 from bot.core.queue import ResultFiles
 from bot.core.service import QueueService
-from bot.http.address import Clients
+from bot.http.clients import Clients
 from bot.http.connection_limits import ConnectionLimits
 from bot.http.files import FileSender
-from bot.http.listener import Listener
-from bot.http.open_files import open_files
-from bot.http.opening import open_at
+from bot.http.listener import Listener, open_at, open_files
 from bot.people.api_keys import ApiKeys
 from bot.people.links import Links
 from bot.people.people import People

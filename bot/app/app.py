@@ -9,15 +9,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from bot.api.server import Gateway
-from bot.app import assembly, chat_parts
+from bot.app import assembly
 from bot.app.assembly import Groundwork
-from bot.app.chat_parts import ChatParts, chats_of
 from bot.app.local_queue import QueueParts, open_queue, serving
 from bot.app.metering import Meters, metering
 from bot.app.setup import SETTLE_S, BotSetup
-from bot.app.supervisor import beside, keep_served
+from bot.app.supervisor import beside, keep_all_up, keep_served
 from bot.commands.dispatcher import Dispatcher
-from bot.core.platform import ChatPlatform
+from bot.core.platform import ALONE, ChatLease, ChatPlatform
 from bot.delivery.presenter import Presenter
 from bot.delivery.records import MessageRecords
 from bot.platforms.web.chat_log import ChatLog
@@ -26,6 +25,47 @@ from queueing.core.leases import Tenure
 from queueing.service.job_queue import JobQueue
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatParts:
+    """Some chats, what carries out their calls, and what shows them their jobs."""
+
+    platforms: Sequence[ChatPlatform]
+    gate: Dispatcher
+    presenter: Presenter
+
+
+def chats_of(
+    given: Groundwork,
+    door: AdmissionService,
+    platforms: Sequence[ChatPlatform],
+    *,
+    lease: ChatLease = ALONE,
+) -> ChatParts:
+    """Make what chats need, listening to the queue; calls are carried out by the `lease`."""
+    context = assembly.context(given, door)
+    presenter = assembly.presenter(given, platforms, context)
+    given.queue.events.subscribe(presenter.on_event)
+    gate = Dispatcher(context, presenter, lease=lease)
+    return ChatParts(platforms=platforms, gate=gate, presenter=presenter)
+
+
+@asynccontextmanager
+async def connected(chats: ChatParts, *, settle_s: float) -> AsyncIterator[None]:
+    """Serve the chats until the block ends, then deliver what has ended, at most that long.
+
+    What starts first stops last, so that messages are still edited while no calls are taken.
+    """
+    async with (
+        beside(keep_all_up(chats.platforms, chats.gate)),
+        beside(chats.presenter.run()),
+    ):
+        try:
+            yield
+        finally:
+            chats.gate.close()
+            await chats.presenter.settle(settle_s)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +115,7 @@ class App:
             gateway = gateway_of(setup, given, door)
             async with (
                 beside(*([keep_served(gateway.run)] if gateway else [])),
-                chat_parts.connected(chats, settle_s=SETTLE_S),
+                connected(chats, settle_s=SETTLE_S),
             ):
                 yield _parts(given, parts, chats, gateway, meters=meters)
 

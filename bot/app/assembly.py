@@ -1,4 +1,4 @@
-"""Assembly: makes the parts that stand between people and the queue; what they do is theirs."""
+"""Assembly: makes what the bot stores, and the parts that stand between people and the queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,37 +6,105 @@ from functools import partial
 
 from bot.api.application import unmeasured
 from bot.api.calls.fetcher import Fetcher
-from bot.api.jobs.endings import JobEndings
-from bot.api.jobs.webhook_calls import HookSettings
+from bot.api.calls.uploads import Uploads
+from bot.api.jobs.webhook_calls import HookSettings, JobEndings
+from bot.api.jobs.webhooks import derived_key
 from bot.api.runs.answers import WaitLimits
+from bot.api.runs.attendance import StoredAttendance
 from bot.api.server import Gateway, Settings
-from bot.app.bot_records import BotRecords
-from bot.app.in_force import InForce
+from bot.app.reloader import InForce
 from bot.commands.call.context import Context
 from bot.commands.registry import COMMANDS, work
 from bot.config.loader import Config
 from bot.config.sections import ApiConfig
 from bot.core.chat_settings import ChatSettingsTable
+from bot.core.origin import name_in
 from bot.core.platform import ChatPlatform
 from bot.core.service import QueueService
 from bot.delivery.presenter import Presenter
+from bot.delivery.records import MessageRecords
 from bot.delivery.result_renderer import OriginalHints
 from bot.delivery.spoken_answers import Readings
 from bot.monitoring.dashboard import OperatorReader, OperatorRecords
+from bot.monitoring.history import StoredHistory, StoredUsage
 from bot.monitoring.metrics import DeliveryCounts, Instruments
 from bot.people import api_keys
 from bot.people.access import Access
+from bot.people.api_keys import ApiKeys
+from bot.people.audit_log import AuditLog
+from bot.people.invites import Invites
+from bot.people.links import LinkEnds, Links, key_of
+from bot.people.people import People
+from bot.people.upload_quota import ReceivedBytes
 from bot.platforms.registry import Fittings
+from bot.platforms.web.chat_log import ChatLog
 from bot.platforms.web.dashboard import OperatorPicture
 from bot.platforms.web.protocol import overview
 from bot.requests.admission import AdmissionService
-from bot.requests.bounds import Bounds
 from bot.requests.enhancer import Enhancer
-from bot.requests.limits import LongestWaits, RequestLimits
+from bot.requests.limits import Bounds, LongestWaits, RequestLimits
 from bot.requests.model_choice import Defaults
 from bot.requests.transcriber import Transcriber
 from queueing.core.leases import PostReader
 from queueing.core.ports import Clock
+from queueing.store.jobs.results import StoredFiles
+from queueing.store.sql.database import Database
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BotRecords:
+    """The bot's own records of one database."""
+
+    records: MessageRecords
+    people: People
+    keys: ApiKeys
+    audit: AuditLog
+    chat_log: ChatLog
+    invites: Invites | None
+    links: Links
+    uploads: Uploads
+    results: StoredFiles
+    hook_key: bytes
+    attendance: StoredAttendance
+    received: ReceivedBytes
+    history: StoredHistory
+    usage: StoredUsage
+
+
+async def read_records(database: Database, in_force: InForce, clock: Clock) -> BotRecords:
+    """Return the bot's records; reads what is kept in memory. Raises `StoreError`."""
+    records, web = MessageRecords(database), in_force.config.chats.web
+    key = await key_of(records)
+    links = _links(database, in_force, clock, key)
+    return BotRecords(
+        records=records,
+        people=People(database),
+        keys=ApiKeys(database),
+        audit=AuditLog(database),
+        chat_log=ChatLog(database),
+        invites=await Invites.read(database, web.page()) if web and web.token else None,
+        links=links,
+        uploads=Uploads(database),
+        results=StoredFiles(database),
+        hook_key=derived_key(key),
+        attendance=StoredAttendance(database),
+        received=ReceivedBytes(database, lambda: in_force.config.limits.files_per_hour_mb, clock),
+        history=StoredHistory(database),
+        usage=StoredUsage(database, name_in),
+    )
+
+
+def _links(database: Database, in_force: InForce, clock: Clock, key: bytes) -> Links:
+    web = in_force.config.chats.web
+    return Links(
+        StoredFiles(database),
+        LinkEnds(database),
+        People(database),
+        clock,
+        key=key,
+        page=web.page() if web and web.url else None,
+        days=lambda: in_force.config.retention.days,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,16 +10,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import replace
 
-from bot.app import assembly, chat_parts
-from bot.app.app import gateway_of
+from bot.app import app, assembly
+from bot.app.app import chats_of, gateway_of
 from bot.app.assembly import Groundwork
-from bot.app.chat_parts import chats_of
 from bot.app.cluster.agreement import Agreement
-from bot.app.cluster.duties import QUEUE
-from bot.app.cluster.entrance import Entrance
-from bot.app.cluster.leases import GivesWay, Lease, PostKeeper
+from bot.app.cluster.leases import QUEUE, GivesWay, Lease, PostKeeper
 from bot.app.cluster.queue_link import QueueLink
-from bot.app.cluster.queue_server import QueueServer
+from bot.app.cluster.queue_server import Entrance, QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.local_queue import open_queue, serving
 from bot.app.metering import Meters
@@ -149,7 +146,7 @@ class ClusterProcess:
             )
             async with (
                 beside(database.fenced()),
-                chat_parts.connected(chats, settle_s=HAND_OVER_S),
+                app.connected(chats, settle_s=HAND_OVER_S),
             ):
                 await self._link.out_of_reach(UNREACHED_S)
                 raise GivesWay(UNREACHABLE)

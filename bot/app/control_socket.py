@@ -9,11 +9,13 @@ import json
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 
 from bot.app.reloader import Reloaded
+from bot.monitoring.dashboard import OperatorRecords, to_json
+from bot.monitoring.records import HourSpan
 from queueing.core.concurrency import timeout
 from queueing.core.errors import StoreError
 
@@ -187,3 +189,47 @@ def _short(file: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{folder}/{file.name}"
     finally:
         os.close(folder)
+
+
+NOW, HOUR, PEOPLE = "now", "hour", "people"
+_READ: Mapping[str, Callable[[OperatorRecords], Awaitable[bytes]]]
+
+
+class OperatorDesk:
+    """Answers by what a duty of this process offers; without any, it knows nothing."""
+
+    def __init__(self) -> None:
+        self._offered: list[OperatorRecords] = []
+
+    @contextmanager
+    def offering(self, records: OperatorRecords) -> Iterator[None]:
+        """Answer by these records until the block ends."""
+        self._offered.append(records)
+        try:
+            yield
+        finally:
+            self._offered.remove(records)
+
+    async def answer(self, call: str) -> bytes | None:
+        """Return a record as JSON; None for another call, or if nothing is known here.
+
+        Raises `StoreError`.
+        """
+        if not self._offered or call not in _READ:
+            return None
+        return await _READ[call](self._offered[-1])
+
+
+async def _now(records: OperatorRecords) -> bytes:
+    return to_json(await records.read_now())
+
+
+async def _hour(records: OperatorRecords) -> bytes:
+    return to_json(await records.read_hours(HourSpan.HOUR))
+
+
+async def _people(records: OperatorRecords) -> bytes:
+    return to_json(await records.read_people())
+
+
+_READ = {NOW: _now, HOUR: _hour, PEOPLE: _people}

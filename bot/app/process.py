@@ -1,6 +1,10 @@
-"""Prepares the process before the bot opens anything, and keeps it small while it runs.
+"""The process itself: its limits and memory, the event loop, and how signals stop it in order.
 
 What a system does not support stays as it was.
+
+Where the network is away, a look-up takes as long as the system waits for its name servers, 10 to
+30 s by default. asyncio does them in the threads of `asyncio.to_thread`: a few names of servers and
+chats would hold up every picture, and a stop. So names are looked up in threads of their own.
 """
 
 import asyncio
@@ -9,12 +13,20 @@ import encodings
 import gc
 import importlib
 import logging
+import signal
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 from PIL import Image
 
-from bot.http.open_files import open_files
+from bot.app import logs
+from bot.http.listener import open_files
+from queueing.core.daemon_threads import in_daemon_thread
+from queueing.core.undisturbed import undisturbed
 
 try:
     import resource
@@ -130,3 +142,97 @@ def collect_rarely() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECT_AT)
+
+
+if sys.platform == "win32":
+    _Usual = asyncio.ProactorEventLoop
+else:
+    _Usual = asyncio.SelectorEventLoop
+
+T = TypeVar("T")
+Found = list[Any]  # of tuples, as `socket.getaddrinfo` returns them
+
+
+class EventLoop(_Usual):
+    """asyncio's loop, whose look-ups hold nothing up; the same one at the same time is made once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lookups: dict[tuple[object, ...], asyncio.Future[Found]] = {}
+
+    async def getaddrinfo(
+        self,
+        host: bytes | str | None,
+        port: bytes | str | int | None,
+        *,
+        family: int = 0,
+        type: int = 0,  # noqa: A002 - as asyncio calls it
+        proto: int = 0,
+        flags: int = 0,
+    ) -> Found:
+        """Return the addresses of a name. Raises `OSError`."""
+        wanted = (host, port, family, type, proto, flags)
+        lookup = self._lookups.get(wanted)
+        if lookup is None:
+            lookup = in_daemon_thread(partial(socket.getaddrinfo, *wanted), "lookup")
+            self._lookups[wanted] = lookup
+            lookup.add_done_callback(lambda _: self._lookups.pop(wanted))
+        return await undisturbed(lookup)
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end on such a loop and return what it returns, as `asyncio.run` does."""
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        return runner.run(main)
+
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
+    """Run until it ends or SIGINT or SIGTERM arrives; a second signal ends the process at once.
+
+    The first one cancels the work, which then stops in order: running jobs get their grace.
+    """
+
+    async def watched() -> None:
+        loop = asyncio.get_running_loop()
+        logs.watch_loop(loop)
+        task = asyncio.ensure_future(work)
+
+        def stop() -> None:
+            task.cancel()
+            print("stopping; once more to stop at once", file=sys.stderr)
+
+        with _on_signal(lambda: loop.call_soon_threadsafe(stop)):
+            try:
+                await task
+            except asyncio.CancelledError:
+                if not task.cancelled():
+                    raise
+
+    run(watched())
+    gc.freeze()  # the process ends: scanning all objects once more costs 0.3 s
+    return 0
+
+
+@contextmanager
+def _on_signal(stop: Callable[[], object]) -> Iterator[None]:
+    """Call `stop` at the first signal; the next one meets the system's own handling.
+
+    `stop` is called in the middle of any code, a write to the log included, so it must be safe
+    there. Writing to the same stream is not: it raises, and the signal would be lost.
+    """
+
+    def first(*_: object) -> None:
+        for number in _STOPPING:
+            signal.signal(number, signal.SIG_DFL)
+        stop()
+
+    # signal.signal also works on Windows, where the loop's own handlers do not exist
+    before = {number: signal.signal(number, first) for number in _STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

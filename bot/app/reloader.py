@@ -1,4 +1,4 @@
-"""Reloading: reads the configuration again and applies what can be applied, all or nothing."""
+"""Reloading: reads the configuration again and puts in force what can be, all or nothing."""
 
 import asyncio
 import logging
@@ -8,13 +8,36 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
-from bot.app.in_force import InForce
 from bot.config.config import Config
 from bot.config.differences import changed, merged
 from bot.config.loader import ConfigError
+from bot.core.chat_settings import ChatSettings, ChatSettingsTable
 from bot.people.audit_log import Act, AuditLog
+from bot.requests.options import Style
 from queueing.core.errors import BadModel, StoreError
 from queueing.core.ports import Clock
+
+
+class InForce:
+    """Keeps the configuration of a process, and what parts hold of it for as long as they live."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.access = config.access()
+        self.styles: dict[str, Style] = {}
+        self._rooms: dict[str, ChatSettings] = {}
+        self.chat_settings = ChatSettingsTable(by_key=self._rooms)
+        self.take(config)
+
+    def take(self, config: Config) -> None:
+        """Hold another configuration from now on; every part that asks gets its values."""
+        self.config = config
+        self.access.adopt(config.access())
+        self.styles.clear()
+        self.styles.update({name: style.style() for name, style in config.styles.items()})
+        self._rooms.clear()
+        self._rooms.update({name: room.settings() for name, room in config.rooms.items()})
+
 
 log = logging.getLogger(__name__)
 

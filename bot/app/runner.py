@@ -1,38 +1,90 @@
 """Runs the bot until it is stopped: alone on a file, or as one of several processes on a server."""
 
+import asyncio
 import logging
 import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 
 from bot.api.runs.runs import PLATFORM
 from bot.app import control_socket, heartbeat
 from bot.app import reloader as reloading
 from bot.app.app import App
-from bot.app.cluster.agreement import Agreement
-from bot.app.cluster.duties import posts_of
-from bot.app.cluster.entrance import entrance_at
+from bot.app.cluster.agreement import DECISIVE, Agreement
 from bot.app.cluster.leader_finder import QueueFinder
-from bot.app.cluster.leases import PostKeeper
-from bot.app.cluster.post_list import PostList
+from bot.app.cluster.leases import PostKeeper, PostList, posts_of
 from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.queue_server import entrance_at
 from bot.app.cluster.transport import calling
 from bot.app.cluster_process import HAND_OVER_S, ClusterProcess
-from bot.app.joining import join
 from bot.app.metering import Meters, metering
 from bot.app.process import stay_small
-from bot.app.process_options import EVERYTHING, ProcessOptions
 from bot.app.reloader import LogAs, Reread, log_as_before
 from bot.app.setup import GRACE_S, MIGRATIONS, BotSetup
 from bot.app.supervisor import beside
 from bot.config.config import Config
+from bot.config.loader import ConfigError
 from bot.platforms.registry import import_libraries
 from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
+from queueing.core.leases import ServerLook
 from queueing.store.engines import is_postgres, open_posts
+from queueing.store.tools import look_at_server
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessOptions:
+    """The posts a process applies for, None for every one of the configuration, and its API."""
+
+    posts: frozenset[str] | None = None
+    serves_api: bool = True
+
+
+EVERYTHING = ProcessOptions()
+
+
+_NAMED = 3
+
+
+async def join(config: Config, agreement: Agreement) -> None:
+    """Look at the database and change nothing.
+
+    Raises `ConfigError` where the process that leads has another configuration, or where none does
+    and jobs need a model that this one lacks; `StoreError` when the database cannot be used.
+    """
+    require_place(config, agreement, await asyncio.to_thread(look_at_server, config.database_url))
+
+
+def require_place(config: Config, agreement: Agreement, look: ServerLook) -> None:
+    """Raise `ConfigError` if there is no place for this configuration on the database."""
+    agreement.require(look.held)
+    if not any(each.post.name == DECISIVE for each in look.held):
+        require_models(config, look)
+
+
+def require_models(config: Config, look: ServerLook) -> None:
+    """Raise `ConfigError` for open jobs of models that the configuration lacks.
+
+    A server that names its models itself may offer them later.
+    """
+    if config.discovering():
+        return
+    missing = [model for model in look.open_jobs if model not in config.models]
+    if not missing:
+        return
+    first = [f"{look.open_jobs[model]} for {model}" for model in missing[:_NAMED]]
+    more = len(missing) - _NAMED
+    others = f" and {more} further models" if more > 0 else ""
+    sentence = (
+        f"jobs are open of models that the configuration lacks ({', '.join(first)}{others}):"
+        f" put them back; /clear {missing[0]} then cancels what waits, if the model is to go"
+    )
+    raise ConfigError((sentence,))
+
 
 Look = Callable[[], str | None]
 """Returns what keeps the bot from accepting requests, None if nothing does."""

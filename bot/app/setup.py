@@ -7,13 +7,11 @@ from importlib.resources import files
 
 from backends.registry import connect
 from bot.api.calls.fetcher import Fetcher
-from bot.app.assembly import Groundwork
-from bot.app.bot_records import read_records
-from bot.app.in_force import InForce
+from bot.app.assembly import Groundwork, read_records
+from bot.app.control_socket import OperatorDesk
 from bot.app.metering import Meters
-from bot.app.operator_desk import OperatorDesk
-from bot.app.reloader import LogAs, Reloader, Reread, log_as_before
-from bot.app.retention import most_mb
+from bot.app.reloader import InForce, LogAs, Reloader, Reread, log_as_before
+from bot.app.supervisor import most_mb
 from bot.config.loader import Config
 from bot.core.platform import ChatPlatform
 from bot.core.service import QueueService

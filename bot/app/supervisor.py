@@ -1,4 +1,4 @@
-"""Background tasks for as long as the bot runs: chats kept connected, retention.
+"""Background tasks for as long as the bot runs: chats kept connected, delivered work deleted.
 
 Each runs until it is cancelled, and no failure of one ends another.
 """
@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from bot.api.jobs.endings import JobEndings
-from bot.app.retention import delete_expired
+from bot.api.jobs.webhook_calls import JobEndings
 from bot.config.sections import RetentionConfig
 from bot.core.errors import AddressTaken, ChatRefused
 from bot.core.platform import ChatPlatform, CommandHandler
-from bot.http.opening import CannotListen
+from bot.http.listener import CannotListen
 from bot.platforms.web.chat_log import ChatLog
 from queueing.core.clock import doubt_of
 from queueing.core.concurrency import TaskGroup, timeout
@@ -24,6 +23,34 @@ from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
 
 log = logging.getLogger(__name__)
+
+_ROOM_MB = 512
+_DAY_S = 24 * 3600.0
+
+
+def most_mb(kept: RetentionConfig) -> int:
+    """Return how large the database may become: what is kept, and what arrives before it is tidied.
+
+    Beyond that it counts as a full disk: nothing is accepted, and results wait for space.
+    """
+    return kept.size_mb + kept.size_mb // 4 + _ROOM_MB
+
+
+async def delete_expired(
+    jobs: JobStore, chat_log: ChatLog, kept: RetentionConfig, now: float
+) -> None:
+    """Delete what is older or larger than may be kept. Idempotent; raises `StoreError`.
+
+    The page's pictures are copies of job results, so they may take half of the size; jobs have all
+    that these leave.
+    """
+    before = now - kept.days * _DAY_S
+    page_mb = await chat_log.shrink(kept.size_mb // 2)
+    gone = await jobs.purge(before, keep_mb=kept.size_mb - page_mb)
+    if gone:
+        log.info("retention: jobs deleted: %d", gone)
+    await chat_log.expire(before)
+
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
 _LISTEN_EVERY_S = 2.0  # an address is free soon after the process that had it has ended

@@ -7,8 +7,7 @@ from aiohttp import web
 
 from bot.config.sections import ApiConfig, MetricsConfig
 from bot.http.addresses import is_loopback
-from bot.http.listener import Listener
-from bot.http.opening import open_at
+from bot.http.listener import Listener, open_at
 
 NODE_GIVES_UP_S = 300
 

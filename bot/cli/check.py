@@ -40,7 +40,7 @@ from bot.core.errors import ChatError
 from bot.core.platform import ChatPlatform
 from bot.delivery.records import MessageRecords
 from bot.http.addresses import is_loopback
-from bot.http.opening import CannotListen
+from bot.http.listener import CannotListen
 from bot.platforms.registry import Fittings, platforms
 from bot.platforms.web.chat_log import ChatLog
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec

@@ -9,10 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.app.cluster.agreement import Agreement, version_of
-from bot.app.cluster.duties import QUEUE, posts_of
-from bot.app.cluster.post_list import listed
+from bot.app.cluster.leases import QUEUE, listed, posts_of
 from bot.app.console import line
-from bot.app.joining import require_place
+from bot.app.runner import require_place
 from bot.config.config import Config
 from bot.config.loader import ConfigError
 from bot.http.addresses import host_and_port

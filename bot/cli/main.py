@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bot.app import control_socket, event_loop, heartbeat, logs
+from bot.app import control_socket, heartbeat, logs, process
 from bot.app.control_socket import NotRunning
-from bot.app.signals import run_until_signal
+from bot.app.process import run_until_signal
 from bot.cli import database
 from bot.cli.arguments import parser
 from bot.cli.demo.options import DemoOptions
@@ -112,7 +112,7 @@ def _check(arguments: argparse.Namespace) -> int:
     config = _loaded(arguments.config, level="error")  # the table reports the rest
     from bot.cli import check  # noqa: PLC0415  # as above
 
-    return event_loop.run(check.report(config))
+    return process.run(check.report(config))
 
 
 def _health(arguments: argparse.Namespace) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from bot.app.cluster.duties import posts_of
-from bot.app.process_options import ProcessOptions
+from bot.app.cluster.leases import posts_of
+from bot.app.runner import ProcessOptions
 from bot.config.loader import Config, ConfigError
 from bot.config.sections import ApiConfig
 from queueing.store.engines import is_postgres

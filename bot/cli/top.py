@@ -21,8 +21,7 @@ from rich.text import Text
 
 from bot.app import control_socket
 from bot.app.console import Cropped, console, line, show
-from bot.app.control_socket import NotRunning
-from bot.app.operator_desk import HOUR, NOW, PEOPLE
+from bot.app.control_socket import HOUR, NOW, PEOPLE, NotRunning
 from bot.config.loader import sign_at
 from bot.monitoring.dashboard import from_json
 from bot.monitoring.live_state import (

@@ -21,8 +21,7 @@ from bot.core.answers import Answer, Reply
 from bot.core.arrivals import Arrival, Arrivals
 from bot.core.attachments import SPOKEN, AttachmentKind
 from bot.core.command import Command, Param, ParamKind
-from bot.core.held import ALONE, ChatLease
-from bot.core.platform import Invocation
+from bot.core.platform import ALONE, ChatLease, Invocation
 from bot.core.refusals import Declined, Refusal
 from bot.delivery.presenter import Presenter
 from bot.people.people import LanguageTold, Person

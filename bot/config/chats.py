@@ -18,11 +18,9 @@ from bot.config.values import (
     long_enough,
 )
 from bot.core.chat_settings import ChatSettings
-from bot.http.local import opened_by
+from bot.http.addresses import opened_by
 from bot.people.names import IdForm, NameForms
-from bot.requests.loras import loras_in
-from bot.requests.options import size
-from bot.requests.styles import PLACE, Style
+from bot.requests.options import PLACE, Style, loras_in, size
 
 
 class ChatConfig(Section):

@@ -46,8 +46,7 @@ from bot.config.values import (
     person,
     workflow_file,
 )
-from bot.http.addresses import host_and_port, is_every_address
-from bot.http.local import opened_by
+from bot.http.addresses import host_and_port, is_every_address, opened_by
 from bot.people.access import PersonLimits, Role
 from bot.requests.conversation import IDLE_S
 from bot.requests.limits import LongestWaits

@@ -1,6 +1,10 @@
 """What a chat platform is to the rest of the bot: calls arrive, messages are sent and edited.
 
 `bot.core.content` is what is sent, `bot.core.errors` what a platform may raise.
+
+Where several processes share the chats, a chat's connection belongs to one of them at a time. A
+process that was frozen finds its connections open when it comes back, and another process in its
+place: so it looks before each call it makes, and before it acts on what it heard.
 """
 
 import asyncio
@@ -15,6 +19,58 @@ from bot.core.attachments import AttachmentKind
 from bot.core.chat_settings import places_of
 from bot.core.command import Command, Param
 from bot.core.content import Content, Form
+from bot.core.errors import ServedElsewhere
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatPerson:
+    """A person of a chat; `id` is written as in the configuration, such as `telegram:42`."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatAccount:
+    """A bot's account; `invite` is the address that brings it into a chat.
+
+    `owner` is the person who made it, if the chat tells.
+    """
+
+    name: str
+    invite: str
+    owner: ChatPerson | None = None
+
+
+class ChatLease:
+    """A chat that is this process's; this one always is, because there is no other process."""
+
+    @property
+    def held(self) -> bool:
+        """Whether the chat is still this process's, from memory."""
+        return True
+
+    def require(self) -> None:
+        """Raise `ServedElsewhere` unless the chat is this process's."""
+        if not self.held:
+            raise ServedElsewhere
+
+
+ALONE = ChatLease()
+
+
+class Notes(Protocol):
+    """Texts by name, durable once noted."""
+
+    async def noted(self, name: str) -> str | None:
+        """Return the text stored under that name, or None."""
+
+    async def note_first(self, name: str, value: str) -> str:
+        """Store a text unless there is one of that name; return the one that is stored."""
+
+    async def note(self, name: str, value: str) -> None:
+        """Store a text, replacing an earlier one of that name."""
+
 
 # ---------------------------------------------------------------- outgoing
 

@@ -2,14 +2,17 @@
 
 from typing import Protocol
 
-from bot.core.admin import ModelPreloads, QueueAdmin
-from bot.core.deliveries import Deliveries
-from bot.core.erasure import JobEraser
-from bot.core.events import QueueEvents
-from bot.core.models import ModelReader
-from bot.core.queue import JobReader
-from bot.core.status import QueueStatus
-from bot.core.submitting import JobSubmitter
+from bot.core.queue import (
+    Deliveries,
+    JobEraser,
+    JobReader,
+    JobSubmitter,
+    ModelPreloads,
+    ModelReader,
+    QueueAdmin,
+    QueueEvents,
+    QueueStatus,
+)
 
 
 class QueueService(Protocol):

@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 
 from bot.core.content import Body, Button, Content, Markdown
-from bot.core.deliveries import Deliveries
 from bot.core.errors import (
     ChatGone,
     ChatUnavailable,
@@ -20,10 +19,8 @@ from bot.core.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.core.models import ModelReader
 from bot.core.platform import ChatPlatform, MessageRef
-from bot.core.queue import JobReader
-from bot.core.status import QueueStatus
+from bot.core.queue import Deliveries, JobReader, ModelReader, QueueStatus
 from bot.delivery.channels import Channels, Taken
 from bot.delivery.follow_ups import Below, ExtraMessages
 from bot.delivery.records import MessageRecords

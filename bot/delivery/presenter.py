@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bot.core.answers import Answer, Placed, TaskHandler, Working
 from bot.core.chat_settings import ChatSettingsTable
-from bot.core.deliveries import Deliveries
 from bot.core.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
 from bot.core.platform import ChatPlatform, Invocation
+from bot.core.queue import Deliveries
 from bot.core.service import QueueService
 from bot.delivery.channels import Channel, Channels, wait
 from bot.delivery.editor import Editor

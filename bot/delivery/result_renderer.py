@@ -15,12 +15,10 @@ from PIL import Image
 from backends.common.file_types import MOVING, is_film, is_picture, is_sound, mime_of
 from backends.media import videos
 from bot.core.chat_settings import ChatSettingsTable
-from bot.core.content import Bar, Body, Content, Markdown, Moment, Period
-from bot.core.models import ModelReader
+from bot.core.content import Bar, Body, Content, Markdown, Moment, Period, pages, utf16_length
 from bot.core.origin import Origin
 from bot.core.platform import ChatLimits
-from bot.core.queue import JobReader
-from bot.core.split import pages, utf16_length
+from bot.core.queue import JobReader, ModelReader
 from bot.delivery.spoken_answers import Aloud
 from bot.people.links import Links
 from bot.requests import images as pictures

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bot.core.deliveries import Deliveries
 from bot.core.errors import ChatError, ChatGone, ChatUnavailable, ServedElsewhere, SlowDown
 from bot.core.platform import ChatPlatform
+from bot.core.queue import Deliveries
 from bot.delivery.channels import Channel, Channels, pause_s, paused_until, wait
 from bot.delivery.records import MessageRecords, Unreachable
 from bot.delivery.status_message import StatusMessage

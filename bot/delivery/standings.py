@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 
 from bot.core.content import Content
-from bot.core.status import QueueStatus
+from bot.core.queue import QueueStatus
 from bot.delivery.rate_limit import HEAD
 from bot.delivery.status_message import StatusMessage
 from queueing.core.concurrency import TaskGroup

@@ -1,15 +1,115 @@
-"""Limits how many tokens a client can try, and knows which tokens could be guessed.
+"""Who a visitor is: the address, the host that was asked for, and how many tokens were tried.
 
-Counts by address and in memory. A token that was right before stays accepted from any address, so
-guesses from a person's own address do not lock that person out.
+Any client can write a forwarding header; only the proxies named in the configuration are trusted.
+
+Tries are counted by address and in memory. A token that was right before stays accepted from any
+address, so guesses from a person's own address do not lock that person out.
 """
 
 import hashlib
+import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from urllib.parse import urlsplit
 
-from bot.http.bucket import Bucket
+_HOME = 64  # bits of an IPv6 address that a household shares: all of it is one visitor
+
+
+class Clients:
+    """Identifies visitors. `proxies` are addresses or networks such as "10.0.0.0/8"."""
+
+    def __init__(self, proxies: Iterable[str] = ()) -> None:
+        self._proxies = tuple(ip_network(proxy) for proxy in proxies)
+
+    def is_proxy(self, peer: str) -> bool:
+        """Return whether a peer is one of the proxies."""
+        address = _read(peer)
+        return address is not None and any(address in proxy for proxy in self._proxies)
+
+    def of(self, peer: str, forwarded: Sequence[str]) -> str:
+        """Return a request's client; `forwarded` are the values of X-Forwarded-For, in order.
+
+        Each proxy appends the address it was reached from, so the last one that is no proxy counts:
+        the visitor sent the values before it.
+        """
+        if self.is_proxy(peer):
+            hops = [hop.strip() for value in forwarded for hop in value.split(",")]
+            for hop in reversed(hops):
+                if _read(hop) is None:
+                    break
+                if not self.is_proxy(hop):
+                    return home(hop)
+        return home(peer)
+
+
+def home(peer: str) -> str:
+    """Return a visitor's key: an address, or the network of an IPv6 household."""
+    address = _read(peer)
+    if isinstance(address, IPv6Address):
+        return str(ip_network((address, _HOME), strict=False))
+    return str(address or peer)
+
+
+def _read(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        address = ip_address(text.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+class Bucket:
+    """Allows `burst` events at once, and `per_s` events per second after that."""
+
+    def __init__(self, *, per_s: float, burst: int) -> None:
+        self._per_s = per_s
+        self._burst = burst
+        self._level = float(burst)
+        self._at = 0.0
+
+    def take(self, now: float) -> bool:
+        """Return whether another event is allowed at `now`, in seconds of any steady clock."""
+        self._level = min(self._burst, self._level + (now - self._at) * self._per_s)
+        self._at = now
+        if self._level < 1:
+            return False
+        self._level -= 1
+        return True
+
+
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d{1,5})?", re.ASCII)
+
+
+def host_allowed(header: str, *, loopback: bool, names: Collection[str]) -> bool:
+    """Return whether a request's Host header names this server.
+
+    A hostile site can point its own name at this address (DNS rebinding) and would then be
+    same-origin; it cannot do that with an address, so addresses are safe when listening on one.
+    """
+    name = _name_of(header)
+    if name is None:
+        return False
+    if name == "localhost" or name in names:
+        return True
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return False
+    return address.is_loopback or not loopback
+
+
+def _name_of(header: str) -> str | None:
+    """Return the name in a Host header; None for an invalid one, such as one with user information."""
+    if not _HOST.fullmatch(header):
+        return None
+    try:
+        return urlsplit(f"//{header}").hostname
+    except ValueError:
+        return None
+
 
 WRONG_AT_ONCE = 20  # different wrong tokens from one address
 _WRONG_EVERY_S = 30.0  # one more after that

@@ -8,6 +8,7 @@ accepted one by one, and only while handles are left.
 import asyncio
 import errno
 import logging
+import os
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,10 +17,25 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.typedefs import Handler
 
-from bot.http.address import Clients, home
+from bot.http.clients import Clients, home
 from bot.http.connection_limits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
-from bot.http.open_files import open_files
 from bot.http.sparing import sparing
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+_UNBOUNDED = 4096  # used if the limit is unknown
+
+
+def open_files() -> int:
+    """Return how many files, connections among them, this process may have open at once."""
+    if resource is None:
+        return _UNBOUNDED
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _UNBOUNDED if soft == resource.RLIM_INFINITY else soft
+
 
 MAX_CONNECTIONS = 500  # of the 1024 files a process may usually open
 SILENT_S = 20.0  # until the first request is complete, and between two of an unknown visitor
@@ -286,3 +302,16 @@ def _quiet_logger() -> logging.Logger:
 def _is_ours(record: logging.LogRecord) -> bool:
     cause = record.exc_info[1] if record.exc_info else None
     return not isinstance(cause, (BadHttpMessage, ConnectionError, web.RequestPayloadError))
+
+
+class CannotListen(Exception):
+    """An address to serve at is in use, or does not belong to this machine."""
+
+
+async def open_at(listener: Listener, host: str, port: int) -> int:
+    """Begin to listen at an address and return the port. Raises `CannotListen`."""
+    try:
+        return await listener.open(host or None, port)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise CannotListen(f"cannot listen on {host}:{port}: {why}") from error

@@ -9,15 +9,13 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import TypeAdapter
 
-from bot.core.queue import JobReader
-from bot.core.status import QueueStatus
+from bot.core.queue import JobReader, QueueStatus
 from bot.monitoring.history import StoredHistory, StoredUsage, Usage
 from bot.monitoring.hours import Recorded, bounds, grain_of, hours_of
 from bot.monitoring.live_state import OperatorNow, now_of
 from bot.monitoring.records import HourSpan, OperatorHours, OperatorPeople, PersonUse
-from bot.people.access import Access
+from bot.people.access import Access, day_of
 from bot.people.audit_log import AuditLog
-from bot.people.days import day_of
 from bot.people.people import People, Person
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock

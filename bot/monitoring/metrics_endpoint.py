@@ -9,10 +9,9 @@ from http import HTTPStatus
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
+from bot.http.addresses import why_not_local
 from bot.http.connection_limits import ConnectionLimits
-from bot.http.listener import Listener
-from bot.http.local import why_not_local
-from bot.http.opening import open_at
+from bot.http.listener import Listener, open_at
 from bot.monitoring.metrics import Instruments
 
 log = logging.getLogger(__name__)

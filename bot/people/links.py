@@ -10,13 +10,39 @@ import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 
-from bot.core.notes import Notes
+from bot.core.platform import Notes
 from bot.core.queue import ResultFiles
 from bot.http.signed_links import Original, Ticket
-from bot.people.link_ends import LinkEnds
+from bot.people import sql
 from bot.people.people import People
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
+from queueing.store.sql.database import Connection, Database
+
+
+class LinkEnds:
+    """How often the links to a job's files were ended. Every end is durable when it returns."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def end(self, job_id: int) -> None:
+        """Count one more end of a job's links; no effect if there is no such job."""
+
+        def change(connection: Connection) -> None:
+            connection.execute(sql.END_LINKS, (job_id,))
+
+        await self._database.write(change)
+
+    async def of(self, job_id: int) -> int:
+        """Return how often a job's links were ended."""
+
+        def query(connection: Connection) -> int:
+            row = connection.execute(sql.LINK_ENDS, (job_id,)).fetchone()
+            return 0 if row is None else int(row[0])
+
+        return await self._database.read(query)
+
 
 _KEY = "links.key"
 _DAY_S = 24 * 3600.0

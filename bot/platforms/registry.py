@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 from bot.commands.registry import COMMANDS
 from bot.config.chats import ChatsConfig
-from bot.core.held import ALONE, ChatLease
-from bot.core.notes import Notes
-from bot.core.platform import ChatPlatform
+from bot.core.platform import ALONE, ChatLease, ChatPlatform, Notes
 from bot.core.queue import ResultFiles
 from bot.http.signed_links import LinkReader
 from bot.people.access import Access

@@ -6,10 +6,8 @@ Knows neither chats nor HTTP: plain values come in, an accepted job or a refusal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from bot.core.models import ModelReader
-from bot.core.queue import JobReader
+from bot.core.queue import JobReader, JobSubmitter, ModelReader
 from bot.core.refusals import Declined, NoLongerWaiting, NoPicture, Refusal, TooManyPictures
-from bot.core.submitting import JobSubmitter
 from bot.people.people import Person
 from bot.requests import enhancement, recordings
 from bot.requests.conversation import PICTURES, Talk, continued, remembered_by, room_chars
@@ -27,7 +25,7 @@ from bot.requests.creation import (
 from bot.requests.images import require_upscalable
 from bot.requests.limits import Asking, RequestLimits
 from bot.requests.model_choice import Defaults, model_of_conversation, model_of_style, usual_model
-from bot.requests.styles import Style
+from bot.requests.options import Style
 from queueing.core.errors import Refused
 from queueing.core.jobs import Admission, Job, JobState, NewJob
 from queueing.core.requests import Capability, Chat, ChatMessage, File, Request, TextToImage

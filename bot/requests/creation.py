@@ -10,8 +10,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from bot.core.refusals import Declined, NoText, OptionNotTaken, TextTooLong, UnknownStyle
-from bot.requests.options import size
-from bot.requests.styles import Style
+from bot.requests.options import Style, size
 from queueing.core.catalog import Catalog
 from queueing.core.requests import (
     AnyRequest,

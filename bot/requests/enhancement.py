@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bot.core.models import ModelReader
+from bot.core.queue import ModelReader
 from bot.requests.creation import Made
 from queueing.core.jobs import Job, NewJob
 from queueing.core.requests import Chat, ChatMessage, TextToAudio, TextToImage, TextToVideo

@@ -11,11 +11,8 @@ from collections.abc import Coroutine
 from pydantic import ValidationError
 
 from bot.core.chat_settings import ChatSettingsTable
-from bot.core.deliveries import Deliveries
-from bot.core.erasure import JobEraser
 from bot.core.origin import Origin
-from bot.core.queue import JobReader
-from bot.core.submitting import JobSubmitter
+from bot.core.queue import Deliveries, JobEraser, JobReader, JobSubmitter
 from bot.requests.admission import AdmissionService
 from bot.requests.creation import Made
 from bot.requests.enhancement import OWNER, improved

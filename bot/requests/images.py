@@ -1,4 +1,4 @@
-"""Checks untrusted pictures before anything decodes them; makes results fit.
+"""Checks untrusted pictures and masks before anything decodes them; makes results fit.
 
 Pillow runs in threads: it releases the interpreter lock, so the event loop continues meanwhile.
 """
@@ -9,12 +9,19 @@ import struct
 import zlib
 from typing import Literal
 
-from PIL import Image
+from PIL import Image, ImageChops
 
 from backends.common.file_types import SENT, is_film, is_sound, mime_of
 from backends.media import videos
 from backends.media.image_metadata import without_metadata
-from bot.core.refusals import Declined, LargeEnough, NotAPicture, PictureTooHeavy, TooManyPixels
+from bot.core.refusals import (
+    Declined,
+    LargeEnough,
+    NoMask,
+    NotAPicture,
+    PictureTooHeavy,
+    TooManyPixels,
+)
 from queueing.core.requests import File
 
 PICTURE_MB = 20  # the most Telegram lets a bot download; the same everywhere
@@ -172,3 +179,41 @@ def _flat(opened: Image.Image) -> Image.Image:
     ground = Image.new("RGB", layered.size, "white")
     ground.paste(layered, mask=layered.getchannel("A"))
     return ground
+
+
+_OPAQUE = 255
+_MARKED_MOST = 127  # of opacity; what is more opaque stays
+
+
+async def mask_of(picture: File, given: File | None = None) -> File:
+    """Return a PNG of a picture's size that is transparent where the picture is to be painted.
+
+    `given` is what the person sent as the mask, otherwise the picture's own transparent parts count.
+    A mask without transparency marks by white. Both files are checked pictures. Raises `Declined`
+    if nothing is marked, or a result is no picture that can be read.
+    """
+    try:
+        return await asyncio.to_thread(_mask, picture, given)
+    except (OSError, ValueError) as error:
+        raise Declined(NotAPicture()) from error
+
+
+def _mask(picture: File, given: File | None) -> File:
+    with Image.open(io.BytesIO(picture.data), formats=SENT) as opened:
+        size = opened.size
+    with Image.open(io.BytesIO((given or picture).data), formats=SENT) as opened:
+        kept = opened.convert("RGBA").getchannel("A")
+        if given is not None and _least(kept) == _OPAQUE:
+            kept = ImageChops.invert(opened.convert("L"))
+    if _least(kept) > _MARKED_MOST:
+        raise Declined(NoMask())
+    mask = Image.new("RGBA", size)
+    mask.putalpha(kept.resize(size))
+    out = io.BytesIO()
+    mask.save(out, "PNG")
+    return File(name="mask.png", mime="image/png", data=out.getvalue())
+
+
+def _least(channel: Image.Image) -> float:
+    low = channel.getextrema()[0]
+    return low[0] if isinstance(low, tuple) else low

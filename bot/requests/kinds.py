@@ -1,7 +1,8 @@
-"""What kind of result a request has; pure."""
+"""What kind of result a request has, and the words its person typed; pure."""
 
 from queueing.core.requests import (
     Chat,
+    Embed,
     Generation,
     Request,
     SpeechToText,
@@ -38,3 +39,16 @@ def needs_files(request: Request) -> bool:
             return upscale or edit or strength is not None
         case _:
             return isinstance(request, SpeechToText)
+
+
+def typed(request: Request) -> str:
+    """Return what a person typed for a request, "" for one without words."""
+    match request:
+        case Generation(original=original, prompt=prompt):
+            return original or prompt
+        case TextToSpeech(text=text):
+            return text
+        case Chat(messages=messages):
+            return messages[-1].text
+        case SpeechToText() | Embed():
+            return ""

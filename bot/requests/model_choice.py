@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bot.core.refusals import Declined, NoModel
 from bot.people.people import Person
-from bot.requests.styles import Style
+from bot.requests.options import Style
 from queueing.core.catalog import Catalog
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability

@@ -1,7 +1,13 @@
-"""Sizes of pictures as people name them; pure."""
+"""Sizes, LoRAs and styles of pictures as people name them; pure."""
 
 import math
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from queueing.core.requests import LORAS_MOST, LoraWeight
 
 SIDE_LEAST, SIDE_MOST, SIDE_STEP = 64, 4096, 64
 _MEGAPIXEL = 1024 * 1024
@@ -32,3 +38,57 @@ def size(text: str) -> tuple[int, int] | None:
 
 def _grid(side: float) -> int:
     return round(side / SIDE_STEP) * SIDE_STEP
+
+
+def loras_in(written: str) -> tuple[LoraWeight, ...]:
+    """Return the LoRAs in a text such as `ink:0.8, film`; a weight left out is 1.
+
+    Raises `ValueError` if there are too many, or a weight is out of range.
+    """
+    words = [word.strip() for word in written.split(",") if word.strip()]
+    if len(words) > LORAS_MOST:
+        raise ValueError(f"at most {LORAS_MOST} LoRAs")
+    return tuple(_lora(word) for word in words)
+
+
+def _lora(word: str) -> LoraWeight:
+    name, _, after = word.rpartition(":")
+    try:
+        weight = float(after)
+    except ValueError:  # the name may hold a colon
+        return LoraWeight(name=word)
+    if not name:
+        return LoraWeight(name=word)
+    try:
+        return LoraWeight(name=name, weight=weight)
+    except ValidationError as error:
+        raise ValueError(error.errors()[0]["msg"]) from None
+
+
+PLACE = "{prompt}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Style:
+    """What a style adds to a request for pictures; the person's explicit options override it.
+
+    `prompt` holds the person's words at `{prompt}`, or follows them. `options` are fields of
+    `TextToImage` by name; `model` is used when the call names none.
+    """
+
+    prompt: str = PLACE
+    negative: str | None = None
+    size: str | None = None
+    model: str | None = None
+    options: Mapping[str, int | float | str] = field(default_factory=dict)
+
+    def apply(self, prompt: str) -> str:
+        """Return a prompt in this style."""
+        if PLACE in self.prompt:
+            return self.prompt.replace(PLACE, prompt)
+        return f"{prompt}, {self.prompt}"
+
+    def without(self, own: str | None) -> str | None:
+        """Return what should not be in the picture: the person's words and the style's."""
+        said = [words for words in (own, self.negative) if words]
+        return ", ".join(said) or None

@@ -8,11 +8,8 @@ import asyncio
 import logging
 
 from bot.core.chat_settings import ChatSettingsTable
-from bot.core.deliveries import Deliveries
-from bot.core.erasure import JobEraser
 from bot.core.origin import origin_in
-from bot.core.queue import JobReader
-from bot.core.submitting import JobSubmitter
+from bot.core.queue import Deliveries, JobEraser, JobReader, JobSubmitter
 from bot.people.people import People
 from bot.requests import recordings
 from bot.requests.admission import AdmissionService

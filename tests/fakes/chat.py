@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from bot.core.content import Content
 from bot.core.errors import ChatError, MessageGone
-from bot.core.held import ALONE, ChatLease
-from bot.core.platform import ChatLimits, CommandHandler, Invocation, MessageRef
+from bot.core.platform import ALONE, ChatLease, ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.texts.catalogue import plain
 
 LIMITS = ChatLimits(

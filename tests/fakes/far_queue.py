@@ -4,17 +4,27 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
-from bot.app.cluster.failures import Failure, error_of, failure_of
-from bot.app.cluster.json_values import event_from_json, event_to_json, from_json, to_json
-from bot.app.cluster.methods import method
-from bot.core.admin import ModelPreloads, QueueAdmin
-from bot.core.deliveries import Deliveries
-from bot.core.erasure import JobEraser
-from bot.core.models import ModelReader
-from bot.core.queue import JobReader
+from bot.app.cluster.protocol import (
+    Failure,
+    error_of,
+    event_from_json,
+    event_to_json,
+    failure_of,
+    from_json,
+    method,
+    to_json,
+)
+from bot.core.queue import (
+    Deliveries,
+    JobEraser,
+    JobReader,
+    JobSubmitter,
+    ModelPreloads,
+    ModelReader,
+    QueueAdmin,
+    QueueStatus,
+)
 from bot.core.service import QueueService
-from bot.core.status import QueueStatus
-from bot.core.submitting import JobSubmitter
 from queueing.core.catalog import Offer
 from queueing.core.errors import QueueError
 from queueing.core.events import Event, Listener

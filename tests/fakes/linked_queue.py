@@ -5,12 +5,11 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from bot.app.cluster.memory_wire import MemoryWire
 from bot.app.cluster.protocol import greet_holder
 from bot.app.cluster.queue_link import QueueLink
 from bot.app.cluster.queue_server import QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
-from bot.app.cluster.wire import FRAME_LIMIT, Wire
+from bot.app.cluster.transport import FRAME_LIMIT, MemoryWire, Wire
 from bot.core.queue import JobFiles
 from bot.core.service import QueueService
 

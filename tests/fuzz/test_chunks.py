@@ -10,11 +10,10 @@ import pytest
 from backends.common.http_replies import ErrorInAnswer
 from backends.openai.program_answers import PassedOnReader
 from bot.api.openai.chat_stream import ChatStream, Heading
-from bot.api.openai.completion_chunks import CompletionHeading, CompletionStream
-from bot.api.openai.response_frame import ResponseFrame
+from bot.api.openai.completions import CompletionHeading, CompletionStream
 from bot.api.openai.response_output import OutputItems
 from bot.api.openai.response_request import Responses
-from bot.api.openai.response_stream import ResponseStream
+from bot.api.openai.response_stream import ResponseFrame, ResponseStream
 from bot.api.runs.runs import Run
 from queueing.core.errors import UnreadableAnswer
 from queueing.core.jobs import stand_in

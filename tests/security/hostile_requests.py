@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.api.jobs.media_records import TimedJob
+from bot.api.jobs.records import TimedJob
 from bot.api.openai import records as openai
 from bot.http.listener import Listener
 

@@ -13,8 +13,8 @@ from aiohttp import web
 from bot.app.app import App
 from bot.app.setup import BotSetup
 from bot.config.loader import ConfigError, parse
+from bot.http.addresses import CLIENT_HEADERS, PLACE_HEADERS
 from bot.http.listener import Listener
-from bot.http.local import CLIENT_HEADERS, PLACE_HEADERS
 from tests.bot.config.configs import SMALL
 from tests.fakes.programs import nginx
 

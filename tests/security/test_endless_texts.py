@@ -9,7 +9,7 @@ import pytest
 from backends.openai.answer_reader import without_thoughts
 from bot.commands.call.parser import BadCall, parse
 from bot.commands.registry import COMMANDS
-from bot.core.split import pages
+from bot.core.content import pages
 from bot.platforms.discord.renderer import literal
 from bot.platforms.telegram.markdown import styled
 from bot.platforms.web.renderer import split_command

@@ -10,8 +10,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from bot.app.cluster.entrance import entrance_at
-from bot.app.cluster.queue_server import QueueServer
+from bot.app.cluster.queue_server import QueueServer, entrance_at
 from bot.app.cluster.transport import PATH
 from bot.platforms.web.platform import Web
 from tests.bot.api.whole_api import Api, running

@@ -11,12 +11,12 @@ from pydantic import BaseModel, TypeAdapter
 
 import backends
 import bot.api
-from bot.api.jobs import event_records, side_records
+from bot.api.jobs import events, webhooks
 from bot.api.openai import answers, models
 from bot.api.runs.views import View
 from queueing.core.requests import Record
 
-ANSWERS = (answers, models, event_records, side_records)
+ANSWERS = (answers, models, events, webhooks)
 """What is only ever sent; a `Record` is the operator's or was stored."""
 
 

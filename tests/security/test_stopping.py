@@ -27,7 +27,7 @@ from pathlib import Path
 from bot.app.app import App
 from bot.app.setup import BotSetup
 from bot.config.loader import load
-from bot.app.signals import run_until_signal
+from bot.app.process import run_until_signal
 from queueing.core.jobs import NewJob
 from queueing.core.jobs import Admission
 from queueing.core.requests import TextToImage

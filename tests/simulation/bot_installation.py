@@ -13,8 +13,7 @@ from bot.commands.dispatcher import Dispatcher
 from bot.commands.registry import COMMANDS, work
 from bot.config.chats import ChatsConfig
 from bot.core.chat_settings import ChatSettingsTable
-from bot.core.held import ALONE, ChatLease
-from bot.core.platform import ChatPlatform
+from bot.core.platform import ALONE, ChatLease, ChatPlatform
 from bot.core.service import QueueService
 from bot.delivery.presenter import Presenter
 from bot.delivery.records import MessageRecords
@@ -28,7 +27,7 @@ from bot.platforms.web.chat_log import ChatLog
 from bot.requests.admission import AdmissionService
 from bot.requests.enhancer import Enhancer
 from bot.requests.limits import LongestWaits, RequestLimits
-from bot.requests.styles import Style
+from bot.requests.options import Style
 from bot.requests.transcriber import Transcriber
 from queueing.core.leases import PostReader
 from queueing.core.ports import Clock

@@ -10,9 +10,8 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from bot.api.calls.errors import ApiError
-from bot.http.address import Clients
-from bot.http.clients import Guesses
-from bot.http.local import why_not_local
+from bot.http.addresses import why_not_local
+from bot.http.clients import Clients, Guesses
 from bot.http.signed_links import is_signed_link
 from bot.people.api_keys import LOCAL, ApiKey, ApiKeys, looks_like_key
 from bot.people.people import People, Person

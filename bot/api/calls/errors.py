@@ -1,14 +1,36 @@
-"""Errors of the HTTP API in OpenAI's format, with their statuses and headers.
+"""Errors of the HTTP API in OpenAI's format, and which one a call without a result gets.
 
 The status decides what openai-python and openai-node do: they retry 408, 409, 429 and everything
-from 500 on, without an idempotency key, unless the response has `x-should-retry: false`.
+from 500 on, without an idempotency key, unless the response has `x-should-retry: false`. The
+message is the English sentence that chats show.
 """
 
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http import HTTPStatus
 from math import ceil
 
 from pydantic import JsonValue
+
+from bot.core.refusals import (
+    Banned,
+    BeyondModel,
+    FilesUsedUp,
+    GpuUsedUp,
+    LineFull,
+    QuotaUsedUp,
+    Refusal,
+    TooManyOpen,
+)
+from bot.texts.catalogue import plain, say, word
+from bot.texts.refusals import Told, sentence, told
+from queueing.core import reasons
+from queueing.core.errors import NoServer, NotAccepting, NotCapable, UnknownModel
+from queueing.core.jobs import Job, JobState
+from queueing.core.problems import Problem, What
+from queueing.core.snapshot import Reason
 
 RETRIES_END_S = 60.0
 """With a longer `Retry-After`, openai-node waits that long and openai-python gives up."""
@@ -74,3 +96,273 @@ def error_type(status: HTTPStatus) -> str:
 def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
     """Return a 400, which no SDK retries."""
     return ApiError(status=HTTPStatus.BAD_REQUEST, message=message, param=param, code=code)
+
+
+def reason_sentence(reason: Reason) -> str:
+    """Return a reason as one sentence without a full stop, with times in UTC."""
+    words = reasons.words(reason)
+    return "".join(_clock(word) if isinstance(word, float) else word for word in words)
+
+
+def _clock(at: float) -> str:
+    form = "%Y-%m-%d %H:%M:%S UTC" if reasons.is_far(at, time.time()) else "%H:%M:%S UTC"
+    return datetime.fromtimestamp(at, UTC).strftime(form)
+
+
+LANGUAGE = "en"
+_CLIENTS = frozenset(
+    {
+        What.TOO_LONG,
+        What.TOO_LARGE,
+        What.BLIND,
+        What.REFUSED,
+        What.UNKNOWN_FIELD,
+        What.NO_SUFFIX,
+        What.NO_COMPLETIONS,
+        What.TEXT_PROMPTS,
+        What.NO_ECHO,
+        What.NO_LORA,
+        What.OTHER_LORAS,
+        What.NOT_TAKEN,
+        What.TAKES_NO,
+        What.ONE_AT_A_TIME,
+        What.NO_START,
+        What.NEEDS_START,
+        What.NEEDS,
+        What.NO_PLACE,
+        What.FEWER_PICTURES,
+        What.ONE_LORA,
+        What.BAD_PICTURE,
+        What.BAD_START,
+        What.HUGE_PICTURE,
+        What.NOTHING_TO_ENLARGE,
+        What.NO_DIMENSIONS,
+        What.NO_TOKENS,
+        What.NO_PICTURE_EMBEDDINGS,
+        What.NO_SPEECH,
+        What.NO_HEARING,
+        What.NO_TRANSLATION,
+        What.NO_VOICE,
+        What.OTHER_VOICES,
+        What.NOTHING_SAID,
+        What.BAD_SOUND,
+        What.LONG_SOUND,
+        What.NO_EMBEDDINGS,
+        What.DRAWS_ONLY,
+        What.UNWANTED,
+    }
+)
+"""Problems caused by the request itself: a retry cannot help."""
+_OF_SERVERS: Mapping[What, HTTPStatus] = {
+    What.BUSY: HTTPStatus.TOO_MANY_REQUESTS,
+    What.AWAY: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.MEMORY: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.STOPPED: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.UNLOADED: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.LOST: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.STORE: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.GONE: HTTPStatus.SERVICE_UNAVAILABLE,
+    What.UNREADABLE: HTTPStatus.BAD_GATEWAY,
+    What.CRASHED: HTTPStatus.BAD_GATEWAY,
+    What.FAILED: HTTPStatus.BAD_GATEWAY,
+    What.LATE: HTTPStatus.GATEWAY_TIMEOUT,
+    What.WAITED: HTTPStatus.GATEWAY_TIMEOUT,
+}
+"""Problems of servers that a later request may not have; 500 stands for all others."""
+
+TOO_LONG = (
+    "This model's maximum context length is smaller than this request. Please shorten it or start"
+    " a new conversation."
+)
+"""Programs recognise a request that is too long by the first words, which are OpenAI's."""
+AGAIN_LEAST_S = 5.0
+"""After how long a call is repeated for which there was no room: SDKs repeat it twice, and other
+calls wait for the same room."""
+BUSY_S = 30.0
+"""After how long a busy server is asked again that does not say when."""
+RESTART_S = 10.0
+"""How long a restart takes: SDKs retry after this."""
+
+
+def problem_of(job: Job) -> ApiError:
+    """Return the error for a job that ended without a result."""
+    if job.state is JobState.CANCELLED:
+        return ApiError(
+            status=HTTPStatus.CONFLICT,
+            message="The job was cancelled.",
+            code="cancelled",
+            repeat=False,
+        )
+    problem = Problem.read(job.error) if job.error else None
+    if problem is None:
+        return ApiError(
+            status=HTTPStatus.INTERNAL_SERVER_ERROR,
+            message=word(LANGUAGE, "failed.unknown"),
+            repeat=False,
+        )
+    return ApiError(
+        status=_status(problem.what),
+        message=_for_programs(problem),
+        code="context_length_exceeded" if problem.what is What.TOO_LONG else str(problem.what),
+        retry_after_s=_after_s(problem),
+        repeat=False,  # the queue has already retried as often as is useful
+    )
+
+
+def _status(what: What) -> HTTPStatus:
+    if what in _CLIENTS:
+        return HTTPStatus.BAD_REQUEST
+    return _OF_SERVERS.get(what, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _after_s(problem: Problem) -> float | None:
+    """Return when a busy server says to ask again, if it is busy."""
+    return float(problem.values.get("seconds", BUSY_S)) if problem.what is What.BUSY else None
+
+
+def _for_programs(problem: Problem) -> str:
+    """Return the sentence that chats show, and what the server said, which they do not."""
+    text = told(problem, LANGUAGE)
+    if problem.what is What.TOO_LONG:
+        text = TOO_LONG
+    return f"{text} Its server said: “{problem.said}”." if problem.said else text
+
+
+def cancelled_before(job: Job) -> ApiError:
+    """Return the error for a call whose `Idempotency-Key` belongs to a cancelled job."""
+    return ApiError(
+        status=HTTPStatus.CONFLICT,
+        message=f"This Idempotency-Key belongs to job {job.id}, which was cancelled: by a person, or"
+        " because the connection of its call was closed. Send the request with a new key.",
+        code="cancelled",
+        repeat=False,
+    )
+
+
+def too_late(job: Job, reason: Reason | None = None) -> ApiError:
+    """Return the error for a call that has reached its time limit; its job continues.
+
+    `reason` says why it waits.
+    """
+    state = "waiting or running" if reason is None else f"waiting ({reason_sentence(reason)})"
+    return ApiError(
+        status=HTTPStatus.GATEWAY_TIMEOUT,
+        message=f"The job is still {state}; its result will be at /v1/jobs/{job.id}.",
+        code="timeout",
+        repeat=False,
+    )
+
+
+def cannot_start(reason: Reason) -> ApiError:
+    """Return the error for a call whose job was cancelled, because it would wait in vain."""
+    return ApiError(
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        message=f"This request cannot start as things stand: {reason_sentence(reason)}.",
+        code="cannot_start",
+        repeat=False,
+    )
+
+
+def stopping(job: Job) -> ApiError:
+    """Return the error for a call that cannot be answered before Usher, or its queue, stops here.
+
+    The job is kept: the next start, or the process that holds the queue now, goes on with it.
+    """
+    return ApiError(
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        message=f"Usher is restarting, or its queue moves to another machine. The job is kept: its"
+        f" result will be at /v1/jobs/{job.id}.",
+        code="stopping",
+        retry_after_s=RESTART_S,
+    )
+
+
+def gone(job: Job) -> ApiError:
+    """Return the error for a job whose result is no longer kept."""
+    return ApiError(
+        status=HTTPStatus.GONE,
+        message=f"The result of job {job.id} is no longer kept.",
+        repeat=False,
+    )
+
+
+def no_sound(text: str = "The server finished without a sound.") -> ApiError:
+    """Return the error for a job that ended without the sound that was asked for."""
+    return ApiError(
+        status=HTTPStatus.INTERNAL_SERVER_ERROR, message=text, code="no_sound", repeat=False
+    )
+
+
+def other_sound(made: str, asked: str) -> ApiError:
+    """Return the error for a sound that came in another form and could not be converted."""
+    return no_sound(
+        f"The server made {made}, which could not be converted to {asked}: that needs"
+        " usher-bot[media], which the operator can install. Ask for the form it makes."
+    )
+
+
+def refused(refusal: Refusal, models: Sequence[str], now: float) -> ApiError:
+    """Return the error for a request that was not accepted; `models` are the known models."""
+    free_at = _free_at(refusal)
+    least_s = AGAIN_LEAST_S if isinstance(refusal, TooManyOpen | LineFull) else 1.0
+    return ApiError(
+        status=_STATUSES.get(type(refusal), HTTPStatus.BAD_REQUEST),
+        message=in_words(refusal, models),
+        param="model" if isinstance(refusal, UnknownModel | NotCapable) else None,
+        code=_CODES.get(type(refusal)),
+        retry_after_s=None if free_at is None else max(least_s, free_at - now),
+        repeat=free_at is not None or isinstance(refusal, TooManyOpen | LineFull),
+    )
+
+
+def in_words(refusal: Refusal, models: Sequence[str] = ()) -> str:
+    """Return the English sentence that chats show."""
+    key, values = sentence(refusal, Told(LANGUAGE, models, ""))
+    return plain(say(LANGUAGE, key, **values))
+
+
+_STATUSES: Mapping[type, HTTPStatus] = {
+    Banned: HTTPStatus.FORBIDDEN,
+    UnknownModel: HTTPStatus.NOT_FOUND,
+    QuotaUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
+    FilesUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
+    GpuUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
+    TooManyOpen: HTTPStatus.TOO_MANY_REQUESTS,
+    LineFull: HTTPStatus.TOO_MANY_REQUESTS,
+    NoServer: HTTPStatus.SERVICE_UNAVAILABLE,
+    NotAccepting: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+_CODES: Mapping[type, str] = {
+    Banned: "banned",
+    BeyondModel: "beyond_model",
+    UnknownModel: "model_not_found",
+    NotCapable: "not_capable",
+    QuotaUsedUp: "quota_used_up",
+    FilesUsedUp: "quota_used_up",
+    GpuUsedUp: "gpu_time_used_up",
+    TooManyOpen: "too_many_open",
+    LineFull: "line_full",
+    NoServer: "no_server",
+    NotAccepting: "not_accepting",
+}
+
+
+def _free_at(refusal: Refusal) -> float | None:
+    """Return when the same request could be accepted, if known (UNIX seconds)."""
+    match refusal:
+        case QuotaUsedUp(free_at=at) | FilesUsedUp(free_at=at) | GpuUsedUp(free_at=at):
+            return at
+        case TooManyOpen(done_at=at):
+            return at
+        case LineFull(again_at=at) | NoServer(again_at=at):
+            return at
+    return None
+
+
+def lost() -> ApiError:
+    """Return the error of an answer whose server went away in the middle of it."""
+    return ApiError(
+        status=HTTPStatus.BAD_GATEWAY,
+        message="The connection to the model's server was lost in the middle of the answer.",
+        code="server_lost",
+    )

@@ -1,27 +1,93 @@
-"""Files in requests: data URLs, base64, bytes of a form and fetched addresses become pictures.
+"""Files in requests: data URLs, base64, bytes of a form, fetched addresses, and earlier files.
 
-The one door for all of them, and for recordings: each is bounded, known by its bytes and stripped of
-metadata.
+The one door for all of them, and for recordings: each is bounded, known by its bytes and stripped
+of metadata.
 """
 
 import asyncio
+import re
 from dataclasses import dataclass
+from http import HTTPStatus
 
-from backends.common.file_types import mime_of
+from backends.common.file_types import is_film, is_sound, mime_of
 from bot.api.calls.callers import Caller
-from bot.api.calls.data_urls import NotData, data_of
-from bot.api.calls.errands import Errands
-from bot.api.calls.errors import invalid
+from bot.api.calls.errors import ApiError, in_words, invalid, refused
 from bot.api.calls.fetch_targets import NotFetched
 from bot.api.calls.fetcher import Fetcher
-from bot.api.calls.outcomes import in_words, refused
-from bot.api.calls.recordings import is_recorded, kept_whole, recorded
+from bot.api.calls.forms import NotData, data_of
+from bot.api.calls.uploads import PREFIX, Uploads
+from bot.core.queue import JobReader
 from bot.core.refusals import Declined
-from bot.requests.images import checked, require_weight
+from bot.requests import media
+from bot.requests.images import PICTURE_MB, bare, checked, mask_of, require_weight
 from bot.requests.limits import ban_of
-from bot.requests.masks import mask_of
+from bot.requests.media import checked_sound
+from queueing.core.concurrency import timeout_at
 from queueing.core.ports import Clock
 from queueing.core.requests import REFERENCES_MOST, File
+
+BYTES_MOST = 64 * 1024 * 1024  # as much as a body may have
+ADDRESSES_MOST = 16
+WHOLE_S = 60.0
+
+
+class Errands:
+    """Fetches the addresses of one call."""
+
+    def __init__(self, fetcher: Fetcher, *, whole_s: float = WHOLE_S) -> None:
+        self._fetcher = fetcher
+        self._bytes = BYTES_MOST
+        self._addresses = ADDRESSES_MOST
+        self._ends = asyncio.get_running_loop().time() + whole_s
+
+    async def get(self, text: str) -> bytes:
+        """Return the picture at an address. Raises `NotFetched`."""
+        if self._addresses == 0:
+            raise NotFetched(f"a request must not contain more than {ADDRESSES_MOST} addresses")
+        self._addresses -= 1
+        most = min(PICTURE_MB * 1_000_000, self._bytes)
+        try:
+            async with timeout_at(self._ends):
+                data = await self._fetcher.get(text, most)
+        except TimeoutError:
+            raise NotFetched("the pictures of this request took too long to fetch") from None
+        self._bytes -= len(data)
+        return data
+
+
+_ENDINGS = {"audio/mpeg": "mp3", "audio/mp4": "m4a", "video/quicktime": "mov"}
+
+
+def is_recorded(data: bytes) -> bool:
+    """Return whether bytes look like a sound or a film."""
+    mime = mime_of(data)
+    return is_sound(mime) or is_film(mime)
+
+
+def require_recording_weight(size: int, param: str) -> None:
+    """Refuse a recording that is too large. Raises `ApiError`."""
+    if size > media.SOUND_MB * 1_000_000:  # perhaps of more: the rest was not read
+        raise invalid(f"{param}: I take files of up to {media.SOUND_MB} MB.", param)
+
+
+async def kept_whole(data: bytes, param: str) -> File:
+    """Return a sound or a film as it may be stored for later, without metadata. Raises `ApiError`."""
+    require_recording_weight(len(data), param)
+    mime = mime_of(data)
+    bare_ = await bare(data)
+    if not bare_:
+        raise invalid(f"{param}: this is no recording that can be read here.", param)
+    ending = _ENDINGS.get(mime) or mime.partition("/")[2].removeprefix("x-")
+    return File(name=f"recording.{ending}", mime=mime, data=bare_)
+
+
+async def recorded(data: bytes, param: str) -> File:
+    """Return what is heard in a sound or a film, small and without metadata. Raises `ApiError`."""
+    try:
+        return await checked_sound("the file", data)
+    except Declined as declined:
+        raise invalid(f"{param}: {in_words(declined.refusal)}", param) from None
+
 
 PICTURES_MOST = 64  # each may take a second to decode
 LARGE = 500_000  # letters of base64 from which on it is worth a thread to decode them
@@ -118,3 +184,56 @@ def require_number(count: int, param: str) -> None:
     if count > REFERENCES_MOST:
         text = f"a model takes at most {REFERENCES_MOST} pictures; you sent {count}"
         raise invalid(f"{param}: {text}.", param)
+
+
+_RESULT = re.compile(r"job-(\d{1,18})/(\d{1,4})", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobPictures:
+    """Finds the files that a request names: `file-…`, `job-12/1`, a data URL or base64."""
+
+    jobs: JobReader
+    uploads: Uploads
+    clock: Clock
+
+    async def find(self, taken: CallPictures, text: str, param: str) -> File:
+        """Return a picture, checked. Raises `ApiError`, a 404 if the caller has no such file."""
+        found = await self._kept(taken.caller, text, param)
+        if found is None:
+            return await taken.named(text, param)
+        return await taken.sent(found.data, param)
+
+    async def hear(self, taken: CallPictures, text: str, param: str) -> File:
+        """Return a recording, checked. Raises `ApiError`, a 404 if the caller has no such file."""
+        found = await self._kept(taken.caller, text, param)
+        if found is None:
+            return await taken.heard(text, param)
+        return await taken.recorded(found.data, param)
+
+    async def _kept(self, caller: Caller, text: str, param: str) -> File | None:
+        """Return the file of that name, None for a text that is no name. Raises `ApiError`."""
+        if text.startswith(PREFIX):
+            found = await self.uploads.file(caller.user, text, self.clock.now())
+        elif match := _RESULT.fullmatch(text):
+            found = await self._result(caller, int(match[1]), int(match[2]))
+        else:
+            return None
+        if found is None:
+            raise no_file(text, param)
+        return found
+
+    async def _result(self, caller: Caller, job_id: int, number: int) -> File | None:
+        job = await self.jobs.get(job_id)
+        if job is None or job.owner != caller.user:
+            return None
+        output = await self.jobs.output(job)
+        files = output.files if output is not None else ()
+        return files[number - 1] if 1 <= number <= len(files) else None
+
+
+def no_file(name: str, param: str | None = None) -> ApiError:
+    """Return the error for a file that the caller does not have."""
+    return ApiError(
+        status=HTTPStatus.NOT_FOUND, message=f"You have no file {name[:60]}.", param=param
+    )

@@ -1,33 +1,100 @@
-"""`POST /v1/jobs`: finds the files that a request names, and submits it."""
+"""`POST /v1/jobs`: reads a request as JSON or a form, finds its files, and submits it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from aiohttp import web
+from pydantic import ValidationError
 
+from bot.api.calls.bodies import BODY_LIMIT, json_body, too_many_values
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import invalid
-from bot.api.calls.pictures import JobPictures
-from bot.api.calls.request_files import CallPictures, RequestPictures, require_number
-from bot.api.jobs.media_records import (
+from bot.api.calls.forms import ClientForm, FormFile, form_of, is_form
+from bot.api.calls.request_files import (
+    CallPictures,
+    JobPictures,
+    RequestPictures,
+    require_number,
+    require_recording_weight,
+)
+from bot.api.jobs.records import (
     FIRST_AND_LAST,
+    JOB_REQUESTS,
+    AnyJobRequest,
+    ChatJob,
     FilmJob,
+    JobRequest,
     MusicJob,
+    PictureJob,
     SpeechJob,
     TranscriptionJob,
 )
-from bot.api.jobs.records import ChatJob, PictureJob
-from bot.api.jobs.submissions import FormFiles, submission
 from bot.api.jobs.webhook_calls import HookSettings
 from bot.api.jobs.webhooks import allowed
 from bot.api.openai.chat import passed_on_chat
 from bot.api.openai.images import EDITS
+from bot.api.openai.records import wrong
 from bot.api.runs.submitter import FindFile, Submitting
 from bot.core.origin import Hook
 from bot.requests.creation import Drawing
+from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, File, SpeechToText, TextToSpeech
+
+FIELDS = ("pictures", "picture", "image", "file", "mask", "recording")
+"""The fields of a form that hold files."""
+REQUEST = "request"
+REQUEST_LIMIT = 4 * 1024 * 1024  # bytes of a field
+
+FormFiles = tuple[FormFile, ...]
+
+
+async def submission(request: web.Request) -> tuple[AnyJobRequest, FormFiles]:
+    """Return a request for a job, and the files sent in its form, unchecked. Raises `ApiError`.
+
+    A form has the request as JSON in its field `request`, or each field by itself.
+    """
+    try:
+        if not is_form(request):
+            return await json_body(request, _parsed, limit=BODY_LIMIT), ()
+        form = await form_of(
+            request, files=FIELDS, field_limit=REQUEST_LIMIT, weigh=require_recording_weight
+        )
+        asked = _asked(form)
+    except ValidationError as error:
+        raise wrong(error, JobRequest) from None
+    if form.files and isinstance(asked, ChatJob):
+        text = "a form can send files with a prompt only; in messages, use data URLs or /v1/files"
+        raise invalid(f"{form.files[0].param}: {text}.", form.files[0].param)
+    if form.files and isinstance(asked, MusicJob | SpeechJob):
+        param = form.files[0].param
+        raise invalid(f"{param}: {asked.kind} is made from words alone.", param)
+    if not isinstance(asked, PictureJob) and (masks := form.named("mask")):
+        raise invalid(f"{masks[0].param}: only pictures have one.", masks[0].param)
+    return asked, form.files
+
+
+def _asked(form: ClientForm) -> AnyJobRequest:
+    fields: dict[str, Any] = {name: text for name, text in form.fields.items() if text}
+    whole = fields.pop(REQUEST, None)
+    if whole is None:
+        return JOB_REQUESTS.validate_python(fields)
+    if fields:
+        name = next(iter(fields))
+        raise invalid(f"{name}: belongs in the field “{REQUEST}”.", name)
+    text = whole.encode()
+    try:
+        require_few_values(text)
+    except TooManyValues as error:
+        raise too_many_values(error) from None
+    return _parsed(text)
+
+
+def _parsed(text: bytes) -> AnyJobRequest:
+    return JOB_REQUESTS.validate_json(text, strict=True)
+
 
 ASKS_WITH_PICTURES = [Capability.VISION]
 FILMS_FROM = [Capability.IMAGE_TO_VIDEO]

@@ -6,6 +6,8 @@ Times are ISO 8601 in UTC. Unknown values are null.
 from typing import Annotated, Literal, Self
 
 from pydantic import (
+    AfterValidator,
+    AwareDatetime,
     ConfigDict,
     Discriminator,
     Field,
@@ -14,20 +16,197 @@ from pydantic import (
     model_validator,
 )
 
-from bot.api.jobs.media_records import (
-    FilmJob,
-    Loras,
-    MusicJob,
-    SpeechJob,
-    TimedJob,
-    TranscriptionJob,
-    Webhook,
-)
 from bot.api.openai.chat import ChatCompletions
-from bot.api.openai.records import NAME_LIMIT
+from bot.api.openai.records import NAME_LIMIT, WORDS
+from bot.api.runs.submitter import JobTime
+from bot.api.runs.views import View
 from bot.requests.creation import PROMPT_LIMIT, Drawing, DrawingOptions
-from bot.requests.loras import loras_in
-from queueing.core.requests import SEED_MAX, File
+from bot.requests.options import loras_in
+from queueing.core.bounded_json import BoundedRecord
+from queueing.core.requests import (
+    FILM_S_MOST,
+    MUSIC_S_MOST,
+    SEED_MAX,
+    File,
+    SpeechFormat,
+    SpeechToText,
+    TextToAudio,
+    TextToSpeech,
+    TextToVideo,
+)
+
+
+class UploadView(View):
+    """A file that was sent ahead, in OpenAI's form. Times are UNIX seconds."""
+
+    object: Literal["file"] = "file"
+    id: str
+    bytes: int
+    created_at: int
+    expires_at: int
+    filename: str
+    mime: str
+    purpose: Literal["vision"] = "vision"
+    status: Literal["processed"] = "processed"
+
+
+class UploadList(View):
+    """The caller's files, newest first, all at once: OpenAI's clients ask again without `has_more`."""
+
+    object: Literal["list"] = "list"
+    data: tuple[UploadView, ...]
+    has_more: Literal[False] = False
+
+
+class DeletedUpload(View):
+    """A file that was deleted."""
+
+    object: Literal["file"] = "file"
+    id: str
+    deleted: Literal[True] = True
+
+
+FIRST_AND_LAST = 2
+SPEECH_LIMIT = 20_000  # characters
+
+Webhook = Annotated[str, Field(max_length=2_000)]
+"""An address that is called once the job has ended, at an origin of `api.webhooks`."""
+
+
+def _loras(written: str) -> str:
+    loras_in(written)
+    return written
+
+
+Loras = Annotated[str, AfterValidator(_loras), Field(max_length=NAME_LIMIT)]
+
+
+class TimedJob(BoundedRecord):
+    """When a job runs: `later`, when nothing else waits; `by` a moment, likewise, but done by then."""
+
+    later: bool = False
+    by: AwareDatetime | None = None
+
+    @property
+    def when(self) -> "JobTime":
+        """When it runs."""
+        due_at = None if self.by is None else self.by.timestamp()
+        return JobTime(later=self.later or due_at is not None, due_at=due_at)
+
+
+class MediaJob(TimedJob):
+    """What these requests share; omitted fields default to the person's settings or the model's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
+    webhook: Webhook | None = None
+
+
+class FilmJob(MediaJob):
+    """A film to make. `pictures` are its first and its last one, as for a picture."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"dependentRequired": {"width": ["height"], "height": ["width"]}},
+    )
+
+    kind: Literal["film"]
+    prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
+    pictures: tuple[str, ...] = Field(default=(), max_length=FIRST_AND_LAST)
+    width: int | None = Field(default=None, ge=64, le=4096)
+    height: int | None = Field(default=None, ge=64, le=4096)
+    seconds: float | None = Field(default=None, gt=0, le=FILM_S_MOST)
+    fps: float | None = Field(default=None, ge=1, le=120)
+    steps: int | None = Field(default=None, ge=1, le=200)
+    seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
+    negative: str | None = Field(default=None, max_length=PROMPT_LIMIT)
+    lora: Loras | None = None
+
+    @model_validator(mode="after")
+    def _both_sides(self) -> Self:
+        if (self.width is None) != (self.height is None):
+            raise ValueError("width and height must be given together")
+        return self
+
+    def drawing(self, files: tuple[File, ...]) -> Drawing:
+        """Return the request with its pictures."""
+        options = DrawingOptions(
+            size=(self.width, self.height) if self.width and self.height else None,
+            seconds=self.seconds,
+            fps=self.fps,
+            steps=self.steps,
+            seed=self.seed,
+            negative=self.negative,
+            lora=loras_in(self.lora) if self.lora else None,
+        )
+        return Drawing(
+            prompt=self.prompt, makes=TextToVideo, model=self.model, options=options, files=files
+        )
+
+
+class MusicJob(MediaJob):
+    """Music or a sound to make; `lyrics` are sung."""
+
+    kind: Literal["music"]
+    prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
+    lyrics: str | None = Field(default=None, max_length=PROMPT_LIMIT)
+    seconds: float | None = Field(default=None, gt=0, le=MUSIC_S_MOST)
+    steps: int | None = Field(default=None, ge=1, le=200)
+    seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
+    negative: str | None = Field(default=None, max_length=PROMPT_LIMIT)
+    lora: Loras | None = None
+
+    def drawing(self) -> Drawing:
+        """Return the request."""
+        options = DrawingOptions(
+            lyrics=self.lyrics,
+            seconds=self.seconds,
+            steps=self.steps,
+            seed=self.seed,
+            negative=self.negative,
+            lora=loras_in(self.lora) if self.lora else None,
+        )
+        return Drawing(prompt=self.prompt, makes=TextToAudio, model=self.model, options=options)
+
+
+class SpeechJob(MediaJob):
+    """A text to read aloud. `speed` is a factor; `format` is kept where the server has it."""
+
+    kind: Literal["speech"]
+    text: str = Field(min_length=1, max_length=SPEECH_LIMIT, pattern=WORDS)
+    voice: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
+    speed: float | None = Field(default=None, ge=0.25, le=4)
+    instructions: str | None = Field(default=None, max_length=PROMPT_LIMIT)
+    format: SpeechFormat | None = None
+
+    @property
+    def wanted(self) -> TextToSpeech:
+        """The job's request."""
+        return TextToSpeech(**self.model_dump(exclude={"kind", "model", "webhook", "later", "by"}))
+
+
+class TranscriptionJob(MediaJob):
+    """A recording to write down: a data URL, base64, a file sent ahead or of an earlier result.
+
+    A form brings it along instead. With `timestamps`, the answer holds what was said when, if the
+    model knows.
+    """
+
+    kind: Literal["transcription"]
+    file: str | None = Field(default=None, min_length=1)
+    language: str | None = Field(default=None, max_length=20, pattern=r"^[A-Za-z-]+$")
+    prompt: str | None = Field(default=None, max_length=PROMPT_LIMIT)
+    temperature: float | None = Field(default=None, ge=0, le=1)
+    translate: bool = False
+    timestamps: bool = False
+
+    @property
+    def wanted(self) -> SpeechToText:
+        """The job's request."""
+        return SpeechToText(
+            **self.model_dump(exclude={"kind", "model", "webhook", "later", "by", "file"})
+        )
+
 
 PICTURES_LIMIT = 8
 

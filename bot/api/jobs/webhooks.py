@@ -10,14 +10,52 @@ import hmac
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from yarl import URL
 
 from bot.api.calls.errors import ApiError, invalid
-from bot.api.jobs.side_records import HookEvent, HookJob
-from bot.api.runs.waiting import moment
+from bot.api.runs.views import View, moment
 from bot.core.origin import Hook
-from queueing.core.jobs import Job
+from queueing.core.jobs import Job, JobState
+
+
+class HookJob(View):
+    """A job that has ended, without its prompt or result, which are at its `url`."""
+
+    object: Literal["job"] = "job"
+    id: int
+    model: str
+    state: JobState
+    created_at: str
+    started_at: str | None = None
+    finished_at: str
+    url: str
+
+
+class HookEvent(View):
+    """What a webhook receives: `type` is `job.completed`, `job.failed` or `job.cancelled`.
+
+    A repeated call has the same `id`.
+    """
+
+    object: Literal["event"] = "event"
+    id: str
+    type: str
+    created_at: int
+    data: HookJob
+
+
+class HookSecret(View):
+    """The origins of webhooks that may be called, and the secret of the caller's key.
+
+    The calls for its jobs are signed with the secret, as Standard Webhooks describes.
+    """
+
+    object: Literal["webhooks"] = "webhooks"
+    origins: tuple[str, ...]
+    secret: str
+
 
 _VISIBLE = re.compile(r"[\x21-\x5b\x5d-\x7e]+", re.ASCII)  # no blanks, no backslash
 _PREFIX = "whsec_"  # of secrets

@@ -1,22 +1,225 @@
-"""`POST /v1/chat/completions`: the request, and the body a server gets for it. Pure."""
+"""`POST /v1/chat/completions`: the request, its messages, and what a server gets. Pure.
 
-from typing import Annotated
+Messages are passed on unchanged, with the fields that are listed here: some servers would fetch the
+address in any other. Pictures become files of the job, and messages refer to them by number.
+"""
 
-from pydantic import Field, JsonValue, field_validator
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, JsonValue, field_validator
 
 from bot.api.calls.bodies import BODY_LIMIT
-from bot.api.openai.messages import (
-    MESSAGES_LIMIT,
-    ClientMessage,
-    passed_on,
-    pictures_of,
-    question_of,
-)
+from bot.api.calls.errors import invalid
 from bot.api.openai.records import NAME_LIMIT, ClientRecord
 from bot.api.openai.sampling import Sampling, Tooling
 from bot.api.openai.unserved import refused
 from bot.api.runs.submitter import FindFile
 from queueing.core.requests import Chat, ChatMessage, File, PassedOn
+
+TEXT_LIMIT = 4_000_000  # characters of one message; local models read less than a tenth of that
+MESSAGES_LIMIT = 4_000
+PARTS_LIMIT = 512
+TOOL_CALLS_LIMIT = 128
+MARK_LIMIT = 200
+
+Mark = Annotated[str, Field(max_length=MARK_LIMIT)]
+
+
+class CacheControl(ClientRecord):
+    """Up to where a server keeps what it has read of the conversation."""
+
+    type: Mark
+    ttl: Mark | None = None
+
+
+class ClientText(ClientRecord):
+    """Text in a message of several parts."""
+
+    type: Literal["text", "input_text", "output_text"]
+    text: str = Field(max_length=TEXT_LIMIT)
+    cache_control: CacheControl | None = None
+
+
+class ClientRefusal(ClientRecord):
+    """What a model said in an earlier turn in place of an answer."""
+
+    type: Literal["refusal"]
+    refusal: str = Field(max_length=TEXT_LIMIT)
+
+
+class ImageUrl(ClientRecord):
+    """The address of a picture: a data URL, or a place to fetch it from."""
+
+    url: str
+    detail: str | None = Field(default=None, max_length=20)
+
+
+class ClientImage(ClientRecord):
+    """A picture in a message; some clients give its address as a plain string."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+    cache_control: CacheControl | None = None
+
+    @field_validator("image_url", mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        return {"url": value} if isinstance(value, str) else value
+
+
+ClientPart = Annotated[ClientText | ClientImage | ClientRefusal, Field(discriminator="type")]
+
+
+def arguments_text(value: Any) -> Any:
+    """Return the arguments of a call as text; other servers give them out as an object, or not."""
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else value
+
+
+class FunctionCall(ClientRecord):
+    """The function a model called; its arguments are a string of JSON, as the model wrote it."""
+
+    name: str = Field(max_length=256)
+    arguments: Annotated[str, BeforeValidator(arguments_text)] = Field(
+        default="", max_length=TEXT_LIMIT
+    )
+
+
+class ToolCall(ClientRecord):
+    """A tool call in an assistant's message; other servers give out calls without an id."""
+
+    id: str | None = Field(default=None, max_length=256)
+    type: Literal["function"] = "function"
+    function: FunctionCall
+
+
+class ClientMessage(ClientRecord):
+    """One turn. Local templates call the role `developer` `system`.
+
+    Models that think between calls of tools need their earlier thoughts; `prefix` and `partial`
+    mark an answer that is to be continued.
+    """
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | tuple[ClientPart, ...] | None = Field(default=None)
+    name: str | None = Field(default=None, max_length=256)
+    tool_calls: tuple[ToolCall, ...] | None = Field(default=None, max_length=TOOL_CALLS_LIMIT)
+    tool_call_id: str | None = Field(default=None, max_length=256)
+    reasoning_content: str | None = Field(default=None, max_length=TEXT_LIMIT)
+    reasoning: str | None = Field(default=None, max_length=TEXT_LIMIT)
+    refusal: str | None = Field(default=None, max_length=TEXT_LIMIT)
+    prefix: bool | None = None
+    partial: bool | None = None
+    cache_control: CacheControl | None = None
+
+    @field_validator("content")
+    @classmethod
+    def _bounded(cls, value: Any) -> Any:
+        if isinstance(value, str) and len(value) > TEXT_LIMIT:
+            raise ValueError(f"must not be longer than {TEXT_LIMIT} characters")
+        if isinstance(value, tuple) and len(value) > PARTS_LIMIT:
+            raise ValueError(f"must not contain more than {PARTS_LIMIT} parts")
+        return value
+
+    @property
+    def text(self) -> str:
+        """The text of the message, without its pictures."""
+        if isinstance(self.content, tuple):
+            return "\n".join(part.text for part in self.content if isinstance(part, ClientText))
+        return self.content or ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Picture:
+    """A picture in a message, and its position in the request."""
+
+    url: str
+    param: str
+
+
+def pictures_of(messages: Sequence[ClientMessage]) -> tuple[Picture, ...]:
+    """Return every picture of the messages, in the order in which `passed_on` numbers them."""
+    return tuple(
+        Picture(url=part.image_url.url, param=f"messages.{at}.content.{place}.image_url")
+        for at, place, part in _image_parts(messages)
+    )
+
+
+def passed_on(messages: Sequence[ClientMessage]) -> list[JsonValue]:
+    """Return the messages as a server gets them, with pictures replaced by file numbers.
+
+    Raises `ApiError` if a message has no content at all.
+    """
+    numbers = {(at, place): n for n, (at, place, _) in enumerate(_image_parts(messages))}
+    passed = [_one(message, at, numbers) for at, message in enumerate(messages)]
+    _name_calls(passed)
+    return [*passed]
+
+
+def question_of(messages: Sequence[ClientMessage]) -> str:
+    """Return the person's latest text, for lists of requests."""
+    texts = [message.text for message in messages if message.role == "user" and message.text]
+    return texts[-1] if texts else next((m.text for m in reversed(messages) if m.text), "")
+
+
+def _image_parts(messages: Sequence[ClientMessage]) -> Iterator[tuple[int, int, ClientImage]]:
+    for at, message in enumerate(messages):
+        if isinstance(message.content, tuple):
+            for place, part in enumerate(message.content):
+                if isinstance(part, ClientImage):
+                    yield at, place, part
+
+
+def _name_calls(messages: Sequence[dict[str, Any]]) -> None:
+    """Give an id to calls that came without one, and to their results in the same order."""
+    made, waiting = 0, list[str]()
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            if not call.get("id"):
+                made += 1
+                call["id"] = f"call_{made}"
+                waiting.append(call["id"])
+        if message["role"] == "tool" and not message.get("tool_call_id") and waiting:
+            message["tool_call_id"] = waiting.pop(0)
+
+
+def _one(message: ClientMessage, at: int, numbers: dict[tuple[int, int], int]) -> dict[str, Any]:
+    other = message.tool_calls or message.reasoning_content or message.refusal
+    if message.content is None and not other:
+        raise invalid(f"messages.{at}.content: a message must not be empty.", "messages")
+    fields = message.model_dump(mode="json", exclude={"content"}, exclude_none=True)
+    if not message.tool_calls:
+        fields.pop("tool_calls", None)  # servers refuse an empty list
+    if message.role == "developer":
+        fields["role"] = "system"
+    return fields | {"content": _content(message.content, at, numbers)}
+
+
+def _content(
+    content: str | tuple[ClientPart, ...] | None, at: int, numbers: dict[tuple[int, int], int]
+) -> JsonValue:
+    if not isinstance(content, tuple):
+        return content
+    return [_part(part, numbers.get((at, place), 0)) for place, part in enumerate(content)]
+
+
+def _part(part: ClientPart, number: int) -> JsonValue:
+    fields = part.model_dump(mode="json", exclude={"type", "image_url"}, exclude_none=True)
+    if isinstance(part, ClientText):
+        return {"type": "text", **fields}
+    if isinstance(part, ClientRefusal):
+        return {"type": "text", "text": part.refusal}
+    return picture_part(number, part.image_url.detail) | fields
+
+
+def picture_part(number: int, detail: str | None) -> dict[str, JsonValue]:
+    """Return the part for the job's picture of that number."""
+    return {"type": "picture", "file": number, **({"detail": detail} if detail else {})}
+
 
 ALOUD = "answers are texts; /v1/audio/speech reads aloud"
 TOKENS_LIMIT = 10_000_000

@@ -18,7 +18,7 @@ from backends.common.json_template import PROBE, KnownForm
 from bot.api.calls import sse
 from bot.api.calls.errors import ApiError
 from bot.api.runs.runs import Run
-from bot.api.runs.waiting import line_of, place_of
+from bot.api.runs.views import line_of, place_of
 from queueing.core.requests import Output
 
 Object = dict[str, Any]
@@ -95,7 +95,7 @@ class ChunkHeading(Protocol):
 
 @dataclass(kw_only=True)
 class ChunkStream(ABC):
-    """Passes a server's chunks on under another heading; implements `bot.api.runs.writers.Writer`.
+    """Passes a server's chunks on under another heading; implements `bot.api.runs.answers.Writer`.
 
     Those that differ from an earlier one in their text alone are not parsed.
     """

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue, WithJsonSchema
 from pydantic_core import to_json
 
-from bot.api.calls.data_urls import is_data_url
 from bot.api.calls.errors import ApiError, invalid
+from bot.api.calls.forms import is_data_url
 from bot.api.openai.records import NAME_LIMIT, ClientRecord
 from bot.api.openai.unserved import refused
 from queueing.core.outputs import Part, numbers, texts_of, vectors_of

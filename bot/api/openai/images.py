@@ -14,7 +14,7 @@ from bot.api.calls.errors import ApiError
 from bot.api.openai.records import NAME_LIMIT, ClientRecord
 from bot.api.openai.unserved import refused
 from bot.api.runs.runs import Run
-from bot.api.runs.waiting import place_of
+from bot.api.runs.views import place_of
 from bot.requests.creation import PROMPT_LIMIT, DrawingOptions
 from bot.requests.images import PictureForm, in_form
 from queueing.core.requests import SEED_MAX, Capability, File, Output

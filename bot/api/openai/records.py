@@ -1,17 +1,167 @@
-"""The base of all records that clients send, and the errors for invalid ones."""
+"""The base of all records that clients send, and the errors for invalid ones.
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+Where a field may be of several kinds, pydantic reports a mistake for each of them, under a path
+with steps that the request does not have: names of the kinds. They are left out of what a person
+reads, and the mistake that goes deepest is told, since its kind fits the request best.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
 from aiohttp import web
-from pydantic import ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.api.calls.bodies import WORDS_LIMIT, json_body
 from bot.api.calls.errors import ApiError, invalid
-from bot.api.openai.mistakes import WORDS, mistake
 from queueing.core.bounded_json import VALUES_MOST, BoundedRecord
 
-__all__ = ["NAME_LIMIT", "WORDS", "ClientRecord", "dotted", "read", "wrong"]
+WORDS = r"\S"
+"""The pattern of a text that is not blank."""
+Path = tuple[str | int, ...]
+
+_KINDS: Mapping[str, str] = {
+    "string_type": "a text",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "set_type": "a list",
+    "frozen_set_type": "a list",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "dict_type": "an object",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+}
+_WAYS: Mapping[str, str] = {
+    "file": "send a text file to /v1/responses, as input_file",
+    "input_file": "send a text file to /v1/responses",
+    "input_image": "send a picture as image_url, or to /v1/responses",
+    "input_audio": "send a recording to /v1/audio/transcriptions, and its text here",
+    "audio_url": "send a recording to /v1/audio/transcriptions, and its text here",
+    "video_url": "send single pictures of it as image_url",
+    "thinking": "send earlier thoughts as reasoning_content of the message",
+    "reasoning": "send earlier thoughts as reasoning_content of the message",
+    "tool_use": "send calls as tool_calls of the message",
+    "tool_result": "send the result as a message with the role tool",
+}
+"""What to send in place of a part that is not taken."""
+
+
+def mistake(error: ValidationError, kind: Any) -> tuple[Path, str]:
+    """Return the path of the worst mistake in a record of that kind, and a sentence without its end."""
+    found = [
+        (_place(kind, each["loc"]), each)
+        for each in error.errors(include_url=False, include_input=False)
+    ]
+    (path, divided), first = found[0]
+    if divided is None:
+        return _told(path, [first])
+    rivals = [(at, each) for (at, _), each in found if at[: len(divided)] == divided]
+    deepest = max(len(at) for at, _ in rivals)
+    path = next(at for at, _ in rivals if len(at) == deepest)
+    return _told(path, [each for at, each in rivals if at == path])
+
+
+def _told(path: Path, errors: Sequence[Any]) -> tuple[Path, str]:
+    """Return the sentence about one place; its mistakes are those of the kinds it may be of."""
+    first = next((each for each in errors if not _is_kind(each)), errors[0])
+    if first["type"] == "union_tag_invalid":
+        return _other_part(path, first["ctx"])
+    if first["type"] == "union_tag_not_found":
+        return (*path, _discriminator(first["ctx"])), "this field is required"
+    if first["type"] == "missing":
+        return path, "this field is required"
+    if _is_kind(first):
+        kinds = dict.fromkeys(_kind_of(each) for each in errors)
+        return path, f"must be {', or '.join(kinds)}"
+    return path, _sentence(first)
+
+
+def _is_kind(error: Any) -> bool:
+    return error["type"] in _KINDS or error["type"] == "literal_error"
+
+
+def _kind_of(error: Any) -> str:
+    return _KINDS.get(error["type"]) or _quoted(error["ctx"]["expected"])
+
+
+def _quoted(names: str) -> str:
+    """Return pydantic's list of names with the quotes of our sentences."""
+    return re.sub(r"'([^']*)'", r"“\1”", names)
+
+
+def _other_part(path: Path, context: Mapping[str, Any]) -> tuple[Path, str]:
+    tag, way = str(context["tag"])[:40], _WAYS.get(str(context["tag"]), "")
+    told = f"must be one of {_quoted(context['expected_tags'])}, not “{tag}”"
+    return (*path, _discriminator(context)), f"{told}: {way}" if way else told
+
+
+def _discriminator(context: Mapping[str, Any]) -> str:
+    """Return the field that tells the kinds apart; jobs have a function for it."""
+    name = str(context["discriminator"]).strip("'")
+    return name if name.isidentifier() else "kind"
+
+
+def _sentence(error: Any) -> str:
+    text = str(error["msg"]).removeprefix("Value error, ")
+    text = text.replace("Tuple should", "List should").replace(" after validation", "")
+    if text.endswith(f"pattern '{WORDS}'"):
+        return "there are no words in it"
+    return text[:1].lower() + text[1:]
+
+
+# ---------------------------------------------------------------- paths
+
+
+def _place(kind: Any, path: Path) -> tuple[Path, Path | None]:
+    """Return a path without the names of kinds, and where the first of them stood."""
+    kept = _kept(kind, path)
+    if kept is None:
+        return path, None
+    at = next((n for n, step in enumerate(kept) if step is None), None)
+    told = tuple(step for step in kept if step is not None)
+    return told, None if at is None else told[:at]
+
+
+def _kept(kind: Any, path: Path) -> tuple[str | int | None, ...] | None:
+    """Return the steps of a path with None for the names of kinds; None if the kind has no such path."""
+    if not path:
+        return ()
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _kept(inner[0], path)
+    if origin in {Union, UnionType}:
+        members = [each for each in inner if each is not NoneType]
+        if len(members) == 1:
+            return _kept(members[0], path)
+        found = (_kept(each, path[1:]) for each in members)
+        rest = next((each for each in found if each is not None), None)
+        return None if rest is None else (None, *rest)
+    inside = _within(kind, path[0])
+    rest = None if inside is NoneType else _kept(inside, path[1:])
+    return None if rest is None else (path[0], *rest)
+
+
+def _within(kind: Any, step: str | int) -> Any:
+    """Return the kind of what stands at a step; `NoneType` if nothing does."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        fields = kind.model_fields
+        named = (field for name, field in fields.items() if step in {name, field.alias})
+        field = next(named, None)
+        return NoneType if field is None else field.annotation
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is dict:
+        return inner[1]
+    if origin in {tuple, list, set, frozenset} and isinstance(step, int):
+        return inner[0]
+    return Any if kind is Any else NoneType
+
 
 NAME_LIMIT = 200  # characters of a model's name
 

@@ -1,5 +1,12 @@
-"""`POST /v1/audio/transcriptions` and `/translations`: take a recording, return what is said in it."""
+"""`POST /v1/audio/speech`, `/transcriptions` and `/translations`: what is said, as files.
 
+White space would be part of a file, so a call that waits long gets its headers and then nothing
+until the file is there. A failure after that breaks the connection off, for a file that ends early
+would pass as whole.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
@@ -7,23 +14,134 @@ from typing import TypeVar
 from aiohttp import web
 from pydantic import ValidationError
 
+from backends.common.file_types import is_sound, mime_of
+from backends.media import sounds
 from bot.api.calls.callers import Caller, Route
-from bot.api.calls.errors import ApiError, invalid
+from bot.api.calls.errors import ApiError, invalid, no_sound, other_sound
 from bot.api.calls.forms import form_of
-from bot.api.calls.recordings import require_recording_weight
-from bot.api.calls.request_files import RequestPictures
+from bot.api.calls.request_files import RequestPictures, require_recording_weight
+from bot.api.calls.responses import body_of
 from bot.api.openai.audio import (
+    SoundStream,
+    SpeechCall,
     TranscriptForm,
     Transcription,
     TranscriptStream,
     Translation,
     rendered,
 )
-from bot.api.openai.records import wrong
-from bot.api.routes.file_answers import FileAnswers, MakeFile
-from bot.api.runs.answers import Answering
+from bot.api.openai.records import read, wrong
+from bot.api.runs.answers import Answering, accepted, headers_of, require_result, unfinished
+from bot.api.runs.client_wishes import headers_within_s, leaves
+from bot.api.runs.runs import Run
 from bot.api.runs.submitter import Submitting
-from queueing.core.requests import Capability, File, Output
+from queueing.core.jobs import Job
+from queueing.core.requests import Capability, File, Output, SpeechFormat
+
+MakeFile = Callable[[Output], Awaitable[File]]
+"""Makes the file from the output of a job. Raises `ApiError`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileAnswers:
+    """Sends files."""
+
+    answering: Answering
+
+    async def send(
+        self, request: web.Request, job: Job, mime: str, make: MakeFile
+    ) -> web.StreamResponse:
+        """Send a file of that media type once it is complete.
+
+        Raises `ApiError` while the status is unsent.
+        """
+        if leaves(request):
+            return accepted(job)
+        require_result(job)
+        began = asyncio.get_running_loop().time()
+        ends = began + self.answering.patience.wait_s
+        hold_s = min(self.answering.patience.hold_s, headers_within_s(request))
+        async with self.answering.while_listening(request, job):
+            with self.answering.runs.watch(job) as (run, news):
+                if await self.answering.until_final(run, news, min(ends, began + hold_s)):
+                    file = await make(await self.answering.output_of(run))
+                    return web.Response(
+                        body=body_of(file.data),
+                        headers={"Content-Type": file.mime, **headers_of(run.job)},
+                    )
+                if run.left or asyncio.get_running_loop().time() >= ends:
+                    raise unfinished(run)
+                return await self._late(request, (run, news), mime, make, ends)
+
+    async def _late(
+        self,
+        request: web.Request,
+        watched: tuple[Run, asyncio.Event],
+        mime: str,
+        make: MakeFile,
+        ends: float,
+    ) -> web.StreamResponse:
+        """Send the headers, and the file when it is there."""
+        run, news = watched
+        response = web.StreamResponse(headers={"Content-Type": mime, **headers_of(run.job)})
+        await response.prepare(request)
+        try:
+            if not await self.answering.until_final(run, news, ends):
+                raise unfinished(run)
+            file = await make(await self.answering.output_of(run))
+            await self.answering.attendance.answer(request)
+        except ApiError:
+            self.answering.attendance.cut(request)
+            if request.transport is not None:
+                request.transport.abort()
+            return response
+        await response.write(file.data)
+        await response.write_eof()
+        return response
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpeechRoute:
+    """Serves speech."""
+
+    submitting: Submitting
+    answering: Answering
+    files: FileAnswers
+
+    async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Answer one call. Raises `ApiError`."""
+        asked = await read(SpeechCall, request)
+        model = asked.model or self.submitting.usual_model(caller, Capability.TEXT_TO_SPEECH)
+        job = await self.submitting.submit(request, caller, model, asked.wanted)
+        if asked.stream_format == "sse":
+            return await self.answering.stream(request, job, SoundStream(asked.form))
+        make = in_form(asked.form, usual=asked.response_format is None)
+        return await self.files.send(request, job, sounds.FORMS[asked.form], make)
+
+
+def in_form(form: SpeechFormat, *, usual: bool = False) -> MakeFile:
+    """Return what makes the sound of a job in a form, whatever its server sent.
+
+    If that is only the `usual` form, which nobody asked for, a sound that cannot be converted is
+    sent as it is: every program plays more than one kind.
+    """
+
+    async def make(output: Output) -> File:
+        if not output.files:
+            raise no_sound()
+        file, mime = output.files[0], sounds.FORMS[form]
+        known = mime_of(file.data)
+        if mime in {file.mime, known}:
+            return File(name=file.name, mime=mime, data=file.data)
+        try:
+            return await sounds.as_form(file, form)
+        except sounds.SoundError:
+            if usual and is_sound(known):
+                return File(name=file.name, mime=known, data=file.data)
+            raise other_sound(file.mime, mime) from None
+
+    return make
+
 
 T = TypeVar("T", bound=Translation)
 FIELD = "file"

@@ -1,5 +1,10 @@
-"""`POST /v1/responses`: takes items, returns items. Nothing is stored under a response's id."""
+"""The routes of text: chat completions, completions and responses.
 
+Mistral's form of `POST /v1/completions` is `POST /v1/fim/completions`, which Continue uses: the
+same request, answered like a chat completion. Nothing is stored under a response's id.
+"""
+
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,17 +15,123 @@ from aiohttp import web
 from bot.api.calls.callers import Caller, Route
 from bot.api.calls.errors import ApiError
 from bot.api.calls.request_files import RequestPictures
-from bot.api.openai.chat import QUESTION_SHOWN
+from bot.api.openai.chat import QUESTION_SHOWN, ChatCompletions, passed_on_chat
+from bot.api.openai.chat_stream import ChatStream, Heading, PlaceForm
+from bot.api.openai.completions import CompletionHeading, Completions, CompletionStream
 from bot.api.openai.records import read
-from bot.api.openai.response_frame import ResponseFrame
 from bot.api.openai.response_input import InputTurns
 from bot.api.openai.response_output import OutputItems
 from bot.api.openai.response_request import Responses
-from bot.api.openai.response_stream import ResponseStream
-from bot.api.routes.chat_completions import log_left_out, place_form
+from bot.api.openai.response_stream import ResponseFrame, ResponseStream
+from bot.api.openai.unserved import LEFT_OUT
 from bot.api.runs.answers import Answering
 from bot.api.runs.submitter import FindFile, Submitting
+from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, ChatMessage, File, PassedOn
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatRoute:
+    """Serves chat completions."""
+
+    submitting: Submitting
+    answering: Answering
+    pictures: RequestPictures
+
+    async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Answer one call. Raises `ApiError`."""
+        taken = self.pictures.of(caller)
+        asked = await read(ChatCompletions, request)
+        find = self.submitting.finding(
+            request, caller, asked.model, [Capability.VISION], taken.named
+        )
+        chat, files = await passed_on_chat(asked, find)
+        job = await self.submitting.submit(request, caller, asked.model, chat, files)
+        log_left_out(job, asked.left_out)
+        heading = Heading(
+            id=f"chatcmpl-{job.id}",
+            model=asked.model,
+            created=int(time.time()),
+            metadata=asked.left_out,
+        )
+        streams, usage = asked.streams, asked.wants_usage
+        form = place_form(caller, asked=bool(asked.usher_progress))
+        del asked, chat, files, find, taken  # large, and stored: the caller may wait for minutes
+        if streams:
+            writer = ChatStream(heading=heading, usage=usage, form=form)
+            return await self.answering.stream(request, job, writer)
+        return await self.answering.whole(request, job, heading.whole)
+
+
+def log_left_out(job: Job, metadata: Mapping[str, str]) -> None:
+    """Log which kinds of tools a request offered that no server here has."""
+    if kinds := metadata.get(LEFT_OUT):
+        log.info("job %d: left out tools that are no functions: %s", job.id, kinds)
+
+
+def place_form(caller: Caller, *, asked: bool) -> PlaceForm:
+    """Return how a stream reports the place in line; `asked` means as data of its own."""
+    if caller.key is not None and caller.key.style == PlaceForm.OPEN_WEBUI:
+        return PlaceForm.OPEN_WEBUI
+    return PlaceForm.DATA if asked else PlaceForm.COMMENT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompletionRoute:
+    """Serves completions."""
+
+    submitting: Submitting
+    answering: Answering
+
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        """The paths of completions."""
+        return {"POST /v1/completions": self, "POST /v1/fim/completions": self.between}
+
+    async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Answer one call. Raises `ApiError`."""
+        asked = await read(Completions, request)
+        job = await self._submit(request, caller, asked)
+        heading = CompletionHeading(
+            id=f"cmpl-{job.id}", model=asked.model, created=int(time.time()), echoed=asked.echoed
+        )
+        streams, usage = asked.streams, asked.wants_usage
+        form = place_form(caller, asked=bool(asked.usher_progress))
+        del asked  # large, and stored: the caller may wait for minutes
+        if streams:
+            writer = CompletionStream(heading=heading, usage=usage, form=form)
+            return await self.answering.stream(request, job, writer)
+        return await self.answering.whole(request, job, heading.whole)
+
+    async def between(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Fill a gap and answer like a chat completion. Raises `ApiError`."""
+        asked = await read(Completions, request)
+        job = await self._submit(request, caller, asked)
+        heading = Heading(id=f"fim-{job.id}", model=asked.model, created=int(time.time()))
+        streams, usage = asked.streams, asked.wants_usage
+        form = place_form(caller, asked=bool(asked.usher_progress))
+        del asked  # large, and stored: the caller may wait for minutes
+        if streams:
+            writer = ChatStream(heading=heading, usage=usage, form=form)
+            return await self.answering.stream(request, job, writer)
+        return await self.answering.whole(request, job, heading.whole)
+
+    async def _submit(self, request: web.Request, caller: Caller, asked: Completions) -> Job:
+        return await self.submitting.submit(
+            request, caller, asked.model, _chat_for_completion(asked)
+        )
+
+
+def _chat_for_completion(asked: Completions) -> Chat:
+    """Return the request of the queue."""
+    return Chat(
+        messages=(ChatMessage(role="user", text=asked.question[:QUESTION_SHOWN]),),
+        temperature=asked.temperature,
+        max_tokens=asked.max_tokens or None,
+        passed_on=PassedOn(body=asked.body(), text=True),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +161,7 @@ class ResponseRoute:
         find = self.submitting.finding(
             request, caller, asked.model, [Capability.VISION], taken.named
         )
-        chat, files = await _chat(asked, find)
+        chat, files = await _chat_for_response(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)
         log_left_out(job, asked.told)
         asked = asked.model_copy(update={"input": ""})  # its answer repeats the rest
@@ -72,7 +183,7 @@ class ResponseRoute:
         )
 
 
-async def _chat(asked: Responses, find: FindFile) -> tuple[Chat, tuple[File, ...]]:
+async def _chat_for_response(asked: Responses, find: FindFile) -> tuple[Chat, tuple[File, ...]]:
     """Return the request of the queue with its pictures. Raises `ApiError`."""
     turns = InputTurns()
     turns.read(asked.instructions, asked.input)

@@ -1,4 +1,4 @@
-"""`/v1/files`: pictures, sounds and films that are sent ahead of the jobs that use them, in OpenAI's form."""
+"""`/v1/files`: files sent ahead of the jobs that use them; `/v1/originals/…`: files of results."""
 
 import asyncio
 import logging
@@ -14,13 +14,14 @@ from aiohttp import web
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import ApiError, invalid
 from bot.api.calls.forms import form_of
-from bot.api.calls.json_answers import json_response
-from bot.api.calls.pictures import no_file
-from bot.api.calls.recordings import require_recording_weight
-from bot.api.calls.request_files import RequestPictures
+from bot.api.calls.request_files import RequestPictures, no_file, require_recording_weight
+from bot.api.calls.responses import json_response
 from bot.api.calls.uploads import NoRoom, Upload, Uploads
-from bot.api.jobs.side_records import DeletedUpload, UploadList, UploadView
+from bot.api.jobs.records import DeletedUpload, UploadList, UploadView
+from bot.http import signed_links
+from bot.http.clients import Clients
 from bot.http.files import FILE_POLICY, FileSender, Sendable
+from bot.http.signed_links import LinkReader
 from queueing.core.clock import doubt_of
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock
@@ -147,3 +148,21 @@ def _full(full: NoRoom, now: float) -> ApiError:
         retry_after_s=None if full.free_at is None else max(1.0, full.free_at - now),
         repeat=full.free_at is not None,
     )
+
+
+ROUTE = f"GET /v1{signed_links.PATH}"
+
+
+class OriginalFiles:
+    """Serves signed links. They need no key, and one that is sent along is not looked at."""
+
+    def __init__(self, links: LinkReader, clients: Clients, sender: FileSender) -> None:
+        self._links = links
+        self._clients = clients
+        self._sender = sender
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """Send the file of a link; every invalid link is 404."""
+        forwarded = request.headers.getall("X-Forwarded-For", [])
+        whose = f"link {self._clients.of(request.remote or '', forwarded)}"
+        return await signed_links.answer(request, self._links, self._sender, whose=whose)

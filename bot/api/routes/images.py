@@ -1,10 +1,11 @@
-"""`POST /v1/images/edits`: takes pictures and a prompt, as a form or as JSON; returns pictures.
+"""`POST /v1/images/generations` and `/edits`: take a prompt, and pictures; return pictures.
 
 Several pictures, or one with a mask, need a model that edits. One alone is changed or started from,
 whichever the model does.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -14,14 +15,83 @@ from pydantic import ValidationError
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import ApiError, invalid
 from bot.api.calls.forms import form_of, is_form
-from bot.api.calls.pictures import JobPictures
-from bot.api.calls.request_files import CallPictures, RequestPictures, require_number
-from bot.api.openai.images import EDITS, ImageEdit, ImageEditInJson, ImageReference
+from bot.api.calls.request_files import CallPictures, JobPictures, RequestPictures, require_number
+from bot.api.openai.images import (
+    EDITS,
+    ImageEdit,
+    ImageEditInJson,
+    ImageGeneration,
+    ImageReference,
+    ImageRequest,
+    Pictures,
+    PictureStream,
+)
 from bot.api.openai.records import read, wrong
-from bot.api.routes.image_answers import ImageAnswers
+from bot.api.runs.answers import Answering
+from bot.api.runs.client_wishes import leaves
 from bot.api.runs.submitter import Submitting
+from bot.people.links import Links
 from bot.requests.creation import Drawing
+from queueing.core.jobs import Job
 from queueing.core.requests import Capability, File
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageAnswers:
+    """Sends pictures. `url` is the API's public address, if known.
+
+    Without it, links begin with the address that the caller used.
+    """
+
+    answering: Answering
+    links: Links
+    url: str | None = None
+
+    async def send(self, request: web.Request, job: Job, asked: ImageRequest) -> web.StreamResponse:
+        """Send the pictures of a job as the call asked for them. Raises `ApiError`."""
+        created = int(time.time())
+        if asked.stream:
+            writer = PictureStream(
+                created=created,
+                size=asked.size or "auto",
+                previews=asked.partial_images or 0,
+                form=asked.output_format,
+                kind="image_edit" if isinstance(asked, ImageEdit) else "image_generation",
+            )
+            return await self.answering.stream(request, job, writer)
+        if asked.response_format != "url" or leaves(request):
+            drawn = Pictures(created=created, form=asked.output_format)
+            return await self.answering.whole(request, job, drawn.whole)
+        async with self.answering.while_listening(request, job):
+            url = await self._urls(request, job)
+        pictures = Pictures(created=created, url=url)
+        return await self.answering.whole(request, job, pictures.whole)
+
+    async def _urls(self, request: web.Request, job: Job) -> Callable[[int], str]:
+        base = (self.url or f"{request.scheme}://{request.host}").rstrip("/")
+        path = await self.links.paths(job)
+        return lambda number: f"{base}/v1/{path(number)}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageRoute:
+    """Serves image generations."""
+
+    submitting: Submitting
+    answers: ImageAnswers
+
+    async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Answer one call. Raises `ApiError`."""
+        asked = await read(ImageGeneration, request)
+        drawing = Drawing(
+            prompt=asked.prompt,
+            model=asked.model,
+            style=self.submitting.style(asked.style),
+            options=asked.options,
+        )
+        job = await self.submitting.draw(request, caller, drawing)
+        return await self.answers.send(request, job, asked)
+
 
 Edit = tuple[ImageEdit, tuple[File, ...], tuple[File, ...]]
 """What is asked for, its pictures, and a mask if there is one."""

@@ -1,30 +1,58 @@
 """The routes of the native API. Another person's job is 404, like one that does not exist."""
 
 import asyncio
+import re
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
+from typing import Final
 
 from aiohttp import web
 
 from bot.api.calls import sse
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import ApiError, invalid
-from bot.api.calls.json_answers import json_response
+from bot.api.calls.responses import json_response
 from bot.api.jobs import events
 from bot.api.jobs.new_jobs import NewJobs
-from bot.api.jobs.side_records import HookSecret
-from bot.api.jobs.webhooks import secret_of
+from bot.api.jobs.webhooks import HookSecret, secret_of
 from bot.api.routes.files import send_file
-from bot.api.routes.queries import seconds, whole, whole_number
 from bot.api.runs.runs import Runs
 from bot.api.runs.views import JobList, JobView, job_view, machine_list, newest_first, queue_view
-from bot.core.queue import JobReader, ResultFiles
-from bot.core.status import QueueStatus
-from bot.core.submitting import JobSubmitter
+from bot.core.queue import JobReader, JobSubmitter, QueueStatus, ResultFiles
 from bot.http.files import FileSender, Sendable
 from queueing.core.bounded_json import LARGE, one_at_a_time
 from queueing.core.jobs import FINAL, Job, JobState
+
+_NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
+_WHOLE: Final = re.compile(r"\d{1,18}", re.ASCII)
+
+
+def seconds(request: web.Request, name: str, *, most: float) -> float:
+    """Return a number of seconds of the query, 0 if it is missing. Raises `ApiError`."""
+    text = request.query.get(name, "0")
+    if not _NUMBER.fullmatch(text) or float(text) > most:
+        raise invalid(f"{name}: must be a number from 0 to {most:g}.", name)
+    return float(text)
+
+
+def whole(request: web.Request, name: str, *, most: int) -> int | None:
+    """Return a whole number of the query that is at least 1, None if it is missing.
+
+    Raises `ApiError`.
+    """
+    text = request.query.get(name)
+    if text is None:
+        return None
+    if (number := whole_number(text)) is None or not 1 <= number <= most:
+        raise invalid(f"{name}: must be a whole number from 1 to {most}.", name)
+    return number
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that digits stand for, None for anything else."""
+    return int(text) if _WHOLE.fullmatch(text) else None
+
 
 ID_MOST = 10**18 - 1
 

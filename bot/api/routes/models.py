@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from bot.api.calls.callers import Caller
-from bot.api.calls.json_answers import json_response
-from bot.api.calls.outcomes import refused
+from bot.api.calls.errors import refused
+from bot.api.calls.responses import json_response
 from bot.api.openai.models import (
     ApiHealth,
     Architecture,
@@ -19,8 +19,7 @@ from bot.api.openai.models import (
     ModelRows,
     Voices,
 )
-from bot.core.models import ModelReader
-from bot.core.status import QueueStatus
+from bot.core.queue import ModelReader, QueueStatus
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import UnknownModel
 from queueing.core.requests import Capability

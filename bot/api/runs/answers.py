@@ -10,15 +10,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Protocol
 
 from aiohttp import web
 from pydantic import JsonValue
 
 from bot.api.calls import sse
-from bot.api.calls.bodies_sent import body_of
-from bot.api.calls.errors import ApiError
-from bot.api.calls.json_answers import json_response
-from bot.api.calls.outcomes import (
+from bot.api.calls.errors import (
+    ApiError,
     cancelled_before,
     cannot_start,
     gone,
@@ -27,15 +26,13 @@ from bot.api.calls.outcomes import (
     stopping,
     too_late,
 )
-from bot.api.runs.alarm import Alarm
+from bot.api.calls.responses import body_of, json_response
 from bot.api.runs.attendance import Attendance
 from bot.api.runs.client_wishes import clients_patience_s, comes_again_s, headers_within_s, leaves
 from bot.api.runs.result_turns import take_turn
 from bot.api.runs.runs import LOOK_EVERY_S, Run, Runs
 from bot.api.runs.views import job_view
-from bot.api.runs.writers import Render, Writer
-from bot.core.queue import JobReader
-from bot.core.submitting import JobSubmitter
+from bot.core.queue import JobReader, JobSubmitter
 from bot.http.files import Turns
 from queueing.core.bounded_json import LARGE as LARGE_TEXT
 from queueing.core.bounded_json import one_at_a_time
@@ -44,6 +41,61 @@ from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Output
 from queueing.core.strict_json import written
+
+Render = Callable[[Output], JsonValue | bytes]
+"""Makes the body of an answer from the output of a job; bytes are JSON already."""
+
+
+class Writer(Protocol):
+    """Turns the progress of a run into the events of one kind of stream."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether part of the answer has been sent, so that it cannot start over."""
+
+    def news(self, run: Run) -> bytes:
+        """Return events for the next of what is new since the last call; empty if there is nothing."""
+
+    def place(self, run: Run) -> bytes:
+        """Return an event with the place in line."""
+
+    def keeping(self) -> bytes:
+        """Return an event that only keeps the client from giving up."""
+
+    def closing(self, output: Output) -> bytes:
+        """Return the end of a complete answer, with all parts that have not been sent."""
+
+    def failing(self, error: ApiError) -> bytes:
+        """Return the end of a stream that failed; clients must not take it for an answer."""
+
+
+class Alarm:
+    """Sets an event at a moment that may be put off at every token: a timer stays as it is."""
+
+    def __init__(self, news: asyncio.Event) -> None:
+        self._news = news
+        self._loop = asyncio.get_running_loop()
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def put(self, due: float) -> None:
+        """Ring at a time of the loop's clock, no earlier than the time before."""
+        self._due = due
+        if self._timer is None:
+            self._timer = self._loop.call_at(due, self._ring)
+
+    def close(self) -> None:
+        """Ring no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._loop.time() < self._due:
+            self.put(self._due)
+        else:
+            self._news.set()
+
 
 COMMENT_EVERY_S = 5.0
 """The shortest time between two comments while a call waits; clients time out later."""

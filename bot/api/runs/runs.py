@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from bot.core.origin import Origin, origin_in
-from bot.core.queue import JobReader
-from bot.core.status import QueueStatus
+from bot.core.queue import JobReader, QueueStatus
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.constructors import altering
 from queueing.core.errors import StoreError

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from bot.api.calls.body_room import release
+from bot.api.calls.bodies import release
 from bot.api.calls.callers import Caller
-from bot.api.calls.outcomes import refused
+from bot.api.calls.errors import refused
+from bot.api.runs.attendance import seen_through
 from bot.api.runs.repeats import Repeats, digest_of
 from bot.api.runs.runs import PLATFORM, without_words
-from bot.api.runs.whole_steps import seen_through
 from bot.core.origin import Hook, Origin
 from bot.core.refusals import Declined, Refusal
 from bot.requests.admission import AdmissionService

@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from bot.app.cluster.entrance import Entrance, NotServing
 from bot.app.cluster.protocol import NotTrusted, greet_holder
-from bot.app.cluster.wire import Wire, WireBroken
+from bot.app.cluster.queue_server import Entrance, NotServing
+from bot.app.cluster.transport import Wire, WireBroken
 from bot.http.addresses import host_and_port, is_loopback
 from queueing.core.concurrency import timeout
 from queueing.core.errors import StoreError

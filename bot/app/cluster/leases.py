@@ -5,16 +5,77 @@ By its own clock a process stops a duty before its lease ends, so that two never
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import Enum, auto
 from functools import partial
 
-from bot.app.cluster.outage import Outage
-from bot.core.held import ChatLease
+from bot.config.config import Config
+from bot.core.platform import ChatLease
 from queueing.core.clock import awake_s
 from queueing.core.concurrency import first_cause, timeout
 from queueing.core.errors import Fenced, StoreError
-from queueing.core.leases import About, Posts, Tenure, nothing
+from queueing.core.leases import About, PostHolder, Posts, Tenure, nothing
+
+
+class Outage:
+    """The seconds without an answer, from the first question that failed to the next answer."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since: float | None = None
+        self._before_s = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All of them so far."""
+        return self._before_s + (0.0 if self._since is None else self._clock() - self._since)
+
+    def failed(self, asked_at: float) -> None:
+        """Note that a question asked at that time was not answered."""
+        if self._since is None:
+            self._since = asked_at
+
+    def answered(self) -> None:
+        """Note an answer."""
+        self._before_s, self._since = self.seconds, None
+
+
+PATIENCE_S = 3.0
+
+
+class PostList:
+    """Implements `PostReader` over the posts in the database; `names` are those there are."""
+
+    def __init__(self, posts: Posts, names: Sequence[str]) -> None:
+        self._posts = posts
+        self._names = names
+
+    async def posts(self) -> Sequence[PostHolder]:
+        """Return every post there is, held or free. Raises `StoreError`."""
+        try:
+            async with timeout(PATIENCE_S):
+                return listed(self._names, await self._posts.holders())
+        except TimeoutError as error:
+            raise StoreError("the database does not answer") from error
+
+
+def listed(names: Sequence[str], known: Iterable[PostHolder]) -> Sequence[PostHolder]:
+    """Return a post for each name in that order; one whose lease is over has no holder."""
+    held = {post.name: post for post in known if post.holder and post.left_s > 0}
+    return [
+        held.get(name, PostHolder(name=name, holder="", address="", epoch=0, left_s=0.0))
+        for name in names
+    ]
+
+
+QUEUE = "queue"
+"""The post of the process that schedules."""
+
+
+def posts_of(config: Config) -> tuple[str, ...]:
+    """Return the posts there are: the queue's, and that of every chat that is configured."""
+    return (QUEUE, *config.chats.posts())
+
 
 log = logging.getLogger(__name__)
 

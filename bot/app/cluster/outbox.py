@@ -1,10 +1,21 @@
-"""The frames that wait to be sent over a wire: put without waiting, sent in order by one task."""
+"""What waits to be sent to other processes: frames in order, and news of progress in few frames.
+
+A server tells the whole answer again and again, and its pieces differ by a word each: only what
+differs travels. A text model reports each token, and writing and sending an event costs many times
+what the token itself does. The first report after a pause goes at once, so that an answer begins
+without delay.
+"""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import NamedTuple
 
-from bot.app.cluster.wire import Wire, WireBroken
+from bot.app.cluster.transport import Wire, WireBroken
+from queueing.core.events import Progressed
+from queueing.core.requests import File, Progress
 
 PUSHED_LIMIT = 64_000_000
 """Bytes of events and copies that wait for one slow reader; with more, its connection ends."""
@@ -82,3 +93,179 @@ class Outbox:
             self._pushed += size
         else:
             self._answered += size
+
+
+Piece = tuple[int, int, str]
+"""How many characters at the start and at the end of the last text remain, and what is between."""
+
+
+class News(NamedTuple):
+    """A report of a job, its texts as pieces; a tuple, because its JSON names no fields.
+
+    `rest` is all else that was reported, None if nothing was, without a preview that was told before.
+    """
+
+    job_id: int
+    text: Piece | None
+    chunks: tuple[Piece, ...]
+    same_preview: bool
+    rest: Progress | None
+
+    def outline(self) -> "News | None":
+        """Return how far the job is, without words and pictures; None if that is not new."""
+        rest = _NOTHING if self.rest is None else replace(self.rest, preview=None)
+        return None if rest == _NOTHING else News(self.job_id, None, (), False, rest)
+
+
+_NOTHING = Progress()
+
+
+@dataclass(slots=True)
+class _Last:
+    text: str = ""
+    chunk: str = ""
+    preview: File | None = None
+
+
+class ProgressNews:
+    """What one end knows of the last reports; both ends of a connection know the same."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, _Last] = {}
+
+    def of(self, event: Progressed) -> News:
+        """Return what is new in a report."""
+        last, told = self._last.setdefault(event.job_id, _Last()), event.progress
+        text, chunks = None, []
+        if told.text is not None:
+            text, last.text = _piece(last.text, told.text), told.text
+        for chunk in told.chunks:
+            chunks.append(_piece(last.chunk, chunk))
+            last.chunk = chunk
+        same = told.preview is not None and told.preview == last.preview
+        last.preview = told.preview or last.preview
+        rest = replace(told, text=None, chunks=(), preview=None if same else told.preview)
+        return News(event.job_id, text, tuple(chunks), same, None if rest == _NOTHING else rest)
+
+    def report(self, news: News) -> Progressed:
+        """Return the report that was told."""
+        last, told = self._last.setdefault(news.job_id, _Last()), news.rest or _NOTHING
+        if news.text is not None:
+            last.text = _whole(last.text, news.text)
+        chunks = []
+        for piece in news.chunks:
+            last.chunk = _whole(last.chunk, piece)
+            chunks.append(last.chunk)
+        last.preview = told.preview or last.preview
+        text = None if news.text is None else last.text
+        preview = last.preview if news.same_preview else told.preview
+        progress = replace(told, text=text, chunks=tuple(chunks), preview=preview)
+        return Progressed(job_id=news.job_id, progress=progress)
+
+    def forget(self, job_id: int) -> None:
+        """Forget the reports of a job that has changed."""
+        self._last.pop(job_id, None)
+
+    def forget_all(self) -> None:
+        """Forget all, so that the next reports are whole: somebody has not heard the last ones."""
+        self._last.clear()
+
+
+def _piece(before: str, text: str) -> Piece:
+    first = _common(before, text)
+    rest, new = before[first:], text[first:]
+    last = _common(rest[::-1], new[::-1])
+    return first, last, new[: len(new) - last]
+
+
+def _whole(before: str, piece: Piece) -> str:
+    first, last, new = piece
+    return before[:first] + new + before[len(before) - last :]
+
+
+def _common(one: str, other: str) -> int:
+    """Return how many characters both begin with, found by halving."""
+    low, high = 0, min(len(one), len(other))
+    if one[:high] == other[:high]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+EVERY_S = 0.02
+"""The shortest time between two frames of progress."""
+
+
+class ProgressPushes:
+    """Collects the progress of all jobs; `push` is given the news of each frame."""
+
+    def __init__(self, push: Callable[[Sequence[News]], None]) -> None:
+        self._push = push
+        self._waiting: dict[int, list[Progress]] = {}
+        self._news = ProgressNews()
+        self._pushed_at = -EVERY_S
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, event: Progressed) -> None:
+        """Push a report, within a moment."""
+        self._waiting.setdefault(event.job_id, []).append(event.progress)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            at = max(loop.time(), self._pushed_at + EVERY_S)
+            self._timer = loop.call_at(at, self.push_all)
+
+    def before_change(self, job_id: int) -> None:
+        """Push what a job reported before it changed."""
+        if job_id in self._waiting:
+            self._send({job_id: self._waiting.pop(job_id)})
+        self._news.forget(job_id)
+
+    def begin_anew(self) -> None:
+        """Push what waits; whoever comes now is told the next reports whole, as all others."""
+        self.push_all()
+        self._news.forget_all()
+
+    def push_all(self) -> None:
+        """Push all that waits now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting:
+            self._send(self._waiting)
+            self._waiting = {}
+            self._pushed_at = asyncio.get_running_loop().time()
+
+    def drop(self) -> None:
+        """Forget what waits: it has no reader."""
+        self._waiting = {}
+        self.begin_anew()
+
+    def _send(self, reports: dict[int, list[Progress]]) -> None:
+        self._push(
+            [
+                self._news.of(Progressed(job_id=job_id, progress=merged(each)))
+                for job_id, each in reports.items()
+            ]
+        )
+
+
+def merged(reports: Sequence[Progress]) -> Progress:
+    """Return several reports of one attempt as one: nothing that only one of them says is lost."""
+    if len(reports) == 1:
+        return reports[0]
+    chunks = tuple(chunk for each in reports for chunk in each.chunks)
+    return replace(reduce(_later, reports), chunks=chunks)
+
+
+def _later(first: Progress, second: Progress) -> Progress:
+    return replace(
+        second,
+        fraction=first.fraction if second.fraction is None else second.fraction,
+        text=first.text if second.text is None else second.text,
+        preview=first.preview if second.preview is None else second.preview,
+    )

@@ -12,13 +12,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from bot.app.cluster import frames
-from bot.app.cluster.failures import Failure, error_of
-from bot.app.cluster.json_values import event_from_json, from_json
-from bot.app.cluster.methods import Method
-from bot.app.cluster.outbox import Outbox
-from bot.app.cluster.progress_news import News, ProgressNews
-from bot.app.cluster.wire import BODY_LIMIT, Wire, WireBroken
+from bot.app.cluster import protocol
+from bot.app.cluster.outbox import News, Outbox, ProgressNews
+from bot.app.cluster.protocol import Failure, Method, error_of, event_from_json, from_json
+from bot.app.cluster.transport import BODY_LIMIT, Wire, WireBroken
 from queueing.core.catalog import Offer
 from queueing.core.concurrency import timeout, together
 from queueing.core.errors import StoreError
@@ -170,7 +167,7 @@ class QueueLink:
     async def _listen(self, line: "_Line") -> None:
         fresh = {"offer", "snapshot"}  # what the holder sends first
         while True:
-            frame = frames.read(await line.wire.receive())
+            frame = protocol.read(await line.wire.receive())
             self._take(line, frame)
             if fresh and not (fresh := fresh - {frame.kind}):
                 self._open(line)
@@ -199,9 +196,9 @@ class QueueLink:
 
     def _tell_reads(self) -> None:
         if self._line is not None:
-            self._line.outbox.put(frames.written("reads", *self._reads))
+            self._line.outbox.put(protocol.written("reads", *self._reads))
 
-    def _take(self, line: "_Line", frame: frames.Frame) -> None:
+    def _take(self, line: "_Line", frame: protocol.Frame) -> None:
         match frame.kind:
             case "result" | "failure":
                 line.answered(frame)
@@ -234,22 +231,22 @@ class _Line:
         self.outbox = Outbox(wire)
         self.progress = ProgressNews()
         self.opened = False
-        self._calls: dict[int, asyncio.Future[frames.Frame]] = {}
+        self._calls: dict[int, asyncio.Future[protocol.Frame]] = {}
 
-    async def ask(self, number: int, called: Method, body: bytes) -> frames.Frame:
+    async def ask(self, number: int, called: Method, body: bytes) -> protocol.Frame:
         """Send a call and return its answer. Raises `WireBroken`."""
-        answer: asyncio.Future[frames.Frame] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[protocol.Frame] = asyncio.get_running_loop().create_future()
         self._calls[number] = answer
-        self.outbox.put(frames.written("call", number, called.part, called.name, body=body))
+        self.outbox.put(protocol.written("call", number, called.part, called.name, body=body))
         try:
             return await answer
         except asyncio.CancelledError:
-            self.outbox.put(frames.written("cancel", number))
+            self.outbox.put(protocol.written("cancel", number))
             raise
         finally:
             self._calls.pop(number, None)
 
-    def answered(self, frame: frames.Frame) -> None:
+    def answered(self, frame: protocol.Frame) -> None:
         """Pass an answer on to its call, unless that has been given up."""
         if (call := self._calls.get(frame.number)) is not None and not call.done():
             call.set_result(frame)
@@ -261,7 +258,7 @@ class _Line:
                 call.set_exception(WireBroken("the connection ended during a call"))
 
 
-def _result(called: Method, answer: frames.Frame) -> Any:
+def _result(called: Method, answer: protocol.Frame) -> Any:
     if answer.kind == "result":
         return from_json(answer.body, called.result_kind)
     failure: Failure = from_json(answer.body, Failure)

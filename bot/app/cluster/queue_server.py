@@ -1,21 +1,35 @@
-"""The holder's side: carries out the calls of other processes, and tells them what happens."""
+"""The holder's side: lets other processes in, carries out their calls, tells them what happens.
+
+Its address is written into the database with every post that the process takes, so it listens from
+the start. Processes are let in while the queue is held here; before and afterwards each is hung up
+on, and looks for the holder again.
+
+The words of a chat's jobs are shown by the process that holds the chat, and those of programs by
+every process that serves the API, because a repeated call may reach any of them. Where a program
+asks for a chat's job, that one job is read as well.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-from bot.app.cluster import frames
-from bot.app.cluster.failures import Failure, failure_of
-from bot.app.cluster.json_values import event_to_json, to_json
-from bot.app.cluster.methods import method
-from bot.app.cluster.outbox import Outbox
-from bot.app.cluster.progress_news import News
-from bot.app.cluster.progress_pushes import ProgressPushes
-from bot.app.cluster.protocol import NotTrusted, greet_guest
-from bot.app.cluster.readers import JobPlatforms, written_progress
-from bot.app.cluster.wire import BODY_LIMIT, Wire, WireBroken
+from bot.app.cluster import protocol
+from bot.app.cluster.outbox import News, Outbox, ProgressPushes
+from bot.app.cluster.protocol import (
+    Failure,
+    NotTrusted,
+    event_to_json,
+    failure_of,
+    greet_guest,
+    method,
+    to_json,
+)
+from bot.app.cluster.transport import BODY_LIMIT, MemoryWire, Wire, WireBroken, listening
+from bot.core.origin import origin_in
 from bot.core.service import QueueService
+from bot.http.addresses import host_and_port, is_loopback, is_public, joined
 from bot.http.sparing import sparing
 from queueing.core.catalog import Offer
 from queueing.core.concurrency import TaskGroup, timeout, together
@@ -28,9 +42,41 @@ from queueing.core.events import (
     Produced,
     Progressed,
 )
+from queueing.core.jobs import Job
 from queueing.core.status import QueueSnapshot
 
-log = sparing(logging.getLogger(__name__))
+
+class JobPlatforms:
+    """The platforms that running jobs are from, as far as they are known."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, str] = {}
+
+    def note(self, job: Job) -> None:
+        """Record a change of a job."""
+        if job.state.final:
+            self._of.pop(job.id, None)
+        elif (origin := origin_in(job.reply_to)) is not None:
+            self._of[job.id] = origin.platform
+
+    def unread(self, news: Sequence[News], reads: frozenset[str] | None) -> frozenset[int]:
+        """Return the jobs whose words a process does not read; one that reads None has not said."""
+        if reads is None:
+            return frozenset()
+        known = (each.job_id for each in news if each.job_id in self._of)
+        return frozenset(
+            job_id for job_id in known if reads.isdisjoint({self._of[job_id], str(job_id)})
+        )
+
+
+def written_progress(news: Sequence[News], unread: Collection[int] = ()) -> bytes | None:
+    """Return news as a frame, without the words of some jobs; None if nothing is left to tell."""
+    told = [each.outline() if each.job_id in unread else each for each in news]
+    left = tuple(each for each in told if each is not None)
+    return protocol.written("progress", body=to_json(left, tuple[News, ...])) if left else None
+
+
+log_sparing = sparing(logging.getLogger(__name__))
 _CLOSED = "a connection to the queue was closed"
 
 GREETING_S = 5.0
@@ -83,15 +129,15 @@ class QueueServer:
             wire.known()
             await self._serve(_Guest(wire, self._require_held))
         except TimeoutError:
-            log.warning("%s: it did not introduce itself", _CLOSED)
+            log_sparing.warning("%s: it did not introduce itself", _CLOSED)
         except NotTrusted as error:
-            log.warning("%s: %s", _CLOSED, error)
+            log_sparing.warning("%s: %s", _CLOSED, error)
         except WireBroken as error:
-            log.info("the connection of another process has ended: %s", error)
+            log_sparing.info("the connection of another process has ended: %s", error)
         except (ValueError, LookupError) as error:
-            log.warning("%s: what it sent is not understood (%s)", _CLOSED, error)
+            log_sparing.warning("%s: what it sent is not understood (%s)", _CLOSED, error)
         except Exception:
-            log.exception("serving another process was stopped by a bug")
+            log_sparing.exception("serving another process was stopped by a bug")
         finally:
             await wire.close()
 
@@ -105,8 +151,8 @@ class QueueServer:
         self._progress.begin_anew()
         self._guests.add(guest)
         self._news.set()  # from now on it is looked again and again
-        guest.outbox.put(frames.written("offer", body=to_json(self._offer, Offer)))
-        guest.outbox.put(frames.written("snapshot", body=self._snapshot))
+        guest.outbox.put(protocol.written("offer", body=to_json(self._offer, Offer)))
+        guest.outbox.put(protocol.written("snapshot", body=self._snapshot))
         try:
             await together(guest.outbox.run(), self._hear(guest))
         finally:
@@ -117,7 +163,7 @@ class QueueServer:
     async def _hear(self, guest: "_Guest") -> None:
         async with TaskGroup() as answers:
             while True:
-                frame = frames.read(await guest.wire.receive())
+                frame = protocol.read(await guest.wire.receive())
                 if frame.kind == "call":
                     guest.calls[frame.number] = answers.create_task(self._answer(guest, frame))
                 elif frame.kind == "cancel" and (call := guest.calls.get(frame.number)):
@@ -126,23 +172,23 @@ class QueueServer:
                     self._progress.begin_anew()
                     guest.reads = frozenset(frame.words[1:])
 
-    async def _answer(self, guest: "_Guest", frame: frames.Frame) -> None:
+    async def _answer(self, guest: "_Guest", frame: protocol.Frame) -> None:
         try:
             await guest.outbox.room()
             self._require_held()
             result = await self._carry_out(frame)
-            answer = frames.written("result", frame.number, body=result)
+            answer = protocol.written("result", frame.number, body=result)
         except QueueError as error:
             if isinstance(error, Fenced):
                 self._fenced = True
                 raise WireBroken(LOST) from None
             failure = to_json(failure_of(error), Failure)
-            answer = frames.written("failure", frame.number, body=failure)
+            answer = protocol.written("failure", frame.number, body=failure)
         finally:
             guest.calls.pop(frame.number, None)
         guest.outbox.put(answer)
 
-    async def _carry_out(self, frame: frames.Frame) -> bytes:
+    async def _carry_out(self, frame: protocol.Frame) -> bytes:
         """Return the result of a call as JSON. Raises `QueueError`."""
         try:
             _, _, part, name = frame.words
@@ -156,7 +202,9 @@ class QueueServer:
         except QueueError:
             raise
         except Exception:
-            log.exception("a call of another process, %s.%s, was stopped by a bug", part, name)
+            log_sparing.exception(
+                "a call of another process, %s.%s, was stopped by a bug", part, name
+            )
             raise StoreError(f"{part}.{name} was stopped by a bug, see the log there") from None
         if len(written) > BODY_LIMIT:
             raise StoreError(f"an answer of {len(written)} bytes is too long for another process")
@@ -177,18 +225,18 @@ class QueueServer:
         if isinstance(event, JobChanged):
             self._progress.before_change(event.job.id)
         name, body = event_to_json(event)
-        self._push(frames.written("event", name, body=body))
+        self._push(protocol.written("event", name, body=body))
         self._news.set()
 
     def _push_copies(self) -> None:
         offer = self._queue.models.offer
         if offer is not self._offer:
             self._offer = offer
-            self._push(frames.written("offer", body=to_json(offer, Offer)))
+            self._push(protocol.written("offer", body=to_json(offer, Offer)))
         snapshot = to_json(self._queue.status.snapshot(), QueueSnapshot)
         if snapshot != self._snapshot:
             self._snapshot = snapshot
-            self._push(frames.written("snapshot", body=snapshot))
+            self._push(protocol.written("snapshot", body=snapshot))
 
     def _push_progress(self, news: Sequence[News]) -> None:
         written: dict[frozenset[int], bytes | None] = {}  # by the jobs whose words are left out
@@ -212,3 +260,111 @@ class _Guest:
         self.outbox = Outbox(wire, check)
         self.calls: dict[int, asyncio.Task[None]] = {}
         self.reads: frozenset[str] | None = None  # it has not said yet
+
+
+log = logging.getLogger(__name__)
+
+
+class NotServing(WireBroken):
+    """This process does not hold the queue."""
+
+
+class Entrance:
+    """Lets other processes, and this one, in to the queue that is held here."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        """What the others call, such as `10.0.0.7:41234`."""
+        self._guests: _Guests | None = None
+
+    @asynccontextmanager
+    async def admitting(self, server: QueueServer) -> AsyncIterator[None]:
+        """Have a server run and serve all who call, until the block ends."""
+        async with TaskGroup() as tasks:
+            running = tasks.create_task(server.run())
+            self._guests = guests = _Guests(server, tasks)
+            try:
+                yield
+            finally:
+                self._guests = None
+                guests.hang_up()
+                running.cancel()
+
+    async def serve(self, wire: Wire) -> None:
+        """Serve another process until its connection ends; hang up if the queue is not held here."""
+        if self._guests is None:
+            await wire.close()
+        else:
+            await self._guests.serve(wire)
+
+    def wire(self) -> Wire:
+        """Return a wire of this process to its own queue. Raises `NotServing` if it is elsewhere."""
+        if self._guests is None:
+            raise NotServing("this process does not serve the queue")
+        near, far = MemoryWire.pair()
+        self._guests.begin(far)
+        return near
+
+
+class _Guests:
+    """Those who are served while one server is."""
+
+    def __init__(self, server: QueueServer, tasks: TaskGroup) -> None:
+        self._server = server
+        self._tasks = tasks
+        self._served: set[asyncio.Task[None]] = set()
+
+    def begin(self, wire: Wire) -> asyncio.Task[None]:
+        task = self._tasks.create_task(self._server.serve(wire))
+        self._served.add(task)
+        task.add_done_callback(self._served.discard)
+        return task
+
+    async def serve(self, wire: Wire) -> None:
+        task = self.begin(wire)
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()
+
+    def hang_up(self) -> None:
+        for task in self._served:
+            task.cancel()
+
+
+@asynccontextmanager
+async def entrance_at(
+    listen: str | None,
+    advertise: str | None,
+    local_host: Callable[[], Awaitable[str]],
+    *,
+    heartbeat_s: float,
+) -> AsyncIterator[Entrance]:
+    """Provide the entrance of this process, which listens until the block ends.
+
+    `listen` and `advertise` are hosts, with a port or without one, as configured. By default it
+    listens at `local_host()`, the address from which this process reaches the database, on any
+    free port, and is called there. Raises `StoreError` if that is not known, or for an address that
+    is taken or not of this machine.
+    """
+    host, port = host_and_port(listen or await local_host())
+    entrance = Entrance()
+    async with AsyncExitStack() as stack:
+        opened = listening(entrance.serve, host, port, heartbeat_s=heartbeat_s)
+        try:
+            bound = await stack.enter_async_context(opened)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else error
+            raise StoreError(
+                f"cluster.listen: cannot listen at {joined(host, port)}: {why}"
+            ) from error
+        called_host, called_port = host_and_port(advertise or host)
+        entrance.address = joined(called_host, called_port or bound)
+        log.info("other processes reach this one at %s", entrance.address)
+        if is_loopback(called_host):
+            log.info("%s is this machine alone: elsewhere, set cluster.listen", called_host)
+        if is_public(called_host):
+            log.warning(
+                "%s is a public address, and what processes say is not encrypted", called_host
+            )
+        yield entrance

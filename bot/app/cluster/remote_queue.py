@@ -4,17 +4,21 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
-from bot.app.cluster.methods import method
+from bot.app.cluster.protocol import method
 from bot.app.cluster.queue_link import QueueLink
-from bot.core.admin import ModelPreloads, QueueAdmin
-from bot.core.deliveries import Deliveries
-from bot.core.erasure import JobEraser
-from bot.core.events import QueueEvents
-from bot.core.held import ALONE, ChatLease
-from bot.core.models import ModelReader
-from bot.core.queue import JobFiles, JobReader
-from bot.core.status import QueueStatus
-from bot.core.submitting import JobSubmitter
+from bot.core.platform import ALONE, ChatLease
+from bot.core.queue import (
+    Deliveries,
+    JobEraser,
+    JobFiles,
+    JobReader,
+    JobSubmitter,
+    ModelPreloads,
+    ModelReader,
+    QueueAdmin,
+    QueueEvents,
+    QueueStatus,
+)
 from queueing.core.catalog import Offer
 from queueing.core.errors import Fenced
 from queueing.core.events import Listener

@@ -1,4 +1,4 @@
-"""Wires over WebSockets: listening for other processes, and calling the one that holds the queue."""
+"""How frames travel between processes, in order: over WebSockets, or within one process."""
 
 import asyncio
 import logging
@@ -7,13 +7,108 @@ from asyncio.trsock import TransportSocket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Protocol
 
 import aiohttp
 from aiohttp import web
 
-from bot.app.cluster.wire import FRAME_LIMIT, Wire, WireBroken, too_long
 from bot.http.listener import NAME, Listener
 from queueing.core.concurrency import timeout
+
+FRAME_LIMIT = 512_000_000  # bytes: a call carries the files of one request
+
+BODY_LIMIT = FRAME_LIMIT - 1000  # the head of a frame is some tens of bytes
+
+
+class WireBroken(Exception):
+    """The connection has ended; frames on their way may or may not have arrived."""
+
+
+class Wire(Protocol):
+    """One end of a connection."""
+
+    async def send(self, frame: bytes) -> None:
+        """Send a frame, waiting while the other end is slow; one at a time. Raises `WireBroken`."""
+
+    async def receive(self, most: int = FRAME_LIMIT) -> bytes:
+        """Return the next frame. Raises `WireBroken` once none will come, and for a longer one."""
+
+    def known(self) -> None:
+        """Record that the other end has proven who it is: it is no stranger any more."""
+
+    async def close(self) -> None:
+        """End the connection. Idempotent."""
+
+
+def too_long(most: int) -> str:
+    """Return why a frame was not received."""
+    return f"a frame of more than {most} bytes"
+
+
+_ENDED = "the connection has ended"
+
+
+class MemoryWire:
+    """One end of a pair; frames arrive at once, those sent before the end still do."""
+
+    def __init__(self, arriving: "_Lane", leaving: "_Lane") -> None:
+        self._arriving = arriving
+        self._leaving = leaving
+
+    @classmethod
+    def pair(cls) -> "tuple[MemoryWire, MemoryWire]":
+        """Return both ends of a new wire."""
+        one, other = _Lane(), _Lane()
+        return cls(one, other), cls(other, one)
+
+    async def send(self, frame: bytes) -> None:
+        """Send a frame to the other end. Raises `WireBroken`."""
+        self._leaving.put(frame)
+
+    async def receive(self, most: int = FRAME_LIMIT) -> bytes:
+        """Return the next frame. Raises `WireBroken`."""
+        frame = await self._arriving.next()
+        if len(frame) > most:
+            raise WireBroken(too_long(most))
+        return frame
+
+    def known(self) -> None:
+        """Do nothing: both ends are in this process."""
+
+    async def close(self) -> None:
+        """End the connection. Idempotent."""
+        self.cut()
+
+    def cut(self) -> None:
+        """End the connection at once: nothing sent afterwards arrives."""
+        self._arriving.end()
+        self._leaving.end()
+
+
+class _Lane:
+    """The frames on their way to one end."""
+
+    def __init__(self) -> None:
+        self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._ended = False
+
+    def put(self, frame: bytes) -> None:
+        if self._ended:
+            raise WireBroken(_ENDED)
+        self._frames.put_nowait(frame)
+
+    async def next(self) -> bytes:
+        frame = await self._frames.get()
+        if frame is None:
+            self._frames.put_nowait(None)  # the next one who asks is told as well
+            raise WireBroken(_ENDED)
+        return frame
+
+    def end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._frames.put_nowait(None)
+
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import platformdirs
 
-from bot.app import event_loop, logs
+from bot.app import logs, process
 from bot.app.app import App, BotParts
+from bot.app.process import run_until_signal
 from bot.app.setup import BotSetup
-from bot.app.signals import run_until_signal
 from bot.cli.demo.crowd import Crowd
 from bot.cli.demo.options import DemoOptions
 from bot.cli.demo.transcript import Show, Transcript, display
@@ -201,7 +201,7 @@ def main(options: DemoOptions) -> int:
         url = f"sqlite:///{database.absolute().as_posix()}"
         if options.say:
             with display() as show:
-                return event_loop.run(_headless(options, url, show))
+                return process.run(_headless(options, url, show))
         return run_until_signal(_page(options, url, kept=database == kept_path()))
 
 

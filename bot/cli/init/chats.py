@@ -7,13 +7,13 @@ from functools import partial
 
 from pydantic import TypeAdapter, ValidationError
 
-from bot.app import event_loop
+from bot.app import process
 from bot.cli.init.page import PagePlan
 from bot.cli.init.terminal import InitFailed, Terminal, agreed, ask_for, in_a_line
 from bot.config.chats import ChatsConfig
 from bot.config.values import Token
-from bot.core.account import ChatAccount, ChatPerson
 from bot.core.errors import ChatError, ChatRefused
+from bot.core.platform import ChatAccount, ChatPerson
 from bot.platforms.discord.platform import discord_account
 from bot.platforms.telegram.platform import telegram_account, writer_of
 from queueing.core.concurrency import timeout
@@ -103,7 +103,7 @@ def _tried(kind: ChatKind, token: str) -> ChatAccount:
         async with timeout(TRY_S):
             return await kind.account(token)
 
-    account = event_loop.run(ask())
+    account = process.run(ask())
     return replace(account, name=in_a_line(account.name), owner=plainly_named(account.owner))
 
 
@@ -181,7 +181,7 @@ def _greeted(chat: ChatPlan, terminal: Terminal, telegram_api: str | None) -> Ch
             return replace(person, name=in_a_line(person.name))
 
     try:
-        person = event_loop.run(wait())
+        person = process.run(wait())
     except TimeoutError:
         terminal.tell("  No message came.")
         return None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bot.app import event_loop, logs
+from bot.app import logs, process
 from bot.cli import check
 from bot.cli.init import (
     chats as tokens,
@@ -75,7 +75,7 @@ def _looked(
     """Ask servers and tell what they are; one that wants a token is asked again with it."""
     once = {_place(url): url for url in reversed(urls)}  # the first of two spellings of a server
     asked = [url for url in dict.fromkeys(urls) if once[_place(url)] == url]
-    for server in event_loop.run(scan.look(asked)):
+    for server in process.run(scan.look(asked)):
         found = _with_token(server, terminal, values) if server.wants_token else server
         if not found.trouble:
             terminal.tell(f"  {found.url}  {found.description}, {config_file.models(found)}")
@@ -99,7 +99,7 @@ def _with_token(server: FoundServer, terminal: Terminal, values: Mapping[str, st
         if not token:
             terminal.tell(f"  {server.url}  wants a token: {name}")
             return server
-        (tried,) = event_loop.run(scan.look([server.url], tokens={server.url: token}))
+        (tried,) = process.run(scan.look([server.url], tokens={server.url: token}))
         if not tried.trouble:
             return tried
         terminal.tell(f"  {server.url}  {tried.trouble}")
@@ -167,7 +167,7 @@ def init(options: InitOptions, terminal: Terminal, environ: Mapping[str, str] = 
     service = unit.plan(wanted, config)
     kept = _write(config, made, service, terminal)
     terminal.tell()
-    status = event_loop.run(check.report(load(config, {**environ, **_unsaved(made, kept)})))
+    status = process.run(check.report(load(config, {**environ, **_unsaved(made, kept)})))
     if made.page.url is not None:
         terminal.tell(f"Sign in at {made.page.url} with the page's token, {page.TOKEN}.")
     _tell_next(options.config, service, terminal, works=status == 0)
@@ -203,7 +203,7 @@ def _arranged(
 ) -> config_file.Arrangement:
     found = servers(options.servers, terminal, given)
     own = machines.OwnMemory(
-        cards=event_loop.run(machines.cards()),
+        cards=process.run(machines.cards()),
         machine_mb=machines.machine_mb(),
         cardless=machines.cardless(),
     )

@@ -11,7 +11,7 @@ from bot.cli.init.hosts import HostPlan
 from bot.cli.init.page import TOKEN, USUAL_PORT, PagePlan
 from bot.cli.init.scan import FoundServer
 from bot.config.environment import FILE
-from bot.core.account import ChatPerson
+from bot.core.platform import ChatPerson
 
 NAMED = 5  # models that a comment lists
 _PLAIN_URL = re.compile(r"[A-Za-z0-9:/._~%-]+")

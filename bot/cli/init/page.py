@@ -12,7 +12,7 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 from bot.cli.init import scan
 from bot.cli.init.terminal import InitFailed, Terminal, ask_for
 from bot.config.values import Url, long_enough
-from bot.http.local import opened_by
+from bot.http.addresses import opened_by
 
 USUAL_PORT = 8080
 TOKEN = "WEB_TOKEN"  # noqa: S105  # the variable's name

@@ -9,7 +9,7 @@ from bot.commands.call.parser import options
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Body
-from bot.people.days import day_of
+from bot.people.access import day_of
 from bot.people.people import NO_LIMIT, Person
 from bot.texts.catalogue import join, minutes, say, word
 from queueing.core.jobs import LANES

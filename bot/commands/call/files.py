@@ -18,13 +18,11 @@ from bot.core.errors import ChatError
 from bot.core.platform import Attachment, Invocation
 from bot.core.refusals import Declined, FilesTooLong, NoPicture, NotWatched, TooManyPictures
 from bot.requests.conversation import PICTURES
-from bot.requests.documents import decoded, require_short, together
+from bot.requests.documents import decoded, opened, require_paper_weight, require_short, together
 from bot.requests.images import checked, require_weight
 from bot.requests.kinds import is_drawn
-from bot.requests.media import checked_sound, require_sound_weight
-from bot.requests.papers import opened, require_paper_weight
+from bot.requests.media import checked_sound, require_film_weight, require_sound_weight, seen
 from bot.requests.recordings import RECORDINGS
-from bot.requests.watched import require_film_weight, seen
 from bot.texts.catalogue import word
 from queueing.core.requests import Capability, File
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 from bot.commands.call.jobs import shown_request
 from bot.core.content import FormField
-from bot.requests.typed import typed
+from bot.requests.kinds import typed
 from bot.texts.catalogue import decimal, word
 from queueing.core.jobs import Job
 from queueing.core.requests import (

@@ -7,9 +7,8 @@ from typing import Any
 
 from bot.commands.call.context import Call, CallRefused
 from bot.core.command import Param, ParamKind
-from bot.people.days import next_at
-from bot.requests.loras import loras_in
-from bot.requests.options import size
+from bot.people.access import next_at
+from bot.requests.options import loras_in, size
 from queueing.core.requests import (
     FILM_S_MOST,
     LORAS_MOST,

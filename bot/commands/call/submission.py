@@ -14,9 +14,8 @@ from bot.core.command import ParamKind
 from bot.core.origin import NearModel, Origin
 from bot.core.refusals import Declined, Refusal
 from bot.requests.creation import require_taken
-from bot.requests.kinds import needs_files
+from bot.requests.kinds import needs_files, typed
 from bot.requests.limits import Asking
-from bot.requests.typed import typed
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, File, Request, TextToImage, needed
 

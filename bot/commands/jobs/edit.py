@@ -30,9 +30,8 @@ from bot.requests.creation import (
     require_taken,
     require_text,
 )
-from bot.requests.images import dimensions
+from bot.requests.images import dimensions, mask_of
 from bot.requests.kinds import is_drawn
-from bot.requests.masks import mask_of
 from bot.texts.catalogue import word
 from queueing.core.jobs import Job
 from queueing.core.requests import (

@@ -6,8 +6,7 @@ from bot.core.answers import Answer, Reply, ShownAgain
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Body, Button, Content, Moment, Strong
 from bot.core.origin import Origin
-from bot.requests.kinds import is_seen
-from bot.requests.typed import typed
+from bot.requests.kinds import is_seen, typed
 from bot.texts import results, status
 from bot.texts.catalogue import join, word
 from queueing.core.jobs import Job, JobState

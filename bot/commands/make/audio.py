@@ -8,7 +8,7 @@ from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.requests.creation import Drawing, DrawingOptions, require_text
 from bot.requests.kinds import gives_files
-from bot.requests.spoken import SPOKEN_MOST, spoken
+from bot.requests.recordings import SPOKEN_MOST, spoken
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, TextToAudio, TextToSpeech
 

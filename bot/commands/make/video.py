@@ -9,7 +9,7 @@ from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.refusals import Declined, NoPicture, TooManyPictures
 from bot.requests.creation import Drawing, DrawingOptions
-from bot.requests.typed import typed
+from bot.requests.kinds import typed
 from queueing.core.requests import Capability, TextToVideo
 
 PICTURES = 2  # the first and the last of a film

@@ -7,7 +7,7 @@ from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Body
 from bot.core.refusals import Declined
-from bot.people.days import day_of
+from bot.people.access import day_of
 from bot.people.people import Person
 from bot.requests.creation import style_name
 from bot.texts.catalogue import CATALOGUES, join, language_of, say, used_today, word

@@ -12,9 +12,7 @@ from discord import app_commands
 
 from bot.core.arrivals import Arrival
 from bot.core.errors import ChatError
-from bot.core.held import ChatLease
-from bot.core.notes import Notes
-from bot.core.platform import ChatPlatform, CommandHandler
+from bot.core.platform import ChatLease, ChatPlatform, CommandHandler, Notes
 from bot.platforms.discord.channels import is_astray
 from bot.platforms.discord.commands import (
     Describe,

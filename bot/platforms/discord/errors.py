@@ -19,7 +19,7 @@ from bot.core.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.core.held import ChatLease
+from bot.core.platform import ChatLease
 
 # Discord's error codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes
 ALREADY_ACKNOWLEDGED = 40060

@@ -17,13 +17,19 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from bot.core.account import ChatAccount, ChatPerson
 from bot.core.command import Command
 from bot.core.content import Content
 from bot.core.errors import ChatRefused, ChatUnavailable, MessageGone, ServedElsewhere
-from bot.core.held import ALONE, ChatLease
-from bot.core.notes import Notes
-from bot.core.platform import ChatLimits, CommandHandler, MessageRef
+from bot.core.platform import (
+    ALONE,
+    ChatAccount,
+    ChatLease,
+    ChatLimits,
+    ChatPerson,
+    CommandHandler,
+    MessageRef,
+    Notes,
+)
 from bot.platforms.discord.client import Client, Starts
 from bot.platforms.discord.commands import Describe, missing_commands
 from bot.platforms.discord.errors import (

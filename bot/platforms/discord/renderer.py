@@ -23,8 +23,8 @@ from bot.core.content import (
     Period,
     Strong,
     Typed,
+    utf16_length,
 )
-from bot.core.split import utf16_length
 from bot.texts.catalogue import bar_text, dated
 from queueing.core.requests import File
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from telegram import Bot, CallbackQuery, Chat, Message, Update, User
 
-from bot.core.content import Content
+from bot.core.content import Content, utf16_length
 from bot.core.errors import ChatError, ChatGone
 from bot.core.platform import Album, Attachment, Invocation, MessageRef
-from bot.core.split import utf16_length
 from bot.platforms.telegram.attachments import attachment_of, attachments_of
 from bot.platforms.telegram.commands import TypedCommand, typed
 from bot.platforms.telegram.errors import chat_errors

@@ -13,12 +13,18 @@ from dataclasses import replace
 from telegram import Bot, BotCommandScopeChat, Update
 from telegram.error import InvalidToken, TelegramError
 
-from bot.core.account import ChatAccount, ChatPerson
 from bot.core.arrivals import Arrival
 from bot.core.content import Content
 from bot.core.errors import ChatRefused, ChatUnavailable, MessageGone
-from bot.core.held import ALONE, ChatLease
-from bot.core.platform import ChatLimits, CommandHandler, MessageRef
+from bot.core.platform import (
+    ALONE,
+    ChatAccount,
+    ChatLease,
+    ChatLimits,
+    ChatPerson,
+    CommandHandler,
+    MessageRef,
+)
 from bot.platforms.telegram.admins import GroupAdmins
 from bot.platforms.telegram.attachments import DOWNLOAD_MOST
 from bot.platforms.telegram.calls import CONFIRM_AFTER_S, Reception, TelegramPress, place_of

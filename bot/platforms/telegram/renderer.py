@@ -22,8 +22,8 @@ from bot.core.content import (
     Period,
     Strong,
     Typed,
+    utf16_length,
 )
-from bot.core.split import utf16_length
 from bot.platforms.telegram.markdown import Span, SpanKind, Styled, head, join, styled
 from bot.texts.catalogue import bar_text, clock, clocks, dated
 

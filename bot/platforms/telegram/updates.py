@@ -19,7 +19,7 @@ from telegram.request import HTTPXRequest
 
 from bot.core.arrivals import Arrival
 from bot.core.errors import ServedElsewhere
-from bot.core.held import ChatLease
+from bot.core.platform import ChatLease
 from bot.platforms.telegram.errors import pause_s
 from queueing.core.concurrency import TaskGroup, timeout
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from bot.core.attachments import AttachmentKind, kind_of
 from bot.core.errors import ChatError
 from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef, Respond, ShowForm
-from bot.http.bucket import Bucket
+from bot.http.clients import Bucket
 from bot.http.sparing import sparing
 from bot.people.upload_quota import Received
 from bot.people.web_people import WebPerson

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from bot.core.held import ChatLease
+from bot.core.platform import ChatLease
 from bot.monitoring.records import HourSpan
 from bot.people.web_people import WebPerson
 from bot.platforms.web.assets import Assets, browsers_language, page_files, require_own_page

@@ -16,8 +16,8 @@ from typing import Generic, TypeVar
 from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import TypeAdapter, ValidationError
 
-from bot.core.held import ChatLease
-from bot.http.bucket import Bucket
+from bot.core.platform import ChatLease
+from bot.http.clients import Bucket
 from bot.http.sparing import sparing
 from bot.people.web_people import WebPerson
 from bot.platforms.web.calls import Calls

@@ -17,13 +17,11 @@ from aiohttp import web
 
 from bot.core.content import Content
 from bot.core.errors import AddressTaken, ChatGone, ChatUnavailable, MessageGone, TooLarge
-from bot.core.held import ALONE, ChatLease
-from bot.core.platform import ChatLimits, CommandHandler, MessageRef, Respond
+from bot.core.platform import ALONE, ChatLease, ChatLimits, CommandHandler, MessageRef, Respond
 from bot.core.queue import ResultFiles
-from bot.http.address import Clients
-from bot.http.addresses import is_loopback
+from bot.http.addresses import is_loopback, opened_by
+from bot.http.clients import Clients
 from bot.http.listener import Listener
-from bot.http.local import opened_by
 from bot.http.signed_links import LinkReader
 from bot.people.upload_quota import Received
 from bot.people.web_people import LOCAL, FixedPeople, OnlyLocal, Together, WebPeople, WebPerson

@@ -11,9 +11,9 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from bot.core.held import ALONE, ChatLease
-from bot.http.hosts import host_allowed
-from bot.http.local import why_not_local
+from bot.core.platform import ALONE, ChatLease
+from bot.http.addresses import why_not_local
+from bot.http.clients import host_allowed
 from bot.people.web_people import WebPerson
 from bot.platforms.web.assets import (
     HEADERS,

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from bot.http.address import Clients
-from bot.http.clients import Guesses
+from bot.http.clients import Clients, Guesses
 from bot.people.web_people import WebPeople, WebPerson
 
 COOKIE = "usher"

@@ -18,11 +18,10 @@ from backends.openai.flavours.llamacpp import LlamaCppPython
 from backends.openai.program_answers import PassedOnReader
 from backends.openai.tool_calls import CALLS_MOST
 from bot.api.openai.chat_stream import ChatStream, Heading
-from bot.api.openai.completion_chunks import CompletionHeading, CompletionStream, legacy
-from bot.api.openai.response_frame import ResponseFrame
+from bot.api.openai.completions import CompletionHeading, CompletionStream, legacy
 from bot.api.openai.response_output import OutputItems
 from bot.api.openai.response_request import Responses
-from bot.api.openai.response_stream import ResponseStream
+from bot.api.openai.response_stream import ResponseFrame, ResponseStream
 from bot.api.runs.answers import _in_json
 from bot.api.runs.runs import Run
 from queueing.core.catalog import Timeouts

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bot.api.not_offered import not_offered
+from bot.api.application import not_offered
 from tests.bot.api.whole_api import running
 
 PATHS = (

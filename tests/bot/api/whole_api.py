@@ -14,8 +14,7 @@ from jsonschema.exceptions import ValidationError
 
 from bot.api.calls.fetcher import Fetcher
 from bot.api.document import document
-from bot.api.operation import JSON
-from bot.api.operations import OPERATIONS
+from bot.api.operations import JSON, OPERATIONS
 from bot.app.app import App, BotParts
 from bot.app.setup import BotSetup
 from bot.config import loader as configuration

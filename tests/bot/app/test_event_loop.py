@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot.app import event_loop
-from bot.app.event_loop import EventLoop
-from bot.app.signals import run_until_signal
+from bot.app import process
+from bot.app.process import EventLoop, run_until_signal
 
 FOUND = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 80))]
 
@@ -56,7 +55,7 @@ def test_names_that_are_looked_up_hold_up_no_other_work(names: NameServers) -> N
         names.back.set()
         assert await asyncio.gather(*tasks) == [FOUND] * 100
 
-    event_loop.run(scenario())
+    process.run(scenario())
 
 
 def test_names_that_are_looked_up_hold_up_no_stop(names: NameServers) -> None:
@@ -65,7 +64,7 @@ def test_names_that_are_looked_up_hold_up_no_stop(names: NameServers) -> None:
     async def scenario() -> None:
         await looking_up("server")
 
-    event_loop.run(scenario())
+    process.run(scenario())
     assert not names.back.is_set()
 
 
@@ -84,7 +83,7 @@ def test_one_name_is_looked_up_once_for_all_who_ask_at_once(names: NameServers) 
         assert await asyncio.get_running_loop().getaddrinfo("server", 80) == FOUND
         assert len(names.asked) == 3, "an answer is not kept"
 
-    event_loop.run(scenario())
+    process.run(scenario())
 
 
 def test_an_error_that_comes_after_the_wait_is_told_to_no_one(names: NameServers) -> None:
@@ -101,7 +100,7 @@ def test_an_error_that_comes_after_the_wait_is_told_to_no_one(names: NameServers
         with pytest.raises(socket.gaierror):
             await loop.getaddrinfo("unknown", 80)  # the same look-up, if it still runs
 
-    event_loop.run(scenario())
+    process.run(scenario())
     assert told == []
 
 

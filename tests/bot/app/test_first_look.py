@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backends.demo.backend import Demo
-from bot.app import chat_parts, local_queue
+from bot.app import app, local_queue
 from queueing.core.catalog import ModelSpec
 from queueing.core.errors import Unavailable
 from tests.bot.whole_bot import on_telegram
@@ -36,7 +36,7 @@ async def test_what_was_asked_while_it_was_off_finds_the_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first questions after every start would be told that no model can do that."""
-    discover, connected = Demo.discover, chat_parts.connected
+    discover, connected = Demo.discover, app.connected
     offered: list[str] = []
 
     async def slowly(self: Demo, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
@@ -55,7 +55,7 @@ async def test_what_was_asked_while_it_was_off_finds_the_models(
             yield
 
     monkeypatch.setattr(Demo, "discover", slowly)
-    monkeypatch.setattr(chat_parts, "connected", listens)
+    monkeypatch.setattr(app, "connected", listens)
     assert "No model here" not in await asked_at_the_start(tmp_path)
 
 

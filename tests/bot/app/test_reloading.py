@@ -11,8 +11,7 @@ import pytest
 
 from bot.app import control_socket
 from bot.app.control_socket import NotRunning
-from bot.app.in_force import InForce
-from bot.app.reloader import Reloader, log_as_before
+from bot.app.reloader import InForce, Reloader, log_as_before
 from bot.config.config import Config
 from bot.config.loader import ConfigError, parse
 from bot.people.audit_log import Act, AuditLog

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from bot.app.retention import delete_expired
 from bot.app.setup import MIGRATIONS
+from bot.app.supervisor import delete_expired
 from bot.config.sections import RetentionConfig
 from bot.platforms.web.chat_log import ChatLog, ShownMessage, TextPart
 from bot.platforms.web.renderer import shown_file

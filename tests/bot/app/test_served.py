@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from bot.app.supervisor import keep_served
-from bot.http.opening import CannotListen
+from bot.http.listener import CannotListen
 from tests.simulation.loop import run
 
 

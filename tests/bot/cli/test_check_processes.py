@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.app.cluster.agreement import Agreement
-from bot.app.cluster.post_list import PATIENCE_S, PostList
+from bot.app.cluster.leases import PATIENCE_S, PostList
 from bot.cli import check
 from bot.cli.findings import Finding
 from bot.config.config import Config

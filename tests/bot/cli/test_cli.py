@@ -338,7 +338,7 @@ def test_a_signal_in_the_middle_of_a_write_to_the_log_is_not_lost() -> None:
     """Anyone who stops the bot as it logs a line would wait for an end that never comes."""
     script = """\
 import asyncio, io, os, signal, sys
-from bot.app.signals import run_until_signal
+from bot.app.process import run_until_signal
 
 class Log(io.RawIOBase):  # its writer runs signal handlers while it still holds its lock
     def writable(self):
@@ -375,7 +375,7 @@ def test_a_second_signal_stops_at_once() -> None:
     """A stop that hangs could only be ended by force."""
     script = """\
 import asyncio
-from bot.app.signals import run_until_signal
+from bot.app.process import run_until_signal
 
 async def stubborn():
     print("runs", flush=True)

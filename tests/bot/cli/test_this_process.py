@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.process_options import ProcessOptions
+from bot.app.runner import ProcessOptions
 from bot.cli import main as cli
 from bot.cli import this_process
 from bot.cli.arguments import parser

@@ -5,7 +5,7 @@ from typing import Any
 
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable
 from bot.core.content import Content
-from bot.requests.styles import Style
+from bot.requests.options import Style
 from tests.bot.results import (
     DRAWS,
     FLUX,

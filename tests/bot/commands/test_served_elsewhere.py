@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.core.held import ChatLease
-from bot.core.platform import Invocation
+from bot.core.platform import ChatLease, Invocation
 from queueing.core.errors import Fenced
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, bot, quiet

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.split import pages, utf16_length
+from bot.core.content import pages, utf16_length
 
 
 @given(st.text(alphabet="ab \n😀`~", max_size=600), st.integers(60, 200))

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from bot.core.content import Content
-from bot.core.status import QueueStatus
+from bot.core.queue import QueueStatus
 from bot.delivery.channels import Channels
 from bot.delivery.standings import Inquiry
 from bot.delivery.status_message import StatusMessage

@@ -10,7 +10,7 @@ import pytest
 
 from bot.core.content import Content
 from bot.core.origin import Origin
-from bot.core.status import QueueStatus
+from bot.core.queue import QueueStatus
 from bot.delivery import standings
 from bot.delivery.standings import StaleMessages
 from bot.delivery.status_message import StatusMessage

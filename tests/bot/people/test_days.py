@@ -8,8 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from bot.config.loader import parse
-from bot.people.access import Access, PersonLimits
-from bot.people.days import day_of, next_at
+from bot.people.access import Access, PersonLimits, day_of, next_at
 from queueing.store.jobs.gpu_use import QUARTER_S
 
 CONFIG = """

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.app import supervisor as services
-from bot.app.retention import most_mb
 from bot.app.setup import MIGRATIONS
+from bot.app.supervisor import most_mb
 from bot.config.sections import RetentionConfig
 from bot.people.people import HOUR_S
 from bot.people.upload_quota import Received

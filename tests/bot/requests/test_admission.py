@@ -35,7 +35,7 @@ from bot.requests.admission import AdmissionService, NewQuestion
 from bot.requests.conversation import Talk
 from bot.requests.creation import Drawing, DrawingOptions
 from bot.requests.limits import Asking, RequestLimits
-from bot.requests.styles import Style
+from bot.requests.options import Style
 from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bot.core.refusals import BeyondModel, Declined
-from bot.requests.bounds import Bounds
+from bot.requests.limits import Bounds
 from queueing.core.catalog import ModelSpec
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable, places_of
 from bot.requests.conversation import PICTURES, USUAL_CHARS, Talk, continued, room_chars
-from bot.requests.styles import Style
+from bot.requests.options import Style
 from bot.requests.word_filter import unwanted_word
 from queueing.core.catalog import ModelSpec
 from queueing.core.requests import ChatMessage, File

@@ -3,9 +3,8 @@
 import pytest
 
 from bot.core.refusals import Declined, FileTooHeavy, NotAFilm, NotASound, PaperUnread
-from bot.requests.media import checked_sound
-from bot.requests.papers import opened, require_paper_weight
-from bot.requests.watched import require_film_weight, seen
+from bot.requests.documents import opened, require_paper_weight
+from bot.requests.media import checked_sound, require_film_weight, seen
 from tests.backends.media import papers
 
 pytest.importorskip("av", reason="films and sound need usher-bot[media]")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.requests.loras import loras_in
+from bot.requests.options import loras_in
 from queueing.core.requests import LoraWeight
 
 

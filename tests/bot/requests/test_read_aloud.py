@@ -2,8 +2,7 @@
 
 import time
 
-from bot.requests.recordings import SPOKEN_LIMIT, read_of
-from bot.requests.spoken import spoken
+from bot.requests.recordings import SPOKEN_LIMIT, read_of, spoken
 
 
 def test_a_table_is_read_as_its_words() -> None:

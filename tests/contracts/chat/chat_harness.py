@@ -26,8 +26,7 @@ from bot.core.errors import (
     SlowDown,
     TooLarge,
 )
-from bot.core.held import ALONE, ChatLease
-from bot.core.platform import ChatPlatform, CommandHandler, Invocation, MessageRef
+from bot.core.platform import ALONE, ChatLease, ChatPlatform, CommandHandler, Invocation, MessageRef
 from bot.platforms.discord.platform import Discord
 from bot.platforms.web.chat_log import Entry, MomentPart, TextPart
 from bot.platforms.web.platform import Web

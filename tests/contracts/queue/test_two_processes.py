@@ -14,8 +14,7 @@ from bot.delivery.records import MessageRecords, ReplyPrompt
 from bot.people.api_keys import MOST_KEYS, ApiKeys, TooManyKeys
 from bot.people.audit_log import Act, AuditLog
 from bot.people.invites import Invites
-from bot.people.link_ends import LinkEnds
-from bot.people.links import key_of
+from bot.people.links import LinkEnds, key_of
 from bot.people.people import HOUR_S, People, Person
 from bot.people.upload_quota import HourFull, ReceivedBytes
 from bot.platforms.web.chat_log import ChatLog, ShownFile, ShownMessage, TextPart

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.api.runs.stored_attendance import StoredAttendance
+from bot.api.runs.attendance import StoredAttendance
 from queueing.core.jobs import Job
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database

@@ -5,8 +5,7 @@ import pytest
 from bot.core.answers import Task
 from bot.core.platform import MessageRef
 from bot.delivery.records import Debts, MessageRecords, ReplyPrompt, SentMessage, Unreachable
-from bot.people.link_ends import LinkEnds
-from bot.people.links import key_of
+from bot.people.links import LinkEnds, key_of
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bot.api.calls import body_room
-from bot.api.calls.body_room import A_PERSONS, COPIES, ROOM, SMALL, BodyRoom, HeldBody
+from bot.api.calls import bodies
+from bot.api.calls.bodies import A_PERSONS, COPIES, ROOM, SMALL, BodyRoom, HeldBody
 from bot.api.calls.errors import ApiError
 from bot.api.runs.answers import Answering
 from queueing.core.jobs import Job
@@ -61,7 +61,7 @@ async def test_small_bodies_never_wait_and_a_large_one_is_refused_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An ordinary question goes through while pictures wait."""
-    monkeypatch.setattr(body_room, "WAIT_S", 0.01)
+    monkeypatch.setattr(bodies, "WAIT_S", 0.01)
     room = BodyRoom()
     await filled(room, "a", ROOM)
     await filled(room, "b", SMALL)
@@ -138,8 +138,8 @@ async def test_unfinished_requests_are_bounded_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of a body is counted after its request, and every request counts."""
-    monkeypatch.setattr(body_room, "ROOM", 200_000)
-    monkeypatch.setattr(body_room, "WAIT_S", 0.05)
+    monkeypatch.setattr(bodies, "ROOM", 200_000)
+    monkeypatch.setattr(bodies, "WAIT_S", 0.05)
     refused = asyncio.Event()
 
     async def in_halves() -> AsyncIterator[bytes]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bot.api.calls import errands
-from bot.api.calls.errands import Errands
+from bot.api.calls import request_files
 from bot.api.calls.fetch_targets import NotFetched
 from bot.api.calls.fetcher import Fetcher, is_elsewhere
+from bot.api.calls.request_files import Errands
 from tests.fakes.pictures_example import HOST, Answer, FakeNames, PicturesExample, trusting
 
 URL = f"https://{HOST}/a.png"
@@ -221,8 +221,8 @@ async def test_one_call_has_so_many_addresses_bytes_and_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message of five hundred pictures would hold ten gigabytes."""
-    monkeypatch.setattr(errands, "ADDRESSES_MOST", 3)
-    monkeypatch.setattr(errands, "BYTES_MOST", 10)
+    monkeypatch.setattr(request_files, "ADDRESSES_MOST", 3)
+    monkeypatch.setattr(request_files, "BYTES_MOST", 10)
     async with example(tmp_path) as (fetcher, server):
         call = Errands(fetcher)
         assert await call.get(URL) == b"pixels"

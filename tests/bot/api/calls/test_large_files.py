@@ -10,7 +10,7 @@ import pytest
 
 from bot.api.calls import request_files
 from bot.api.calls.callers import Caller
-from bot.api.calls.data_urls import NotData, data_of
+from bot.api.calls.forms import NotData, data_of
 from bot.api.calls.request_files import CallPictures
 from bot.api.openai.images import Pictures
 from bot.api.runs import answers, submitter

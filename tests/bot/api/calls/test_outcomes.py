@@ -2,8 +2,7 @@
 
 import pytest
 
-from bot.api.calls.errors import ApiError
-from bot.api.calls.outcomes import problem_of
+from bot.api.calls.errors import ApiError, problem_of
 from bot.texts.refusals import told
 from queueing.core import errors
 from queueing.core.errors import BackendError, Busy

@@ -3,8 +3,7 @@
 import asyncio
 from typing import Any, cast
 
-from bot.api.jobs.endings import AGAIN_S, JobEndings
-from bot.api.jobs.webhook_calls import HookSettings
+from bot.api.jobs.webhook_calls import AGAIN_S, HookSettings, JobEndings
 from bot.core.origin import Origin
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState

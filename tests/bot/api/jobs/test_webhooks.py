@@ -16,7 +16,7 @@ import openai
 import pytest
 from aiohttp import web
 
-from bot.api.jobs import endings, webhook_calls
+from bot.api.jobs import webhook_calls
 from bot.api.jobs.webhook_calls import AT_ONCE
 from queueing.core.jobs import Job
 from tests.bot.api.calls.test_keys import CLOSED, bearer, new_key, page_of
@@ -89,17 +89,17 @@ class Acknowledged:
 @pytest.fixture
 def acknowledged(monkeypatch: pytest.MonkeyPatch) -> Acknowledged:
     told = Acknowledged()
-    before = endings.JobEndings._acknowledge
+    before = webhook_calls.JobEndings._acknowledge
 
-    async def after(self: endings.JobEndings) -> set[int]:
+    async def after(self: webhook_calls.JobEndings) -> set[int]:
         gone = await before(self)
         for number in sorted(gone):
             told.jobs.put_nowait(number)
         return gone
 
-    monkeypatch.setattr(endings.JobEndings, "_acknowledge", after)
+    monkeypatch.setattr(webhook_calls.JobEndings, "_acknowledge", after)
     monkeypatch.setattr(webhook_calls, "PAUSES_S", (0.0,))
-    monkeypatch.setattr(endings, "TOGETHER_S", 0.0)
+    monkeypatch.setattr(webhook_calls, "TOGETHER_S", 0.0)
     return told
 
 

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from backends.common.json_template import KnownForm
-from bot.api.openai.completion_chunks import CompletionHeading, CompletionStream
-from bot.api.openai.response_frame import ResponseFrame
+from bot.api.openai.completions import CompletionHeading, CompletionStream
 from bot.api.openai.response_output import OutputItems
 from bot.api.openai.response_request import Responses
-from bot.api.openai.response_stream import ResponseStream
+from bot.api.openai.response_stream import ResponseFrame, ResponseStream
 from bot.api.runs.runs import Run
 from queueing.core.jobs import stand_in
 from queueing.core.requests import Output

@@ -12,8 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bot import api
 from bot.api.jobs.records import JobRequest
-from bot.api.openai.mistakes import mistake
-from bot.api.openai.records import ClientRecord, wrong
+from bot.api.openai.records import ClientRecord, mistake, wrong
 
 WRONG: tuple[Any, ...] = (
     5, True, "x", "", [], ["x"], [5], [[]], [{}], {}, {"x": 1}, {"type": "x"}, {"type": 5},

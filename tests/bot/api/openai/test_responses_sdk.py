@@ -11,10 +11,9 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from bot.api.openai.chat_stream import PlaceForm
-from bot.api.openai.response_frame import ResponseFrame
 from bot.api.openai.response_output import OutputItems
 from bot.api.openai.response_request import Responses
-from bot.api.openai.response_stream import ResponseStream
+from bot.api.openai.response_stream import ResponseFrame, ResponseStream
 from bot.api.runs import answers
 from bot.api.runs.runs import Run
 from queueing.core.jobs import stand_in

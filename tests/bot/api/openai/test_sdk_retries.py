@@ -8,7 +8,7 @@ from typing import Any
 import openai
 import pytest
 
-from bot.api.calls import outcomes
+from bot.api.calls import errors
 from bot.api.runs import answers as answering
 from bot.core.refusals import TooManyOpen
 from queueing.core.errors import NoServer
@@ -36,7 +36,7 @@ async def test_a_call_that_waited_too_long_is_made_once(tmp_path: Path) -> None:
 def test_a_call_without_room_is_repeated_when_there_may_be_some() -> None:
     """The package repeats a call twice: within two seconds, eight calls find no room for all."""
     free, away = TooManyOpen(limit=1, done_at=1000.2), NoServer("m", 1000.2)
-    times = [outcomes.refused(each, (), 1000.0).headers["Retry-After"] for each in (free, away)]
+    times = [errors.refused(each, (), 1000.0).headers["Retry-After"] for each in (free, away)]
     assert times == ["5", "1"]
 
 
@@ -44,7 +44,7 @@ async def test_the_package_comes_again_when_it_is_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full line would fail programs that could wait a second, or be asked without a pause."""
-    monkeypatch.setattr(outcomes, "AGAIN_LEAST_S", 1.0)
+    monkeypatch.setattr(errors, "AGAIN_LEAST_S", 1.0)
     more = "limits: {open_per_person: 1, in_line_per_person: 1}"
     async with programming(tmp_path, more=more) as program:
         program.server.hold.clear()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiohttp.web_protocol import RequestHandler
 
+from bot.api.runs.attendance import StoredAttendance
 from bot.api.runs.repeats import Repeats
-from bot.api.runs.stored_attendance import StoredAttendance
 from queueing.core.jobs import Job, JobState
 from queueing.store.jobs.job_store import JobStore
 from tests.bot.api.runs.test_repeats import AGAIN, CAT, FIRST, FOX, SLOW, all_jobs, job_of

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from bot.api.calls.bodies_sent import PIECE, body_of
+from bot.api.calls.responses import PIECE, body_of
 from bot.api.runs.answers import LARGE, Answering, WaitLimits
 from bot.api.runs.attendance import Attendance
 from bot.api.runs.result_turns import until_sent

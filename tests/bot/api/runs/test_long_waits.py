@@ -8,8 +8,7 @@ from typing import Any, cast
 from aiohttp import web
 
 from bot.api.openai.chat_stream import ChatStream, Heading
-from bot.api.runs.alarm import Alarm
-from bot.api.runs.answers import Answering, WaitLimits
+from bot.api.runs.answers import Alarm, Answering, WaitLimits
 from bot.api.runs.attendance import Attendance
 from bot.api.runs.runs import Runs
 from queueing.core.jobs import stand_in

@@ -5,12 +5,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from bot.app.cluster.memory_wire import MemoryWire
 from bot.app.cluster.protocol import NotTrusted, greet_holder
 from bot.app.cluster.queue_link import QueueLink
 from bot.app.cluster.queue_server import QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
-from bot.app.cluster.wire import Wire, WireBroken
+from bot.app.cluster.transport import MemoryWire, Wire, WireBroken
 from queueing.core.events import Event
 from queueing.service.job_queue import JobQueue
 from tests.fakes.no_files import NoFiles

@@ -6,13 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from bot.app.cluster.entrance import Entrance
 from bot.app.cluster.leader_finder import QUEUE, QueueFinder
-from bot.app.cluster.memory_wire import MemoryWire
 from bot.app.cluster.queue_link import QueueLink
-from bot.app.cluster.queue_server import QueueServer
+from bot.app.cluster.queue_server import Entrance, QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
-from bot.app.cluster.wire import Wire, WireBroken
+from bot.app.cluster.transport import MemoryWire, Wire, WireBroken
 from queueing.core.events import Event
 from queueing.core.leases import Tenure
 from tests.fakes.no_files import NoFiles

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bot.app.cluster.agreement import DECISIVE, Agreement, version_of
-from bot.app.joining import require_models
+from bot.app.runner import require_models
 from bot.config.config import Config
 from bot.config.loader import ConfigError, parse
 from queueing.core.leases import Introduction, ServerLook

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.app.cluster.duties import posts_of
+from bot.app.cluster.leases import posts_of
 from bot.config.config import Config
 from bot.config.loader import parse
 from bot.platforms.registry import Fittings, platform_of, platforms

@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.cluster.entrance import entrance_at
 from bot.app.cluster.leader_finder import QUEUE, QueueFinder
 from bot.app.cluster.queue_link import QueueLink
-from bot.app.cluster.queue_server import QueueServer
+from bot.app.cluster.queue_server import QueueServer, entrance_at
 from bot.app.cluster.remote_queue import RemoteQueue
-from bot.app.cluster.transport import calling
-from bot.app.cluster.wire import WireBroken
+from bot.app.cluster.transport import WireBroken, calling
 from queueing.core.errors import StoreError
 from tests.fakes.no_files import NoFiles
 from tests.fakes.posts import FakePosts, PostTable

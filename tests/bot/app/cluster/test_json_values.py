@@ -9,8 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from bot.app.cluster.failures import Failure, error_of, failure_of
-from bot.app.cluster.json_values import event_from_json, event_to_json, from_json, to_json
+from bot.app.cluster.protocol import (
+    Failure,
+    error_of,
+    event_from_json,
+    event_to_json,
+    failure_of,
+    from_json,
+    to_json,
+)
 from bot.core.service import QueueService
 from queueing.core import errors
 from queueing.core.catalog import Catalog, HostSpec, ModelSpec, Offer

@@ -6,7 +6,7 @@ import pytest
 
 from bot.app.cluster import outbox
 from bot.app.cluster.outbox import Outbox
-from bot.app.cluster.wire import WireBroken
+from bot.app.cluster.transport import WireBroken
 from tests.simulation.loop import run
 
 LIMIT = 1000

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.app.cluster import frames
-from bot.app.cluster.json_values import from_json, to_json
-from bot.app.cluster.progress_news import News, ProgressNews
-from bot.app.cluster.progress_pushes import EVERY_S, ProgressPushes, merged
-from bot.app.cluster.readers import written_progress
+from bot.app.cluster import protocol
+from bot.app.cluster.outbox import EVERY_S, News, ProgressNews, ProgressPushes, merged
+from bot.app.cluster.protocol import from_json, to_json
+from bot.app.cluster.queue_server import written_progress
 from queueing.core.events import Progressed
 from queueing.core.requests import File, Progress
 from tests.simulation.loop import run
@@ -38,7 +37,7 @@ REPORTS = st.builds(
 
 
 def told(pushed: list[bytes]) -> list[Progressed]:
-    read = [frames.read(each) for each in pushed]
+    read = [protocol.read(each) for each in pushed]
     assert {each.kind for each in read} <= {"progress"}
     news = ProgressNews()
     return [news.report(told) for each in read for told in from_json(each.body, tuple[News, ...])]

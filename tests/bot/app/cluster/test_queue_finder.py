@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.app.cluster.leader_finder import QUEUE
-from bot.app.cluster.wire import Wire, WireBroken
+from bot.app.cluster.transport import Wire, WireBroken
 from queueing.core.events import EventsMissed
 from queueing.core.jobs import Admission
 from tests.bot.app.cluster.processes import LEASE_S, Network, NetworkProcess, network

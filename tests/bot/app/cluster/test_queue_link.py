@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.cluster import frames
-from bot.app.cluster.memory_wire import MemoryWire
+from bot.app.cluster import protocol
 from bot.app.cluster.protocol import NotTrusted, greet_guest, greet_holder
 from bot.app.cluster.queue_link import PATIENCE_S, QueueLink
 from bot.app.cluster.remote_queue import RemoteQueue
-from bot.app.cluster.wire import Wire, WireBroken
+from bot.app.cluster.transport import MemoryWire, Wire, WireBroken
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, EventsMissed, JobChanged
 from queueing.core.jobs import Admission, Job, JobState
@@ -239,7 +238,7 @@ def test_the_holder_must_know_the_secret_too() -> None:
     async def scenario() -> None:
         near, far = MemoryWire.pair()
         for body in (bytes(32), bytes(32)):  # a number, then a guessed proof
-            await far.send(frames.written("hello", frames.WIRE, body=body))
+            await far.send(protocol.written("hello", protocol.WIRE, body=body))
         with pytest.raises(NotTrusted, match="does not know the secret"):
             await greet_holder(near, b"secret")
 
@@ -284,11 +283,11 @@ def test_another_version_is_refused_with_a_sentence(greeting: bytes) -> None:
 
 def test_a_frame_is_read_as_it_was_written() -> None:
     """A picture's bytes may contain anything, line feeds included."""
-    frame = frames.read(frames.written("result", 7, body=b"\n\n\x00"))
+    frame = protocol.read(protocol.written("result", 7, body=b"\n\n\x00"))
     assert (frame.kind, frame.number, frame.body) == ("result", 7, b"\n\n\x00")
     for wrong in (b"", b"\n", b"\xff\n"):
         with pytest.raises(ValueError, match=r".*"):
-            frames.read(wrong)
+            protocol.read(wrong)
 
 
 def test_a_queue_out_of_reach_for_long_is_noticed_once_it_is(tmp_path: Path) -> None:

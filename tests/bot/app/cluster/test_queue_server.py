@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.cluster import frames, queue_link, queue_server
-from bot.app.cluster.memory_wire import MemoryWire
+from bot.app.cluster import protocol, queue_link, queue_server
 from bot.app.cluster.protocol import greet_holder
-from bot.app.cluster.wire import WireBroken
+from bot.app.cluster.transport import MemoryWire, WireBroken
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.events import JobChanged, Progressed
 from queueing.core.jobs import Admission, Job
@@ -101,8 +100,8 @@ def test_a_call_unknown_here_fails_alone(tmp_path: Path) -> None:
     async def scenario(made: Cluster) -> None:
         async with made.holder():
             wire = await greeted(made)
-            await wire.send(frames.written("call", 7, "submitter", "conjure", body=b"[[]]"))
-            while (answer := frames.read(await wire.receive())).kind != "failure":
+            await wire.send(protocol.written("call", 7, "submitter", "conjure", body=b"[[]]"))
+            while (answer := protocol.read(await wire.receive())).kind != "failure":
                 pass
             assert answer.number == 7
             assert b"unknown here" in answer.body
@@ -201,7 +200,7 @@ def test_what_only_the_holder_of_the_queue_uses_is_not_told(tmp_path: Path) -> N
             await submit(made)
             told = set[str]()
             while "complete" not in told:
-                frame = frames.read(await wire.receive())
+                frame = protocol.read(await wire.receive())
                 told |= set(frame.words) | ({"complete"} if b'"completed"' in frame.body else set())
             assert "JobChanged" in told
             assert not told & {"LoadEnded", "Produced"}

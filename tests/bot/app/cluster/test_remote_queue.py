@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 from pydantic import ConfigDict, TypeAdapter
 
-from bot.app.cluster.methods import PARTS, Method, method
+from bot.app.cluster.protocol import PARTS, Method, method
 from bot.app.cluster.queue_link import QueueLink
 from bot.app.cluster.remote_queue import RemoteQueue
-from bot.core.held import ChatLease
+from bot.core.platform import ChatLease
 from queueing.core.errors import Fenced
 from queueing.core.jobs import Job
 from queueing.core.requests import File, Output

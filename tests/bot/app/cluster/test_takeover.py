@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.cluster.entrance import entrance_at
 from bot.app.cluster.leader_finder import QUEUE, QueueFinder
 from bot.app.cluster.leases import Lease, PostKeeper
 from bot.app.cluster.queue_link import QueueLink
-from bot.app.cluster.queue_server import QueueServer
+from bot.app.cluster.queue_server import QueueServer, entrance_at
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import calling
 from queueing.core.events import Event, EventsMissed

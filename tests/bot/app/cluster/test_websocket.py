@@ -22,8 +22,7 @@ from bot.app.cluster.protocol import NotTrusted, greet_guest, greet_holder
 from bot.app.cluster.queue_link import QueueLink
 from bot.app.cluster.queue_server import QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
-from bot.app.cluster.transport import PIECE, WebSocketWire, calling, listening
-from bot.app.cluster.wire import Wire, WireBroken
+from bot.app.cluster.transport import PIECE, WebSocketWire, Wire, WireBroken, calling, listening
 from queueing.core.jobs import Admission
 from queueing.core.requests import Capability, File
 from tests.fakes.no_files import NoFiles

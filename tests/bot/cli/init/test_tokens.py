@@ -9,8 +9,8 @@ from bot.cli.init import chats
 from bot.cli.init.chats import ChatKind, ChatPlan
 from bot.cli.init.page import PagePlan
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
-from bot.core.account import ChatAccount, ChatPerson
 from bot.core.errors import ChatRefused, ChatUnavailable
+from bot.core.platform import ChatAccount, ChatPerson
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_state import APPLICATION_ID
 from tests.fakes.ports import port_of

@@ -9,7 +9,7 @@ from backends.media import videos
 from backends.media.documents import DocumentContents
 from backends.media.sounds import Voice
 from bot.core.platform import Album
-from bot.requests import media, papers
+from bot.requests import documents, media
 from queueing.core.requests import Capability, Chat, File
 from tests.bot.results import DEAF, QWEN, ask, attachment, done, in_bot, model, picture
 from tests.simulation.bot_installation import Bot
@@ -37,7 +37,7 @@ def helped(monkeypatch: pytest.MonkeyPatch) -> None:
     async def voice(file: File, **_: object) -> Voice:
         return Voice(file=file, seconds=1.0)
 
-    monkeypatch.setattr(papers, "read_document", read)
+    monkeypatch.setattr(documents, "read_document", read)
     monkeypatch.setattr(videos, "frames", frames)
     monkeypatch.setattr(media, "as_voice", voice)
 

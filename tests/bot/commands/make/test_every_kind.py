@@ -8,7 +8,7 @@ import pytest
 
 from bot.core.content import Markdown
 from bot.core.origin import Origin
-from bot.requests.typed import typed
+from bot.requests.kinds import typed
 from bot.texts import results
 from bot.texts.catalogue import CATALOGUES, plain, say
 from bot.texts.results import Abilities, Measures

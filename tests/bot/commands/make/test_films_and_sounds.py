@@ -11,7 +11,7 @@ from backends.media.sounds import SoundError, SoundFault, Voice
 from bot.core.attachments import AttachmentKind
 from bot.core.content import Button
 from bot.requests import media
-from bot.requests.spoken import SPOKEN_MOST, spoken
+from bot.requests.recordings import SPOKEN_MOST, spoken
 from bot.texts import results
 from bot.texts.results import Abilities
 from queueing.core.jobs import Job, stand_in

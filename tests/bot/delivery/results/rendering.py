@@ -4,10 +4,9 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from bot.core.chat_settings import ChatSettingsTable
-from bot.core.models import ModelReader
 from bot.core.origin import Origin
 from bot.core.platform import Invocation
-from bot.core.queue import JobReader
+from bot.core.queue import JobReader, ModelReader
 from bot.delivery.result_renderer import ResultRenderer
 from queueing.core.catalog import Offer
 from queueing.core.jobs import Job, JobState, stand_in

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bot.core.split import utf16_length
+from bot.core.content import utf16_length
 from bot.delivery.result_renderer import RenderedResult
 from bot.texts.catalogue import plain
 from queueing.core.jobs import JobState

@@ -5,8 +5,17 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.content import Body, Button, Content, Markdown, Moment, Period, Strong, Typed
-from bot.core.split import utf16_length
+from bot.core.content import (
+    Body,
+    Button,
+    Content,
+    Markdown,
+    Moment,
+    Period,
+    Strong,
+    Typed,
+    utf16_length,
+)
 from bot.platforms.discord.renderer import TEXT_MOST, fit, literal, pressed, text_of, view_of
 
 # Signs that mean something to Discord, so that random texts are full of them.

@@ -9,8 +9,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from telegram import MessageEntity
 
-from bot.core.content import Button, Content, Markdown, Moment, Part, Period, Strong, Typed
-from bot.core.split import utf16_length
+from bot.core.content import (
+    Button,
+    Content,
+    Markdown,
+    Moment,
+    Part,
+    Period,
+    Strong,
+    Typed,
+    utf16_length,
+)
 from bot.platforms.telegram.markdown import styled
 from bot.platforms.telegram.renderer import (
     CAPTION_MOST,

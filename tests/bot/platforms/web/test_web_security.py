@@ -18,9 +18,8 @@ from yarl import URL
 
 from bot.core.content import Content
 from bot.core.platform import MessageRef
-from bot.http.bucket import Bucket
+from bot.http.clients import Bucket, host_allowed
 from bot.http.connection_limits import ConnectionLimits
-from bot.http.hosts import host_allowed
 from bot.http.listener import Listener
 from bot.people.web_people import FixedPeople, WebPerson
 from bot.platforms.web import page_connection as open_page

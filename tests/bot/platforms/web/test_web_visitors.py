@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.http import listener as web_listener
-from bot.http.address import Clients, home
+from bot.http.clients import Clients, home
 from bot.http.connection_limits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
 from bot.http.listener import Listener
 

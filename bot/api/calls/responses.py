@@ -1,9 +1,29 @@
-"""Bodies of answers: a large one is sent in pieces, between which others have their turn."""
+"""Bodies of responses: records as JSON; large ones in pieces, so that others have their turn."""
 
 import asyncio
+from collections.abc import Mapping
+from http import HTTPStatus
 
+from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
+from pydantic import BaseModel
+
+
+def json_response(
+    record: BaseModel,
+    *,
+    status: HTTPStatus = HTTPStatus.OK,
+    headers: Mapping[str, str] | None = None,
+) -> web.Response:
+    """Return a record as a response."""
+    return web.Response(
+        text=record.model_dump_json(),
+        content_type="application/json",
+        status=status,
+        headers=headers,
+    )
+
 
 PIECE = 256 * 1024  # bytes
 
