@@ -7,10 +7,10 @@ from backends.comfyui.backend import ComfyUI
 from backends.demo.backend import Demo
 from backends.images.backend import PICTURE_FLAVOURS, Images
 from backends.openai.backend import FLAVOURS, LMStudio, OpenAI
-from queueing.core.catalog import BackendSpec
 from queueing.core.errors import BadModel
 from queueing.core.ports import Backend
 from queueing.core.requests import Capability
+from queueing.core.specs import BackendSpec
 
 
 class BackendKind(Protocol):

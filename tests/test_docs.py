@@ -16,9 +16,9 @@ from bot.cli import arguments
 from bot.commands.registry import COMMANDS
 from bot.config.loader import Config, parse, settings_at
 from bot.core.command import Command
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel
 from queueing.core.requests import Capability
+from queueing.core.specs import BackendSpec, ModelSpec
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = (ROOT / "config.example.yaml").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ from types import ModuleType
 
 from bot.app.setup import MIGRATIONS
 from queueing.store.engines import open_database
-from queueing.store.postgres.dialect import STATEMENTS as POSTGRES_STATEMENTS
-from queueing.store.postgres.dialect import numbered
+from queueing.store.postgres.connection import STATEMENTS as POSTGRES_STATEMENTS
+from queueing.store.postgres.connection import numbered
 from queueing.store.sql.database import Connection
 from tests.fakes.programs.postgres_server import PostgresServer
 from tests.test_house import MODULES, ROOT

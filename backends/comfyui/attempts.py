@@ -19,10 +19,9 @@ from backends.comfyui.workflow.graph import Asked, Graph
 from backends.comfyui.workflow.template import Workflow
 from backends.common.http_replies import HttpRefused
 from backends.common.websocket import listener
-from queueing.core.concurrency import timeout
+from queueing.core.concurrency import timeout, undisturbed
 from queueing.core.errors import BackendError, ResultGone, Unavailable, UnreadableAnswer
 from queueing.core.ports import Report
-from queueing.core.undisturbed import undisturbed
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,6 @@ from backends.comfyui.workflow.template import Workflow
 from backends.common.http import Http
 from backends.common.model_names import lora_name, lora_named
 from backends.common.options import read_options
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.concurrency import timeout
 from queueing.core.errors import (
     BadModel,
@@ -40,9 +39,10 @@ from queueing.core.errors import (
     Rejected,
     ResultGone,
     ShortOfMemory,
+    What,
+    problem,
 )
 from queueing.core.ports import Backend, Fetch, Report, ServerInfo
-from queueing.core.problems import What, problem
 from queueing.core.requests import (
     Capability,
     File,
@@ -52,6 +52,7 @@ from queueing.core.requests import (
     TextToImage,
     Work,
 )
+from queueing.core.specs import BackendSpec, ModelSpec
 
 FREE_S = 10.0
 NO_PICTURE = problem(What.NO_PICTURE)

@@ -18,9 +18,9 @@ from backends.comfyui.model_templates import read_templates
 from backends.comfyui.server import ComfyUIServer
 from backends.common.http_replies import HttpFailed
 from backends.common.model_names import catalog_names
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel
 from queueing.core.requests import Capability
+from queueing.core.specs import ModelSpec
 
 FOLDERS = (CHECKPOINTS, MODELS)
 """The folders whose files are models of their own."""

@@ -23,11 +23,13 @@ from queueing.core.errors import (
     Interrupted,
     ModelCrashed,
     OutOfMemory,
+    Problem,
     Rejected,
     ShortOfMemory,
     UnreadableAnswer,
+    What,
+    problem,
 )
-from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import Generation
 
 MISCONFIGURED = problem(What.MISCONFIGURED)

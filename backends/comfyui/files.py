@@ -21,8 +21,7 @@ from backends.comfyui.workflow.template import Workflow
 from backends.common.file_types import is_film, is_picture, is_sound, is_text, mime_of, moves
 from backends.media.images import as_png, open_picture, transparent_parts
 from backends.media.result_files import KeptBack, bare
-from queueing.core.errors import Rejected, UnreadableAnswer
-from queueing.core.problems import What, problem
+from queueing.core.errors import Rejected, UnreadableAnswer, What, problem
 from queueing.core.requests import File, Output, TextToImage, TextToVideo
 
 KEPT_BACK = problem(What.KEPT_BACK)

@@ -21,10 +21,10 @@ from backends.comfyui.workflow.node_types import (
 )
 from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare, taken
 from backends.common.options import read_options
-from queueing.core.catalog import ModelSpec
+from queueing.core.catalog import meant_or_all
 from queueing.core.errors import BadModel
-from queueing.core.near import meant_or_all
 from queueing.core.requests import Capability, Record, TextToImage, needed
+from queueing.core.specs import ModelSpec
 
 NAME_SHOWN = 255  # characters: no file has a longer name
 _SHIPPED = resources.files("backends") / "workflows"

@@ -20,12 +20,14 @@ from queueing.core.errors import (
     Busy,
     NotLoaded,
     OutOfMemory,
+    Problem,
     Rejected,
     ShortOfMemory,
     Unavailable,
     UnknownFailure,
+    What,
+    problem,
 )
-from queueing.core.problems import Problem, What, problem
 
 CAUSE_LIMIT = 300  # characters of a server's words that reach the log
 REFUSED = problem(What.REFUSED)

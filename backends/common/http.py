@@ -33,11 +33,10 @@ from backends.common.http_replies import (
     why_unreachable,
 )
 from backends.common.websocket import talking
-from queueing.core.bounded_json import parsed
+from queueing.core.bounded_json import parsed, written
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BadModel, Unavailable, UnreadableAnswer
 from queueing.core.requests import File
-from queueing.core.strict_json import written
 
 PIECES_FROM = 1024 * 1024  # bytes of a body
 

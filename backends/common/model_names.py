@@ -4,9 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from queueing.core.errors import Rejected
-from queueing.core.near import near
-from queueing.core.problems import What, problem
+from queueing.core.catalog import near
+from queueing.core.errors import Rejected, What, problem
 
 _ENDING = re.compile(r"\.(safetensors|sft|ckpt|pt|pth|bin|gguf)$", re.IGNORECASE)
 _LISTED = 10  # names told to a person whose own is unknown

@@ -15,10 +15,17 @@ from pydantic import SecretStr
 from backends.common.http import Http
 from backends.common.model_names import catalog_names
 from backends.common.server_replies import TokenRefused
-from queueing.core.catalog import ModelSpec
 from queueing.core.concurrency import timeout
-from queueing.core.errors import BackendError, BadModel, ModelCrashed, Rejected, Unavailable
-from queueing.core.problems import What, problem
+from queueing.core.errors import (
+    BackendError,
+    BadModel,
+    ModelCrashed,
+    Rejected,
+    Unavailable,
+    What,
+    problem,
+)
+from queueing.core.specs import ModelSpec
 
 UNLOAD_S = 60.0
 NAMES_TOLD = 10  # model names listed in an error about a wrong name

@@ -10,8 +10,8 @@ from typing import TypeVar
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from queueing.core.catalog import near
 from queueing.core.errors import BadModel
-from queueing.core.near import near
 from queueing.core.requests import Record
 
 _WORDS = {

@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 
 from pydantic import JsonValue
 
-from queueing.core.errors import Rejected
-from queueing.core.problems import SAID
+from queueing.core.errors import SAID, Rejected
 
 SAID_LIMIT = 300  # characters
 _SECRETS = re.compile(

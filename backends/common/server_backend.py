@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 from backends.common.error_rules import ErrorRule, answers_judged
 from backends.common.http import Http
 from backends.common.model_server import ModelServer, served_name
-from queueing.core.catalog import ModelSpec
 from queueing.core.ports import Backend
+from queueing.core.specs import ModelSpec
 
 
 class ServerBackend(Backend):

@@ -21,9 +21,7 @@ from backends.demo.pace import Beat, Pace, known
 from backends.demo.texts import NOTE, answer, chunk, continuation, hashed, tokens_of, whole_answer
 from backends.demo.videos import film
 from backends.media.images import open_picture
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable
-from queueing.core.outputs import vectors_file
 from queueing.core.ports import Backend, Fetch, Report, ServerInfo
 from queueing.core.requests import (
     Capability,
@@ -39,7 +37,9 @@ from queueing.core.requests import (
     TextToSpeech,
     TextToVideo,
     Work,
+    vectors_file,
 )
+from queueing.core.specs import BackendSpec, ModelSpec
 
 EMBED_STEPS, AT_ONCE = 4, 8  # a large batch takes longer
 _COMMON = frozenset({"steps", "seed", "negative", "guidance"})

@@ -9,9 +9,8 @@ from PIL import Image
 from backends.demo.pace import Beat, Pace
 from backends.demo.painting import CANVAS, Painting
 from backends.media.images import as_jpeg, as_png, open_picture, transparent_parts
-from queueing.core.errors import Rejected
+from queueing.core.errors import Rejected, What, problem
 from queueing.core.ports import Fetch
-from queueing.core.problems import What, problem
 from queueing.core.requests import File, Output, Progress, TextToImage, Work
 
 SIDE = 768  # pixels, if neither the request nor its picture sets a size

@@ -11,8 +11,7 @@ from textwrap import shorten
 
 from PIL import Image
 
-from queueing.core.outputs import Vector
-from queueing.core.requests import Chat, Embed, EmbedInput, PassedOn, PictureInput
+from queueing.core.requests import Chat, Embed, EmbedInput, PassedOn, PictureInput, Vector
 
 OPENING = (
     "**This is Usher's stand-in: no language model was used.** It only shows how an answer "

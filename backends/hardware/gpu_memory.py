@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar
 
 import pynvml
 
-from queueing.core.catalog import HostSpec
-from queueing.core.daemon_threads import in_daemon_thread
+from queueing.core.concurrency import in_daemon_thread
+from queueing.core.specs import HostSpec
 
 log = logging.getLogger(__name__)
 

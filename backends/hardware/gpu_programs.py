@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import pynvml
 
 from backends.hardware.gpu_memory import MB, NvmlProbe, is_nvidia
-from queueing.core.catalog import BackendSpec, HostSpec
 from queueing.core.ports import CardLook
+from queueing.core.specs import BackendSpec, HostSpec
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from contextlib import suppress
 
 import httpx
 
-from queueing.core.catalog import HostSpec, WakeSpec
 from queueing.core.concurrency import timeout
 from queueing.core.errors import Unavailable
+from queueing.core.specs import HostSpec, WakeSpec
 
 COMMAND_S = 60.0
 WEBHOOK_S = 30.0

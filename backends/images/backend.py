@@ -24,12 +24,11 @@ from backends.images.replies import RULES, classified, collected
 from backends.images.sdcpp import StableDiffusionCpp
 from backends.images.swarmui import SwarmUi
 from backends.images.vllm_omni import VllmOmni
-from queueing.core.catalog import BackendSpec, ModelSpec
-from queueing.core.errors import BadModel, NotLoaded, Rejected
-from queueing.core.near import meant_or_all
+from queueing.core.catalog import meant_or_all
+from queueing.core.errors import BadModel, NotLoaded, Rejected, What, problem
 from queueing.core.ports import Fetch, Report, ServerInfo
-from queueing.core.problems import What, problem
 from queueing.core.requests import Capability, Progress, Record, TextToImage, Work
+from queueing.core.specs import BackendSpec, ModelSpec
 
 PICTURE_FLAVOURS: Mapping[str, type[PictureFlavour]] = {
     flavour.name: flavour

@@ -32,8 +32,9 @@ from queueing.core.errors import (
     NotLoaded,
     Rejected,
     UnreadableAnswer,
+    What,
+    problem,
 )
-from queueing.core.problems import What, problem
 from queueing.core.requests import File, Output
 
 STEP_FAILED = problem(What.STEP_FAILED)

@@ -23,10 +23,10 @@ from backends.common.server_replies import ServerReply, ask, read
 from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
 from backends.images.image_request import PictureOrder
 from backends.images.replies import DrawnPicture, classify, within_bounds
+from queueing.core.concurrency import undisturbed
 from queueing.core.errors import BackendError
 from queueing.core.ports import Report
 from queueing.core.requests import Progress
-from queueing.core.undisturbed import undisturbed
 
 LOOK_S, LOOK_MOST_S = 0.05, 1.0  # between looks at a job: the server sends no signal
 CANCEL_S = 5.0

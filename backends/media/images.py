@@ -11,8 +11,7 @@ from PIL import Image, ImageCms, ImageOps
 
 from backends.common.file_types import SENT
 from backends.media.image_metadata import blanked
-from queueing.core.errors import Rejected
-from queueing.core.problems import What, problem
+from queueing.core.errors import Rejected, What, problem
 from queueing.core.requests import File
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from backends.openai.tool_calls import ToolCalls, place_of
+from queueing.core.bounded_json import written
 from queueing.core.errors import UnreadableAnswer
-from queueing.core.strict_json import written
 
 Object = dict[str, Any]
 REASONS: Mapping[str, str] = {

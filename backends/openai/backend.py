@@ -47,15 +47,15 @@ from backends.openai.flavours.vllm import VLlm
 from backends.openai.passthrough import BESIDE, passed_body, path_of
 from backends.openai.speech import Speech, speak, voice_named
 from backends.openai.transcription import Recording, plain_sound, transcribe
-from queueing.core.catalog import BackendSpec, ModelSpec, embedding_spec
+from queueing.core.catalog import meant_or_all
 from queueing.core.errors import (
     BadModel,
     NotLoaded,
     Rejected,
+    What,
+    problem,
 )
-from queueing.core.near import meant_or_all
 from queueing.core.ports import Fetch, Report, ServerInfo
-from queueing.core.problems import What, problem
 from queueing.core.requests import (
     Chat,
     Embed,
@@ -66,6 +66,7 @@ from queueing.core.requests import (
     TextToSpeech,
     Work,
 )
+from queueing.core.specs import BackendSpec, ModelSpec, embedding_spec
 
 FLAVOURS: Mapping[str, type[Flavour]] = {
     flavour.name: flavour

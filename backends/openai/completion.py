@@ -20,7 +20,6 @@ from backends.openai.flavours.flavour import Flavour, Served
 from backends.openai.passthrough import INFILL
 from backends.openai.program_answers import InfillReader, PassedOnReader
 from queueing.core.bounded_json import LARGE, one_at_a_time
-from queueing.core.catalog import Timeouts
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -28,10 +27,12 @@ from queueing.core.errors import (
     Rejected,
     Unavailable,
     UnreadableAnswer,
+    What,
+    problem,
 )
 from queueing.core.ports import Report
-from queueing.core.problems import What, problem
 from queueing.core.requests import Output, Progress
+from queueing.core.specs import Timeouts
 
 TURN_S = 0.002
 """How long lines are read before others have their turn."""

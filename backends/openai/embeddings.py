@@ -29,11 +29,21 @@ from backends.openai.flavours.errors import (
 )
 from backends.openai.flavours.flavour import KEPT, EmbeddingForm, Flavour, PictureForm, Served
 from queueing.core.bounded_json import parsed
-from queueing.core.catalog import Timeouts
 from queueing.core.errors import BackendError, Rejected, UnreadableAnswer
-from queueing.core.outputs import Vector, texts_file, unpacked, vectors_file
 from queueing.core.ports import Report
-from queueing.core.requests import Embed, EmbedInput, File, Output, PictureInput, Progress
+from queueing.core.requests import (
+    Embed,
+    EmbedInput,
+    File,
+    Output,
+    PictureInput,
+    Progress,
+    Vector,
+    texts_file,
+    unpacked,
+    vectors_file,
+)
+from queueing.core.specs import Timeouts
 
 
 class Marked(ServerReply):

@@ -18,8 +18,7 @@ from backends.common.file_types import SENT
 from backends.media.images import as_jpeg, as_png, open_picture
 from backends.openai.chat_request import TextOptions
 from backends.openai.flavours.flavour import Flavour
-from queueing.core.errors import Rejected
-from queueing.core.problems import What, problem
+from queueing.core.errors import Rejected, What, problem
 from queueing.core.requests import File, PassedOn
 
 INFILL = "/infill"

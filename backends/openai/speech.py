@@ -14,12 +14,11 @@ from backends.openai.completion import silence_s
 from backends.openai.flavours.errors import NO_SPEECH, classified, classify
 from backends.openai.flavours.flavour import AudioForm
 from backends.openai.recordings import ENDINGS, joined, sound_of
-from queueing.core.catalog import Timeouts
-from queueing.core.errors import Rejected, UnreadableAnswer
-from queueing.core.near import near
+from queueing.core.catalog import near
+from queueing.core.errors import Rejected, UnreadableAnswer, What, problem
 from queueing.core.ports import Report
-from queueing.core.problems import What, problem
 from queueing.core.requests import File, Output, Progress, SpeechFormat, TextToSpeech
+from queueing.core.specs import Timeouts
 
 PART_MOST = 4096  # characters; OpenAI takes no more
 

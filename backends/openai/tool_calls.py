@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from queueing.core.strict_json import written
+from queueing.core.bounded_json import written
 
 Object = dict[str, Any]
 CALLS_MOST = 128

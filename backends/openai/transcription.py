@@ -25,10 +25,10 @@ from backends.openai.flavours.errors import (
 from backends.openai.flavours.flavour import AudioForm
 from backends.openai.recordings import is_plain
 from backends.openai.transcripts import Heard, heard, pieces_of, together
-from queueing.core.catalog import Timeouts
 from queueing.core.errors import BackendError, OutOfMemory, Rejected
 from queueing.core.ports import Report
 from queueing.core.requests import File, Output, Progress, SpeechToText
+from queueing.core.specs import Timeouts
 
 FAULTS = {
     SoundFault.UNREADABLE: BAD_SOUND,

@@ -15,8 +15,8 @@ from pydantic import JsonValue
 from backends.openai.answer_reader import without_thoughts
 from backends.openai.flavours.errors import classify
 from backends.openai.recordings import plain_samples, plain_wav
+from queueing.core.bounded_json import written
 from queueing.core.errors import UnreadableAnswer
-from queueing.core.strict_json import written
 
 SILENCE = 0.6  # from here on a segment is no speech if the model is also unsure of its words
 SURE_SILENCE = 0.8  # from here on it is none whatever the model says

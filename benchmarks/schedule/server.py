@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.schedule.trace import LoadOutcome, Trace, TraceModel
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import NotLoaded
 from queueing.core.ports import Fetch, Report
 from queueing.core.requests import Output, TextToImage, Work
 from queueing.core.snapshot import Rules
+from queueing.core.specs import ModelSpec
 from tests.fakes.clock import VirtualClock
 from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 from tests.simulation.installation import Installation

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, Timeouts
-from queueing.core.divided import divided, parts
+from queueing.core.catalog import Catalog
 from queueing.core.requests import Capability
+from queueing.core.specs import BackendSpec, HostSpec, ModelSpec, Timeouts, divided, parts
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Megabytes = Annotated[int, Field(ge=0)]

@@ -23,11 +23,9 @@ from queueing.core.requests import Output, TextToImage
 from queueing.store.jobs import queries
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.jobs.rows import Row, accepted, job_row, output_rows
-from queueing.store.postgres.address import read_address
-from queueing.store.postgres.connection import Plain
+from queueing.store.postgres.connection import Plain, numbered
 from queueing.store.postgres.database import PostgresDatabase, open_postgres
-from queueing.store.postgres.dialect import numbered
-from queueing.store.postgres.session import connect
+from queueing.store.postgres.session import connect, read_address
 from queueing.store.sql.database import Database
 from queueing.store.sqlite.database import WRITER_PRAGMAS, SqliteDatabase, open_sqlite
 

@@ -12,7 +12,6 @@ from random import Random
 from benchmarks.truth.promises import Promise
 from bot.cli.demo.demo import demo_config
 from bot.cli.demo.options import DemoOptions
-from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import JobState, NewJob
 from queueing.core.requests import (
     Capability,
@@ -26,8 +25,8 @@ from queueing.core.requests import (
     TextToSpeech,
     TextToVideo,
 )
-from queueing.forecast.durations import Durations
-from queueing.forecast.sizes import size_class
+from queueing.core.specs import ModelSpec
+from queueing.forecast.durations import Durations, size_class
 from tests.fakes.servers.backend import PICTURE
 from tests.simulation import loop as virtual
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host

@@ -9,9 +9,9 @@ from PIL import Image
 
 from bot.core.content import Content, Markdown
 from bot.core.platform import ChatLimits
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.ports import Fetch, Report
 from queueing.core.requests import File, Output, TextToImage, Work
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.fakes.chat import FakeChat
 from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 

@@ -47,7 +47,7 @@ from bot.requests.model_choice import Defaults
 from bot.requests.transcriber import Transcriber
 from queueing.core.leases import PostReader
 from queueing.core.ports import Clock
-from queueing.store.jobs.results import StoredFiles
+from queueing.store.jobs.job_reader import StoredFiles
 from queueing.store.sql.database import Database
 
 

@@ -27,7 +27,7 @@ from bot.platforms.registry import platform_of
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.leases import PostReader
-from queueing.store.jobs.results import StoredFiles
+from queueing.store.jobs.job_reader import StoredFiles
 from queueing.store.sql.database import Database
 
 log = logging.getLogger(__name__)

@@ -20,9 +20,9 @@ from bot.app.supervisor import after, beside, keep_told, tidy
 from bot.config.config import Config
 from bot.monitoring.recorder import HistoryRecorder
 from bot.requests.admission import AdmissionService
-from queueing.core.catalog import BackendSpec, Catalog
-from queueing.core.clock import SystemClock
-from queueing.core.ports import Backend
+from queueing.core.catalog import Catalog
+from queueing.core.ports import Backend, SystemClock
+from queueing.core.specs import BackendSpec
 from queueing.service.job_queue import JobQueue
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database

@@ -12,8 +12,7 @@ from bot.monitoring.cluster_metrics import ClusterState
 from bot.monitoring.metrics import Instruments, JobCounts, LoadCounts, watch_loop
 from bot.monitoring.metrics_endpoint import MetricsEndpoint, MetricsPlace
 from bot.monitoring.queue_metrics import BusyHosts, QueueState
-from queueing.core.clock import SystemClock
-from queueing.core.ports import Clock
+from queueing.core.ports import Clock, SystemClock
 from queueing.service.job_queue import JobQueue
 
 

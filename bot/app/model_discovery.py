@@ -5,11 +5,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from queueing.core.catalog import ModelSpec
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import BackendError
-from queueing.core.host_activity import HostActivity
 from queueing.core.ports import Backend
+from queueing.core.specs import ModelSpec
+from queueing.core.status import HostActivity
 from queueing.service.model_reader import OfferedModels
 
 AGAIN_S = 60.0  # a list costs a server little, and its details a call for each model

@@ -25,8 +25,7 @@ from PIL import Image
 
 from bot.app import logs
 from bot.http.listener import open_files
-from queueing.core.daemon_threads import in_daemon_thread
-from queueing.core.undisturbed import undisturbed
+from queueing.core.concurrency import in_daemon_thread, undisturbed
 
 try:
     import resource

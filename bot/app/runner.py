@@ -29,11 +29,11 @@ from bot.app.supervisor import beside
 from bot.config.config import Config
 from bot.config.loader import ConfigError
 from bot.platforms.registry import import_libraries
-from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
 from queueing.core.leases import ServerLook
+from queueing.core.ports import SystemClock
 from queueing.store.engines import is_postgres, open_posts
-from queueing.store.tools import look_at_server
+from queueing.store.maintenance import look_at_server
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

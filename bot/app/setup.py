@@ -16,9 +16,8 @@ from bot.config.loader import Config
 from bot.core.platform import ChatPlatform
 from bot.core.service import QueueService
 from bot.platforms.registry import Fittings, platforms
-from queueing.core.clock import SystemClock
 from queueing.core.leases import Tenure
-from queueing.core.ports import Backend, Clock
+from queueing.core.ports import Backend, Clock, SystemClock
 from queueing.store.engines import open_database
 from queueing.store.sql.database import Database, MigrationSet
 

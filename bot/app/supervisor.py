@@ -15,10 +15,9 @@ from bot.core.errors import AddressTaken, ChatRefused
 from bot.core.platform import ChatPlatform, CommandHandler
 from bot.http.listener import CannotListen
 from bot.platforms.web.chat_log import ChatLog
-from queueing.core.clock import doubt_of
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
-from queueing.core.ports import Clock
+from queueing.core.ports import Clock, doubt_of
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
 

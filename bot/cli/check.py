@@ -43,8 +43,7 @@ from bot.http.addresses import is_loopback
 from bot.http.listener import CannotListen
 from bot.platforms.registry import Fittings, platforms
 from bot.platforms.web.chat_log import ChatLog
-from queueing.core.catalog import Catalog, HostSpec, ModelSpec
-from queueing.core.clock import SystemClock
+from queueing.core.catalog import Catalog
 from queueing.core.concurrency import timeout
 from queueing.core.errors import (
     BackendError,
@@ -54,10 +53,11 @@ from queueing.core.errors import (
     UnknownFailure,
     UnreadableAnswer,
 )
-from queueing.core.ports import Backend, ServerInfo
+from queueing.core.ports import Backend, ServerInfo, SystemClock
 from queueing.core.requests import Capability
+from queueing.core.specs import HostSpec, ModelSpec
 from queueing.store.engines import open_database
-from queueing.store.tools import look_at_server
+from queueing.store.maintenance import look_at_server
 
 TRY_S = 20.0  # for one attempt; they all run at once
 

@@ -9,13 +9,13 @@ from bot.app.setup import MIGRATIONS
 from bot.config.database import DatabaseServer, is_address, shown
 from bot.config.loader import load
 from queueing.core.errors import StoreError
-from queueing.store import tools
+from queueing.store import maintenance
 from queueing.store.sqlite import backup
 
 
 def back_up(arguments: argparse.Namespace) -> bool:
     """Copy the configuration's database into a file."""
-    tools.back_up(load(arguments.config).database_url, arguments.file)
+    maintenance.back_up(load(arguments.config).database_url, arguments.file)
     print(f"{arguments.file}: {arguments.file.stat().st_size / 2**20:.1f} MB")
     return True
 
@@ -29,7 +29,7 @@ def check(arguments: argparse.Namespace) -> bool:
         config = load(arguments.config)
         place, url = config.database, config.database_url
         name = place.name if isinstance(place, DatabaseServer) else str(place)
-    damaged = tools.damage_of(url)
+    damaged = maintenance.damage_of(url)
     print("\n".join(damaged) or f"{name}: all is well")
     if damaged:
         print("stop Usher and restore the newest backup that is well", file=sys.stderr)
@@ -39,7 +39,7 @@ def check(arguments: argparse.Namespace) -> bool:
 def copy(arguments: argparse.Namespace) -> bool:
     """Copy one database into another, empty one, and say how much it was."""
     target = _address(arguments.target) if arguments.target else load(arguments.config).database_url
-    counts = tools.copy_database(_address(arguments.source), target, (MIGRATIONS,))
+    counts = maintenance.copy_database(_address(arguments.source), target, (MIGRATIONS,))
     others = sum(counts.values()) - counts["jobs"]
     print(f"jobs copied: {counts['jobs']}, further rows: {others}")
     return True
@@ -55,7 +55,7 @@ def _address(given: str) -> str:
 def examine(database: Path | DatabaseServer) -> str:
     """Do what the bot does at its start, and undo it. Raises `StoreError`."""
     if isinstance(database, DatabaseServer):
-        return tools.examine_server(database.url.get_secret_value(), (MIGRATIONS,))
+        return maintenance.examine_server(database.url.get_secret_value(), (MIGRATIONS,))
     if not os.access(database.parent, os.W_OK):
         raise StoreError(f"the folder {database.parent} does not exist or cannot be written")
     if not database.exists():

@@ -15,10 +15,10 @@ from bot.app.runner import require_place
 from bot.config.config import Config
 from bot.config.loader import ConfigError
 from bot.http.addresses import host_and_port
-from queueing.core.catalog import Catalog, ModelSpec
-from queueing.core.clock import is_off, off_in_words
-from queueing.core.found_models import with_found
+from queueing.core.catalog import Catalog, with_found
 from queueing.core.leases import Introduction, ServerLook
+from queueing.core.ports import is_off, off_in_words
+from queueing.core.specs import ModelSpec
 
 _NARROW = 60  # below this many columns, what is said of a thing stands under its name
 

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterator, Sequence
 from itertools import product
 
-from queueing.core.catalog import Catalog, HostSpec, ModelSpec
+from queueing.core.catalog import Catalog
+from queueing.core.specs import HostSpec, ModelSpec
 
 
 def warnings(catalog: Catalog, backend: str) -> Iterator[str]:

@@ -24,11 +24,11 @@ from bot.config.values import Section
 from bot.config.yaml_reader import ConfigProblem, Path, no_setting
 from bot.people import api_keys
 from bot.people.access import PersonLimits
-from queueing.core.catalog import Catalog, ModelSpec
+from queueing.core.catalog import Catalog, meant_or_all
 from queueing.core.errors import BadModel
-from queueing.core.near import meant_or_all
 from queueing.core.quiet_hours import QuietHours
 from queueing.core.requests import Capability
+from queueing.core.specs import ModelSpec
 
 IMPROVED = frozenset({Capability.TEXT_TO_IMAGE, Capability.TEXT_TO_VIDEO, Capability.TEXT_TO_AUDIO})
 LEAST_OPEN_S = 3600.0  # between quiet hours, for once in a week

@@ -31,17 +31,11 @@ from bot.config.sections import (
 )
 from bot.config.values import Name, Section, person
 from bot.people.access import Access
-from queueing.core.catalog import (
-    BackendSpec,
-    Catalog,
-    HostSpec,
-    ModelSpec,
-    Timeouts,
-    embedding_spec,
-)
+from queueing.core.catalog import Catalog
 from queueing.core.errors import BadModel
 from queueing.core.quiet_hours import QuietHours
 from queueing.core.requests import Capability
+from queueing.core.specs import BackendSpec, HostSpec, ModelSpec, Timeouts, embedding_spec
 
 _PARALLEL = 4  # of one model whose servers could do more: most servers' default
 _EMBEDS = frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING})

@@ -8,9 +8,8 @@ from bot.config.config import Config
 from bot.config.sections import BackendConfig, HostConfig, ModelConfig
 from bot.config.yaml_reader import ConfigProblem, Path
 from bot.http.addresses import host_and_port, is_every_address, is_loopback
-from queueing.core.catalog import Catalog, HostSpec, ModelSpec
-from queueing.core.divided import divided
-from queueing.core.near import meant_or_all
+from queueing.core.catalog import Catalog, meant_or_all
+from queueing.core.specs import HostSpec, ModelSpec, divided
 
 _ON_ONE_CARD = frozenset({"comfyui"})
 

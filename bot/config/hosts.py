@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from bot.config.values import Duration, Section, Url
-from queueing.core.catalog import SleepSpec, WakeSpec
-from queueing.core.near import near
+from queueing.core.catalog import near
 from queueing.core.quiet_hours import DAY_MIN, WeeklyWindow
+from queueing.core.specs import SleepSpec, WakeSpec
 
 _WAKE = WakeSpec(mac="")
 _MAC = re.compile(r"([0-9a-f]{2}[:-]){5}[0-9a-f]{2}|[0-9a-f]{12}", re.IGNORECASE)

@@ -51,9 +51,9 @@ from bot.people.access import PersonLimits, Role
 from bot.requests.conversation import IDLE_S
 from bot.requests.limits import LongestWaits
 from bot.texts.status import BUSY_AFTER_S
-from queueing.core.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.core.requests import Capability
 from queueing.core.snapshot import DEEP_LINE, Rules
+from queueing.core.specs import HostSpec, ModelSpec, Timeouts
 
 _MODEL = ModelSpec(name="", backends=(), capabilities=frozenset())
 _HOST = HostSpec(name="", vram_mb=0, backends=())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import yaml
 from pydantic import JsonValue
 
-from queueing.core.near import meant_or_all
+from queueing.core.catalog import meant_or_all
 
 _INDENTED = "the indentation of this line or the one above does not match"
 _NOT_HERE = 'a name and its ":" cannot stand here'

@@ -5,13 +5,12 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from queueing.core.catalog import Offer
+from queueing.core.errors import Problem
 from queueing.core.events import Listener
 from queueing.core.jobs import Admission, Job, JobState, NewJob
-from queueing.core.paused import Paused
-from queueing.core.problems import Problem
 from queueing.core.requests import File, Output, Request, Result, ResultFile
 from queueing.core.snapshot import Reason
-from queueing.core.status import GpuTime, QueueSnapshot, Standing
+from queueing.core.status import GpuTime, Paused, QueueSnapshot, Standing
 
 
 class OutputReader(Protocol):

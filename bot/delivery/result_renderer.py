@@ -29,8 +29,8 @@ from bot.texts import status
 from bot.texts.catalogue import join, plain, say
 from bot.texts.refusals import told
 from bot.texts.results import UNKNOWN, Measures, abilities_of
+from queueing.core.errors import Problem
 from queueing.core.jobs import Job, JobState
-from queueing.core.problems import Problem
 from queueing.core.requests import File, Output
 
 _log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from bot.requests import recordings
 from bot.requests.admission import AdmissionService
 from bot.texts.catalogue import join, say
 from bot.texts.refusals import Told, sentence, told
+from queueing.core.errors import Problem
 from queueing.core.jobs import Job, JobState
-from queueing.core.problems import Problem
 from queueing.core.requests import Chat, File
 
 

@@ -10,8 +10,8 @@ from math import exp, floor, log
 from typing import NamedTuple, Self
 
 from bot.monitoring.records import Activity
+from queueing.core.errors import Problem
 from queueing.core.jobs import Job, JobState
-from queueing.core.problems import Problem
 from queueing.core.status import Promised
 
 FIRST_S = 0.1

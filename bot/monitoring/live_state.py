@@ -26,7 +26,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from queueing.core.host_activity import Rest
 from queueing.core.snapshot import Reason, Residency
 from queueing.core.status import (
     BackendStatus,
@@ -35,6 +34,7 @@ from queueing.core.status import (
     HostStatus,
     ModelStatus,
     QueueSnapshot,
+    Rest,
     RunningStatus,
     Trouble,
 )

@@ -7,9 +7,15 @@ from typing import get_args
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from queueing.core.host_activity import Rest
 from queueing.core.jobs import LANES, LATER
-from queueing.core.status import BackendStatus, HostStatus, ModelStatus, QueueSnapshot, Readiness
+from queueing.core.status import (
+    BackendStatus,
+    HostStatus,
+    ModelStatus,
+    QueueSnapshot,
+    Readiness,
+    Rest,
+)
 
 
 class BusyHosts:

@@ -12,13 +12,11 @@ from typing import Protocol
 from bot.monitoring.buckets import ended_job
 from bot.monitoring.history import HistoryBatch, StoredHistory
 from bot.monitoring.timeline import HostTimeline, doing
-from queueing.core.clock import doubt_of
+from queueing.core.concurrency import undisturbed
 from queueing.core.errors import StoreError
 from queueing.core.events import CopyLeft, Event, JobChanged, LoadEnded, Stopping
-from queueing.core.host_activity import HostActivity
-from queueing.core.ports import Clock
-from queueing.core.status import Promised
-from queueing.core.undisturbed import undisturbed
+from queueing.core.ports import Clock, doubt_of
+from queueing.core.status import HostActivity, Promised
 
 log = logging.getLogger(__name__)
 

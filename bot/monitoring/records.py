@@ -143,7 +143,7 @@ class ModelHours:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorHours:
-    """How many jobs of a model failed for a cause, a `queueing.core.problems.What`."""
+    """How many jobs of a model failed for a cause, a `queueing.core.errors.What`."""
 
     cause: str
     model: str

@@ -11,8 +11,8 @@ from typing import Any
 
 from bot.monitoring.buckets import MINUTE_S, SECONDS, HostBucket, beginning
 from bot.monitoring.records import Activity, Segment
-from queueing.core.host_activity import HostActivity, Rest
 from queueing.core.snapshot import Residency
+from queueing.core.status import HostActivity, Rest
 
 MERGED_S = 1.0
 

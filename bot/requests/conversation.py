@@ -6,9 +6,9 @@ Servers that report their context cut once more, by their own count of tokens.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat, ChatMessage, File
+from queueing.core.specs import ModelSpec
 
 CHARS_PER_TOKEN = 3.5
 ANSWER_SHARE = 0.25  # of the context, kept free for the answer

@@ -27,16 +27,14 @@ from bot.people.access import Access, Day, day_of
 from bot.people.people import Person
 from bot.people.upload_quota import HourFull, ReceivedBytes
 from bot.requests.word_filter import said_in, unwanted_word
-from queueing.core.catalog import ModelSpec
 from queueing.core.constructors import altering
-from queueing.core.errors import LimitReached, QueueError
+from queueing.core.errors import LimitReached, Problem, QueueError, What
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import LATER, Admission, Job, JobEvent, NewJob, is_bulk
 from queueing.core.ports import Clock
-from queueing.core.problems import Problem, What
 from queueing.core.reasons import is_open_ended
 from queueing.core.requests import File, Request, TextToImage, TextToVideo
-from queueing.core.specs import is_far_above, pixels, usual_pixels, work
+from queueing.core.specs import ModelSpec, is_far_above, pixels, usual_pixels, work
 
 TIMES = 4  # the default bound, in units of the model's own defaults
 

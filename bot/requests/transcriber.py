@@ -15,10 +15,9 @@ from bot.requests import recordings
 from bot.requests.admission import AdmissionService
 from bot.requests.word_filter import unwanted_word
 from queueing.core.concurrency import TaskGroup, timeout
-from queueing.core.errors import LimitReached, NotAccepting, StoreError
+from queueing.core.errors import LimitReached, NotAccepting, Problem, StoreError, What, problem
 from queueing.core.events import Event, Forgotten, JobChanged
 from queueing.core.jobs import Job, JobState
-from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import Chat, SpeechToText
 
 log = logging.getLogger(__name__)

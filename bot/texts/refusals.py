@@ -39,8 +39,15 @@ from bot.core.refusals import (
     UnwantedWord,
 )
 from bot.texts.catalogue import Value, minutes, word
-from queueing.core.errors import LimitReached, NoServer, NotAccepting, NotCapable, UnknownModel
-from queueing.core.problems import Problem, What
+from queueing.core.errors import (
+    LimitReached,
+    NoServer,
+    NotAccepting,
+    NotCapable,
+    Problem,
+    UnknownModel,
+    What,
+)
 from queueing.core.requests import Capability
 
 OF_MODELS = {  # not of any request

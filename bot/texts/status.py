@@ -14,8 +14,8 @@ from bot.texts.refusals import told
 from bot.texts.results import UNKNOWN, Abilities, Measures
 from queueing.core import reasons
 from queueing.core.catalog import Catalog
+from queueing.core.errors import Problem
 from queueing.core.jobs import Job, JobState
-from queueing.core.problems import Problem
 from queueing.core.requests import (
     File,
     Generation,

@@ -1,4 +1,4 @@
-"""Reads JSON from outside at a bounded cost in memory and time.
+"""Reads JSON from outside at a bounded cost, and writes JSON that every reader takes.
 
 A byte of JSON can become hundreds in memory: `[],` is a list, and one more error where no list is
 expected. So values are counted before anything parses them, and records stop at the first error of
@@ -7,6 +7,7 @@ waits meanwhile: 60 MB of long ones would take a second, so these are refused as
 """
 
 import asyncio
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -136,3 +137,22 @@ class StopsEarly:
         schema = handler(source)
         _stop_early(schema)
         return schema
+
+
+def written(value: Any, *, raw: bool = False, spaced: bool = False) -> str:
+    """Return JSON on one line: with `raw` letters as they are, `spaced` as Python writes it.
+
+    NaN and infinities, which Python reads and writes and JSON does not have, become null as in
+    JavaScript: what a server or a caller sent may hold them.
+    """
+    encoder = json.JSONEncoder(
+        ensure_ascii=not raw, allow_nan=False, separators=None if spaced else (",", ":")
+    )
+    try:
+        return encoder.encode(value)
+    except ValueError:
+        return encoder.encode(json.loads(json.dumps(value), parse_constant=_null))
+
+
+def _null(_name: str) -> None:
+    return None

@@ -1,208 +1,48 @@
 """The models, hosts and backends of an installation, and how to look them up by name.
 
 Built once from the configuration (and from discovery); plain values that know no server.
+
+Found servers of one kind that have the same file, with the same abilities and size, serve it
+together. Another model of a name that is taken is offered as well, under its name and that of its
+server.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from math import inf
-from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import JsonValue
-
-from queueing.core.divided import Shares, divided, parts
 from queueing.core.errors import NotCapable, UnknownModel
-from queueing.core.near import near
-from queueing.core.quiet_hours import QuietHours
 from queueing.core.requests import Capability
+from queueing.core.specs import (
+    IDLE_UNLOAD_S,
+    BackendSpec,
+    HostSpec,
+    ModelSpec,
+    Shares,
+    divided,
+    parts,
+)
+
+_ALIKE = 0.6  # the share of two words' letters that must agree
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Timeouts:
-    """How long a server may be silent, in seconds; `None` for no limit.
-
-    `first_s` to the first sign of progress, `idle_s` between signs, `total_s` in all, `load_s`
-    for a load.
-    """
-
-    load_s: float = 150.0
-    first_s: float | None = 300.0
-    idle_s: float | None = 120.0
-    total_s: float | None = 1800.0
+def near(word: str, known: Iterable[str], *, most: int = 1, alike: float = _ALIKE) -> list[str]:
+    """Return the known names that resemble a word, ignoring case, the nearest first."""
+    names = {name.casefold(): name for name in known}
+    close = get_close_matches(word.casefold(), names, n=most, cutoff=alike)
+    return [names[each] for each in close]
 
 
-USUAL_S: Mapping[Capability, float] = {
-    Capability.TEXT_TO_TEXT: 10.0,
-    Capability.VISION: 10.0,
-    Capability.TEXT_TO_IMAGE: 15.0,
-    Capability.IMAGE_TO_IMAGE: 15.0,
-    Capability.IMAGE_EDIT: 25.0,
-    Capability.UPSCALE: 8.0,
-    Capability.TEXT_TO_VIDEO: 150.0,
-    Capability.IMAGE_TO_VIDEO: 150.0,
-    Capability.TEXT_TO_AUDIO: 45.0,
-    Capability.TEXT_TO_SPEECH: 5.0,
-    Capability.SPEECH_TO_TEXT: 10.0,
-    Capability.EMBEDDING: 0.5,
-    Capability.IMAGE_EMBEDDING: 0.5,
-}
-"""How long a usual job takes, by kind, where nothing else is known: on a card for home use."""
-LEAST_LOAD_S, LOAD_MB_PER_S = 5.0, 600.0  # a SATA drive; half a gigabyte a second
-USUAL_LOAD_S = 30.0  # of a model of unknown size
+def meant_or_all(word: str, names: Iterable[str], *, all_are: str = "there are") -> str:
+    """Return "did you mean …?" with the likely name, or all names behind `all_are`."""
+    known = sorted(names)
+    meant = near(word, known)
+    return f"did you mean {meant[0]}?" if meant else f"{all_are} {', '.join(known)}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelSpec:
-    """An entry of the catalog that a person can name.
-
-    `backends` are the names of backends able to serve it, in order of preference. `vram_mb` is what
-    a copy takes; None means "measure it on the first load", and until then it takes a host alone.
-    `copies` is how many of it one host may hold, each on a server of its own.
-    `enhance` names the text model that improves prompts for this one, None for no enhancement.
-    `preload` is whether it is loaded at the start and kept; to a backend it says whether an admin
-    `preload` loads it at the start and keeps it; a backend is told by it whether an admin wants
-    that there. `load_s` and `service_s` are priors, replaced by what is learned; None for those of its kind and size. `idle_unload_s` is after how
-    long without a job an idle copy leaves, `inf` for never, None for what its server or host says.
-    `gpus` are the cards of its machine it takes, None for all that its server has; `split` is how it is
-    divided among these, evenly without one. `options` are for the backend's kind alone (a workflow
-    file, the server's own id of the model, …). `most` bounds what a request may ask for, by "pixels",
-    "steps", "count", "seconds" and "frames". `discovered` is whether its servers offered it by
-    themselves, so that others may serve it as well.
-    """
-
-    name: str
-    backends: tuple[str, ...]
-    capabilities: frozenset[Capability]
-    aliases: tuple[str, ...] = ()
-    vram_mb: int | None = None
-    parallel: int = 1
-    copies: int = 1
-    load_s: float | None = None
-    service_s: float | None = None
-    max_attempts: int = 3
-    max_waiting: int = 500
-    preload: bool = False
-    enhance: str | None = None
-    idle_unload_s: float | None = None
-    gpus: tuple[str, ...] | None = None
-    split: tuple[float, ...] = ()
-    timeouts: Timeouts = field(default_factory=Timeouts)
-    options: Mapping[str, JsonValue] = field(default_factory=dict)
-    most: Mapping[str, float] = field(default_factory=dict)
-    discovered: bool = False
-
-    @property
-    def usual_service_s(self) -> float:
-        """How long a job takes as configured, or usually for the slowest of its kinds."""
-        if self.service_s is not None:
-            return self.service_s
-        return max((USUAL_S[able] for able in self.capabilities), default=USUAL_LOAD_S)
-
-    @property
-    def usual_load_s(self) -> float:
-        """How long a load takes as configured, or usually for its size."""
-        if self.load_s is not None:
-            return self.load_s
-        if self.vram_mb is None:
-            return USUAL_LOAD_S
-        return LEAST_LOAD_S + self.vram_mb / LOAD_MB_PER_S
-
-
-EMBEDDING_S = 0.5
-EMBEDDINGS_WAITING = 5000  # a document is hundreds of calls, and several people may send one
-
-
-def embedding_spec(model: ModelSpec, *, but: Collection[str] = ()) -> ModelSpec:
-    """Return a model with the usual values of one that only embeds, except for fields in `but`."""
-    usual = {"service_s": EMBEDDING_S, "max_waiting": EMBEDDINGS_WAITING}
-    return replace(model, **{name: value for name, value in usual.items() if name not in but})  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BackendSpec:
-    """An inference server on a host.
-
-    `parallel` bounds what it runs at once over all models; `serial` servers do one thing at a time,
-    loads included. `max_models` is how many models it keeps at once (1 for a plain ComfyUI
-    process), None for as many as fit. `offloads`: it can run models larger than its card, slowly,
-    with parts in the machine's memory. `idle_unload_s` is that of its models that state none.
-    `split` is how they are divided among its cards if it stands on several hosts, evenly without one.
-    `options` are for the backend's kind alone.
-    """
-
-    name: str
-    kind: str
-    url: str = ""
-    parallel: int = 64
-    serial: bool = False
-    max_models: int | None = None
-    offloads: bool = False
-    discover: bool = False
-    idle_unload_s: float | None = None
-    split: tuple[float, ...] = ()
-    options: Mapping[str, JsonValue] = field(default_factory=dict)
-
-    @property
-    def address(self) -> str:
-        """Its address as people may read it: without credentials, query and fragment."""
-        whole = urlsplit(self.url)
-        return urlunsplit((whole.scheme, whole.netloc.rpartition("@")[2], whole.path, "", ""))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WakeSpec:
-    """How a machine is woken over the network, and how long that takes until it is learned."""
-
-    mac: str
-    broadcast: str = "255.255.255.255"
-    port: int = 9
-    takes_s: float = 60.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SleepSpec:
-    """After how long without work a machine is put to sleep: by a command here, or by a webhook."""
-
-    after_s: float
-    command: tuple[str, ...] = ()
-    webhook: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HostSpec:
-    """A memory budget: one card, or a machine without one.
-
-    The cards of a machine with several are hosts of their own, "machine/card"; a server that spans
-    some of them is listed in `backends` of each. `margin` is the usable share of `vram_mb`. `gpu` names the local card for NVML (index or
-    UUID), None where the card is elsewhere or there is none. `idle_unload_s` is that of models
-    where neither they nor their server state one. `quiet` are the hours its owner wants it for.
-    It is left to another program that holds as much of the card as `yields_above_mb`, None for never.
-    """
-
-    name: str
-    vram_mb: int
-    backends: tuple[BackendSpec, ...]
-    machine: str = ""
-    margin: float = 0.8
-    gpu: str | None = None
-    idle_unload_s: float | None = None
-    quiet: QuietHours | None = None
-    yields_above_mb: int | None = None
-    wake: WakeSpec | None = None
-    sleep: SleepSpec | None = None
-
-    @property
-    def usable_mb(self) -> int:
-        """How much memory models may take together."""
-        return int(self.vram_mb * self.margin)
-
-    @property
-    def machine_name(self) -> str:
-        """What sleeps, wakes and is paused as one: the machine, or the host itself."""
-        return self.machine or self.name
-
-
-IDLE_UNLOAD_S = 1800.0  # on a card of this machine, which its owner wants for other things as well
 LEAST_MISSPELT, MOST_MISSPELT = 3, 40  # letters of a word that may be a misspelt name
 
 
@@ -382,3 +222,84 @@ class Offer:
     def options_of(self, word: str) -> frozenset[str] | None:
         """Return what the model of that name or alias honours. Raises `UnknownModel`."""
         return self.options[self.catalog.named(word).name]
+
+
+ALIKE = 0.1  # share by which the sizes of one file may differ, as two servers tell them
+
+
+def with_found(known: Catalog, found: Iterable[ModelSpec]) -> tuple[ModelSpec, ...]:
+    """Return the models of a catalog and those found, in this order.
+
+    What the configuration names stays as it is; what a server offers under a name that it serves
+    already is that model.
+    """
+    joined = _Joined(known)
+    for model in found:
+        if known.backends.keys() >= set(model.backends):  # its server may be gone meanwhile
+            joined.add(model)
+    return tuple(joined.models.values())
+
+
+class _Joined:
+    """Models by name, while others are added."""
+
+    def __init__(self, known: Catalog) -> None:
+        self.models = dict(known.models)
+        self._known = known
+        self._names: dict[str, str] = {}  # by everything models are called, as people may write it
+        self._files: dict[str, list[str]] = defaultdict(list)  # names by what is behind them
+        for model in known.models.values():
+            for word in (model.name, *model.aliases):
+                self._names.setdefault(word.casefold(), model.name)
+            self._files[_file(model)].append(model.name)
+
+    def add(self, model: ModelSpec) -> None:
+        """Have a model served by the servers that have it, unless they do already."""
+        (backend,) = model.backends
+        named = self._under(model.name)
+        alike = [self.models[name] for name in self._files[_file(model)]]
+        if any(backend in each.backends for each in (*alike, *([named] if named else []))):
+            return
+        copy = next((each for each in alike if self._is_copy(each, model)), None)
+        if copy is not None:
+            parallel = min(copy.parallel, model.parallel)
+            both = (*copy.backends, backend)
+            self.models[copy.name] = replace(copy, backends=both, parallel=parallel)
+            return
+        name = next(name for name in _names(model.name, backend) if self._under(name) is None)
+        self.models[name] = replace(model, name=name, discovered=True)
+        self._names[name.casefold()] = name
+        self._files[_file(model)].append(name)
+
+    def _under(self, word: str) -> ModelSpec | None:
+        name = self._names.get(word.casefold())
+        return None if name is None else self.models[name]
+
+    def _is_copy(self, same: ModelSpec, model: ModelSpec) -> bool:
+        backends = self._known.backends
+        kinds = {backends[name].kind for name in (*same.backends, *model.backends)}
+        return (
+            same.discovered
+            and len(kinds) == 1
+            and same.capabilities == model.capabilities
+            and _are_alike(same.vram_mb, model.vram_mb)
+        )
+
+
+def _file(model: ModelSpec) -> str:
+    """Return what a server is asked for, in a form that can be compared."""
+    return repr(sorted(model.options.items()) or model.name)
+
+
+def _names(name: str, backend: str) -> Iterator[str]:
+    """Yield the names that a model may get, in the order of preference."""
+    yield name
+    yield f"{name}-{backend}"
+    for number in itertools.count(2):
+        yield f"{name}-{backend}-{number}"
+
+
+def _are_alike(one_mb: int | None, other_mb: int | None) -> bool:
+    if one_mb is None or other_mb is None:
+        return one_mb is other_mb
+    return abs(one_mb - other_mb) <= ALIKE * max(one_mb, other_mb)

@@ -1,10 +1,18 @@
-"""Groups of tasks and timeouts that behave alike on every Python: use them, not those of asyncio."""
+"""Tasks, timeouts and threads that behave alike on every Python: use them, not those of asyncio.
+
+Blocking work that may never end gets a thread of its own: `asyncio.to_thread` has few, six on a
+machine with two processors. Six calls that hang, such as look-ups of names while the network is
+away, would hold up all that is done there, and the process would wait for them as it ends.
+"""
 
 import asyncio
 import sys
-from collections.abc import Coroutine
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 if sys.version_info >= (3, 13):
     TaskGroup = asyncio.TaskGroup
@@ -115,3 +123,53 @@ def _current_task() -> "asyncio.Task[Any]":
     if task is None:
         raise RuntimeError("this needs a task")
     return task
+
+
+T = TypeVar("T")
+
+
+def in_daemon_thread(work: Callable[[], T], name: str) -> "asyncio.Future[T]":
+    """Begin blocking work in a thread of its own; return what it will result in, or raise.
+
+    Cancelling the future ends no thread. An error that is awaited by no one is dropped.
+    """
+    done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    done.add_done_callback(_seen)
+    threading.Thread(target=_call, args=(work, done), daemon=True, name=name).start()
+    return done
+
+
+def _call(work: Callable[[], T], done: "asyncio.Future[T]") -> None:
+    try:
+        settle = partial(_succeed, done, work())
+    except Exception as error:  # noqa: BLE001 - raised again where it is awaited
+        settle = partial(_fail, done, error)
+    with suppress(RuntimeError):  # the loop has ended meanwhile
+        done.get_loop().call_soon_threadsafe(settle)
+
+
+def _succeed(done: "asyncio.Future[T]", value: T) -> None:
+    if not done.done():
+        done.set_result(value)
+
+
+def _fail(done: "asyncio.Future[T]", error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)
+
+
+def _seen(done: "asyncio.Future[T]") -> None:
+    """Let the loop not tell of an error that no one awaits any more."""
+    if not done.cancelled():
+        done.exception()
+
+
+async def undisturbed(work: "asyncio.Future[T]") -> T:
+    """Return what the work results in, or raise what ends it; a cancellation ends the wait alone.
+
+    In place of `asyncio.shield`: since Python 3.14 that tells the loop's handler of an error which
+    comes after the cancellation, and an operator would read of a bug that is no bug: a caller does hear of it.
+    """
+    if not work.done():
+        await asyncio.wait([work])
+    return work.result()

@@ -138,7 +138,7 @@ class Job:
     finished_at: float | None
     backend: str | None
     suspect: bool
-    error: str | None  # the code of a `queueing.core.problems.Problem`
+    error: str | None  # the code of a `queueing.core.errors.Problem`
     acknowledged: bool
     sendings: int
     remembered_by: str | None = None

@@ -10,9 +10,9 @@ from enum import StrEnum
 from math import inf
 from typing import Literal
 
-from queueing.core.divided import Shares
 from queueing.core.jobs import Job
 from queueing.core.quiet_hours import Quiet
+from queueing.core.specs import Shares
 
 DEEP_LINE = 50
 """So many jobs that wait for a model are worth a warning."""
@@ -60,7 +60,7 @@ class Reason:
     """Why the waiting jobs of a model wait. `host` and `other` name a host and another model.
 
     `backend` names a server that is away while its host is not.
-    Of a load over several cards, `host` names all of them (`divided.together`).
+    Of a load over several cards, `host` names all of them (`specs.together`).
     """
 
     why: Blocked

@@ -1,13 +1,107 @@
-"""Where jobs, models, servers and hosts stand, in people's terms: what `status` returns."""
+"""Where jobs, models, servers and hosts stand, in people's terms, and what an admin has paused."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Literal
 
-from queueing.core.divided import Shares
-from queueing.core.host_activity import Rest, rest_of
 from queueing.core.jobs import Job
-from queueing.core.paused import Paused
-from queueing.core.snapshot import Reason, Residency
+from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.specs import Shares
+
+Rest = Literal["paused", "quiet", "yielding", "asleep", "waking"]
+"""Why a host is given nothing to do: `paused` by an admin, in its `quiet` hours, `yielding` its card
+to another program, `asleep`, or `waking` after it was called."""
+
+_RESTS: Mapping[Blocked, Rest] = {
+    Blocked.QUIET: "quiet",
+    Blocked.YIELDING: "yielding",
+    Blocked.ASLEEP: "asleep",
+    Blocked.WAKING: "waking",
+}
+
+
+def rest_of(reason: Reason | None, *, paused: bool) -> Rest | None:
+    """Return why a host does nothing; None for one that works. A pause comes before the reason."""
+    if paused:
+        return "paused"
+    return None if reason is None else _RESTS.get(reason.why)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostActivity:
+    """What runs on a host, what is in its memory, and whether one of its servers can be used.
+
+    `running` are models, `copies` are (model, backend, residency), `servers` those that can be used.
+    `up` is None until one of them has been looked at. `rest` is why nothing begins there.
+    """
+
+    running: frozenset[str] = frozenset()
+    copies: frozenset[tuple[str, str, Residency]] = frozenset()
+    servers: frozenset[str] = frozenset()
+    up: bool | None = None
+    rest: Rest | None = None
+
+
+HostsListener = Callable[[Mapping[str, HostActivity]], None]
+"""Called in the event loop with the states that have changed, by host; must neither block nor raise."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Paused:
+    """Everything, or these models and hosts by name.
+
+    Nothing that is paused starts a job or loads a model; running work ends normally. `awake` are the
+    hosts an admin has put to work although they would rest, each with the moment until which.
+    """
+
+    everything: bool = False
+    models: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    awake: Mapping[str, float] = field(default_factory=dict)
+
+    def stops_model(self, model: str) -> bool:
+        """Return whether no job of a model may start anywhere."""
+        return self.everything or model in self.models
+
+    def stops_host(self, host: str) -> bool:
+        """Return whether nothing may start or load on a host."""
+        return self.everything or host in self.hosts
+
+    def adding(self, *, model: str | None, host: str | None) -> "Paused":
+        """Return this with a model, a host or both paused as well; with neither, everything."""
+        return replace(
+            self,
+            everything=self.everything or (model is None and host is None),
+            models=self.models | _one(model),
+            hosts=self.hosts | _one(host),
+            awake=self._awake_but(host),
+        )
+
+    def without(self, *, model: str | None, host: str | None) -> "Paused":
+        """Return this without a model, a host or both; with neither, nothing stays paused."""
+        if model is None and host is None:
+            return Paused(awake=self.awake)
+        return replace(self, models=self.models - _one(model), hosts=self.hosts - _one(host))
+
+    def is_awake(self, host: str, now: float) -> bool:
+        """Return whether a host works because an admin wants it to."""
+        return now < self.awake.get(host, 0.0)
+
+    def waking(self, host: str, until: float) -> "Paused":
+        """Return this with a host that works until then, whatever speaks for a rest."""
+        return replace(self, awake={**self.awake, host: until})
+
+    def asleep(self, host: str) -> "Paused":
+        """Return this with a host that rests when there is reason to."""
+        return replace(self, awake=self._awake_but(host))
+
+    def _awake_but(self, host: str | None) -> Mapping[str, float]:
+        return {name: until for name, until in self.awake.items() if name != host}
+
+
+def _one(name: str | None) -> frozenset[str]:
+    return frozenset() if name is None else frozenset({name})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,19 +1,19 @@
 """Sleepers: wakes machines that jobs wait for, and has machines sleep that are not used.
 
-Decides by `queueing.planning.waking`; every call to a machine is a task of its own and may fail.
+Decides by `queueing.planning.hosts`; every call to a machine is a task of its own and may fail.
 """
 
 import logging
 from collections.abc import Coroutine, Sequence
 
-from queueing.core.catalog import HostSpec
 from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import BackendError
 from queueing.core.ports import Clock, Machines
 from queueing.core.snapshot import World
+from queueing.core.specs import HostSpec
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.health_checker import Health
-from queueing.planning.waking import is_busy, to_wake
+from queueing.planning.hosts import is_busy, to_wake
 
 log = logging.getLogger(__name__)
 

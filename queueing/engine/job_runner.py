@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from queueing.core.catalog import ModelSpec
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import (
     ModelCrashed,
@@ -21,22 +20,22 @@ from queueing.core.errors import (
     Unavailable,
     UnknownFailure,
     UnreadableAnswer,
+    What,
+    problem,
 )
 from queueing.core.events import JobChanged, Progressed
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.ports import Clock
-from queueing.core.problems import What, problem
 from queueing.core.requests import Progress
 from queueing.core.snapshot import Start
-from queueing.core.specs import is_far_above
+from queueing.core.specs import ModelSpec, is_far_above
 from queueing.engine.attempt_sender import Attempted, Lost, Sending
-from queueing.engine.attempt_watch import NeverBegan, watched
+from queueing.engine.attempt_watch import NeverBegan, ProgressEta, watched
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import Times
 from queueing.engine.loader import Loader
 from queueing.engine.outcomes import Outcomes
-from queueing.engine.progress_eta import ProgressEta
 from queueing.planning.retry import FIRST_PAUSE_S, Fail, Retry, after_failure, after_loss
 from queueing.store.jobs.job_store import JobStore
 

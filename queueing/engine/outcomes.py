@@ -5,11 +5,10 @@ import itertools
 import logging
 from functools import partial
 
-from queueing.core.errors import StaleJob, StoreError
+from queueing.core.errors import Problem, StaleJob, StoreError
 from queueing.core.events import JobChanged, Produced
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
-from queueing.core.problems import Problem
 from queueing.core.requests import Output
 from queueing.engine.event_bus import EventBus
 from queueing.planning.retry import pause_s

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from queueing.core.catalog import ModelSpec
-from queueing.core.divided import together
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -11,9 +9,11 @@ from queueing.core.errors import (
     Refused,
     ShortOfMemory,
     Unavailable,
+    What,
+    problem,
 )
-from queueing.core.problems import What, problem
 from queueing.core.snapshot import Evict, Leaving, Reason, Residency
+from queueing.core.specs import ModelSpec, together
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.health_checker import Health
 from queueing.engine.loader import Loader

@@ -7,32 +7,78 @@ decides nothing itself.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
-from queueing.core.jobs import Job, JobEvent
+from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
 from queueing.core.reasons import sentence
 from queueing.core.snapshot import Blocked, Evict, Leaving, Plan, Reason, Waiting, World
 from queueing.core.status import LaneStatus
-from queueing.engine.change_tracker import news
-from queueing.engine.decided import Decided
-from queueing.engine.deep_lines import DeepLines
+from queueing.engine.change_tracker import DeepLines, news
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fair.fair_queues import FairLines
-from queueing.engine.fleet.checkpoint import Checkpoint
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Times
+from queueing.engine.fleet.learned_times import Checkpoint, Times
+from queueing.engine.fleet.running_jobs import Slot
 from queueing.engine.host_power import Sleepers
 from queueing.engine.job_runner import Processor
 from queueing.engine.loader import Loader
 from queueing.engine.snapshot_builder import Snapshots
 from queueing.planning.planner import plan
 from queueing.planning.retry import pause_s
+
+PATIENCE_S = 0.5  # then a job is told to wait, whatever the router is doing
+
+
+class Decided:
+    """Tells when the router has decided about new jobs."""
+
+    def __init__(self, slots: Callable[[], Mapping[int, Slot]]) -> None:
+        """Create it; `slots` returns those that are occupied, by job id."""
+        self._slots = slots
+        self._newest = 0  # job accepted
+        self._seen = 0  # the newest in the last step that has ended
+        self._stepped = asyncio.Event()
+
+    def accepted(self, job_id: int) -> None:
+        """Note a new job: nothing is decided about it yet."""
+        self._newest = max(self._newest, job_id)
+
+    def step(self) -> Callable[[], None]:
+        """Begin a step of the router; returns what ends it."""
+        newest = self._newest
+
+        def ended() -> None:
+            self._seen = newest
+            self._stepped.set()
+
+        return ended
+
+    async def about(self, jobs: Collection[Job]) -> None:
+        """Wait until each of these jobs is running or waits for a reason, for a moment at most."""
+        if not self._open(jobs):
+            return
+        with suppress(TimeoutError):
+            async with timeout(PATIENCE_S):
+                while self._open(jobs):
+                    self._stepped.clear()
+                    await self._stepped.wait()
+
+    def _open(self, jobs: Collection[Job]) -> bool:
+        waiting = [job for job in jobs if job.state is JobState.PENDING and not job.held]
+        slots = self._slots() if waiting else {}
+        return any(
+            self._seen < job.id <= self._newest
+            if (slot := slots.get(job.id)) is None
+            else slot.job.state is JobState.PENDING  # its start is being stored
+            for job in waiting
+        )
+
 
 log = logging.getLogger(__name__)
 

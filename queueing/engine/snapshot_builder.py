@@ -8,9 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from queueing.core.catalog import ModelSpec
 from queueing.core.constructors import quick
-from queueing.core.divided import Shares
 from queueing.core.jobs import LATER, Job
 from queueing.core.ports import Backend, Clock
 from queueing.core.snapshot import (
@@ -24,6 +22,7 @@ from queueing.core.snapshot import (
     Waiting,
     World,
 )
+from queueing.core.specs import ModelSpec, Shares
 from queueing.engine.deferred_jobs import Later
 from queueing.engine.fair.fair_queues import FairLines
 from queueing.engine.fleet.fleet import Fleet

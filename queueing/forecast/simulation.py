@@ -12,11 +12,10 @@ from queueing.core.snapshot import Copy, Residency, World
 from queueing.forecast.durations import Usual
 from queueing.forecast.simulated_queue import SimulatedQueue, Started, lines_of
 from queueing.planning.dispatch import spent
-from queueing.planning.fleet_state import Board
+from queueing.planning.fleet_state import Board, has_time
 from queueing.planning.lanes import cost, lanes_of, levelled
 from queueing.planning.planner import decide, decided
 from queueing.planning.states import CopyState, ModelState
-from queueing.planning.time_left import has_time
 
 MOST_PLANS = 500  # a start costs little beside the plans that lead to it
 LOOKS_AT_MODELS = 8_000  # all those plans together, so that many models cost no more than a few

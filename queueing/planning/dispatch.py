@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 from queueing.core.jobs import Job
-from queueing.planning.fleet_state import Board
+from queueing.planning.fleet_state import Board, has_time
 from queueing.planning.lanes import LaneState
 from queueing.planning.states import CopyState, ModelState
-from queueing.planning.time_left import has_time
 
 
 def dispatch(board: Board) -> None:

@@ -4,13 +4,88 @@ Answers questions about a board and changes nothing. Asked often, so it neither 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from queueing.core.snapshot import Residency
-from queueing.planning.fleet_state import Board
-from queueing.planning.leaving import Unit, cheapest, lacking_mb, over_cards
+from queueing.planning.fleet_state import Board, has_time_to_load
 from queueing.planning.states import BackendState, CopyState, HostState, ModelState, Opening, Space
-from queueing.planning.time_left import has_time_to_load
+
+Needs = Sequence[tuple[HostState, int]]
+"""What a model takes, by host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Copies that leave together, and what that frees on one host."""
+
+    copies: tuple[CopyState, ...]
+    mb: int
+    cost: float
+
+
+def lacking_mb(host: HostState, needed_mb: int) -> int:
+    """Return how much must leave the host before a model fits; not positive when it fits now."""
+    if needed_mb >= host.view.budget_mb:
+        return host.used_mb  # it takes the host alone, whatever other programs hold
+    return needed_mb - (host.view.usable_mb - host.used_mb)
+
+
+def cheapest(units: Sequence[Unit], missing_mb: int) -> list[Unit] | None:
+    """Return units of at least that size at the least cost: by cost per MB, then without waste."""
+    by_density = sorted(units, key=lambda unit: (unit.cost / max(unit.mb, 1), -unit.mb))
+    chosen: list[Unit] = []
+    surplus = -missing_mb
+    for unit in by_density:
+        if surplus >= 0:
+            break
+        chosen.append(unit)
+        surplus += unit.mb
+    if surplus < 0:
+        return None
+    for unit in sorted(chosen, key=lambda unit: -unit.cost):
+        if surplus >= unit.mb:
+            chosen.remove(unit)
+            surplus -= unit.mb
+    alone = [unit for unit in units if unit.mb >= missing_mb]
+    best = min(alone, key=lambda unit: unit.cost, default=None)
+    if best is not None and best.cost < sum(unit.cost for unit in chosen):
+        return [best]
+    return chosen
+
+
+def over_cards(needs: Needs, units: Sequence[Unit], first: Sequence[Unit]) -> list[Unit] | None:
+    """Return units, `first` among them, that make room on every card; None if they cannot.
+
+    Card by card, from either end: a copy that spans cards may save one on each of them.
+    """
+    orders = (needs, tuple(reversed(needs)))
+    found = [_card_by_card(order, units, first) for order in orders]
+    enough = [chosen for chosen in found if chosen is not None]
+    return min(enough, key=lambda chosen: sum(unit.cost for unit in chosen), default=None)
+
+
+def _card_by_card(needs: Needs, units: Sequence[Unit], first: Sequence[Unit]) -> list[Unit] | None:
+    chosen = list(first)
+    for host, needed_mb in needs:
+        missing = lacking_mb(host, needed_mb) - _freed_mb(chosen, host)
+        if missing <= 0:
+            continue
+        left = {unit.copies: unit for unit in units if unit not in chosen}
+        here = [replace(unit, mb=_freed_mb((unit,), host)) for unit in left.values()]
+        more = cheapest([unit for unit in here if unit.mb], missing)
+        if more is None:
+            return None
+        chosen += [left[unit.copies] for unit in more]
+    for unit in sorted(chosen[len(first) :], key=lambda unit: -unit.cost):
+        rest = [each for each in chosen if each is not unit]
+        if all(lacking_mb(host, mb) <= _freed_mb(rest, host) for host, mb in needs):
+            chosen = rest
+    return chosen
+
+
+def _freed_mb(units: Sequence[Unit], host: HostState) -> int:
+    return sum(copy.mb_on(host) for unit in units for copy in unit.copies)
+
 
 OTHER_COPY_SHARE = 0.25  # the cost of an eviction if another copy of the model stays
 

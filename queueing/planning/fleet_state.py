@@ -1,11 +1,13 @@
 """The board: the world as a plan, or a forecast of many plans, changes it.
 
 It counts what has already been given away, so that no slot, loader or megabyte is used twice, and
-owns every change of a copy: its loads, starts, ends and leaving. Nothing outside this package sees one.
+owns every change of a copy: its loads, starts, ends and leaving. Nothing outside this package sees
+one. What would not end before a host's quiet hours is not begun there.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import inf
 
 from queueing.core.jobs import Job
 from queueing.core.snapshot import (
@@ -272,3 +274,44 @@ class Board:
             if any(host in other.hosts for other in model.copies):
                 host.doubles += change
                 self.doubles += change
+
+
+HALF, QUARTER = 0.5, 0.25
+
+
+def has_time(board: Board, copy: CopyState, job: Job, now: float | None = None) -> bool:
+    """Return whether a job of a ready copy, begun now, would end before the host's quiet hours."""
+    host = _soonest(copy.backend) if copy.backend.view.hosts else copy.backend.host
+    if host.closes_at == inf:
+        return True
+    backend = copy.backend.view.name
+    needed_s = board.job_s.get((job.id, backend), copy.model.service_s(backend))
+    at = board.now if now is None else now
+    return _fits(at, host, needed_s, _whole_s(copy.model, backend), QUARTER)
+
+
+def has_time_to_load(board: Board, model: ModelState, backend: BackendState) -> bool:
+    """Return whether a load, and then a usual job, would end before the host's quiet hours."""
+    host = _soonest(backend) if backend.view.hosts else backend.host
+    if host.closes_at == inf:
+        return True
+    whole_s = _whole_s(model, backend.view.name)
+    return _fits(board.now, host, whole_s, whole_s, HALF)
+
+
+def _soonest(backend: BackendState) -> HostState:
+    """Return which of the backend's hosts closes first."""
+    return min(backend.hosts, key=lambda host: host.closes_at)
+
+
+def _whole_s(model: ModelState, backend: str) -> float:
+    return model.load_s(backend) + model.service_s(backend)
+
+
+def _fits(now: float, host: HostState, needed_s: float, whole_s: float, share: float) -> bool:
+    """Whether the time suffices; for a job longer than the host is ever open, a share of that does.
+
+    It would wait for ever otherwise: it runs into the quiet hours, and is begun long before them.
+    """
+    left_s, longest_s = host.closes_at - now, host.view.longest_open_s
+    return needed_s <= left_s or (whole_s > longest_s and left_s >= share * longest_s)

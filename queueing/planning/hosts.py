@@ -1,12 +1,27 @@
-"""Hosts that rest: in their quiet hours, while another program has their card, and while they wake. Pure.
+"""Which hosts work now, which could serve a model, and which sleeping ones are woken; pure.
 
-Nothing is given to a host that rests, and all that is idle leaves (`idle.clear`), except of one that
-wakes.
+Nothing is given to a host that rests, and all that is idle leaves (`unloads.clear`), except of one
+that wakes.
+
+A site is a server on which a model can begin. One that is down or paused, or whose card is another
+program's, is none while there are others, and a machine that sleeps is none while it would not be
+woken for the model.
 """
 
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from math import inf
+from typing import NamedTuple
 
-from queueing.core.snapshot import Blocked, HostView, Reason
+from queueing.core.snapshot import (
+    BackendView,
+    Blocked,
+    HostView,
+    ModelView,
+    Reason,
+    Residency,
+    World,
+)
 
 LEAD_S = 15.0  # a host is empty this long before its quiet hours: unloading takes a while
 
@@ -66,3 +81,153 @@ def why_rests(view: HostView, now: float, model: str = "") -> Reason | None:
     quiet = next_quiet(view, now)
     until = None if quiet is None else quiet[1]
     return Reason(why=Blocked.QUIET, model=model, host=view.name, until=until)
+
+
+def hosts_of(view: BackendView) -> tuple[str, ...]:
+    """Return all hosts of a backend."""
+    return view.hosts or (view.host,)
+
+
+def lies_on(world: World, model: str, backend: str) -> tuple[str, ...]:
+    """Return the hosts of a model at a backend."""
+    server, view = world.backends[backend], world.models.get(model)
+    shares = None if view is None or not server.hosts else view.shares.get(backend)
+    if shares is None:
+        return hosts_of(server)
+    return tuple([host for host, _ in shares])
+
+
+def servers_on(world: World, hosts: AbstractSet[str]) -> frozenset[str]:
+    """Return the backends with one of these hosts."""
+    views = world.backends.values()
+    return frozenset([view.name for view in views if not hosts.isdisjoint(hosts_of(view))])
+
+
+def waiting_on(world: World, hosts: AbstractSet[str]) -> frozenset[str]:
+    """Return the models that wait and could run on one of these hosts."""
+    near = servers_on(world, hosts) if hosts else frozenset()
+    return frozenset(
+        [
+            name
+            for name, view in world.models.items()
+            if view.waiting
+            and not near.isdisjoint(view.backends)
+            and (not view.shares or backends_on(world, name, hosts))
+        ]
+    )
+
+
+def backends_on(world: World, model: str, hosts: Collection[str]) -> frozenset[str]:
+    """Return the backends at which a model lies on one of these hosts."""
+    view = world.models.get(model)
+    names = () if view is None else view.backends
+    found = [(name, world.backends[name]) for name in names if name in world.backends]
+    return frozenset(
+        [
+            name
+            for name, server in found
+            if (server.host in hosts if not server.hosts else _any_of(world, model, name, hosts))
+        ]
+    )
+
+
+def _any_of(world: World, model: str, backend: str, hosts: Collection[str]) -> bool:
+    return any(host in hosts for host in lies_on(world, model, backend))
+
+
+class Site(NamedTuple):
+    """A server and the hosts a copy of a model lies on there; it begins once all of them can."""
+
+    backend: str
+    hosts: tuple[HostView, ...]
+
+
+def fitting(world: World, model: ModelView) -> Sequence[Site]:
+    """Return where a model may be loaded once memory is free: all of its servers if it fits on none."""
+    known = [
+        Site(name, tuple(world.hosts[host] for host in lies_on(world, model.name, name)))
+        for name in model.backends
+        if name in world.backends
+    ]
+    return [
+        site for site in known if all(mb <= h.budget_mb for h, mb in _needs(model, site))
+    ] or known
+
+
+def sites(world: World, model: ModelView) -> Sequence[Site]:
+    """Return where a model can begin; if that is nowhere, all that it fits on, as if they came back."""
+    places = fitting(world, model)
+    found = [site for site in places if _is_open(world, model, site)]
+    if all(any(rests(host, world.now) for host in site.hosts) for site in found):
+        found += [site for site in places if _would_be_woken(world, site)]
+    return found or places
+
+
+def _needs(model: ModelView, site: Site) -> Sequence[tuple[HostView, int]]:
+    shares = dict(model.shares.get(site.backend, ()))
+    return [(host, shares.get(host.name, model.vram_mb)) for host in site.hosts]
+
+
+def _is_open(world: World, model: ModelView, site: Site) -> bool:
+    """Whether it is up, or will be as soon as its machine has woken; quiet hours are foreseen.
+
+    Other programs may hold too much of a card for as long as they like.
+    """
+    has_room = all(mb <= h.usable_mb or mb >= h.budget_mb for h, mb in _needs(model, site))
+    return world.backends[site.backend].up and has_room and _is_wanted(world, site)
+
+
+def _would_be_woken(world: World, site: Site) -> bool:
+    asleep = any(host.asleep and not host.overslept for host in site.hosts)
+    return asleep and _is_wanted(world, site) and not any(rests(h, world.now) for h in site.hosts)
+
+
+def _is_wanted(world: World, site: Site) -> bool:
+    """Whether neither an admin nor another program keeps it from working."""
+    return not world.backends[site.backend].paused and all(
+        not host.paused and host.yields_since is None for host in site.hosts
+    )
+
+
+def to_wake(world: World) -> tuple[str, ...]:
+    """Return the hosts to wake: one for each model that waits and has none that is or will be open.
+
+    A machine that did not wake the last time is the last choice.
+    """
+    chosen = {
+        host: None
+        for model in world.models.values()
+        if any(line.count for line in model.waiting) and not model.paused
+        if (host := _for(world, model)) is not None
+    }
+    return tuple(chosen)
+
+
+def is_busy(world: World, host: str) -> bool:
+    """Return whether a host works, is kept ready by an admin, or is waited for."""
+    servers = {name for name, backend in world.backends.items() if host in hosts_of(backend)}
+    for copy in world.copies:
+        if copy.backend in servers and (
+            copy.running or copy.pinned or copy.residency is not Residency.READY
+        ):
+            return True
+    return any(
+        not servers.isdisjoint(model.backends)
+        and (model.wanted_by_admin or any(line.count for line in model.waiting))
+        for model in world.models.values()
+    )
+
+
+def _for(world: World, model: ModelView) -> str | None:
+    asleep: list[tuple[bool, str]] = []
+    for name, cards in fitting(world, model):
+        backend = world.backends[name]
+        host = world.hosts[backend.host]
+        if backend.paused or any(card.paused for card in cards):
+            continue
+        resting = any(rests(card, world.now) for card in cards)
+        if host.waking_until is not None or (backend.up and not resting):
+            return None
+        if host.asleep and not resting:
+            asleep.append((host.overslept, host.name))
+    return min(asleep, key=lambda each: each[0])[1] if asleep else None

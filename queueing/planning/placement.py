@@ -18,7 +18,7 @@ from queueing.planning.eviction import (
     places_for,
     reload_cost,
 )
-from queueing.planning.fleet_state import Board
+from queueing.planning.fleet_state import Board, has_time_to_load
 from queueing.planning.reservations import (
     age_limit_s,
     all_reserved,
@@ -28,7 +28,6 @@ from queueing.planning.reservations import (
     unmet_preloads,
 )
 from queueing.planning.states import BackendState, CopyState, HostState, ModelState, Space
-from queueing.planning.time_left import has_time_to_load
 
 
 def relieve(board: Board) -> None:

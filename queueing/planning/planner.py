@@ -7,7 +7,7 @@ clock; the rules and their numbers are those of the scheduling design (R1 to R5)
 from collections.abc import Mapping
 
 from queueing.core.snapshot import Plan, Reason, World
-from queueing.planning import dispatch, placement, replicas, reservations, second_copies, unloads
+from queueing.planning import dispatch, placement, replicas, reservations, unloads
 from queueing.planning.fleet_state import Board
 from queueing.planning.reasons import explain, why_not_loaded
 
@@ -73,7 +73,7 @@ def decide(board: Board) -> None:
     unloads.clear(board)  # 0
     if board.rules.gate:
         reservations.renew(board)  # 0a
-    second_copies.give_way(board)  # 0b
+    replicas.give_way(board)  # 0b
     dispatch.dispatch(board)  # 1
     placement.relieve(board)  # 2
     homeless = placement.place_all(board)  # 3, 3a

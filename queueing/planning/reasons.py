@@ -7,14 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from math import inf
 
-from queueing.core.divided import together
 from queueing.core.snapshot import Blocked, Reason, Residency
-from queueing.planning.eviction import candidates, kept_out_by
-from queueing.planning.fleet_state import Board
+from queueing.core.specs import together
+from queueing.planning.eviction import candidates, kept_out_by, lacking_mb
+from queueing.planning.fleet_state import Board, has_time, has_time_to_load
 from queueing.planning.hosts import next_quiet, why_rests
-from queueing.planning.leaving import lacking_mb
 from queueing.planning.states import BackendState, CopyState, Gate, HostState, ModelState
-from queueing.planning.time_left import has_time, has_time_to_load
 
 
 def explain(board: Board) -> Mapping[str, Reason]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from queueing.core.snapshot import Evict, Reservation, Residency
 from queueing.planning.eviction import May, candidates, could_make_room, make_room
-from queueing.planning.fleet_state import Board
+from queueing.planning.fleet_state import Board, has_time_to_load
 from queueing.planning.states import (
     BackendState,
     CopyState,
@@ -17,7 +17,6 @@ from queueing.planning.states import (
     ModelState,
     Space,
 )
-from queueing.planning.time_left import has_time_to_load
 
 CLOSED_AFTER_LOADS = 4.0  # a gate closes for all jobs that many swaps after its moment
 LOADS_IN_LIMIT = 2.0  # the age limit grows by this many loads of the waiting model

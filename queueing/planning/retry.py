@@ -2,20 +2,22 @@
 
 from dataclasses import dataclass
 
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import (
     BackendError,
     Busy,
     ModelCrashed,
     NotLoaded,
     OutOfMemory,
+    Problem,
     ResultGone,
     ShortOfMemory,
     Unavailable,
+    What,
+    problem,
     problem_of,
 )
 from queueing.core.jobs import Job
-from queueing.core.problems import Problem, What, problem
+from queueing.core.specs import ModelSpec
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 120.0

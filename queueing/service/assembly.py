@@ -11,33 +11,29 @@ from queueing.core.catalog import Catalog
 from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
 from queueing.core.snapshot import Rules
 from queueing.engine.attempt_sender import Sending
-from queueing.engine.deep_lines import DeepLines
+from queueing.engine.change_tracker import DeepLines
 from queueing.engine.deferred_jobs import Later
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fair.fair_queues import FairLines
-from queueing.engine.fleet.checkpoint import Checkpoint
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Times
+from queueing.engine.fleet.learned_times import Checkpoint, Times
 from queueing.engine.health_checker import Health
 from queueing.engine.host_power import Sleepers
 from queueing.engine.job_runner import Processor
-from queueing.engine.loader import Loader
+from queueing.engine.loader import Loader, Sizing
 from queueing.engine.outcomes import Outcomes
 from queueing.engine.preloader import Preloads
 from queueing.engine.program_watcher import OtherPrograms
 from queueing.engine.scheduler import Router
-from queueing.engine.sizing import Sizing
 from queueing.engine.snapshot_builder import Snapshots
-from queueing.service.deadlines import Urgency
-from queueing.service.erasure import Erasure
+from queueing.service.deadlines import Moments, Urgency
 from queueing.service.estimator import Eta
 from queueing.service.host_watcher import HostWatch
-from queueing.service.job_submitter import Intake
+from queueing.service.job_submitter import Erasure, Intake
 from queueing.service.model_reader import OfferedModels
-from queueing.service.moments import Moments
-from queueing.service.promises import Promises
 from queueing.service.queue_admin import Control
 from queueing.service.queue_status import Reports
+from queueing.service.shown_estimates import Promises
 from queueing.store.jobs.job_store import JobStore
 
 

@@ -1,23 +1,121 @@
-"""Urgency: which jobs that shall be done by a moment must begin now, asked of the forecast.
+"""Ends jobs that waited too long, and puts those first that must begin now to be done in time.
 
-Reads; moves and starts nothing.
+The forecast says when a job would be done if it were let go now. What it cannot know is that a
+model comes in between that holds the card: as long as a gate lets one is added, and the work of one
+batch once more. Nor does it know that a machine goes to sleep until then: waking is added wherever
+it can be woken.
+
+Moments are looked for in the store, so what is due happens once, also after a restart.
 """
 
+import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
-from queueing.core.catalog import ModelSpec
-from queueing.core.jobs import Job
-from queueing.core.ports import Clock
-from queueing.core.snapshot import HostView, World
+from queueing.core.concurrency import timeout
+from queueing.core.errors import StoreError, What, problem
+from queueing.core.events import Event, JobChanged
+from queueing.core.jobs import Job, JobEvent
+from queueing.core.ports import Clock, doubt_of
+from queueing.core.quiet_hours import Quiet
+from queueing.core.snapshot import HostView, Rules, World
+from queueing.core.specs import ModelSpec
+from queueing.engine.deferred_jobs import Later
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import Times
 from queueing.engine.scheduler import Router
 from queueing.engine.snapshot_builder import Snapshots
 from queueing.forecast.forecast import Forecast
-from queueing.planning.sites import Site, sites
-from queueing.service.in_time import Rival, Way, kept_s, spare_s
+from queueing.planning.hosts import LEAD_S, Site, sites
+from queueing.planning.reservations import CLOSED_AFTER_LOADS, CROWD_SHARE, LOADS_IN_LIMIT
+from queueing.planning.retry import pause_s
+from queueing.service.job_submitter import Intake
+from queueing.service.queue_admin import Control
+from queueing.store.jobs.job_store import JobStore
+
+SLACK_S = 60.0
+MOST_TURNS = 2  # of rivals: one that has a host reserved, and one that comes before
+
+
+class Rival(NamedTuple):
+    """A model that may hold the card of another: its load, its longest usual job, if it waits now."""
+
+    load_s: float
+    service_s: float
+    waits: bool
+
+
+class Way(NamedTuple):
+    """How a job can begin on a server: the quiet hours of all cards it takes, and what it waits for.
+
+    `kept_s` is how long others may keep those cards: rivals, and a job of its own model that begins just
+    before it is let go. `wake_s` is how long their machine takes to wake.
+    """
+
+    quiet: tuple[Quiet, ...]
+    load_s: float
+    kept_s: float
+    wake_s: float
+
+
+def kept_s(load_s: float, rivals: Sequence[Rival], rules: Rules) -> float:
+    """Return how long rivals may keep a card from a model of that load, once it must have it."""
+    if not rivals:
+        return 0.0
+    waiting = max(1, sum(rival.waits for rival in rivals))
+    swap_s = load_s + max(rival.load_s for rival in rivals)
+    longest_s = max(rival.service_s for rival in rivals)
+    turn_s = (rules.patience + CLOSED_AFTER_LOADS) * swap_s + longest_s + load_s
+    limit_s = rules.age_limit_s * CROWD_SHARE * waiting + LOADS_IN_LIMIT * load_s
+    return limit_s + min(waiting, MOST_TURNS) * turn_s
+
+
+def open_until(due_at: float, quiet: Iterable[Quiet], needed_s: float) -> float:
+    """Return by when a job must be done on hosts: before quiet hours after which there is no time."""
+    for span in sorted(quiet, key=lambda each: each.begins_at, reverse=True):
+        if span.begins_at - LEAD_S < due_at and due_at - span.ends_at < needed_s:
+            due_at = min(due_at, span.begins_at - LEAD_S)
+    return due_at
+
+
+def surely_done_at(done_at: float, now: float, sites: Iterable[Site]) -> float:
+    """Return by when a job is done that takes turns with other models, as far as can be promised.
+
+    Their turns may last as long again as the forecast shows, and stand still in quiet hours.
+    """
+    wait_s = max(0.0, done_at - now)
+    ends = [_after(done_at, wait_s, site.hosts) for site in sites if not _is_lent(site)]
+    return min(ends, default=done_at + wait_s)
+
+
+def _after(at: float, wait_s: float, hosts: Iterable[HostView]) -> float:
+    """Return when so much time has passed in which all of these hosts were open."""
+    coming = (quiet for host in hosts for quiet in host.quiet if quiet.ends_at > at)
+    for quiet in sorted(coming, key=lambda each: each.begins_at):
+        open_s = max(0.0, quiet.begins_at - LEAD_S - at)
+        if wait_s <= open_s:
+            break
+        wait_s -= open_s
+        at = max(at, quiet.ends_at)
+    return at + wait_s
+
+
+def _is_lent(site: Site) -> bool:
+    return any(host.yields_since is not None for host in site.hosts)
+
+
+def spare_s(done_at: float, due_at: float, way: Way, *, service_s: float, work_s: float) -> float:
+    """Return how much longer a job may wait that would be done at `done_at`, with others of its batch.
+
+    Those take `work_s`, and twice that beside people who come meanwhile.
+    """
+    needed_s = way.wake_s + way.load_s + service_s + 2 * work_s + way.kept_s
+    by_at = open_until(due_at, way.quiet, needed_s)
+    return by_at - done_at - work_s - way.kept_s - way.wake_s - SLACK_S
+
 
 log = logging.getLogger(__name__)
 
@@ -139,3 +237,92 @@ def _done_at(forecast: Forecast, job: Job, number: int, soonest_at: float) -> fl
         log.exception("job %d: no estimate", job.id)
         return soonest_at
     return soonest_at if expected is None else expected.done_at
+
+
+LOOK_S = 30.0  # while jobs with a moment wait: what others ask for changes when they must begin
+LOOK_MOST_S = 600.0
+
+_COMING = (None, JobEvent.RETRY, JobEvent.RELEASE)
+
+
+class Moments:
+    """Waits for the moments of jobs that have one."""
+
+    def __init__(
+        self,
+        *,
+        jobs: JobStore,
+        intake: Intake,
+        control: Control,
+        later: Later,
+        urgency: Urgency,
+        clock: Clock,
+    ) -> None:
+        self._jobs = jobs
+        self._intake = intake
+        self._control = control
+        self._later = later
+        self._urgency = urgency
+        self._clock = clock
+        self._awake = asyncio.Event()
+        self._order: list[int] = []  # in which urged jobs were put first
+
+    def on_event(self, event: Event) -> None:
+        """Look again when a job with a moment has come, or has come back to its line."""
+        if isinstance(event, JobChanged) and event.event in _COMING:
+            job = event.job
+            if job.expires_at is not None or job.due_at is not None:
+                self._awake.set()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        failures = 0
+        while True:
+            self._awake.clear()
+            try:
+                next_at = await self._look()
+            except StoreError as error:
+                failures += 1
+                log.warning("jobs that wait too long could not be looked for: %s", error)
+                await asyncio.sleep(pause_s(failures))
+                continue
+            failures = 0
+            rest_s = None if next_at is None else max(0.0, next_at - self._clock.now())
+            with suppress(TimeoutError):
+                async with timeout(rest_s):
+                    await self._awake.wait()
+
+    async def _look(self) -> float | None:
+        """Act on what is due; return when to look again, None if nothing has a moment."""
+        if doubt_of(self._clock) is not None:
+            return self._clock.now() + LOOK_S
+        for job in await self._jobs.expired(self._clock.now()):
+            waited = round((self._clock.now() - job.queued_at) / 60)
+            log.info("job %d: waited %d min and has not begun", job.id, waited)
+            await self._intake.give_up(job.id, problem(What.WAITED, minutes=waited))
+        urged_at = await self._urge()
+        moments = [at for at in (await self._jobs.next_expiry(), urged_at) if at is not None]
+        return min(moments, default=None)
+
+    async def _urge(self) -> float | None:
+        """Put the jobs first that must begin now; return when to look for the next."""
+        dated = [job for job in await self._jobs.dated() if not job.held]
+        urged = self._later.urged
+        urged &= {job.id for job in dated}
+        if all(job.id in urged for job in dated):
+            return None
+        spares = await self._urgency.spares(dated)
+        urged |= {job_id for job_id, spare_s in spares.items() if spare_s <= 0}
+        await self._put_first([job for job in dated if job.id in urged])
+        left_s = [spare_s for job_id, spare_s in spares.items() if job_id not in urged]
+        if not left_s:
+            return None
+        return self._clock.now() + min(LOOK_MOST_S, max(LOOK_S, min(left_s) / 2))
+
+    async def _put_first(self, jobs: Sequence[Job]) -> None:
+        """Put jobs before all others of their lines, in this order."""
+        order = [job.id for job in jobs]
+        if order != [job_id for job_id in self._order if job_id in set(order)]:
+            for job_id in reversed(order):
+                await self._control.move_first(job_id)
+        self._order = order

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from queueing.core.catalog import ModelSpec
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
 from queueing.core.snapshot import ModelView, Residency, World
+from queueing.core.specs import ModelSpec
 from queueing.core.status import Estimate
 from queueing.engine.fair.fair_queues import FairLines
 from queueing.engine.fleet.fleet import Fleet

@@ -7,8 +7,8 @@ host rests is read from the world, at each step of the scheduler.
 
 from collections.abc import Iterable, Mapping
 
-from queueing.core.host_activity import HostActivity, HostsListener, Rest, rest_of
 from queueing.core.snapshot import Residency, World
+from queueing.core.status import HostActivity, HostsListener, Rest, rest_of
 from queueing.engine.fleet.fleet import Fleet
 from queueing.planning.hosts import why_rests
 

@@ -1,21 +1,21 @@
-"""Intake: makes jobs of requests, gives them other requests, and ends them on a person's wish."""
+"""Makes jobs of requests, changes and ends them on a person's wish, and really deletes them."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from queueing.core.catalog import ModelSpec
 from queueing.core.constructors import altering
-from queueing.core.errors import NoServer, StaleJob
-from queueing.core.events import JobChanged
+from queueing.core.errors import NoServer, Problem, StaleJob
+from queueing.core.events import Erased, Forgotten, JobChanged
 from queueing.core.jobs import Admission, Job, JobEvent, JobState, NewJob
 from queueing.core.ports import Clock
-from queueing.core.problems import Problem
 from queueing.core.requests import File, Request
+from queueing.core.specs import ModelSpec
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import Times
 from queueing.engine.job_runner import Processor
-from queueing.forecast.sizes import size_class
+from queueing.forecast.durations import size_class
 from queueing.store.jobs.job_store import JobStore
 
 _limited = altering(Admission)
@@ -126,3 +126,56 @@ class Intake:
             job_id, request, files=files, reply_to=reply_to, release=release, version=version
         )
         return await self._bus.after(replacing, self._amended)
+
+
+log = logging.getLogger(__name__)
+
+_PAGE = 200
+
+
+class Erasure:
+    """Ends and deletes jobs; keeps nothing of them."""
+
+    def __init__(
+        self,
+        *,
+        jobs: JobStore,
+        intake: Intake,
+        bus: EventBus,
+    ) -> None:
+        self._jobs = jobs
+        self._intake = intake
+        self._bus = bus
+
+    async def forget(self, owner: str, job_ids: frozenset[int] | None = None) -> int:
+        """Cancel and delete a person's jobs, or only those named; return how many went.
+
+        Jobs made for one of them, such as its enhancement, go with it. Raises `StoreError`; then,
+        and after a crash in between, asking again deletes the rest.
+        """
+        jobs = await self._all_of(owner)
+        chosen = [
+            job for job in jobs if job_ids is None or job.id in job_ids or job.parent in job_ids
+        ]
+        for job in (
+            chosen
+        ):  # the newest first, so that no overflow job enters the line only to be cancelled
+            if not job.state.final:
+                await self._intake.cancel(job.id)
+        ids = [job.id for job in chosen]
+        # Announced before the rows are deleted: a listener still showing one would find it
+        # missing.
+        self._bus.publish(Forgotten(job_ids=frozenset(ids)))
+        erased = await self._jobs.erase(ids)
+        self._bus.publish(Erased(job_ids=frozenset(ids)))
+        log.info("jobs deleted for good at their owner's request: %d", erased)
+        return erased
+
+    async def _all_of(self, owner: str) -> list[Job]:
+        jobs: list[Job] = []
+        while True:
+            before = jobs[-1].id if jobs else None
+            page = await self._jobs.history(owner, limit=_PAGE, before=before, made_for_jobs=True)
+            jobs += page
+            if len(page) < _PAGE:
+                return jobs

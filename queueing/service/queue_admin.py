@@ -8,11 +8,10 @@ import logging
 from collections.abc import Callable
 
 from queueing.core.catalog import Catalog
-from queueing.core.errors import Refused, StaleJob, StoreError, Unavailable
+from queueing.core.errors import Refused, StaleJob, StoreError, Unavailable, What, problem
 from queueing.core.jobs import Job, JobEvent, JobState
-from queueing.core.paused import Paused
 from queueing.core.ports import Clock
-from queueing.core.problems import What, problem
+from queueing.core.status import Paused
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.health_checker import Health

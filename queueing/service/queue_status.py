@@ -1,30 +1,116 @@
-"""Reports: where jobs, models, servers and hosts stand, in people's terms; changes nothing."""
+"""Where jobs, models, servers and hosts stand, in people's terms; changes nothing."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import LATER, Job, JobState, StartOrder
 from queueing.core.ports import Clock
 from queueing.core.reasons import is_open_ended
 from queueing.core.snapshot import Blocked, Reason, Residency
-from queueing.core.status import Estimate, ModelStatus, QueueSnapshot, RunningStatus, Standing
+from queueing.core.specs import ModelSpec
+from queueing.core.status import (
+    BackendStatus,
+    CopyStatus,
+    Estimate,
+    HostStatus,
+    ModelStatus,
+    QueueSnapshot,
+    Readiness,
+    RunningStatus,
+    Standing,
+)
 from queueing.engine.deferred_jobs import Later
 from queueing.engine.fair.fair_queues import FairLines
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import Times
 from queueing.engine.fleet.running_jobs import Slot
 from queueing.engine.scheduler import Router
+from queueing.planning.hosts import sites
 from queueing.planning.lanes import Lane, competing, place
-from queueing.planning.sites import sites
+from queueing.service.deadlines import surely_done_at
 from queueing.service.estimator import Eta
-from queueing.service.in_time import surely_done_at
-from queueing.service.promises import Promises
-from queueing.service.shown_estimates import ShownEstimates, before
-from queueing.service.statuses import WAITS_FOR_MEMORY, backends, copies, hosts, readiness
+from queueing.service.shown_estimates import Promises, ShownEstimates, before
 from queueing.store.jobs.job_store import JobStore
+
+WAITS_FOR_MEMORY = frozenset(
+    {
+        Blocked.LOADING,
+        Blocked.ROOM_BUSY,
+        Blocked.LOADER_BUSY,
+        Blocked.RESERVED,
+        Blocked.NO_ROOM,
+        Blocked.PINNED,
+        Blocked.KEPT,
+        Blocked.LOAD_PAUSE,
+    }
+)
+
+
+def readiness(there: Sequence[CopyStatus], reason: Reason | None) -> Readiness:
+    """Return whether a model can begin a job, from its copies and from why its jobs wait."""
+    places = {copy.residency for copy in there}
+    if Residency.READY in places:
+        return Readiness.READY
+    waits = reason is not None and reason.why in WAITS_FOR_MEMORY
+    return Readiness.NEEDS_LOADING if waits or Residency.LOADING in places else Readiness.ABSENT
+
+
+def copy_statuses(fleet: Fleet, model: str) -> tuple[CopyStatus, ...]:
+    """Return the status of every copy of a model."""
+    return tuple(
+        CopyStatus(
+            backend=copy.backend,
+            host=fleet.catalog.host_of[copy.backend],
+            residency=copy.residency,
+            pinned=copy.pinned,
+            running=copy.running,
+            vram_mb=copy.vram_mb,
+            ready_at=copy.ready_at,
+            shares=copy.shares,
+        )
+        for copy in fleet.copies_of(model)
+    )
+
+
+def backend_statuses(fleet: Fleet) -> tuple[BackendStatus, ...]:
+    """Return the status of every backend, in the configuration's order."""
+    catalog = fleet.catalog
+    return tuple(
+        BackendStatus(
+            name=name,
+            host=catalog.host_of[name],
+            hosts=catalog.hosts_of[name],
+            kind=spec.kind,
+            url=spec.address,
+            up=(health := fleet.health.of(name)).up,
+            since=health.since,
+            description=health.description,
+            error=health.error,
+        )
+        for name, spec in catalog.backends.items()
+    )
+
+
+def host_statuses(fleet: Fleet) -> tuple[HostStatus, ...]:
+    """Return the status of every host, in the configuration's order."""
+    return tuple(
+        HostStatus(
+            name=host.name,
+            vram_mb=host.vram_mb,
+            usable_mb=fleet.memory.usable_mb(host.name),
+            used_mb=fleet.memory.mb_on(host.name),
+            paused=fleet.rests.paused.stops_host(host.name),
+            foreign_mb=fleet.memory.budget.foreign_mb(host.name),
+            budget_mb=host.usable_mb,
+            unmeasured_since=fleet.memory.budget.unmeasured_since(host.name),
+            rest=fleet.rests.why(host.name),
+            awake_until=fleet.rests.awake_until(host.name),
+        )
+        for host in fleet.catalog.hosts.values()
+    )
+
 
 _TAKES_TURNS = frozenset(
     {
@@ -216,8 +302,8 @@ class Reports:
         """Return where models, servers and hosts stand now."""
         return QueueSnapshot(
             models=self._models(),
-            backends=backends(self._fleet),
-            hosts=hosts(self._fleet),
+            backends=backend_statuses(self._fleet),
+            hosts=host_statuses(self._fleet),
             paused=self._fleet.rests.paused,
             running=tuple(self._running(slot) for slot in self._fleet.jobs.slots.values()),
         )
@@ -255,7 +341,10 @@ class Reports:
         return replace(min(rests, key=lambda reason: reason.until or inf), model=spec.name)
 
     def _model(self, spec: ModelSpec, running: Mapping[str, int]) -> ModelStatus:
-        reason, there = self._router.plan.reasons.get(spec.name), copies(self._fleet, spec.name)
+        reason, there = (
+            self._router.plan.reasons.get(spec.name),
+            copy_statuses(self._fleet, spec.name),
+        )
         service = self._times.durations.typical_service(spec, "")
         return ModelStatus(
             name=spec.name,

@@ -9,11 +9,12 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.core.catalog import Catalog
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend
 from queueing.core.snapshot import Residency, Rules
+from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
 from queueing.core.status import QuarterUse
 from queueing.engine.loader import UNLOAD_S
 from queueing.service.assembly import Engine, Given

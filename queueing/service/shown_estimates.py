@@ -1,13 +1,15 @@
-"""Shown: the estimates people have been shown, which stay until they are clearly no longer right.
+"""What people were told of when a job ends: first, and since.
 
 A forecast wanders by some seconds with every look. Every question about a job gets the same range
-until a new one does not overlap it, or is half as wide, or it has passed. Pure decisions, no I/O.
+until a new one does not overlap it, or is half as wide, or it has passed. Memory only; the bot
+keeps what must outlive a restart.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from queueing.core.status import Estimate
+from queueing.core.status import Estimate, Promised
 
 NARROWER = 0.5  # a new range of at most this share of the width is worth a change
 GONE_FOR_S = 3.0  # while a start is stored its line has no forecast for a moment
@@ -95,3 +97,34 @@ def _as_of(estimate: Estimate | None, now: float) -> Estimate | None:
 def _width_s(estimate: Estimate, now: float) -> float:
     """Return how long what is left of a range is."""
     return estimate.latest - max(now, estimate.earliest)
+
+
+class Promises:
+    """Keeps the first range told of each job until it is dropped, once it is followed."""
+
+    def __init__(self) -> None:
+        self._given: dict[int, Promised] = {}
+        self._followed = False
+
+    def follow(self) -> None:
+        """Keep promises from now on; the caller drops those of jobs that have ended."""
+        self._followed = True
+
+    @property
+    def given(self) -> Mapping[int, Promised]:
+        """The promises kept, by job."""
+        return MappingProxyType(self._given)
+
+    def tell(self, job_id: int, ends: Estimate, now: float) -> None:
+        """Keep what a person is told of a job, if it is the first they are told."""
+        if self._followed and job_id not in self._given:
+            self._given[job_id] = Promised(given_at=now, earliest=ends.earliest, latest=ends.latest)
+
+    def restore(self, given: Mapping[int, Promised]) -> None:
+        """Take up what was told in an earlier run: it was told first."""
+        self._given.update(given)
+
+    def drop(self, job_ids: Iterable[int]) -> None:
+        """Forget the promises of these jobs."""
+        for job_id in job_ids:
+            self._given.pop(job_id, None)

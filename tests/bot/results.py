@@ -9,9 +9,9 @@ from PIL import Image
 from bot.core.attachments import kind_of
 from bot.core.content import Button
 from bot.core.platform import Attachment, MessageRef
-from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, TextToImage
+from queueing.core.specs import ModelSpec
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, play
 from tests.simulation.installation import Installation, ended, host

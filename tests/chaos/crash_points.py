@@ -47,7 +47,7 @@ from bot.requests.enhancer import Enhancer
 from queueing.core.jobs import JobEvent
 from queueing.engine.attempt_sender import Sending
 from queueing.store.jobs.job_store import JobStore
-from queueing.store.sqlite import worker
+from queueing.store.sqlite import connection
 from tests.fakes import media_helper
 
 DISCORD = "USHER_DISCORD_AT"
@@ -72,7 +72,7 @@ def _change(event: JobEvent) -> Point:
 
 
 POINTS: Mapping[str, Point] = {
-    "transaction": Point(owner=worker, name="_transaction"),
+    "transaction": Point(owner=connection, name="_transaction"),
     "accept": Point(owner=JobStore, name="add"),
     "start": _change(JobEvent.START),
     "complete": _change(JobEvent.COMPLETE),

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from queueing.core.catalog import Timeouts
 from queueing.core.requests import Capability
+from queueing.core.specs import Timeouts
 from tests.fakes.chat import FakeChat, Message
 from tests.simulation.bot_installation import Bot, bot
 from tests.simulation.installation import Installation, host, image_model

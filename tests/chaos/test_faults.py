@@ -12,8 +12,15 @@ from dataclasses import dataclass
 import pytest
 
 from bot.core.errors import ChatUnavailable
-from queueing.core.errors import BackendError, NotLoaded, OutOfMemory, Rejected, Unavailable
-from queueing.core.problems import What, problem
+from queueing.core.errors import (
+    BackendError,
+    NotLoaded,
+    OutOfMemory,
+    Rejected,
+    Unavailable,
+    What,
+    problem,
+)
 from queueing.core.requests import Work
 from tests.chaos.scenarios import only, told
 from tests.fakes.servers.backend import FakeServer, Fate

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError, Unavailable
 from queueing.core.jobs import JobEvent, JobState
+from queueing.core.ports import SystemClock
 from queueing.core.requests import Work
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
@@ -243,7 +243,7 @@ class _Hands:
 @pytest.fixture
 def hands(monkeypatch: pytest.MonkeyPatch) -> _Hands:
     hands = _Hands()
-    monkeypatch.setattr("queueing.core.clock.time", hands)
+    monkeypatch.setattr("queueing.core.ports.time", hands)
     return hands
 
 

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from queueing.core.undisturbed import undisturbed
+from queueing.core.concurrency import undisturbed
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -35,10 +35,10 @@ from backends.openai.answer_reader import AnswerReader
 from backends.openai.backend import FLAVOURS, LMStudio, OpenAI
 from backends.openai.flavours.errors import RULES, classify
 from bot.commands.call.parser import clean
-from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
-from queueing.core.errors import BackendError, UnreadableAnswer
-from queueing.core.problems import What, problem
+from queueing.core.catalog import Catalog
+from queueing.core.errors import BackendError, UnreadableAnswer, What, problem
 from queueing.core.requests import Capability, TextToImage
+from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
 from tests.fuzz.hostile_input import bounded, spoiled, texts, values
 
 KEY = "11111111-1111-4111-8111-111111111111"

@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 
 from backends.registry import KINDS, connect
-from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
-from queueing.core.clock import SystemClock
+from queueing.core.catalog import Catalog
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Admission, Job, NewJob
-from queueing.core.ports import MemoryProbe
+from queueing.core.ports import MemoryProbe, SystemClock
 from queueing.core.requests import Capability, Chat, ChatMessage, TextToImage
+from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore

@@ -13,9 +13,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from queueing.core.catalog import HostSpec
+from queueing.core.errors import Problem, What
 from queueing.core.jobs import JobState
-from queueing.core.problems import Problem, What
+from queueing.core.specs import HostSpec
 from tests.bot.platforms.web.web_client import Tab, text_of
 from tests.fakes.ports import port_of
 from tests.fakes.process import respawning, serving

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from queueing.core.catalog import HostSpec
 from queueing.core.jobs import JobState
 from queueing.core.ports import MemoryProbe
 from queueing.core.snapshot import Blocked
+from queueing.core.specs import HostSpec
 from tests.fakes.card import SharedCard
 from tests.fakes.process import serving
 from tests.processes.installation import (
@@ -45,7 +45,7 @@ class FileProbe:
 @pytest.fixture(autouse=True)
 def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("queueing.engine.health_checker.EVERY_S", 0.3)
-    monkeypatch.setattr("queueing.engine.sizing.ROOM_POLL_S", 0.05)
+    monkeypatch.setattr("queueing.engine.loader.ROOM_POLL_S", 0.05)
 
 
 @pytest.fixture

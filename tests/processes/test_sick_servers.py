@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from queueing.core.catalog import HostSpec, ModelSpec, Timeouts
 from queueing.core.jobs import Job, JobState
 from queueing.core.reasons import sentence
 from queueing.core.snapshot import Blocked
+from queueing.core.specs import HostSpec, ModelSpec, Timeouts
 from queueing.engine import health_checker as health
 from tests.fakes.process import respawning
 from tests.patience import runs_out

@@ -13,10 +13,10 @@ import pytest
 
 from backends.common.http import Http
 from backends.registry import KINDS
-from queueing.core.catalog import Timeouts
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError
 from queueing.core.ports import Backend
+from queueing.core.specs import Timeouts
 from tests.contracts.backend.backend_harness import Harness
 from tests.contracts.backend.test_backend import HARNESSES
 from tests.security.hostile_server import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, Timeouts
+from queueing.core.catalog import Catalog
 from queueing.core.errors import (
     BackendError,
     NotAccepting,
@@ -26,6 +26,7 @@ from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.ports import CardLook
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.requests import Work
+from queueing.core.specs import BackendSpec, HostSpec, ModelSpec, Timeouts
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore

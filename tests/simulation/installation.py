@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.core.catalog import Catalog
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Admission, Job, JobEvent, NewJob
 from queueing.core.ports import CardWatch, Clock, Machines, MemoryProbe
 from queueing.core.requests import Capability, TextToImage
 from queueing.core.snapshot import Rules
+from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from queueing.core.catalog import HostSpec
 from queueing.core.errors import Unavailable
 from queueing.core.ports import Machines
+from queueing.core.specs import HostSpec
 from tests.fakes.servers.backend import FakeServer
 
 TAKES_S = 40.0

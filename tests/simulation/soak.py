@@ -24,10 +24,10 @@ from bot.core.content import Content
 from bot.core.errors import ChatError, ChatUnavailable
 from bot.core.platform import CommandHandler, MessageRef
 from bot.texts.catalogue import plain
-from queueing.core.catalog import BackendSpec
 from queueing.core.errors import OutOfMemory, StoreError, Unavailable
 from queueing.core.ports import Clock
 from queueing.core.requests import Work
+from queueing.core.specs import BackendSpec
 from tests.fakes.chat import FakeChat, Message
 from tests.fakes.clock import VirtualClock
 from tests.fakes.servers.backend import Card, FakeBackend, FakeServer, Fate

@@ -18,8 +18,7 @@ from backends.comfyui.workflow.graph import (
     texts_in,
     upstream_of,
 )
-from queueing.core.errors import Rejected
-from queueing.core.problems import What, problem
+from queueing.core.errors import Rejected, What, problem
 from queueing.core.requests import LoraWeight
 
 _EXPERT = re.compile(r"(high|low)[ _-]?noise", re.IGNORECASE)

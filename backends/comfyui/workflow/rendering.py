@@ -27,8 +27,7 @@ from backends.comfyui.workflow.graph_analysis import (
 from backends.comfyui.workflow.graph_edits import with_loras, without
 from backends.comfyui.workflow.node_types import NumberRange
 from backends.comfyui.workflow.template import Workflow
-from queueing.core.errors import Rejected
-from queueing.core.problems import What, problem
+from queueing.core.errors import Rejected, What, problem
 from queueing.core.requests import (
     Generation,
     LoraWeight,

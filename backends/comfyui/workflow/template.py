@@ -43,8 +43,8 @@ from backends.comfyui.workflow.graph_analysis import (
     saves_in,
 )
 from backends.comfyui.workflow.graph_edits import needed_files
+from queueing.core.catalog import near
 from queueing.core.errors import BadModel
-from queueing.core.near import near
 from queueing.core.requests import (
     Capability,
     Generation,

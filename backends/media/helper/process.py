@@ -13,8 +13,7 @@ from pathlib import Path
 import backends
 from backends.media.helper.protocol import Answer, MediaTask, Order
 from backends.media.helper.sandbox import unheld
-from queueing.core.concurrency import timeout
-from queueing.core.undisturbed import undisturbed
+from queueing.core.concurrency import timeout, undisturbed
 
 WALL_S = 300.0
 PROGRAM = ("-P", "-m", "backends.media.helper.worker")

@@ -22,8 +22,9 @@ from queueing.core.errors import (
     ModelCrashed,
     NotLoaded,
     Rejected,
+    What,
+    problem,
 )
-from queueing.core.problems import What, problem
 
 TOO_LONG = problem(What.TOO_LONG)
 NO_PICTURES = problem(What.BLIND)

@@ -15,8 +15,8 @@ from backends.common.http import Http
 from backends.common.model_server import LoadWish, ServedModel
 from backends.common.server_replies import ask
 from backends.openai.flavours.replies import Listing, listing
-from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability
+from queueing.core.specs import ModelSpec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

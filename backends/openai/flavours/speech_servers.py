@@ -11,8 +11,7 @@ from backends.common.model_server import LoadWish
 from backends.common.server_replies import ServerReply, ask, read
 from backends.openai.flavours.flavour import AudioForm, Flavour, Served
 from backends.openai.flavours.replies import Listing, listing, post_settled
-from queueing.core.errors import Rejected, Unavailable, UnreadableAnswer
-from queueing.core.problems import What, problem
+from queueing.core.errors import Rejected, Unavailable, UnreadableAnswer, What, problem
 
 OWNER = "kokoro"
 MODEL = "kokoro"

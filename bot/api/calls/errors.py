@@ -27,9 +27,8 @@ from bot.core.refusals import (
 from bot.texts.catalogue import plain, say, word
 from bot.texts.refusals import Told, sentence, told
 from queueing.core import reasons
-from queueing.core.errors import NoServer, NotAccepting, NotCapable, UnknownModel
+from queueing.core.errors import NoServer, NotAccepting, NotCapable, Problem, UnknownModel, What
 from queueing.core.jobs import Job, JobState
-from queueing.core.problems import Problem, What
 from queueing.core.snapshot import Reason
 
 RETRIES_END_S = 60.0

@@ -15,9 +15,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from bot.api.calls.fetch_targets import NotFetched, is_public, target_of
 from bot.http.sparing import sparing
-from queueing.core.concurrency import timeout
-from queueing.core.daemon_threads import in_daemon_thread
-from queueing.core.undisturbed import undisturbed
+from queueing.core.concurrency import in_daemon_thread, timeout, undisturbed
 
 WHOLE_S = 20.0  # from the look-up to the last byte
 CONNECT_S = 5.0

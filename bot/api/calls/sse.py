@@ -6,7 +6,7 @@ names only where OpenAI's own do, because a name breaks clients that do not know
 
 from pydantic import JsonValue
 
-from queueing.core.strict_json import written
+from queueing.core.bounded_json import written
 
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",

@@ -22,9 +22,8 @@ from bot.http import signed_links
 from bot.http.clients import Clients
 from bot.http.files import FILE_POLICY, FileSender, Sendable
 from bot.http.signed_links import LinkReader
-from queueing.core.clock import doubt_of
 from queueing.core.errors import StoreError
-from queueing.core.ports import Clock
+from queueing.core.ports import Clock, doubt_of
 
 log = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from bot.api.openai.models import (
     Voices,
 )
 from bot.core.queue import ModelReader, QueueStatus
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import UnknownModel
 from queueing.core.requests import Capability
 from queueing.core.snapshot import Residency
+from queueing.core.specs import ModelSpec
 from queueing.core.status import ModelStatus
 
 _TAKES_AND_MAKES: Mapping[Capability, tuple[tuple[Modality, ...], str]] = {

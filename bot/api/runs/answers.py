@@ -35,12 +35,11 @@ from bot.api.runs.views import job_view
 from bot.core.queue import JobReader, JobSubmitter
 from bot.http.files import Turns
 from queueing.core.bounded_json import LARGE as LARGE_TEXT
-from queueing.core.bounded_json import one_at_a_time
+from queueing.core.bounded_json import one_at_a_time, written
 from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Output
-from queueing.core.strict_json import written
 
 Render = Callable[[Output], JsonValue | bytes]
 """Makes the body of an answer from the output of a job; bytes are JSON already."""

@@ -23,10 +23,9 @@ from aiohttp import web
 from bot.api.calls.errors import ApiError
 from bot.api.runs import sql
 from bot.core.origin import origin_in
-from queueing.core.concurrency import TaskGroup, timeout
+from queueing.core.concurrency import TaskGroup, timeout, undisturbed
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job
-from queueing.core.undisturbed import undisturbed
 from queueing.store.sql.database import Connection, Database
 
 T = TypeVar("T")

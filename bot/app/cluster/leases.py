@@ -11,10 +11,10 @@ from functools import partial
 
 from bot.config.config import Config
 from bot.core.platform import ChatLease
-from queueing.core.clock import awake_s
 from queueing.core.concurrency import first_cause, timeout
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.leases import About, PostHolder, Posts, Tenure, nothing
+from queueing.core.ports import awake_s
 
 
 class Outage:

@@ -45,9 +45,8 @@ from bot.core.queue import (
     QueueStatus,
 )
 from queueing.core import errors
-from queueing.core.errors import QueueError
+from queueing.core.errors import Problem, QueueError
 from queueing.core.events import Event
-from queueing.core.problems import Problem
 
 _CONFIG = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="strings")
 _EVENTS: dict[str, type[Event]] = {each.__name__: each for each in get_args(Event)}

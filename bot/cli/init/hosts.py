@@ -12,7 +12,7 @@ from backends.hardware.gpu_memory import SYSTEM, NvmlProbe
 from bot.cli.init.scan import HERE, FoundServer
 from bot.cli.init.terminal import Terminal, ask_for
 from bot.config.values import Megabytes
-from queueing.core.catalog import HostSpec
+from queueing.core.specs import HostSpec
 
 CARDS_MOST = 16
 MB = 1024 * 1024

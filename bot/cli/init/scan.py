@@ -17,10 +17,10 @@ from backends.common.server_replies import TokenRefused
 from backends.registry import KINDS, connect
 from bot.cli.init.terminal import in_a_line
 from bot.http.addresses import is_loopback, joined
-from queueing.core.catalog import BackendSpec
 from queueing.core.concurrency import timeout
 from queueing.core.errors import BackendError, BadModel
 from queueing.core.ports import GENERIC, Backend, ServerInfo
+from queueing.core.specs import BackendSpec
 
 USUAL: Mapping[int, str] = {
     8188: "comfyui",  # ComfyUI

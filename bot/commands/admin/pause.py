@@ -9,11 +9,9 @@ from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Content, Moment
 from bot.texts.catalogue import say, word
 from bot.texts.refusals import told
-from queueing.core.errors import QueueError, problem_of
-from queueing.core.paused import Paused
-from queueing.core.problems import What
+from queueing.core.errors import QueueError, What, problem_of
 from queueing.core.snapshot import Blocked, Reason
-from queueing.core.status import QueueSnapshot
+from queueing.core.status import Paused, QueueSnapshot
 
 DRAIN = Command(
     name="drain",

@@ -25,9 +25,8 @@ from bot.platforms.web.chat_log import ChatLog
 from bot.requests.admission import AdmissionService
 from bot.requests.conversation import IDLE_S
 from bot.texts.catalogue import Value, say, word
-from queueing.core.catalog import Catalog
+from queueing.core.catalog import Catalog, near
 from queueing.core.leases import PostReader
-from queueing.core.near import near
 from queueing.core.ports import Clock
 
 

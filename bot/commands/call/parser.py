@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bot.core.command import ATTACHED, Command, Param, ParamKind
 from bot.requests.options import size
-from queueing.core.near import near
+from queueing.core.catalog import near
 
 Value = str | int | float | bool
 Args = Mapping[str, Value]

@@ -8,12 +8,11 @@ from bot.core.command import Command
 from bot.core.content import Body, Content, Moment, Period, Strong
 from bot.texts.catalogue import join, plain, say, word
 from bot.texts.status import RESTS, because, duration, gigabytes
-from queueing.core.catalog import ModelSpec
 from queueing.core.concurrency import timeout
-from queueing.core.divided import together
 from queueing.core.errors import QueueError
 from queueing.core.requests import Capability
 from queueing.core.snapshot import Residency
+from queueing.core.specs import ModelSpec, together
 from queueing.core.status import ModelStatus, Readiness
 
 _PATIENCE_S = 10.0

@@ -35,9 +35,8 @@ from bot.platforms.web.renderer import shown_of
 from bot.platforms.web.server import WebServer
 from bot.platforms.web.sessions import SignedIn
 from bot.platforms.web.thumbnails import Thumbnails
-from queueing.core.clock import SystemClock
 from queueing.core.errors import StoreError
-from queueing.core.ports import Clock
+from queueing.core.ports import Clock, SystemClock
 
 _logger = logging.getLogger(__name__)
 

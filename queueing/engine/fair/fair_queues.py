@@ -14,12 +14,11 @@ from queueing.core.snapshot import Line, Rules
 from queueing.core.status import QuarterUse
 from queueing.engine.fair.fair_order import Claim, fair_order
 from queueing.engine.fair.newcomers import FairTurns, YetToCome, turns_of
-from queueing.engine.fair.recent_use import RecentUse, person_of
-from queueing.engine.fair.usage import Lateness, LineKey
+from queueing.engine.fair.usage import Lateness, LineKey, RecentUse, person_of
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import Times
-from queueing.forecast.newcomers import Newcomers
-from queueing.forecast.sizes import size_class
+from queueing.forecast.arrivals import Newcomers
+from queueing.forecast.durations import size_class
 from queueing.store.jobs.job_store import JobStore
 
 WINDOW = 500  # jobs of a line that are put in order; those behind them keep the order of arrival

@@ -11,9 +11,8 @@ from math import inf
 from queueing.core.jobs import Job
 from queueing.core.snapshot import Line
 from queueing.engine.fair.fair_order import Claim, Overtaker, behind_by
-from queueing.engine.fair.recent_use import RecentUse, person_of
-from queueing.engine.fair.usage import LineKey
-from queueing.forecast.newcomers import Comings, Newcomers, going_first
+from queueing.engine.fair.usage import LineKey, RecentUse, person_of
+from queueing.forecast.arrivals import Comings, Newcomers, going_first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

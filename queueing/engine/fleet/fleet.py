@@ -9,16 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from queueing.core.catalog import Catalog, ModelSpec
+from queueing.core.catalog import Catalog
 from queueing.core.constructors import altering
 from queueing.core.ports import Backend, Clock
 from queueing.core.snapshot import Copy, Residency
-from queueing.engine.fleet.copies import Departures
-from queueing.engine.fleet.health import BackendHealth
+from queueing.core.specs import ModelSpec
+from queueing.engine.fleet.copies import Departures, Pins
+from queueing.engine.fleet.health import BackendHealth, LoadFailures
+from queueing.engine.fleet.host_availability import Rests
 from queueing.engine.fleet.host_memory import HostMemory
-from queueing.engine.fleet.load_failures import LoadFailures
-from queueing.engine.fleet.pins import Pins
-from queueing.engine.fleet.rests import Rests
 from queueing.engine.fleet.running_jobs import RunningJobs
 
 _altered = altering(Copy)

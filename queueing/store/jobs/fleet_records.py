@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from queueing.core.paused import Paused
+from queueing.core.status import Paused
 from queueing.forecast.calibration import Score
 from queueing.forecast.durations import Learned
 from queueing.store.jobs import queries

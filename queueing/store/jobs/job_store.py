@@ -17,9 +17,8 @@ from queueing.store.jobs.batch_reading import load_places
 from queueing.store.jobs.fleet_records import StoredState
 from queueing.store.jobs.job_reader import StoredJobs
 from queueing.store.jobs.job_writer import AdmissionCounters, Change, Replacement, Submission
-from queueing.store.jobs.places import turns
 from queueing.store.jobs.positions import PositionIndex
-from queueing.store.jobs.queue_heads import HeadCache
+from queueing.store.jobs.queue_heads import HeadCache, turns
 from queueing.store.jobs.retention import StoredUpkeep
 from queueing.store.jobs.rows import changed
 from queueing.store.sql.database import (

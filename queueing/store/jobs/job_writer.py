@@ -14,14 +14,13 @@ from queueing.core.events import JobChanged, make_change
 from queueing.core.jobs import FINAL, LATER, Admission, Job, JobEvent, JobState, NewJob, is_bulk
 from queueing.core.requests import File, Output, Request
 from queueing.store.jobs import queries
-from queueing.store.jobs.admission import Charges
+from queueing.store.jobs.admission import Charges, GpuUse
 from queueing.store.jobs.batch_reading import (
     counts_of_inputs,
     first_places,
     jobs_by_id,
     known_by_key,
 )
-from queueing.store.jobs.gpu_use import GpuUse
 from queueing.store.jobs.positions import LineKey, Move, account_of
 from queueing.store.jobs.rows import (
     Row,

@@ -8,12 +8,11 @@ import psycopg
 
 from queueing.core.errors import StoreError
 from queueing.core.leases import ServerLook
-from queueing.store.postgres.address import Address, read_address
 from queueing.store.postgres.connection import Plain, PostgresConnection
 from queueing.store.postgres.failures import sentence
-from queueing.store.postgres.looking import look
+from queueing.store.postgres.lease_reader import look
 from queueing.store.postgres.schema import is_known, migrate
-from queueing.store.postgres.session import connect
+from queueing.store.postgres.session import Address, connect, read_address
 from queueing.store.postgres.session_lock import TAKEN, SessionLock, refuse_pooler
 from queueing.store.sql.database import Connection, MigrationSet
 from queueing.store.sql.migrations import QUEUE

@@ -9,19 +9,18 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 import psycopg
 
+from queueing.core.concurrency import undisturbed
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.leases import Tenure
-from queueing.core.undisturbed import undisturbed
-from queueing.store.postgres.address import Address, read_address
 from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.failures import sentence
-from queueing.store.postgres.kinds import CHANGES, QUERIES, change_nothing
 from queueing.store.postgres.schema import migrate
-from queueing.store.postgres.session import Session, connect
+from queueing.store.postgres.session import Address, Session, connect, read_address
 from queueing.store.postgres.session_lock import SessionLock, living_runs, refuse_pooler
 from queueing.store.postgres.transactions import (
     FENCED,
@@ -43,6 +42,48 @@ from queueing.store.sql.database import (
     T,
 )
 from queueing.store.sql.migrations import QUEUE
+
+
+def change_nothing(_: Connection) -> None:
+    """Change nothing: the transaction itself is what is tried."""
+
+
+def _changed(connection: Connection, changes: Sequence[Callable[[Connection], Any]]) -> list[Any]:
+    return [_in_savepoint(connection, change) for change in changes]
+
+
+def _in_savepoint(connection: Connection, change: Callable[[Connection], Any]) -> Any:
+    """Run a change that alone is undone if it raises, so that its neighbours need not wait.
+
+    Both statements are under way with the change's own and cost no further way to the server.
+    """
+    connection.execute("SAVEPOINT change")
+    try:
+        result = change(connection)
+    except psycopg.Error:
+        raise  # the whole transaction is spoilt: it starts again, each change alone
+    except Exception as error:  # noqa: BLE001 - it goes to the one who asked
+        connection.execute("ROLLBACK TO SAVEPOINT change")
+        result = error
+    connection.execute("RELEASE SAVEPOINT change")
+    return result
+
+
+def _asked(connection: Connection, queries: Sequence[Callable[[Connection], Any]]) -> list[Any]:
+    results: list[Any] = []
+    for query in queries:
+        try:
+            results.append(query(connection))
+        except psycopg.Error:
+            raise  # the transaction is spoilt for the others: each is asked alone
+        except Exception as error:  # noqa: BLE001 - it goes to the one who asked
+            results.append(error)
+    return results
+
+
+CHANGES: ChangeKind[Callable[[Connection], Any], Any] = ChangeKind(run=_changed)
+QUERIES: ChangeKind[Callable[[Connection], Any], Any] = ChangeKind(run=_asked)
+
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import errors
 
-from queueing.core.clock import is_off, off_in_words
 from queueing.core.leases import About, Introduction, PostHolder, Tenure
-from queueing.store.postgres import looking
+from queueing.core.ports import is_off, off_in_words
+from queueing.store.postgres import lease_reader
 from queueing.store.postgres.connection import Plain
 
 log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class Confirmed:
         now = time.monotonic()
         if now - self.compared_at >= COMPARE_EVERY_S:
             self.compared_at, was_off = now, is_off(self.off_s)
-            self.off_s = looking.clock_off_s(plain)
+            self.off_s = lease_reader.clock_off_s(plain)
             if is_off(self.off_s) and not was_off:
                 log.error("this process takes no post: %s", off_in_words(self.off_s))
         return not is_off(self.off_s)
@@ -277,7 +277,7 @@ class PostSession:
 
     def introductions(self) -> Sequence[Introduction]:
         """Return every post that is held now, with what its holder told."""
-        return looking.introductions(self.plain)
+        return lease_reader.introductions(self.plain)
 
     def introduce(self, post: PostHolder, about: str) -> None:
         """Replace what is told of a post's holder, if it still holds the post."""

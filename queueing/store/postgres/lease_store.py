@@ -15,11 +15,10 @@ import psycopg
 
 from queueing.core.errors import StoreError
 from queueing.core.leases import About, Introduction, PostHolder, Tenure, nothing
-from queueing.store.postgres.address import read_address
 from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.failures import explain, is_away
 from queueing.store.postgres.lease_session import CHANNEL, Application, Confirmed, Key, PostSession
-from queueing.store.postgres.session import connect, local_host
+from queueing.store.postgres.session import connect, local_host, read_address
 
 T = TypeVar("T")
 

@@ -12,8 +12,7 @@ import psycopg
 
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.leases import Tenure
-from queueing.store.postgres.connection import Plain, PostgresConnection, PostgresCursor
-from queueing.store.postgres.dialect import numbered
+from queueing.store.postgres.connection import Plain, PostgresConnection, PostgresCursor, numbered
 from queueing.store.postgres.failures import AWAY, explain, is_away, may_be_repeated
 from queueing.store.postgres.session import Session
 from queueing.store.sql.batcher import Batch, Batcher, Outcomes

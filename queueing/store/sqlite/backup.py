@@ -12,11 +12,9 @@ from pathlib import Path
 from queueing.core.errors import StoreError
 from queueing.store.sql.database import Connection, MigrationSet
 from queueing.store.sql.migrations import QUEUE
-from queueing.store.sqlite.connection import SqliteConnection
+from queueing.store.sqlite.connection import SqliteConnection, explain, migrate, refuse_older
 from queueing.store.sqlite.database import WRITER_PRAGMAS
-from queueing.store.sqlite.failures import explain
 from queueing.store.sqlite.file_lock import own
-from queueing.store.sqlite.schema import migrate, refuse_older
 
 _READER = (
     "PRAGMA query_only = ON",

@@ -1,10 +1,29 @@
-"""A connection to SQLite that can read a part of a blob, so that large files need not be in memory."""
+"""A connection to SQLite: parts of blobs, transactions, errors in words, and the schema.
 
+`Worker` owns the only access to a connection, so no caller can leave a transaction open.
+"""
+
+import asyncio
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+from uuid import UUID
 
-from queueing.store.sql.database import Changes, EngineStatements, Value
+import aiosqlite
+
+from queueing.core.errors import StoreError
+from queueing.store.sql.batcher import Batch, Batcher, Outcomes, unwatched
+from queueing.store.sql.database import (
+    DISK_FULL,
+    Changes,
+    Damaged,
+    DiskFull,
+    EngineStatements,
+    MigrationSet,
+    Value,
+)
+from queueing.store.sql.migrations import QUEUE, bring_forward, identify, present_number
 
 _LARGE = 64 * 1024  # bytes
 _OPEN = (
@@ -83,3 +102,190 @@ class SqliteConnection(sqlite3.Connection):
         with self.blobopen(table, "data", row[0], readonly=True) as blob:
             blob.seek(min(start, len(blob)))
             return blob.read(length)
+
+
+_TEXTS = {
+    sqlite3.SQLITE_READONLY: "the database cannot be written: give the file and its folder to the user that runs Usher",
+    sqlite3.SQLITE_CANTOPEN: "the database cannot be opened: its folder must exist and be writable",
+    sqlite3.SQLITE_PERM: "the database cannot be opened: give the file and its folder to the user that runs Usher",
+    sqlite3.SQLITE_BUSY: "another program holds the database: close it and try again",
+    sqlite3.SQLITE_LOCKED: "another program holds the database: close it and try again",
+    sqlite3.SQLITE_CORRUPT: "the database is damaged: stop Usher and restore the newest backup",
+    sqlite3.SQLITE_NOTADB: "the file is no database: name another file, or restore the newest backup",
+    sqlite3.SQLITE_IOERR: "the disk does not work: look at the system's log, then restore the newest backup if needed",
+}
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+def explain(error: Exception) -> Exception:
+    """Return a `StoreError` for an error of the database engine, anything else unchanged."""
+    if not isinstance(error, sqlite3.Error):
+        return error
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return error
+    primary = code & 0xFF  # the upper bits only refine it
+    if primary == sqlite3.SQLITE_FULL:
+        explained: StoreError = DiskFull(DISK_FULL)
+    elif primary in _TEXTS:
+        kind = Damaged if primary in _DAMAGE else StoreError
+        explained = kind(f"{_TEXTS[primary]} ({error})")
+    else:
+        return error
+    explained.__cause__ = error
+    return explained
+
+
+def migrate(connection: SqliteConnection, sets: Sequence[MigrationSet]) -> UUID:
+    """Apply the missing migrations, inside the caller's transaction; return the database's id.
+
+    Raises `StoreError` for a schema that this version does not know, `sqlite3.Error` when the file
+    cannot be used.
+    """
+
+    def run(script: str) -> None:
+        for statement in _statements(script):
+            connection.execute(statement)
+
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT"
+    )
+    for migrations in sets:
+        bring_forward(connection, migrations.name, migrations.files(), run)
+    return identify(connection)
+
+
+def refuse_older(connection: SqliteConnection) -> None:
+    """Raise `StoreError` for a database from before the first migration; other files may be read."""
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
+        present_number(connection, QUEUE.name, QUEUE.files())
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script; `executescript` would commit before it and break the transaction."""
+    statement = ""
+    for piece in script.split(";"):
+        statement += piece + ";"
+        if sqlite3.complete_statement(statement):  # not within a string, comment or trigger
+            yield statement
+            statement = ""
+
+
+def run_batch(connection: SqliteConnection, begin: str, batch: Batch) -> Outcomes:
+    """Apply a batch in one transaction, or each item in its own when that fails.
+
+    So an item that cannot be written only delays its neighbours. If no transaction can even begin,
+    because another program holds the file, it is not tried again for each item: every try waits as
+    long as the engine is told to.
+    """
+    try:
+        connection.execute(begin)
+    except sqlite3.Error as error:
+        return {kind: [explain(error)] * len(items) for kind, items in batch.items()}
+    try:
+        return _transaction(connection, batch)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it goes to the one who asked
+        if connection.in_transaction:  # a full disk makes SQLite roll back by itself
+            connection.execute("ROLLBACK")
+        for kind in batch:
+            kind.undone()
+        if sum(map(len, batch.values())) == 1:
+            return {kind: [explain(error)] for kind in batch}
+    return {
+        kind: [run_batch(connection, begin, {kind: [item]})[kind][0] for item in items]
+        for kind, items in batch.items()
+    }
+
+
+def _transaction(connection: SqliteConnection, batch: Batch) -> Outcomes:
+    outcomes = {kind: kind.run(connection, items) for kind, items in batch.items()}
+    connection.execute("COMMIT")
+    for kind in batch:
+        kind.after(connection)
+    return outcomes
+
+
+class Worker(Batcher):
+    """One connection, its thread and the task that feeds it; create it with `open`."""
+
+    def __init__(self, begin: str, failed: Callable[[Exception], None], *, inline: bool) -> None:
+        super().__init__(failed, inline=inline)
+        self._begin = begin
+        self._plain: SqliteConnection | None = None
+        self._threaded: aiosqlite.Connection | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path | str,
+        *,
+        begin: str,
+        pragmas: Iterable[str],
+        inline: bool,
+        failed: Callable[[Exception], None] = unwatched,
+    ) -> Self:
+        """Connect; `failed` is called with every failure. Raises `sqlite3.Error`."""
+        self = cls(begin, failed, inline=inline)
+        if inline:
+            self._plain = _prepared(
+                sqlite3.connect(path, isolation_level=None, factory=SqliteConnection), pragmas
+            )
+            return self
+        connection = await aiosqlite.connect(
+            path, isolation_level=None, factory=_committing_by(self._run_taken)
+        )
+        try:
+            for pragma in pragmas:
+                await connection.execute_fetchall(pragma)
+        except BaseException:
+            await connection.close()
+            raise
+        self._threaded = connection
+        self._start()
+        return self
+
+    def _run_inline(self) -> None:
+        if self._plain is not None:
+            self._run_taken(self._plain)
+
+    async def _run(self) -> None:
+        if self._threaded is None:
+            return
+        try:
+            await self._threaded.commit()  # runs the batch: see _committing_by
+        except asyncio.CancelledError:
+            await self._close()  # in the same thread, hence after the batch
+            raise
+
+    async def _close(self) -> None:
+        if self._plain is not None:
+            self._plain.close()
+        if self._threaded is not None:
+            await self._threaded.close()
+
+    def _run_taken(self, connection: SqliteConnection) -> None:
+        self._outcomes = run_batch(connection, self._begin, self._batch)
+
+
+def _prepared(connection: SqliteConnection, pragmas: Iterable[str]) -> SqliteConnection:
+    try:
+        for pragma in pragmas:
+            connection.execute(pragma)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _committing_by(run: Callable[[SqliteConnection], None]) -> type[SqliteConnection]:
+    """Return a connection class whose `commit()` calls `run`.
+
+    `commit()` is the one public way to run a whole function in the thread of an aiosqlite
+    connection, and a batch then costs one hop between threads.
+    """
+
+    class Committing(SqliteConnection):
+        def commit(self) -> None:
+            run(self)
+
+    return Committing

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any
 from uuid import UUID, uuid4
 
+from queueing.core.concurrency import undisturbed
 from queueing.core.errors import StoreError
-from queueing.core.undisturbed import undisturbed
 from queueing.store.sql.database import (
     ChangeKind,
     Connection,
@@ -26,12 +27,28 @@ from queueing.store.sql.database import (
     T,
 )
 from queueing.store.sql.migrations import QUEUE
-from queueing.store.sqlite.connection import SqliteConnection
-from queueing.store.sqlite.disk import is_short
-from queueing.store.sqlite.failures import explain
+from queueing.store.sqlite.connection import SqliteConnection, Worker, explain, migrate
 from queueing.store.sqlite.file_lock import Ownership, own
-from queueing.store.sqlite.schema import migrate
-from queueing.store.sqlite.worker import Worker
+
+_RESERVE = 64 * 1024 * 1024  # bytes: some dozens of pictures
+_SHARE = 16  # at most a sixteenth of a small disk is reserved
+
+
+def is_short(file: Path) -> bool:
+    """Return whether so little space is left that it is reserved for jobs accepted before.
+
+    Every change needs some: on a disk filled by acceptances, no job could be cancelled and nothing
+    could be deleted. The contents of the log beside the file go into it later and may make it as
+    much larger.
+    """
+    log = file.with_name(file.name + "-wal")
+    try:
+        disk = disk_usage(file.parent)
+        coming = log.stat().st_size if log.exists() else 0
+    except OSError:
+        return False  # unknown; the change itself may still fail
+    return disk.free < coming + min(_RESERVE, disk.total // _SHARE)
+
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from typing import Any
 from uuid import uuid4
 
 from backends.comfyui.backend import ComfyUI
-from queueing.core.catalog import BackendSpec
 from queueing.core.requests import File, Progress, TextToImage, Work
+from queueing.core.specs import BackendSpec
 from tests.contracts.backend.backend_harness import until
 from tests.contracts.backend.harness_comfyui import model
 from tests.fakes.servers.comfyui import FakeComfyUI

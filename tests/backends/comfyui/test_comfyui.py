@@ -14,7 +14,6 @@ from backends.comfyui.backend import ComfyUI
 from backends.comfyui.model_templates import read_templates
 from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.node_types import inputs_of
-from queueing.core.catalog import BackendSpec
 from queueing.core.errors import Rejected
 from queueing.core.requests import (
     Capability,
@@ -26,6 +25,7 @@ from queueing.core.requests import (
     TextToImage,
     Work,
 )
+from queueing.core.specs import BackendSpec
 from tests.backends.comfyui.drawing import SDXL, SMALL, connect, drawn, ignore, work
 from tests.backends.comfyui.workflow.graphs import song
 from tests.fakes.servers.comfyui import FakeComfyUI

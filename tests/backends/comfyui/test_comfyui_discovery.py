@@ -19,9 +19,9 @@ from backends.comfyui.families import CHECKPOINTS, FAMILIES, MODELS
 from backends.comfyui.model_templates import read_templates
 from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.graph_analysis import Marks
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import UnreadableAnswer
 from queueing.core.requests import Capability
+from queueing.core.specs import ModelSpec
 from tests.backends.comfyui.drawing import connect
 from tests.backends.comfyui.workflow.described import SHIPPED
 from tests.backends.comfyui.workflow.shipped import files as files_of

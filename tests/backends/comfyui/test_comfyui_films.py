@@ -12,8 +12,7 @@ from backends.comfyui.backend import ComfyUI
 from backends.comfyui.files import FILES_MOST, KEPT_BACK, collected
 from backends.common.file_types import is_film, mime_of, moves
 from backends.media import result_files, videos
-from queueing.core.errors import Rejected, UnreadableAnswer
-from queueing.core.problems import Problem
+from queueing.core.errors import Problem, Rejected, UnreadableAnswer
 from queueing.core.requests import Output
 from tests.backends.media.planted import PLANTED, SECRET, words_of
 

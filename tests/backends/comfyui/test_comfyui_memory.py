@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from backends.comfyui.backend import ComfyUI
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, OutOfMemory
 from queueing.core.requests import Capability, TextToImage
+from queueing.core.specs import ModelSpec
 from tests.backends.comfyui.drawing import LONG, SDXL, connect, drawn, ignore, running, work
 from tests.contracts.backend.harness_comfyui import model
 from tests.fakes.servers.comfyui import FakeComfyUI

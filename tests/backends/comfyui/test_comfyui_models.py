@@ -7,9 +7,9 @@ from pydantic import JsonValue
 
 from backends.comfyui.model_templates import check_offered, read_templates
 from backends.common.model_names import lora_named
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import Capability, TextToImage
+from queueing.core.specs import ModelSpec
 from tests.fakes.servers.comfyui_nodes import object_info
 from tests.told import words
 

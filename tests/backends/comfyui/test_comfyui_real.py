@@ -18,9 +18,9 @@ import pytest
 from PIL import Image
 
 from backends.comfyui.backend import ComfyUI
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel, Rejected, Unavailable
 from queueing.core.requests import Capability, File, LoraWeight, Progress, TextToImage, Work
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.contracts.backend.backend_harness import until
 from tests.contracts.backend.harness_comfyui import first_checkpoint, model
 from tests.fakes.servers.real_server import free_port

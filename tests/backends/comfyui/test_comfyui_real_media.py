@@ -14,7 +14,6 @@ from PIL import Image
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.files import stand_in
 from backends.media import videos
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel
 from queueing.core.requests import (
     Capability,
@@ -27,6 +26,7 @@ from queueing.core.requests import (
     TextToVideo,
     Work,
 )
+from queueing.core.specs import ModelSpec
 from tests.backends.comfyui.test_comfyui_real import connect, pytestmark, served
 from tests.backends.comfyui.test_comfyui_uploads import half, picture
 from tests.backends.comfyui.workflow.graphs import Nodes, node

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability, TextToAudio, Work
+from queueing.core.specs import ModelSpec
 from tests.backends.comfyui.drawing import ignore
 from tests.backends.comfyui.test_comfyui_real import connect, pytestmark, served
 from tests.backends.comfyui.workflow.graphs import Nodes, node

@@ -11,9 +11,9 @@ from PIL import Image
 
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.files import as_mask, prepare_uploads, stand_in
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import Rejected
 from queueing.core.requests import Capability, File, TextToImage, TextToVideo, Work
+from queueing.core.specs import ModelSpec
 from tests.backends.comfyui.drawing import connect, ignore
 from tests.backends.comfyui.workflow.graphs import Nodes, masked, references, wan_from_pictures
 from tests.fakes.servers.comfyui import FakeComfyUI

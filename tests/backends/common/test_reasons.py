@@ -12,8 +12,7 @@ from backends.common.reasons import reason_in, reasons_kept
 from backends.images import replies as images
 from backends.openai.flavours import errors as openai
 from backends.openai.flavours.errors import classify
-from queueing.core.errors import BackendError, Rejected
-from queueing.core.problems import Problem, What, problem
+from queueing.core.errors import BackendError, Problem, Rejected, What, problem
 
 SAID: tuple[tuple[JsonValue, str], ...] = (
     ({"error": {"message": "Value 5 is too high", "type": "x"}}, "Value 5 is too high"),

@@ -17,7 +17,6 @@ from backends.demo.backend import Demo
 from backends.demo.painting import HONEST_LINE, Painting
 from backends.demo.texts import answer
 from backends.media import videos as films
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import BadModel, NotLoaded, OutOfMemory, Rejected, Unavailable
 from queueing.core.requests import (
     Capability,
@@ -34,6 +33,7 @@ from queueing.core.requests import (
     TextToVideo,
     Work,
 )
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.simulation import loop
 from tests.told import words
 

@@ -13,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from backends.hardware.gpu_memory import CardMemory, NvmlProbe, is_nvidia
-from queueing.core.catalog import HostSpec
+from queueing.core.specs import HostSpec
 from tests.patience import runs_out
 
 HOST = HostSpec(name="gpu-1", vram_mb=24000, backends=())

@@ -13,8 +13,8 @@ from aiohttp import web
 
 from backends.hardware import host_control
 from backends.hardware.host_control import NetworkMachines, magic_packet
-from queueing.core.catalog import HostSpec, SleepSpec, WakeSpec
 from queueing.core.errors import Unavailable
+from queueing.core.specs import HostSpec, SleepSpec, WakeSpec
 
 HOST = HostSpec(name="gpu-2", vram_mb=24000, backends=())
 MAC = "001a2b3c4d5e"

@@ -10,7 +10,7 @@ import pynvml
 import pytest
 
 from backends.hardware.gpu_memory import NvmlProbe
-from queueing.core.catalog import HostSpec
+from queueing.core.specs import HostSpec
 from tests.patience import runs_out
 
 GB = 1024**3

@@ -10,8 +10,8 @@ import pytest
 
 from backends.hardware.gpu_memory import MB, NvmlProbe
 from backends.hardware.gpu_programs import CardPrograms
-from queueing.core.catalog import BackendSpec, HostSpec
 from queueing.core.ports import CardLook
+from queueing.core.specs import BackendSpec, HostSpec
 
 COMFY = BackendSpec(name="comfy", kind="comfyui", url="http://127.0.0.1:8188")
 STUDIO = BackendSpec(name="studio", kind="lmstudio", url="http://127.0.0.1:1234")

@@ -14,9 +14,7 @@ from PIL import Image
 from pydantic import JsonValue
 
 from backends.images.backend import Images
-from queueing.core.catalog import BackendSpec, ModelSpec
-from queueing.core.errors import BadModel, NotLoaded, Rejected, Unavailable
-from queueing.core.problems import What, problem
+from queueing.core.errors import BadModel, NotLoaded, Rejected, Unavailable, What, problem
 from queueing.core.requests import (
     Capability,
     File,
@@ -26,6 +24,7 @@ from queueing.core.requests import (
     TextToImage,
     Work,
 )
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.fakes.servers.painters import KINDS, FakePainter, painting, plain
 
 DRAWN = {

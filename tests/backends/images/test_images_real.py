@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from backends.images.backend import Images
-from queueing.core.catalog import BackendSpec
 from queueing.core.errors import Rejected, Unavailable
 from queueing.core.requests import Progress
+from queueing.core.specs import BackendSpec
 from tests.backends.images.test_images import mask, model, output, photo, side, work
 from tests.fakes.servers.real_server import free_port, kill
 

@@ -9,7 +9,6 @@ from pydantic import JsonValue
 
 from backends.openai.backend import OpenAI
 from backends.registry import connect
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.requests import (
     Capability,
     Chat,
@@ -18,6 +17,7 @@ from queueing.core.requests import (
     Output,
     Work,
 )
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.fakes.llm.llm import FakeLlm as Fake
 
 ANSWER = "the cat sat on the mat"

@@ -6,7 +6,6 @@ import pytest
 from pydantic import JsonValue
 
 from backends.registry import connect
-from queueing.core.catalog import BackendSpec
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -14,6 +13,7 @@ from queueing.core.errors import (
     Unavailable,
     UnknownFailure,
 )
+from queueing.core.specs import BackendSpec
 from tests.backends.openai.asking import ANSWER, answer, connected, model, work
 from tests.fakes.llm.llm import LoadFault, Model, serving
 

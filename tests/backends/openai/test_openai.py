@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 from backends.registry import connect
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import (
     BadModel,
     ModelCrashed,
@@ -27,6 +26,7 @@ from queueing.core.requests import (
     TextToImage,
     Work,
 )
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.backends.openai.asking import (
     ALL,
     ANSWER,

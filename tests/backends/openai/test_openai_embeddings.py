@@ -11,15 +11,13 @@ import pytest
 from backends.demo.backend import Demo
 from backends.openai.backend import OpenAI
 from backends.openai.embeddings import _checked
-from queueing.core.catalog import EMBEDDING_S, BackendSpec, ModelSpec
 from queueing.core.errors import (
     BadModel,
     NotLoaded,
     Rejected,
     UnreadableAnswer,
+    What,
 )
-from queueing.core.outputs import numbers, vectors_of
-from queueing.core.problems import What
 from queueing.core.requests import (
     Capability,
     Embed,
@@ -29,7 +27,10 @@ from queueing.core.requests import (
     PictureInput,
     Progress,
     Work,
+    numbers,
+    vectors_of,
 )
+from queueing.core.specs import EMBEDDING_S, BackendSpec, ModelSpec
 from tests.backends.openai.asking import ALL, TOLD, connected, model, picture
 from tests.fakes.llm.llm import FakeLlm, Fault, Model, serving
 from tests.fakes.llm.llm_embeddings import DIMENSIONS, MARKER, PACKS, vector_of

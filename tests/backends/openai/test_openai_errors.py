@@ -21,12 +21,12 @@ from queueing.core.errors import (
     ModelCrashed,
     NotLoaded,
     OutOfMemory,
+    Problem,
     Rejected,
     ShortOfMemory,
     Unavailable,
     UnknownFailure,
 )
-from queueing.core.problems import Problem
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 

@@ -7,7 +7,6 @@ import pytest
 from backends.common.http import Http
 from backends.openai.answer_reader import EVENT_LIMIT
 from backends.registry import connect
-from queueing.core.catalog import BackendSpec, ModelSpec, Timeouts
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -19,6 +18,7 @@ from queueing.core.errors import (
     Unavailable,
     UnreadableAnswer,
 )
+from queueing.core.specs import BackendSpec, ModelSpec, Timeouts
 from tests.backends.openai.asking import ANSWER, answer, connected, model, picture, work
 from tests.fakes.llm.llm import Fault, serving
 from tests.told import words

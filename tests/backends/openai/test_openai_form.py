@@ -24,10 +24,10 @@ from bot.api.openai.response_request import Responses
 from bot.api.openai.response_stream import ResponseFrame, ResponseStream
 from bot.api.runs.answers import _in_json
 from bot.api.runs.runs import Run
-from queueing.core.catalog import Timeouts
 from queueing.core.errors import UnreadableAnswer
 from queueing.core.jobs import stand_in
 from queueing.core.requests import Output
+from queueing.core.specs import Timeouts
 from tests.bot.api.whole_api import strictly
 
 CALLS = (("f", '{"x": 1}'), ("g", '{"y": 2}'))

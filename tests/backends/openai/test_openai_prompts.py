@@ -8,8 +8,7 @@ from backends.openai.backend import FLAVOURS
 from backends.openai.flavours.flavour import Flavour
 from backends.openai.flavours.lmstudio import LMStudio3, LMStudio4
 from backends.openai.passthrough import as_completion, path_of, prompt_body
-from queueing.core.errors import Rejected
-from queueing.core.problems import What
+from queueing.core.errors import Rejected, What
 from queueing.core.requests import PassedOn
 
 ALL: dict[str, type[Flavour]] = {**FLAVOURS, LMStudio4.name: LMStudio4, LMStudio3.name: LMStudio3}

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from backends.openai.backend import OpenAI
-from queueing.core.catalog import BackendSpec
 from queueing.core.errors import BackendError, NotLoaded, OutOfMemory, Unavailable
 from queueing.core.requests import Progress
+from queueing.core.specs import BackendSpec
 from tests.backends.openai.asking import answer, model, work
 from tests.fakes.servers.real_server import free_port, kill, running
 

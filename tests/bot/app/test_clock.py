@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from queueing.core import clock as clock_module
-from queueing.core.clock import AWAY_S, DOUBTED_S, JUMP_S, SystemClock
+from queueing.core import ports as clock_module
+from queueing.core.ports import AWAY_S, DOUBTED_S, JUMP_S, SystemClock
 
 DAY_S = 24 * 3600.0
 

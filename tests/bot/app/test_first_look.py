@@ -10,8 +10,8 @@ import pytest
 
 from backends.demo.backend import Demo
 from bot.app import app, local_queue
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import Unavailable
+from queueing.core.specs import ModelSpec
 from tests.bot.whole_bot import on_telegram
 from tests.fakes.telegram.telegram import FakeTelegram
 from tests.patience import runs_out

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bot.app.model_discovery import AGAIN_S, EMPTY_AGAIN_S, ModelLookout
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import Unavailable
+from queueing.core.specs import ModelSpec
 from tests.simulation.installation import Installation, host, image_model, until
 from tests.simulation.loop import run
 

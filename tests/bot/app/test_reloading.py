@@ -16,8 +16,8 @@ from bot.config.config import Config
 from bot.config.loader import ConfigError, parse
 from bot.people.audit_log import Act, AuditLog
 from bot.people.people import Person
-from queueing.core.clock import SystemClock
 from queueing.core.errors import BadModel, StoreError
+from queueing.core.ports import SystemClock
 
 CONFIG = """\
 hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}

@@ -24,7 +24,8 @@ from bot.app.setup import MIGRATIONS
 from bot.cli import check, memory_kept
 from bot.cli.findings import Finding, FindingTable, told
 from bot.config.loader import Config, ConfigError, parse
-from queueing.core.catalog import Catalog, HostSpec
+from queueing.core.catalog import Catalog
+from queueing.core.specs import HostSpec
 from queueing.store.engines import open_database
 from tests.fakes.llm.llm import serving
 from tests.fakes.servers.comfyui import FakeComfyUI

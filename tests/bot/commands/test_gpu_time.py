@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bot.people.access import PersonLimits
-from queueing.core.catalog import Timeouts
+from queueing.core.specs import Timeouts
 from tests.bot.results import ask, done, in_bot
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot

@@ -3,7 +3,7 @@
 import textwrap
 
 from bot.config.loader import parse
-from queueing.core.divided import divided
+from queueing.core.specs import divided
 from tests.bot.config.configs import problems
 
 TOWER = """\

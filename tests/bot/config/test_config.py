@@ -13,9 +13,9 @@ from bot.config.chats import ChatsConfig
 from bot.config.loader import ConfigError, load, parse
 from bot.people.access import PersonLimits
 from bot.people.people import Person
-from queueing.core.catalog import ModelSpec, Timeouts
 from queueing.core.requests import Capability, LoraWeight
 from queueing.core.snapshot import Rules
+from queueing.core.specs import ModelSpec, Timeouts
 from tests.bot.config.configs import SMALL, problems, with_lines
 
 # ---------------------------------------------------------------- what it becomes

@@ -25,13 +25,12 @@ from bot.monitoring.buckets import (
 )
 from bot.monitoring.history import HistoryBatch, StoredHistory
 from bot.monitoring.recorder import HistoryRecorder
-from queueing.core.errors import StoreError
+from queueing.core.errors import StoreError, What, problem
 from queueing.core.events import JobChanged, Stopping
 from queueing.core.jobs import Admission, Job, JobEvent, NewJob
-from queueing.core.problems import What, problem
 from queueing.core.requests import Output, TextToImage
 from queueing.core.status import Estimate
-from queueing.service.promises import Promises
+from queueing.service.shown_estimates import Promises
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database

@@ -16,7 +16,6 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from bot.monitoring.cluster_metrics import ClusterState
 from bot.monitoring.metrics import Instruments, Shown
 from bot.monitoring.queue_metrics import BusyHosts, QueueState
-from queueing.core.paused import Paused
 from queueing.core.snapshot import Blocked, Reason, Residency
 from queueing.core.status import (
     BackendStatus,
@@ -25,6 +24,7 @@ from queueing.core.status import (
     HostStatus,
     LaneStatus,
     ModelStatus,
+    Paused,
     QueueSnapshot,
 )
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from bot.api.runs.views import machine_list
 from bot.monitoring.dashboard import to_json
 from bot.monitoring.live_state import OperatorNow, now_of
-from queueing.core.paused import Paused
 from queueing.core.snapshot import Blocked, Reason, Residency
 from queueing.core.status import (
     BackendStatus,
@@ -14,6 +13,7 @@ from queueing.core.status import (
     Estimate,
     HostStatus,
     ModelStatus,
+    Paused,
     QueueSnapshot,
     RunningStatus,
     Trouble,

@@ -9,7 +9,7 @@ from prometheus_client import generate_latest
 from bot.app.cluster.leases import Lease, PostKeeper
 from bot.app.metering import Meters
 from bot.monitoring.metrics import Instruments
-from queueing.core.clock import SystemClock
+from queueing.core.ports import SystemClock
 from tests.bot.monitoring.scraped import Scraped
 from tests.fakes.posts import FakePosts, PostTable
 from tests.simulation.loop import run

@@ -14,10 +14,10 @@ from bot.monitoring.dashboard import to_json
 from bot.monitoring.recorder import EVERY_S
 from bot.monitoring.records import HostHours, HourSpan, ModelHours, OperatorHours
 from bot.people.audit_log import Act
-from queueing.core.catalog import WakeSpec
 from queueing.core.errors import Rejected
 from queueing.core.events import Progressed
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
+from queueing.core.specs import WakeSpec
 from queueing.planning.hosts import LEAD_S
 from tests.bot.monitoring.recorded import KEPT_S, Recording, two_cards
 from tests.fakes.servers.backend import Fate

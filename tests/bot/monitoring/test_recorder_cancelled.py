@@ -6,9 +6,9 @@ from pathlib import Path
 from bot.app.setup import MIGRATIONS
 from bot.monitoring.history import StoredHistory
 from bot.monitoring.recorder import HistoryRecorder
-from queueing.core.clock import SystemClock
 from queueing.core.events import LoadCause, LoadEnded
-from queueing.service.promises import Promises
+from queueing.core.ports import SystemClock
+from queueing.service.shown_estimates import Promises
 from queueing.store.engines import open_database
 
 LOADED = LoadEnded(

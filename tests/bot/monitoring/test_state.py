@@ -9,9 +9,9 @@ from prometheus_client import generate_latest
 
 from bot.app.metering import Meters
 from bot.monitoring.metrics import Instruments
-from queueing.core.catalog import WakeSpec
 from queueing.core.errors import OutOfMemory, Unavailable
 from queueing.core.jobs import Job
+from queueing.core.specs import WakeSpec
 from queueing.service.job_queue import JobQueue
 from tests.bot.monitoring.scraped import Scraped
 from tests.fakes.servers.backend import FakeProbe, Fate

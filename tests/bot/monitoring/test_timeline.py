@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from bot.monitoring.buckets import SECONDS
 from bot.monitoring.records import Activity, Segment
 from bot.monitoring.timeline import MERGED_S, HostTimeline, doing, merged
-from queueing.core.host_activity import HostActivity
 from queueing.core.snapshot import Residency
+from queueing.core.status import HostActivity
 
 Doing = tuple[Activity, tuple[str, ...]]
 RUN: Doing = ("run", ("flux",))

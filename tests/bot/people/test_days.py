@@ -9,7 +9,7 @@ import pytest
 
 from bot.config.loader import parse
 from bot.people.access import Access, PersonLimits, day_of, next_at
-from queueing.store.jobs.gpu_use import QUARTER_S
+from queueing.store.jobs.admission import QUARTER_S
 
 CONFIG = """
 timezone: Europe/Berlin

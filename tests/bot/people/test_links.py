@@ -21,8 +21,8 @@ from bot.core.errors import ContentRefused
 from bot.people.links import Links
 from bot.platforms.registry import Fittings
 from bot.platforms.web.platform import Web
-from queueing.core.clock import SystemClock
 from queueing.core.jobs import Job, JobState
+from queueing.core.ports import SystemClock
 from tests.fakes.chat import LIMITS, FakeChat
 
 CONFIG = """

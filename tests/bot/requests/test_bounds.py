@@ -8,11 +8,11 @@ import pytest
 
 from bot.core.refusals import BeyondModel, Declined
 from bot.requests.limits import Bounds
-from queueing.core.catalog import ModelSpec
+from queueing.core.errors import What, problem
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent
-from queueing.core.problems import What, problem
 from queueing.core.requests import Request, TextToAudio, TextToImage, TextToVideo
+from queueing.core.specs import ModelSpec
 from tests.simulation.installation import image_model
 
 SPEC = image_model("flux")

@@ -7,8 +7,8 @@ from bot.core.chat_settings import ChatSettings, ChatSettingsTable, places_of
 from bot.requests.conversation import PICTURES, USUAL_CHARS, Talk, continued, room_chars
 from bot.requests.options import Style
 from bot.requests.word_filter import unwanted_word
-from queueing.core.catalog import ModelSpec
 from queueing.core.requests import ChatMessage, File
+from queueing.core.specs import ModelSpec
 
 
 def user(text: str, *pictures: int) -> ChatMessage:

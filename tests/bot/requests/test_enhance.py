@@ -9,9 +9,9 @@ import pytest
 
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable
 from bot.requests import enhancement
-from queueing.core.catalog import ModelSpec
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.requests import Capability, Output, TextToImage
+from queueing.core.specs import ModelSpec
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from tests.fakes.servers.backend import Fate

@@ -18,10 +18,10 @@ from bot.core.platform import Album, Attachment
 from bot.people.access import PersonLimits
 from bot.requests import media as sounds
 from bot.requests import recordings
-from queueing.core.catalog import ModelSpec
+from queueing.core.errors import Problem, What
 from queueing.core.jobs import Job, JobState
-from queueing.core.problems import Problem, What
 from queueing.core.requests import Capability, Chat, File, Output, SpeechToText, TextToSpeech
+from queueing.core.specs import ModelSpec
 from tests.bot.results import attachment
 from tests.fakes.chat import FakeChat
 from tests.fakes.far_queue import FarQueue

@@ -4,9 +4,15 @@ from dataclasses import replace
 
 from bot.texts.status import busy_line
 from queueing.core.catalog import Catalog
-from queueing.core.paused import Paused
 from queueing.core.snapshot import Blocked, Reason, Residency
-from queueing.core.status import BackendStatus, CopyStatus, HostStatus, ModelStatus, QueueSnapshot
+from queueing.core.status import (
+    BackendStatus,
+    CopyStatus,
+    HostStatus,
+    ModelStatus,
+    Paused,
+    QueueSnapshot,
+)
 from tests.simulation.installation import host, image_model
 
 CATALOG = Catalog(

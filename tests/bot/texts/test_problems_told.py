@@ -10,12 +10,14 @@ from bot.texts.refusals import told
 from queueing.core.errors import (
     BackendError,
     OutOfMemory,
+    Problem,
     Rejected,
     StoreError,
     Unavailable,
+    What,
+    problem,
     problem_of,
 )
-from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import Output
 from queueing.store.jobs.rows import output_from, output_rows
 from tests.bot.results import done, in_bot

@@ -26,8 +26,8 @@ from bot.texts.catalogue import (
     say,
 )
 from bot.texts.status import because, gigabytes, running, waiting
+from queueing.core.errors import What
 from queueing.core.jobs import JobState, stand_in
-from queueing.core.problems import What
 from queueing.core.requests import Capability, Progress, TextToImage
 from queueing.core.snapshot import Blocked, Reason
 from queueing.core.status import Estimate, Standing

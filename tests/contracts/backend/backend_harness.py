@@ -10,9 +10,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from uuid import uuid4
 
-from queueing.core.catalog import ModelSpec
 from queueing.core.ports import Backend
 from queueing.core.requests import File, Request, Work
+from queueing.core.specs import ModelSpec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,6 @@ from backends.comfyui.backend import ComfyUI
 from backends.comfyui.workflow.graph import Asked
 from backends.media import videos
 from backends.media.images import as_png
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.requests import (
     Capability,
     File,
@@ -29,6 +28,7 @@ from queueing.core.requests import (
     TextToVideo,
     needed,
 )
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.backends.comfyui.workflow import graphs
 from tests.backends.comfyui.workflow.graphs import Nodes
 from tests.contracts.backend.backend_harness import MAKING, Harness, Opens, Server

@@ -6,7 +6,6 @@ from functools import partial
 
 from backends.demo.audio import spoken
 from backends.demo.backend import Demo
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.ports import Fetch, Report
 from queueing.core.requests import (
     Capability,
@@ -22,6 +21,7 @@ from queueing.core.requests import (
     TextToVideo,
     Work,
 )
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.backends.media.planted import PICTURE, saved
 from tests.contracts.backend.backend_harness import MAKING, Harness, Server
 

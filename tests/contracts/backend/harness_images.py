@@ -15,8 +15,8 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.http_replies import HttpRefused
 from backends.images.backend import Images
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.requests import Capability, TextToImage
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.contracts.backend.backend_harness import CONTROL, MAKING, Harness, Opens, Server
 from tests.fakes.servers.painters import KINDS, painting
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from backends.common.http import Http
 from backends.common.http_replies import HttpRefused
 from backends.registry import connect
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import Unavailable
 from queueing.core.ports import Backend
 from queueing.core.requests import Capability, File, SpeechToText, TextToSpeech
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.contracts.backend.backend_harness import FORM, Harness, Opens, Server, until
 from tests.fakes.servers.real_server import free_port, kill, running
 from tests.fakes.servers.speech import HEARING, SPEAKING, FakeSpeech, speech

@@ -12,8 +12,8 @@ from functools import partial
 
 from backends.common.http import Http
 from backends.registry import connect
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.requests import Capability, Chat, ChatMessage, Embed
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.contracts.backend.backend_harness import CONTROL, FORM, Harness, Opens, Server
 from tests.fakes.llm.llm import KINDS, Model, serving
 

@@ -9,7 +9,6 @@ import pytest
 from backends.common import websocket
 from backends.common.file_types import is_film, is_sound, mime_of
 from queueing.core.errors import BadModel, Rejected, Unavailable
-from queueing.core.outputs import numbers, vectors_of
 from queueing.core.requests import (
     Chat,
     ChatMessage,
@@ -23,6 +22,8 @@ from queueing.core.requests import (
     TextToImage,
     TextToSpeech,
     TextToVideo,
+    numbers,
+    vectors_of,
 )
 from tests.contracts.backend import (
     harness_comfyui,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.core.service import QueueService
-from queueing.core.catalog import ModelSpec
 from queueing.core.events import Event
 from queueing.core.requests import Capability
+from queueing.core.specs import ModelSpec
 from queueing.service.job_queue import JobQueue
 from tests.fakes.far_queue import FarQueue
 from tests.fakes.linked_queue import linked

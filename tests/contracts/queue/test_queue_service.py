@@ -13,14 +13,15 @@ from queueing.core.errors import (
     LimitReached,
     NoServer,
     NotCapable,
+    Problem,
     QueueError,
     Refused,
     Unavailable,
     UnknownModel,
+    What,
 )
 from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
 from queueing.core.jobs import Admission, Job, JobEvent, JobState, NewJob
-from queueing.core.problems import Problem, What
 from queueing.core.requests import Chat, ChatMessage, File, Output, TextToImage
 from tests.contracts.queue.queue_harness import SERVICES, Queues, queues
 from tests.fakes.clock import START

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from queueing.core.catalog import Catalog, ModelSpec
+from queueing.core.catalog import Catalog
 from queueing.core.errors import BackendError
 from queueing.core.events import JobChanged
 from queueing.core.jobs import JobState, NewJob
 from queueing.core.ports import Backend
 from queueing.core.requests import Capability, Request, TextToImage
+from queueing.core.specs import ModelSpec
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore

@@ -9,9 +9,9 @@ import pytest
 from bot.core.queue import ResultFiles
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.requests import File, Output, Result, ResultFile
-from queueing.store.jobs import results
+from queueing.store.jobs import job_reader
+from queueing.store.jobs.job_reader import StoredFiles
 from queueing.store.jobs.job_store import JobStore
-from queueing.store.jobs.results import StoredFiles
 from queueing.store.sql.database import Database
 from tests.contracts.store.store_harness import NO_LIMITS, NOW, new, start
 
@@ -100,7 +100,7 @@ async def test_a_large_file_is_whole_and_lets_others_be_read_meanwhile(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A film on a slow network would end the connection, or hold up whatever is read beside it."""
-    monkeypatch.setattr(results, "PIECE", 4_000)
+    monkeypatch.setattr(job_reader, "PIECE", 4_000)
     job = await _job(database, OUTPUT, files=OUTPUT.files)
     for number, wanted in ((0, OUTPUT), (1, OUTPUT.files)):
         read = _Read(database, _nothing)
@@ -113,7 +113,7 @@ async def test_a_file_that_is_deleted_while_it_is_read_is_gone(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half a film would be delivered for a whole one."""
-    monkeypatch.setattr(results, "PIECE", 4_000)
+    monkeypatch.setattr(job_reader, "PIECE", 4_000)
     store = JobStore(database)
 
     async def shrink() -> None:

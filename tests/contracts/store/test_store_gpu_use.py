@@ -9,7 +9,7 @@ from queueing.core.errors import LimitReached, StaleJob, StoreError
 from queueing.core.jobs import Admission, Job, JobEvent
 from queueing.core.requests import Output
 from queueing.core.status import GpuTime
-from queueing.store.jobs.gpu_use import GpuUse
+from queueing.store.jobs.admission import GpuUse
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NOW, Open, add, new, start
 

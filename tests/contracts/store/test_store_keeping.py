@@ -6,8 +6,8 @@ import pytest
 
 from queueing.core.errors import LimitReached
 from queueing.core.jobs import Admission, JobEvent
-from queueing.core.paused import Paused
 from queueing.core.requests import File, Output, TextToImage
+from queueing.core.status import Paused
 from queueing.forecast.durations import Learned
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NOW, Open, add, end, heads, new, start

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from queueing.core.catalog import HostSpec, ModelSpec
+from queueing.core.concurrency import undisturbed
 from queueing.core.errors import Busy, NotLoaded, OutOfMemory, Unavailable, UnknownFailure
 from queueing.core.ports import Fetch, Report, ServerInfo
 from queueing.core.requests import (
@@ -26,7 +26,7 @@ from queueing.core.requests import (
     TextToVideo,
     Work,
 )
-from queueing.core.undisturbed import undisturbed
+from queueing.core.specs import HostSpec, ModelSpec
 
 ALL = frozenset(Capability)
 PICTURE = File(name="picture.png", mime="image/png", data=b"not decoded by anybody")

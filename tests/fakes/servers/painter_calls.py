@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from aiohttp import web
 
-from queueing.core.undisturbed import undisturbed
+from queueing.core.concurrency import undisturbed
 
 if TYPE_CHECKING:
     from tests.fakes.servers.painters import FakePainter

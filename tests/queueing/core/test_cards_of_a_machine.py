@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec, WakeSpec
-from queueing.core.errors import OutOfMemory, Refused
+from queueing.core.catalog import Catalog
+from queueing.core.errors import OutOfMemory, Refused, What, problem
 from queueing.core.events import CopyLeft, Event, LoadEnded
 from queueing.core.jobs import JobState
 from queueing.core.ports import CardLook
-from queueing.core.problems import What, problem
 from queueing.core.snapshot import Blocked
+from queueing.core.specs import BackendSpec, HostSpec, ModelSpec, WakeSpec
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.host_availability import MachineSleep
-from queueing.service import statuses
+from queueing.service import queue_status
 from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 from tests.simulation.installation import Installation, ended, image_model, until
 from tests.simulation.loop import in_virtual_time
@@ -114,9 +114,9 @@ def test_a_copy_and_its_server_are_told_with_their_cards() -> None:
     fleet = Fleet(catalog, backends, StillClock())
     fleet.ready(QWEN, "big")
 
-    (copy,) = statuses.copies(fleet, "qwen")
+    (copy,) = queue_status.copy_statuses(fleet, "qwen")
     assert (copy.hosts, copy.on("box/0"), copy.on("box/1")) == (("box/0", "box/1"), 10000, 10000)
-    assert {each.name: each.hosts for each in statuses.backends(fleet)} == {
+    assert {each.name: each.hosts for each in queue_status.backend_statuses(fleet)} == {
         "big": ("box/0", "box/1"),
         "draw": ("box/0",),
         "comfy": ("box/1",),

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
-from queueing.core.found_models import with_found
+from queueing.core.catalog import Catalog, with_found
 from queueing.core.requests import Capability
+from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
 
 WRITES = frozenset({Capability.TEXT_TO_TEXT})
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from queueing.core.near import near
+from queueing.core.catalog import near
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,4 +27,4 @@ def test_names_are_compared_in_one_place() -> None:
         for path in (ROOT / package).rglob("*.py")
         if "difflib" in path.read_text("utf-8")
     }
-    assert found == {"queueing/core/near.py"}
+    assert found == {"queueing/core/catalog.py"}

@@ -12,7 +12,7 @@ from queueing.core.requests import (
     TextToVideo,
     needed,
 )
-from queueing.forecast.sizes import size_class
+from queueing.forecast.durations import size_class
 
 
 def test_every_kind_of_request_needs_something_of_its_model() -> None:

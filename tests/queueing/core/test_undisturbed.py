@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queueing.core.undisturbed import undisturbed
+from queueing.core.concurrency import undisturbed
 from tests.simulation.loop import in_virtual_time
 
 

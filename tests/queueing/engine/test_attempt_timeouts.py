@@ -5,9 +5,9 @@ from unittest.mock import patch
 
 import pytest
 
-from queueing.core.catalog import Timeouts
 from queueing.core.ports import Fetch, Report
 from queueing.core.requests import Progress
+from queueing.core.specs import Timeouts
 from queueing.engine.attempt_watch import NeverBegan, watched
 from tests.simulation.loop import in_virtual_time, run
 

@@ -6,7 +6,7 @@ import pytest
 
 from queueing.core.jobs import Job, JobState, stand_in
 from queueing.core.status import Standing
-from queueing.engine.decided import PATIENCE_S, Decided
+from queueing.engine.scheduler import PATIENCE_S, Decided
 from tests.simulation.installation import ended, image_model, one_card
 from tests.simulation.loop import in_virtual_time, run
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from queueing.core.errors import Problem, What
 from queueing.core.jobs import LATER, JobEvent, JobState
-from queueing.core.problems import Problem, What
 from queueing.core.snapshot import Blocked
 from queueing.service.job_queue import JobQueue
 from tests.fakes.clock import START

@@ -7,20 +7,21 @@ from itertools import pairwise
 
 import pytest
 
-from queueing.core.catalog import Timeouts
 from queueing.core.errors import (
     BadModel,
     ModelCrashed,
     OutOfMemory,
+    Problem,
     Refused,
     ShortOfMemory,
     Unavailable,
     UnknownFailure,
     UnreadableAnswer,
+    What,
 )
 from queueing.core.jobs import JobState
-from queueing.core.problems import Problem, What
 from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.specs import Timeouts
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from tests.fakes.servers.backend import FakeProbe

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.cli import memory_kept
-from queueing.core.catalog import HostSpec, ModelSpec
 from queueing.core.errors import Refused
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.reasons import sentence
 from queueing.core.snapshot import Blocked, Reason
+from queueing.core.specs import HostSpec, ModelSpec
 from tests.samples import examples
 from tests.simulation.installation import Installation, ended, host, image_model
 from tests.simulation.loop import in_virtual_time

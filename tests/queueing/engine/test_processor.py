@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from queueing.core.catalog import Timeouts
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -15,16 +14,19 @@ from queueing.core.errors import (
     ModelCrashed,
     NotLoaded,
     OutOfMemory,
+    Problem,
     Rejected,
     ResultGone,
     Unavailable,
     UnknownFailure,
     UnreadableAnswer,
+    What,
+    problem,
 )
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
-from queueing.core.problems import Problem, What, problem
 from queueing.core.requests import TextToImage, Work
+from queueing.core.specs import Timeouts
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from tests.fakes.servers.backend import Fate, prompt_of

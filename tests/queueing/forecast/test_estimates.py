@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.core.catalog import ModelSpec
 from queueing.core.requests import (
     Capability,
     Chat,
@@ -14,9 +13,9 @@ from queueing.core.requests import (
     PictureInput,
     TextToImage,
 )
+from queueing.core.specs import ModelSpec
 from queueing.forecast.arrivals import Rates
-from queueing.forecast.durations import Durations
-from queueing.forecast.sizes import USUAL_SIZE, size_class, work_of
+from queueing.forecast.durations import USUAL_SIZE, Durations, size_class, work_of
 
 FLUX = ModelSpec(
     name="flux",

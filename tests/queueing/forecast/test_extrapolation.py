@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from queueing.core.snapshot import Waiting
-from queueing.forecast.extrapolation import Key, Share, shares
+from queueing.forecast.forecast import Key, Share, shares
 from queueing.forecast.simulated_queue import SimulatedQueue, Started
 
 NOW = 1_000.0

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from benchmarks.schedule.replay import replay
 from benchmarks.schedule.trace import Trace, TraceBackend, TraceHost, TraceJob, TraceModel
-from queueing.forecast.newcomers import Comings, Newcomers, going_first
+from queueing.forecast.arrivals import Comings, Newcomers, going_first
 
 RATES = st.floats(0.0, 1.0)
 USED = st.floats(0.0, 5000.0)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import exp
 
-from queueing.core.divided import Shares
 from queueing.core.jobs import Job, stand_in
 from queueing.core.snapshot import (
     BackendView,
@@ -23,6 +22,7 @@ from queueing.core.snapshot import (
     Waiting,
     World,
 )
+from queueing.core.specs import Shares
 from queueing.planning.planner import plan
 
 TAU_S = 900.0

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from queueing.core.catalog import IDLE_UNLOAD_S, Catalog
+from queueing.core.catalog import Catalog
 from queueing.core.snapshot import BackendView, Evict, Leaving, Plan
+from queueing.core.specs import IDLE_UNLOAD_S
 from queueing.planning.planner import plan
 from tests.fakes.servers.backend import FakeServer
 from tests.queueing.planning.worlds import GB, NOW, copy, jobs, line, model, world

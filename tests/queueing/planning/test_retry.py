@@ -17,9 +17,10 @@ from queueing.core.errors import (
     Unavailable,
     UnknownFailure,
     UnreadableAnswer,
+    What,
+    problem,
 )
 from queueing.core.jobs import Job, JobState
-from queueing.core.problems import What, problem
 from queueing.core.requests import TextToImage
 from queueing.planning.retry import (
     LONGEST_PAUSE_S,

@@ -5,7 +5,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.core.divided import divided, parts, whole_mb
 from queueing.core.quiet_hours import Quiet
 from queueing.core.snapshot import (
     BackendView,
@@ -16,9 +15,9 @@ from queueing.core.snapshot import (
     Reason,
     Residency,
 )
-from queueing.planning.hosts import why_rests
+from queueing.core.specs import divided, parts, whole_mb
+from queueing.planning.hosts import to_wake, why_rests
 from queueing.planning.planner import plan
-from queueing.planning.waking import to_wake
 from tests.queueing.planning.replay import Arrival, Trace, TraceModel, simulate
 from tests.queueing.planning.worlds import GB, NOW, copy, jobs, line, model, world
 from tests.samples import examples

@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 
 from queueing.core.quiet_hours import Quiet
 from queueing.core.snapshot import BackendView, HostView, World
-from queueing.planning.hosts import LEAD_S
+from queueing.planning.hosts import LEAD_S, Site, fitting, sites, to_wake
 from queueing.planning.planner import plan
-from queueing.planning.sites import Site, fitting, sites
-from queueing.planning.waking import to_wake
-from queueing.service.in_time import SLACK_S, Way, spare_s, surely_done_at
+from queueing.service.deadlines import SLACK_S, Way, spare_s, surely_done_at
 from tests.queueing.planning.worlds import GB, NOW, jobs, line, model, world
 from tests.samples import examples
 

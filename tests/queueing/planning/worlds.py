@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from itertools import count
 from math import inf
 
-from queueing.core.divided import Shares
 from queueing.core.jobs import Job, stand_in
 from queueing.core.snapshot import (
     BackendView,
@@ -17,6 +16,7 @@ from queueing.core.snapshot import (
     Waiting,
     World,
 )
+from queueing.core.specs import Shares
 
 NOW = 1000.0
 GB = 1000

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from queueing.core.catalog import Catalog, HostSpec, ModelSpec
+from queueing.core.catalog import Catalog
 from queueing.core.ports import ServerInfo
+from queueing.core.specs import HostSpec, ModelSpec
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import Times
-from queueing.service.availability import is_at_hand
+from queueing.service.model_reader import is_at_hand
 from tests.fakes.clock import VirtualClock
 from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 from tests.simulation.installation import host, image_model

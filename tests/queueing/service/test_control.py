@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from queueing.core.errors import BackendError, Refused, StoreError, Unavailable, UnknownModel
+from queueing.core.errors import BackendError, Refused, StoreError, Unavailable, UnknownModel, What
 from queueing.core.events import Forgotten, JobChanged, LinesMoved
 from queueing.core.jobs import Admission, Job, JobState
-from queueing.core.paused import Paused
-from queueing.core.problems import What
 from queueing.core.requests import Chat, ChatMessage
 from queueing.core.snapshot import Blocked, Rules
+from queueing.core.status import Paused
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from itertools import pairwise
 
-from queueing.core.host_activity import HostActivity
 from queueing.core.snapshot import Residency
+from queueing.core.status import HostActivity
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time
 

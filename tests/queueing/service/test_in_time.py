@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from queueing.core.catalog import BackendSpec, HostSpec, ModelSpec, SleepSpec, Timeouts, WakeSpec
 from queueing.core.errors import Unavailable
 from queueing.core.events import JobChanged
 from queueing.core.jobs import LATER, Job, JobState
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.requests import Work
 from queueing.core.snapshot import Blocked, Rules
+from queueing.core.specs import BackendSpec, HostSpec, ModelSpec, SleepSpec, Timeouts, WakeSpec
 from queueing.service import deadlines
 from queueing.service.job_queue import JobQueue
 from tests.fakes.clock import START

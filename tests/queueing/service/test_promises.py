@@ -1,7 +1,7 @@
 """The first range that a person is told of their job is its promise, in virtual time."""
 
 from queueing.core.status import Estimate, Promised
-from queueing.service.promises import Promises
+from queueing.service.shown_estimates import Promises
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
 from tests.simulation.loop import in_virtual_time
 

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.core.catalog import BackendSpec, Catalog, HostSpec, ModelSpec
+from queueing.core.catalog import Catalog
 from queueing.core.errors import Refused, UnknownModel
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.snapshot import Blocked, Rules
+from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
 from queueing.service.job_queue import JobQueue
 from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 from tests.samples import examples

@@ -29,9 +29,11 @@ import psycopg  # an extra
 
 from queueing.store.postgres import lease_session  # an extra
 from queueing.store.postgres import lease_store as posts_module  # an extra
-from queueing.store.postgres.address import read_address  # an extra
 from queueing.store.postgres.lease_store import PostgresPosts  # an extra
-from queueing.store.postgres.session import connect  # an extra
+from queueing.store.postgres.session import (
+    connect,  # an extra
+    read_address,  # an extra
+)
 
 LONG_S = 600.0
 DAY_S = 24 * 3600.0

@@ -12,8 +12,7 @@ import pytest
 from queueing.core.jobs import JobEvent
 from queueing.store.engines import open_database
 from queueing.store.jobs import queries
-from queueing.store.postgres.dialect import numbered
-from queueing.store.postgres.together import together
+from queueing.store.postgres.connection import numbered, together
 from queueing.store.sql.database import Connection
 from tests.fakes.programs.postgres_server import PostgresServer
 from tests.test_sql import STATEMENTS

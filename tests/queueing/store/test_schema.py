@@ -9,7 +9,7 @@ import pytest
 
 from bot.app.setup import MIGRATIONS
 from queueing.core.errors import StoreError
-from queueing.store import tools
+from queueing.store import maintenance
 from queueing.store.engines import is_postgres, open_database
 from queueing.store.sql.database import Connection, Database, MigrationSet
 from queueing.store.sql.migrations import MADE_BEFORE, QUEUE
@@ -129,14 +129,14 @@ async def test_tools_refuse_it_as_well(url: str, tmp_path: Path) -> None:
     await numbered(url, queue=1, bot=1)
     new = tmp_path / "new.db"
     uses: list[Callable[[], object]] = [
-        lambda: tools.damage_of(url),
-        lambda: tools.copy_database(url, f"sqlite:///{new}", (MIGRATIONS,)),
+        lambda: maintenance.damage_of(url),
+        lambda: maintenance.copy_database(url, f"sqlite:///{new}", (MIGRATIONS,)),
     ]
     if is_postgres(url):
-        uses.append(lambda: tools.look_at_server(url))
-        uses.append(lambda: tools.examine_server(url, (MIGRATIONS,)))
+        uses.append(lambda: maintenance.look_at_server(url))
+        uses.append(lambda: maintenance.examine_server(url, (MIGRATIONS,)))
     else:
-        uses.append(lambda: tools.back_up(url, new))
+        uses.append(lambda: maintenance.back_up(url, new))
     for use in uses:
         with pytest.raises(StoreError) as refused:
             use()

@@ -14,7 +14,7 @@ from bot.people.audit_log import Act, AuditLog
 from queueing.core.errors import StoreError
 from queueing.core.jobs import JobEvent
 from queueing.core.requests import File, Output
-from queueing.store import tools
+from queueing.store import maintenance
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Connection
@@ -70,7 +70,7 @@ async def contents(url: str) -> Rows:
 
 
 async def copied(source: str, target: str) -> None:
-    await asyncio.to_thread(tools.copy_database, source, target, (MIGRATIONS,))
+    await asyncio.to_thread(maintenance.copy_database, source, target, (MIGRATIONS,))
 
 
 def listed(rows: Rows) -> Mapping[str, set[str]]:

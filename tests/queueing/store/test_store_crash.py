@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from queueing.core.jobs import JobState
-from queueing.store import tools
+from queueing.store import maintenance
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 
@@ -85,7 +85,7 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(url: str, kills
     for _ in range(kills):
         acknowledged |= _run_and_kill(url, dice.randint(1, 400))
         asyncio.run(_compare(url, acknowledged))
-        assert tools.damage_of(url) == []
+        assert maintenance.damage_of(url) == []
 
 
 async def _compare(url: str, acknowledged: dict[int, JobState]) -> None:

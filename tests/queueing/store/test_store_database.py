@@ -16,7 +16,7 @@ from queueing.core.jobs import Admission, JobEvent, NewJob
 from queueing.core.requests import File, Output, TextToImage
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import MigrationSet
-from queueing.store.sqlite import backup, disk
+from queueing.store.sqlite import backup
 from queueing.store.sqlite import database as database_module
 from queueing.store.sqlite.database import SqliteDatabase, open_sqlite
 
@@ -394,7 +394,9 @@ async def test_the_last_of_a_disk_is_kept_for_what_was_accepted(
     link.symlink_to(folder / "usher.db")
     free = 16 * MB  # of 160: ten are kept, and as many as the log has
     monkeypatch.setattr(
-        disk, "disk_usage", lambda there: disk_of(160 * MB, free if there == folder else 0)
+        database_module,
+        "disk_usage",
+        lambda there: disk_of(160 * MB, free if there == folder else 0),
     )
     database = await open_sqlite(f"sqlite:///{link}")
     store = JobStore(database)
@@ -420,7 +422,7 @@ async def test_a_disk_that_cannot_be_asked_stops_nothing(
     def refuse(_folder: Path) -> None:
         raise OSError("not told")
 
-    monkeypatch.setattr(disk, "disk_usage", refuse)
+    monkeypatch.setattr(database_module, "disk_usage", refuse)
     assert await JobStore(database).add(new(0), 1.0, limits=LIMITS)
 
 

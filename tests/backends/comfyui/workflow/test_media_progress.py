@@ -14,8 +14,8 @@ from backends.comfyui.progress import Message, MessageData, Tracker, read_messag
 from backends.comfyui.workflow.graph import Graph
 from backends.comfyui.workflow.graph_analysis import planned_steps
 from backends.comfyui.workflow.rendering import fill
-from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability, Progress, TextToVideo, Work
+from queueing.core.specs import ModelSpec
 from tests.backends.comfyui.workflow.graphs import Nodes, ltx, node, prepared, wan
 from tests.fakes.servers.comfyui import FakeComfyUI
 

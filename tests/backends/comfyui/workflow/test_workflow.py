@@ -14,9 +14,9 @@ from backends.comfyui.workflow.graph import WORDS, as_json
 from backends.comfyui.workflow.node_types import NumberRange
 from backends.comfyui.workflow.rendering import fill, fit_size, warm_up
 from backends.comfyui.workflow.template import Workflow, blame, parse_workflow, prepare
-from queueing.core.catalog import ModelSpec
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import SEED_MAX, Capability, LoraWeight, TextToImage
+from queueing.core.specs import ModelSpec
 from tests.fakes.servers.comfyui_nodes import judge
 from tests.told import words
 

@@ -17,7 +17,6 @@ from backends.openai import transcripts
 from backends.openai.backend import OpenAI
 from backends.openai.recordings import sound_of
 from backends.registry import connect
-from queueing.core.catalog import BackendSpec, ModelSpec
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -27,8 +26,9 @@ from queueing.core.errors import (
     Rejected,
     Unavailable,
     UnreadableAnswer,
+    What,
+    problem,
 )
-from queueing.core.problems import What, problem
 from queueing.core.requests import (
     Capability,
     File,
@@ -39,6 +39,7 @@ from queueing.core.requests import (
     TextToSpeech,
     Work,
 )
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.fakes.servers.speech import HEARING, SPEAKING, FakeSpeech, SpeechFault, speech
 from tests.fakes.servers.speech_script import SOUNDS, mp3, wav
 

@@ -15,10 +15,9 @@ import pytest
 
 from backends.media.sounds import as_voice
 from backends.openai.backend import OpenAI
-from queueing.core.catalog import BackendSpec, ModelSpec
-from queueing.core.errors import BackendError, Rejected, Unavailable
-from queueing.core.problems import What
+from queueing.core.errors import BackendError, Rejected, Unavailable, What
 from queueing.core.requests import Capability, File, Output, SpeechToText, Work
+from queueing.core.specs import BackendSpec, ModelSpec
 from tests.contracts.backend.backend_harness import until
 from tests.contracts.backend.harness_speech import answers, listens
 from tests.fakes.servers.real_server import free_port, kill, running

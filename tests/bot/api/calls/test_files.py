@@ -13,7 +13,7 @@ from PIL import Image
 from bot.api.calls import uploads as uploads_module
 from bot.api.calls.uploads import KEPT_S
 from bot.people.people import People
-from queueing.core.clock import SystemClock
+from queueing.core.ports import SystemClock
 from queueing.core.requests import TextToImage
 from tests.bot.api.calls.test_keys import CLOSED, bearer, new_key, page_of
 from tests.bot.api.jobs.test_jobs import CHAT, DRAW, done

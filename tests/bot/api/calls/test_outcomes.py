@@ -5,9 +5,8 @@ import pytest
 from bot.api.calls.errors import ApiError, problem_of
 from bot.texts.refusals import told
 from queueing.core import errors
-from queueing.core.errors import BackendError, Busy
+from queueing.core.errors import BackendError, Busy, Problem, What, problem
 from queueing.core.jobs import JobState, make_job, stand_in
-from queueing.core.problems import Problem, What, problem
 
 CALLERS = 400
 OF_SERVERS = {429, 502, 503, 504}

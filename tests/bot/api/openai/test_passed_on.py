@@ -15,7 +15,7 @@ from bot.api.openai.chat import ChatCompletions
 from bot.api.openai.response_request import Responses
 from bot.api.openai.sampling import Sampling
 from bot.texts.refusals import told
-from queueing.core.problems import What, problem
+from queueing.core.errors import What, problem
 from tests.bot.api.scripted import ScriptedServer, piece, scripted
 from tests.bot.api.whole_api import Api
 

@@ -20,7 +20,7 @@ from bot.app.supervisor import beside, keep_served
 from bot.config import loader as configuration
 from queueing.core.jobs import JobState, NewJob
 from queueing.core.requests import TextToImage
-from queueing.store.jobs.results import StoredFiles
+from queueing.store.jobs.job_reader import StoredFiles
 from queueing.store.sql.database import Database
 from tests.bot.api.jobs.test_webhooks import Receiver, calling, listening
 from tests.bot.api.runs.test_repeats import (

@@ -6,7 +6,7 @@ from bot.app.cluster.leases import posts_of
 from bot.config.config import Config
 from bot.config.loader import parse
 from bot.platforms.registry import Fittings, platform_of, platforms
-from queueing.core.clock import SystemClock
+from queueing.core.ports import SystemClock
 from tests.bot.config.configs import with_lines
 from tests.bot.platforms.discord.discord_bot import NotesInMemory
 from tests.fakes.memory_log import MemoryLog

@@ -20,10 +20,9 @@ from bot.app.cluster.protocol import (
 )
 from bot.core.service import QueueService
 from queueing.core import errors
-from queueing.core.catalog import Catalog, HostSpec, ModelSpec, Offer
-from queueing.core.errors import QueueError, Unavailable
+from queueing.core.catalog import Catalog, Offer
+from queueing.core.errors import Problem, QueueError, Unavailable, What
 from queueing.core.events import Event
-from queueing.core.problems import Problem, What
 from queueing.core.requests import (
     FILM_S_MOST,
     LORAS_MOST,
@@ -40,6 +39,7 @@ from queueing.core.requests import (
     TextToSpeech,
     TextToVideo,
 )
+from queueing.core.specs import HostSpec, ModelSpec
 
 PARTS = [
     get_type_hints(part.fget)["return"]

@@ -14,7 +14,7 @@ from bot.people.people import Person
 from queueing.core.errors import StoreError, Unavailable
 from queueing.core.leases import PostHolder
 from queueing.core.ports import ServerInfo
-from queueing.engine.fleet.memory_budget import Budget
+from queueing.engine.fleet.host_memory import Budget
 from tests.fakes.chat import FakeChat
 from tests.fakes.servers.backend import FakeBackend
 from tests.simulation.bot_installation import ADMIN, Bot, bot

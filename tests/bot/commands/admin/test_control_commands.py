@@ -9,8 +9,8 @@ import pytest
 
 from queueing.core.errors import OutOfMemory
 from queueing.core.jobs import Admission, JobState
-from queueing.core.paused import Paused
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
+from queueing.core.status import Paused
 from tests.bot.commands.admin.test_admin_commands import say
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, play

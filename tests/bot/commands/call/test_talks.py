@@ -12,8 +12,8 @@ from backends.openai.chat_request import merged
 from bot.commands.call.context import Call
 from bot.commands.call.jobs import name_of
 from bot.people.people import Person
-from queueing.core.catalog import ModelSpec
 from queueing.core.requests import Capability, ChatMessage
+from queueing.core.specs import ModelSpec
 from tests.bot.results import DEAF, FLUX, QWEN, ask, done, in_bot, of, picture, press, said, shown
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, bot, quiet

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.core.catalog import Catalog, HostSpec
+from queueing.core.catalog import Catalog
 from queueing.core.ports import ServerInfo
 from queueing.core.snapshot import Residency
+from queueing.core.specs import HostSpec
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.health import WEDGE_PAUSE_S
-from queueing.engine.fleet.load_failures import LASTING_S
-from queueing.service import statuses
+from queueing.engine.fleet.health import LASTING_S, WEDGE_PAUSE_S
+from queueing.service import queue_status
 from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 from tests.simulation.installation import host, image_model
 
@@ -54,9 +54,9 @@ def test_a_hosts_memory_is_told_by_what_holds_it(fleet: Fleet) -> None:
     fleet.loading(FLUX, "comfy", expected_s=10.0)
     fleet.ready(FLUX, "comfy")
     fleet.memory.measured("gpu", 24000, 24000 - 8000 - 3000)
-    (card,) = statuses.hosts(fleet)
+    (card,) = queue_status.host_statuses(fleet)
     assert (card.vram_mb, card.used_mb, card.foreign_mb) == (24000, 8000, 3000)
-    assert [copy.vram_mb for copy in statuses.copies(fleet, "flux")] == [8000]
+    assert [copy.vram_mb for copy in queue_status.copy_statuses(fleet, "flux")] == [8000]
 
 
 def test_memory_counts_from_the_start_of_a_load_to_the_end_of_an_unload(fleet: Fleet) -> None:

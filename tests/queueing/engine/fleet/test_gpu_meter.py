@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from queueing.core.errors import Unavailable
 from queueing.core.jobs import Admission, JobState
-from queueing.engine.fleet.gpu_meter import GpuMeter
+from queueing.engine.fleet.running_jobs import GpuMeter
 from tests.fakes.servers.backend import Fate
 from tests.queueing.service.test_recovery import end_of, left_running
 from tests.simulation.installation import Installation, ended, host, image_model, until

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from bot.texts import reasons
-from queueing.core.catalog import Timeouts
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.reasons import words
 from queueing.core.snapshot import Blocked
+from queueing.core.specs import Timeouts
 from tests.fakes.servers.backend import FakeBackend, FakeProbe
 from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
 from tests.simulation.loop import in_virtual_time

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from queueing.core.catalog import SleepSpec, Timeouts, WakeSpec
 from queueing.core.jobs import Job, JobState
 from queueing.core.reasons import sentence
 from queueing.core.snapshot import Blocked
+from queueing.core.specs import SleepSpec, Timeouts, WakeSpec
 from queueing.core.status import Standing
 from queueing.service.job_queue import JobQueue
 from queueing.store.jobs.job_store import JobStore

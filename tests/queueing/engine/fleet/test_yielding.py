@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.core.catalog import Catalog, HostSpec
+from queueing.core.catalog import Catalog
 from queueing.core.jobs import Job, JobState
-from queueing.core.paused import Paused
 from queueing.core.ports import CardLook
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.snapshot import Blocked, Rules
-from queueing.engine.yielding import BUSY, GONE_S, SURE, Yielding, after, is_used
+from queueing.core.specs import HostSpec
+from queueing.core.status import Paused
+from queueing.engine.program_watcher import BUSY, GONE_S, SURE, Yielding, after, is_used
 from queueing.service.job_queue import JobQueue
 from tests.fakes.clock import START
 from tests.fakes.servers.backend import FakeProbe
