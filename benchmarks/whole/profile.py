@@ -33,19 +33,19 @@ _FIRST = "the first message: where the job stands"
 _ATTEMPT = "the attempt: sending, watching, fetching"
 # The first match anywhere in a task's stack wins: part, end of a path, functions (or any).
 PARTS = (
-    (_HISTORY, "history/recorder.py"),
-    (_HISTORY, "history/batch.py"),
-    (_HISTORY, "history/timeline.py"),
+    (_HISTORY, "monitoring/recorder.py"),
+    (_HISTORY, "monitoring/history.py"),
+    (_HISTORY, "monitoring/timeline.py"),
     ("the changes of a job, and announcing them", "engine/event_bus.py", "both", "publish"),
     ("the result: reading it, showing it, noting that", "delivery/editor.py", "_finish"),
     (_FIRST, "delivery/editor.py", "_update"),
-    (_FIRST, "delivery/inquiry.py"),
+    (_FIRST, "delivery/standings.py"),
     ("which message of a chat is next", "delivery/presenter.py"),
-    ("the call: reading it, limits, accepting it", "dispatch/dispatcher.py"),
+    ("the call: reading it, limits, accepting it", "commands/dispatcher.py"),
     (_ATTEMPT, "engine/job_runner.py"),
-    (_ATTEMPT, "engine/attempts.py"),
+    (_ATTEMPT, "engine/attempt_sender.py"),
     ("the scheduler: snapshots and decisions", "engine/scheduler.py"),
-    ("the loop's side of the database", "store/batching.py"),
+    ("the loop's side of the database", "sql/batcher.py"),
 )
 
 

@@ -192,10 +192,10 @@ def reload(path: Path) -> int:
     except NotRunning:
         print(f"no running bot has {path}: start it with `usher run`", file=sys.stderr)
         return NOT_RUNNING
-    for process, outcome in answers:
+    for name, outcome in answers:
         refused = refused or bool(outcome.problems)
         stream = sys.stderr if outcome.problems else sys.stdout
         if len(answers) > 1:
-            print(f"process {process}:", file=stream)
+            print(f"process {name}:", file=stream)
         print(hide("\n".join(outcome.lines())), file=stream)
     return REFUSED if refused else 0
