@@ -16,7 +16,7 @@ from backends.comfyui.errors import accepted_in_part, raise_if_failed, refusal, 
 from backends.comfyui.progress import Watch
 from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.graph import Asked, Graph
-from backends.comfyui.workflow.template import Workflow
+from backends.comfyui.workflow.template import Template
 from backends.common.http_replies import HttpRefused
 from backends.common.websocket import listener
 from queueing.core.concurrency import timeout, undisturbed
@@ -53,7 +53,7 @@ class Attempts:
         self._none_on_its_way.set()
 
     async def run(
-        self, key: str, graph: Graph, workflow: Workflow, request: Asked, report: Report
+        self, key: str, graph: Graph, workflow: Template, request: Asked, report: Report
     ) -> Ended:
         """Send a prompt and return how it ended, as far as the server has told.
 
@@ -67,7 +67,7 @@ class Attempts:
         raise_if_failed(workflow, ended)
         return ended
 
-    async def follow(self, key: str, workflow: Workflow, report: Report) -> Ended:
+    async def follow(self, key: str, workflow: Template, report: Report) -> Ended:
         """Watch a prompt that was sent earlier until it ends; returns and raises as `run` does."""
         async with self._watching(key, workflow.nodes, report) as watch:
             ended = await self._until_ended(key, watch)
@@ -120,7 +120,7 @@ class Attempts:
             await self._stop(key)
             raise
 
-    async def _send(self, key: str, graph: Graph, workflow: Workflow, request: Asked) -> None:
+    async def _send(self, key: str, graph: Graph, workflow: Template, request: Asked) -> None:
         """Put a prompt into the server's queue once, even if the answer is lost."""
         sending = asyncio.ensure_future(self._server.send(key, graph))
         self._none_on_its_way.clear()

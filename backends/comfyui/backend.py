@@ -28,7 +28,7 @@ from backends.comfyui.workflow.graph import Asked, places
 from backends.comfyui.workflow.graph_analysis import Medium, unscaled
 from backends.comfyui.workflow.node_types import NumberRange, common, inputs_of, limits_in
 from backends.comfyui.workflow.rendering import TINY, fill, warm_up
-from backends.comfyui.workflow.template import Workflow
+from backends.comfyui.workflow.template import Template
 from backends.common.http import Http
 from backends.common.model_names import lora_name, lora_named
 from backends.common.options import read_options
@@ -36,10 +36,10 @@ from queueing.core.concurrency import timeout
 from queueing.core.errors import (
     BadModel,
     OutOfMemory,
+    ProblemKind,
     Rejected,
     ResultGone,
     ShortOfMemory,
-    What,
     problem,
 )
 from queueing.core.ports import Backend, Fetch, Report, ServerInfo
@@ -55,8 +55,8 @@ from queueing.core.requests import (
 from queueing.core.specs import BackendSpec, ModelSpec
 
 FREE_S = 10.0
-NO_PICTURE = problem(What.NO_PICTURE)
-NO_RESULT = problem(What.NO_RESULT)
+NO_PICTURE = problem(ProblemKind.NO_PICTURE)
+NO_RESULT = problem(ProblemKind.NO_RESULT)
 FREED_MB = 512  # what a process may hold when no model is loaded
 
 
@@ -198,7 +198,7 @@ class ComfyUI(Backend):
         files = await self._loras(taking) if taking else ()
         return tuple(lora_name(file) for file in files)
 
-    async def _loras(self, workflow: Workflow) -> tuple[str, ...]:
+    async def _loras(self, workflow: Template) -> tuple[str, ...]:
         class_type, name = workflow.lora_loader or ("", "")
         return choices_of(await self._server.node_type(class_type), class_type, name)
 
@@ -246,7 +246,7 @@ class ComfyUI(Backend):
 
     # ---------------------------------------------------------------- files in and out
 
-    async def _with_lora_files(self, request: Asked, workflow: Workflow) -> Asked:
+    async def _with_lora_files(self, request: Asked, workflow: Template) -> Asked:
         """Return a request that names the server's files instead of what people call them."""
         if not isinstance(request, Generation) or not request.lora or not workflow.lora_loader:
             return request
@@ -256,7 +256,7 @@ class ComfyUI(Backend):
         ]
         return request.model_copy(update={"lora": tuple(files)})
 
-    def _fetch(self, model: ModelSpec, key: str, workflow: Workflow, ended: Ended) -> Fetch:
+    def _fetch(self, model: ModelSpec, key: str, workflow: Template, ended: Ended) -> Fetch:
         async def fetch() -> Output:
             made = await self._made(key, workflow, ended) if ended.told else ended
             await self._attempts.give_way()
@@ -269,7 +269,7 @@ class ComfyUI(Backend):
 
         return fetch
 
-    async def _made(self, key: str, workflow: Workflow, told: Ended) -> Ended:
+    async def _made(self, key: str, workflow: Template, told: Ended) -> Ended:
         """Read the result of an attempt that the server reported as done.
 
         Once its history is cleared, what it told before is the result.
@@ -348,7 +348,7 @@ class ComfyUI(Backend):
 
     # ---------------------------------------------------------------- requests and templates
 
-    async def _limits(self, workflow: Workflow, word: str) -> NumberRange:
+    async def _limits(self, workflow: Template, word: str) -> NumberRange:
         """Return the limits the server sets for a placeholder, read once per load."""
         found = []
         for place in inputs_of(workflow.nodes, word):
@@ -365,10 +365,10 @@ class ComfyUI(Backend):
             known = self._known[model.name] = (model, read_templates(model))
         return known[1]
 
-    def _request(self, model: ModelSpec, work: Work) -> tuple[Asked, Workflow, dict[str, File]]:
+    def _request(self, model: ModelSpec, work: Work) -> tuple[Asked, Template, dict[str, File]]:
         if not isinstance(work.request, Asked):
             draws = self._templates(model).all[0].medium is Medium.PICTURE
-            what = What.DRAWS_ONLY if draws else What.UNABLE
+            what = ProblemKind.DRAWS_ONLY if draws else ProblemKind.UNABLE
             raise Rejected("a chat for a graph", problem=problem(what))
         files = places(work.request, work.files)
         return work.request, self._templates(model).serving(work.request, files.keys()), files

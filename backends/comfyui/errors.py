@@ -13,7 +13,7 @@ from pydantic import Field, JsonValue, ValidationError
 from backends.comfyui.answers import Ended, NodeFailure
 from backends.comfyui.workflow.graph import FILES, FOLLOWS, WORDS, Asked
 from backends.comfyui.workflow.graph_analysis import loaded_by
-from backends.comfyui.workflow.template import Workflow, blame
+from backends.comfyui.workflow.template import Template, blame
 from backends.common.error_rules import NO_MAIN_MEMORY, OUT_OF_MEMORY, judged, says
 from backends.common.http_replies import HttpFailed, HttpRefused, parse_json
 from queueing.core.bounded_json import BoundedRecord
@@ -24,17 +24,17 @@ from queueing.core.errors import (
     ModelCrashed,
     OutOfMemory,
     Problem,
+    ProblemKind,
     Rejected,
     ShortOfMemory,
     UnreadableAnswer,
-    What,
     problem,
 )
 from queueing.core.requests import Generation
 
-MISCONFIGURED = problem(What.MISCONFIGURED)
-UNREADABLE_PICTURE = problem(What.BAD_START)
-STEP_FAILED = problem(What.STEP_FAILED)
+MISCONFIGURED = problem(ProblemKind.MISCONFIGURED)
+UNREADABLE_PICTURE = problem(ProblemKind.BAD_START)
+STEP_FAILED = problem(ProblemKind.STEP_FAILED)
 
 _PICTURES = FILES - {"audio"}
 BAD_PROMPT = 400
@@ -61,7 +61,7 @@ class _Refusal(BoundedRecord):
     node_errors: dict[str, _NodeFaults] | list[Any] = Field(default_factory=dict)
 
 
-def refusal(body: JsonValue, workflow: Workflow, request: Asked) -> BackendError:
+def refusal(body: JsonValue, workflow: Template, request: Asked) -> BackendError:
     """Return the error for a prompt that was refused, in whole or in part."""
     try:
         read = _Refusal.model_validate(body)
@@ -76,7 +76,7 @@ def refusal(body: JsonValue, workflow: Workflow, request: Asked) -> BackendError
     return BadModel(f"{workflow.name}: {_summary(read)}", problem=MISCONFIGURED)
 
 
-def refused_prompt(refused: HttpRefused, workflow: Workflow, request: Asked) -> BackendError:
+def refused_prompt(refused: HttpRefused, workflow: Template, request: Asked) -> BackendError:
     """Return whose mistake it is: the prompt's, or of a proxy or server that accepts none."""
     if refused.status != BAD_PROMPT:
         return judged((), refused.status, refused.body, after_s=refused.after_s)
@@ -100,7 +100,7 @@ def accepted_in_part(body: JsonValue) -> bool:
     return not isinstance(body, dict) or bool(body.get("node_errors"))
 
 
-def failure(failed: NodeFailure, workflow: Workflow) -> BackendError:
+def failure(failed: NodeFailure, workflow: Template) -> BackendError:
     """Return the error for an attempt that ended because a node raised."""
     cause = (
         f"{workflow.name}: node {failed.node_id} ({failed.node_type}): {failed.exception_type}: "
@@ -122,7 +122,7 @@ def failure(failed: NodeFailure, workflow: Workflow) -> BackendError:
     return Rejected(cause, problem=STEP_FAILED)
 
 
-def raise_if_failed(workflow: Workflow, ended: Ended) -> None:
+def raise_if_failed(workflow: Template, ended: Ended) -> None:
     """Raise the error that an attempt's end stands for, unless it ended well."""
     if ended.failure is not None:
         raise failure(ended.failure, workflow)
@@ -130,7 +130,7 @@ def raise_if_failed(workflow: Workflow, ended: Ended) -> None:
         raise Interrupted("interrupted on the server by another user")
 
 
-def is_loader(workflow: Workflow, node_id: str) -> bool:
+def is_loader(workflow: Template, node_id: str) -> bool:
     """Whether a node loads one of the template's models."""
     node = workflow.nodes.get(node_id)
     return node is not None and not workflow.marks.isdisjoint(loaded_by(node))
@@ -144,11 +144,11 @@ def _wish(word: str, request: Asked) -> Problem:
     if word in _PICTURES:
         return UNREADABLE_PICTURE
     if word == "lora" and isinstance(request, Generation):
-        return problem(What.NO_LORA, name=", ".join(lora.name for lora in request.lora)[:80])
-    return problem(What.NOT_TAKEN, field=FOLLOWS.get(word, word))
+        return problem(ProblemKind.NO_LORA, name=", ".join(lora.name for lora in request.lora)[:80])
+    return problem(ProblemKind.NOT_TAKEN, field=FOLLOWS.get(word, word))
 
 
-def _placeholders(workflow: Workflow, node_id: str) -> frozenset[str]:
+def _placeholders(workflow: Template, node_id: str) -> frozenset[str]:
     node = workflow.nodes.get(node_id)
     names = node.inputs if node else ()
     return frozenset[str]().union(*(blame(workflow, node_id, name) for name in names))

@@ -17,14 +17,14 @@ from backends.comfyui.answers import ServerFile
 from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.graph import Asked
 from backends.comfyui.workflow.rendering import fit_size
-from backends.comfyui.workflow.template import Workflow
+from backends.comfyui.workflow.template import Template
 from backends.common.file_types import is_film, is_picture, is_sound, is_text, mime_of, moves
 from backends.media.images import as_png, open_picture, transparent_parts
 from backends.media.result_files import KeptBack, bare
-from queueing.core.errors import Rejected, UnreadableAnswer, What, problem
+from queueing.core.errors import ProblemKind, Rejected, UnreadableAnswer, problem
 from queueing.core.requests import File, Output, TextToImage, TextToVideo
 
-KEPT_BACK = problem(What.KEPT_BACK)
+KEPT_BACK = problem(ProblemKind.KEPT_BACK)
 FILES_MOST = 32  # a workflow may save every frame of a film
 BYTES_MOST = 512 * 1024 * 1024  # held at once; the last file may go beyond
 
@@ -61,7 +61,7 @@ async def collected(
         for number, file in enumerate(sorted(given, key=_rank), start=1)
     ]
     more = len(files) - len(given) - kept_back
-    left = KEPT_BACK if kept_back else problem(What.MORE_RESULTS, count=more)
+    left = KEPT_BACK if kept_back else problem(ProblemKind.MORE_RESULTS, count=more)
     return Output(files=tuple(named), missing=left.code() if kept_back or more else "")
 
 
@@ -129,7 +129,7 @@ class ServerUpload:
 
 
 async def uploaded(
-    server: ComfyUIServer, files: Mapping[str, File], request: Asked, workflow: Workflow
+    server: ComfyUIServer, files: Mapping[str, File], request: Asked, workflow: Template
 ) -> tuple[dict[str, str], Asked]:
     """Upload files and return their names on the server by placeholder, and the request.
 

@@ -19,7 +19,7 @@ from backends.comfyui.workflow.node_types import (
     least_version,
     limits_in,
 )
-from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare, taken
+from backends.comfyui.workflow.template import Template, parse_workflow, prepare, taken
 from backends.common.options import read_options
 from queueing.core.catalog import meant_or_all
 from queueing.core.errors import BadModel
@@ -66,9 +66,9 @@ class ModelOptions(Record):
 class Templates:
     """The templates of a model; there is at least one, and the first is the one it loads with."""
 
-    all: tuple[Workflow, ...]
+    all: tuple[Template, ...]
 
-    def serving(self, request: Asked, files: Collection[str]) -> Workflow:
+    def serving(self, request: Asked, files: Collection[str]) -> Template:
         """Return the template for a request whose files have these places.
 
         If none fits, filling the returned one reports why.
@@ -76,7 +76,7 @@ class Templates:
         able = needed(request, has_files=bool(files))
         editing = isinstance(request, TextToImage) and request.edit
 
-        def misfit(workflow: Workflow) -> tuple[bool, int, bool]:
+        def misfit(workflow: Template) -> tuple[bool, int, bool]:
             homeless = len(set(files) - workflow.placeholders)
             missing = len(workflow.needs - set(files))
             unlike = able not in workflow.abilities
@@ -145,7 +145,7 @@ def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
     return inputs.required.get(name) or inputs.optional.get(name)
 
 
-def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
+def check_offered(workflow: Template, node_id: str, offered: JsonValue) -> None:
     """Raise `BadModel` unless a server's description of the node type fits the node.
 
     The type must exist, its required inputs must be set, every fixed choice (a model file, a
@@ -169,7 +169,7 @@ def check_offered(workflow: Workflow, node_id: str, offered: JsonValue) -> None:
             _check_number(f"{where}: {name}", value, limits)
 
 
-def _lacking(workflow: Workflow, class_type: str) -> str:
+def _lacking(workflow: Template, class_type: str) -> str:
     """Return why a server may lack a node, and what would help."""
     least = least_version(node.class_type for node in workflow.nodes.values())
     if least is None or not is_own(class_type):

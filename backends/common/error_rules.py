@@ -21,16 +21,16 @@ from queueing.core.errors import (
     NotLoaded,
     OutOfMemory,
     Problem,
+    ProblemKind,
     Rejected,
     ShortOfMemory,
     Unavailable,
     UnknownFailure,
-    What,
     problem,
 )
 
 CAUSE_LIMIT = 300  # characters of a server's words that reach the log
-REFUSED = problem(What.REFUSED)
+REFUSED = problem(ProblemKind.REFUSED)
 OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
 NO_TIME, TOO_LARGE, TOO_MANY, BROKEN = 408, 413, 429, 500
 _PASSED_ON = (  # what stands before the sentence of a library that a server passes on
@@ -139,7 +139,7 @@ def _judged(
     cause = f"status {status}: {said.words[:CAUSE_LIMIT]!a}"
     status = said.meant(status)
     if status == TOO_LARGE:
-        return Rejected(cause, problem=problem(What.TOO_LARGE))
+        return Rejected(cause, problem=problem(ProblemKind.TOO_LARGE))
     if status == TOO_MANY or (after_s is not None and status >= BROKEN):
         return Busy(cause, after_s=after_s)
     for rule in rules:

@@ -20,7 +20,7 @@ _SAID = re.compile(r'"(?:content|text|reasoning_content|reasoning)"\s*:\s*"((?:[
 Kept = TypeVar("Kept")
 
 
-class KnownForm(Generic[Kept]):
+class JsonTemplate(Generic[Kept]):
     """The form of the last text that was examined, and what a reader made of it.
 
     `examine` gets a text of that form which says `PROBE`, and returns what is to be kept; None if

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from queueing.core.catalog import near
-from queueing.core.errors import Rejected, What, problem
+from queueing.core.errors import ProblemKind, Rejected, problem
 
 _ENDING = re.compile(r"\.(safetensors|sft|ckpt|pt|pth|bin|gguf)$", re.IGNORECASE)
 _LISTED = 10  # names told to a person whose own is unknown
@@ -28,9 +28,9 @@ def lora_named(word: str, files: Sequence[str]) -> str:
     meant = near(word, names, most=_NEAR)
     there, name = ", ".join(meant or names[:_LISTED]), word[:_NAME_MOST]
     why = (
-        problem(What.OTHER_LORAS, name=name, there=there)
+        problem(ProblemKind.OTHER_LORAS, name=name, there=there)
         if there
-        else problem(What.NO_LORA, name=name)
+        else problem(ProblemKind.NO_LORA, name=name)
     )
     raise Rejected(f"no LoRA is called {word!r}", problem=why)
 

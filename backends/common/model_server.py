@@ -20,17 +20,17 @@ from queueing.core.errors import (
     BackendError,
     BadModel,
     ModelCrashed,
+    ProblemKind,
     Rejected,
     Unavailable,
-    What,
     problem,
 )
 from queueing.core.specs import ModelSpec
 
 UNLOAD_S = 60.0
 NAMES_TOLD = 10  # model names listed in an error about a wrong name
-STAYS = problem(What.STAYS)
-NO_MODEL = problem(What.NO_MODEL)
+STAYS = problem(ProblemKind.STAYS)
+NO_MODEL = problem(ProblemKind.NO_MODEL)
 # A tag, LM Studio's instance or variant, a file's ending.
 SUFFIX = re.compile(r"(:latest|:\d+|@[\w-]+|\.gguf|\.safetensors|\.ckpt)$")
 

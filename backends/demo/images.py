@@ -9,7 +9,7 @@ from PIL import Image
 from backends.demo.pace import Beat, Pace
 from backends.demo.painting import CANVAS, Painting
 from backends.media.images import as_jpeg, as_png, open_picture, transparent_parts
-from queueing.core.errors import Rejected, What, problem
+from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.ports import Fetch
 from queueing.core.requests import File, Output, Progress, TextToImage, Work
 
@@ -41,7 +41,7 @@ async def draw(request: TextToImage, work: Work, pace: Pace) -> Fetch:
 async def enlarge(work: Work, pace: Pace) -> Fetch:
     """Enlarge the picture of a request."""
     if not work.files:
-        raise Rejected("nothing to enlarge", problem=problem(What.NOTHING_TO_ENLARGE))
+        raise Rejected("nothing to enlarge", problem=problem(ProblemKind.NOTHING_TO_ENLARGE))
     beat = Beat(pace.step_s(UPSCALE_STEPS))
     for step in range(1, UPSCALE_STEPS + 1):
         await beat.step()
@@ -74,7 +74,7 @@ def _given(
     shown = files[:-1] if request.mask else files
     pictures = [starting_picture(file) for file in shown]
     if not pictures:
-        raise Rejected("nothing to edit", problem=problem(What.NEEDS_START))
+        raise Rejected("nothing to edit", problem=problem(ProblemKind.NEEDS_START))
     if not request.mask:
         return _side_by_side(pictures), None
     masks = [Image.new("L", picture.size) for picture in pictures]

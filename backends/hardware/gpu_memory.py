@@ -178,7 +178,7 @@ class VirtualMemory(Protocol):
         """What programs can be given."""
 
 
-class CardMemory:
+class GpuMemory:
     """Implements `queueing.core.ports.MemoryProbe` for every kind; a failure never raises."""
 
     def __init__(

@@ -34,8 +34,8 @@ class PortOwner:
     uid: int | None
 
 
-class CardPrograms:
-    """Implements `queueing.core.ports.CardWatch` with NVML and /proc."""
+class GpuPrograms:
+    """Implements `queueing.core.ports.GpuWatch` with NVML and /proc."""
 
     def __init__(self, probe: NvmlProbe, *, proc: Path = Path("/proc")) -> None:
         self._probe = probe

@@ -23,7 +23,7 @@ _TOLD = 200  # bytes of what a command wrote as it failed
 
 
 class NetworkMachines:
-    """Implements `queueing.core.ports.Machines`."""
+    """Implements `queueing.core.ports.HostControl`."""
 
     async def wake(self, host: HostSpec) -> None:
         """Broadcast one packet. Raises `Unavailable` where the network refuses it."""

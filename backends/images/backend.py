@@ -17,7 +17,7 @@ from backends.common.model_server import LoadWish, ModelServer, authorization, b
 from backends.common.options import read_options
 from backends.common.reasons import reasons_kept
 from backends.common.server_backend import ServerBackend
-from backends.images.flavour import ListedPainter, PictureFlavour, able
+from backends.images.flavour import ImageFlavour, ListedPainter, able
 from backends.images.image_request import PictureOrder, prepared, size_of
 from backends.images.localai import LocalAi
 from backends.images.replies import RULES, classified, collected
@@ -25,17 +25,17 @@ from backends.images.sdcpp import StableDiffusionCpp
 from backends.images.swarmui import SwarmUi
 from backends.images.vllm_omni import VllmOmni
 from queueing.core.catalog import meant_or_all
-from queueing.core.errors import BadModel, NotLoaded, Rejected, What, problem
+from queueing.core.errors import BadModel, NotLoaded, ProblemKind, Rejected, problem
 from queueing.core.ports import Fetch, Report, ServerInfo
 from queueing.core.requests import Capability, Progress, Record, TextToImage, Work
 from queueing.core.specs import BackendSpec, ModelSpec
 
-PICTURE_FLAVOURS: Mapping[str, type[PictureFlavour]] = {
+PICTURE_FLAVOURS: Mapping[str, type[ImageFlavour]] = {
     flavour.name: flavour
-    for flavour in (StableDiffusionCpp, LocalAi, SwarmUi, VllmOmni, PictureFlavour)
+    for flavour in (StableDiffusionCpp, LocalAi, SwarmUi, VllmOmni, ImageFlavour)
 }
 """By the name of the option `flavour`, in the order they are tried: each is detected by a call that
-the ones before it lack; `PictureFlavour` comes last.
+the ones before it lack; `ImageFlavour` comes last.
 """
 
 
@@ -90,7 +90,7 @@ class Images(ServerBackend):
         self._http = Http(base_of(spec.url), headers=_signed(spec.name, options.token))
         names = PICTURE_FLAVOURS if options.flavour == "auto" else (options.flavour,)
         flavours = [PICTURE_FLAVOURS[name]() for name in names]
-        self._server: ModelServer[PictureFlavour, ListedPainter] = ModelServer(
+        self._server: ModelServer[ImageFlavour, ListedPainter] = ModelServer(
             self._http, spec.name, flavours, stranger=STRANGER
         )
 
@@ -183,7 +183,7 @@ class Images(ServerBackend):
 
     async def _order(
         self,
-        flavour: PictureFlavour,
+        flavour: ImageFlavour,
         served: ListedPainter,
         request: TextToImage,
         model: ModelSpec,
@@ -209,16 +209,16 @@ class Images(ServerBackend):
         )
 
 
-def _asked(server: str, flavour: PictureFlavour, own: PainterOptions, work: Work) -> TextToImage:
+def _asked(server: str, flavour: ImageFlavour, own: PainterOptions, work: Work) -> TextToImage:
     """Return the request with the model's own values. Raises `Rejected` for what cannot be done."""
     request = work.request
     if not isinstance(request, TextToImage) or request.upscale:
         raise Rejected(f"{server} cannot do {request.kind}")
     for word in CHECKED:
         if word not in flavour.takes and not _unset(getattr(request, word)):
-            raise _refused(What.TAKES_NO, field=word)
+            raise _refused(ProblemKind.TAKES_NO, field=word)
     if request.edit and not work.files:
-        raise _refused(What.NEEDS_START)
+        raise _refused(ProblemKind.NEEDS_START)
     defaults = {"steps": own.steps, "guidance": own.guidance, "negative": own.negative}
     missing = {
         word: value
@@ -232,7 +232,7 @@ def _unset(value: object) -> bool:
     return value is None or value is False or value in {"", ()}
 
 
-def _refused(what: What, **values: str) -> Rejected:
+def _refused(what: ProblemKind, **values: str) -> Rejected:
     why = problem(what, **values)
     return Rejected(f"the picture server: {why}", problem=why)
 

@@ -29,7 +29,7 @@ class ListedPainter(ServedModel):
     draws: bool | None = None
 
 
-class PictureFlavour:
+class ImageFlavour:
     """One kind of server; itself any with OpenAI's calls for pictures, and nothing more.
 
     `takes` are the fields of a request it honours. Methods raise `BackendError`s as `Http` does.
@@ -101,7 +101,7 @@ class PictureFlavour:
         return {}
 
 
-def able(name: str, flavour: PictureFlavour) -> frozenset[Capability]:
+def able(name: str, flavour: ImageFlavour) -> frozenset[Capability]:
     """Return what a model can do as far as its name tells: servers do not."""
     draws = {Capability.TEXT_TO_IMAGE}
     if EDITORS.search(name):

@@ -16,14 +16,14 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.localai import LocalAiCalls, abilities, in_memory
-from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour, mirrored, plain_prompt
+from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter, mirrored, plain_prompt
 from backends.images.image_request import PictureOrder
 from backends.images.replies import DrawnPicture, drawn, listing
 from queueing.core.ports import Report
 from queueing.core.requests import TextToImage
 
 
-class LocalAi(LocalAiCalls, PictureFlavour):
+class LocalAi(LocalAiCalls, ImageFlavour):
     """LocalAI."""
 
     takes: ClassVar[frozenset[str]] = MIRRORED | {"negative", "steps", "seed"}

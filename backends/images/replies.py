@@ -30,14 +30,14 @@ from queueing.core.errors import (
     Busy,
     Interrupted,
     NotLoaded,
+    ProblemKind,
     Rejected,
     UnreadableAnswer,
-    What,
     problem,
 )
 from queueing.core.requests import File, Output
 
-STEP_FAILED = problem(What.STEP_FAILED)
+STEP_FAILED = problem(ProblemKind.STEP_FAILED)
 
 # The first that matches decides.
 RULES: Sequence[ErrorRule] = (
@@ -158,8 +158,8 @@ def _path_below(http: Http, address: str) -> str:
 
 
 PICTURE_LIMIT = 64 * 1024 * 1024  # bytes of one picture
-KEPT_BACK = problem(What.KEPT_BACK)
-NO_PICTURE = problem(What.NO_PICTURE)
+KEPT_BACK = problem(ProblemKind.KEPT_BACK)
+NO_PICTURE = problem(ProblemKind.NO_PICTURE)
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.http_replies import JSON_LIMIT
 from backends.common.server_replies import ServerReply, ask, read
-from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
+from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter
 from backends.images.image_request import PictureOrder
 from backends.images.replies import DrawnPicture, classify, within_bounds
 from queueing.core.concurrency import undisturbed
@@ -93,7 +93,7 @@ class SdJob(ServerReply):
     result: SdImages | None = None
 
 
-class StableDiffusionCpp(PictureFlavour):
+class StableDiffusionCpp(ImageFlavour):
     """stable-diffusion.cpp's server."""
 
     name: ClassVar[str] = "sdcpp"

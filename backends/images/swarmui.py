@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.http_replies import HttpFailed, HttpRefused, parse_json
 from backends.common.model_server import LoadWish
-from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
+from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter
 from backends.images.image_request import PictureOrder
 from backends.images.replies import DrawnPicture, picture_at, within_bounds
 from backends.images.swarmui_api import (
@@ -49,7 +49,7 @@ MB = 1024 * 1024
 DEPTH = 20  # folders below each other, the most it lists
 
 
-class SwarmUi(PictureFlavour):
+class SwarmUi(ImageFlavour):
     """SwarmUI."""
 
     name: ClassVar[str] = "swarmui"

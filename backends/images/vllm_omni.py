@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.common.server_replies import ServerReply, ask
-from backends.images.flavour import MIRRORED, ListedPainter, PictureFlavour
+from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter
 from backends.images.image_request import PictureOrder
 from backends.images.replies import NameListing, listing
 
@@ -26,7 +26,7 @@ class OmniVersion(ServerReply):
     version: str
 
 
-class VllmOmni(PictureFlavour):
+class VllmOmni(ImageFlavour):
     """vLLM-Omni."""
 
     name: ClassVar[str] = "vllm-omni"

@@ -11,7 +11,7 @@ from PIL import Image, ImageCms, ImageOps
 
 from backends.common.file_types import SENT
 from backends.media.image_metadata import blanked
-from queueing.core.errors import Rejected, What, problem
+from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.requests import File
 
 T = TypeVar("T")
@@ -19,8 +19,8 @@ T = TypeVar("T")
 MAX_PIXELS = (
     50_000_000  # the largest photo a phone takes; Pillow alone would allow three times as many
 )
-BAD_PICTURE = problem(What.BAD_PICTURE)
-HUGE_PICTURE = problem(What.HUGE_PICTURE)
+BAD_PICTURE = problem(ProblemKind.BAD_PICTURE)
+HUGE_PICTURE = problem(ProblemKind.HUGE_PICTURE)
 
 
 def open_picture(file: File) -> Image.Image:

@@ -51,8 +51,8 @@ from queueing.core.catalog import meant_or_all
 from queueing.core.errors import (
     BadModel,
     NotLoaded,
+    ProblemKind,
     Rejected,
-    What,
     problem,
 )
 from queueing.core.ports import Fetch, Report, ServerInfo
@@ -288,7 +288,7 @@ class OpenAI(ServerBackend):
             if question.path == flavour.chat_path or status not in {404, 405}:
                 raise
             await self._server.find(model)
-            raise Rejected(str(error), problem=problem(What.NO_COMPLETIONS)) from error
+            raise Rejected(str(error), problem=problem(ProblemKind.NO_COMPLETIONS)) from error
 
     def _batch(self, model: ModelSpec, request: Embed, work: Work) -> Batch:
         return Batch(

@@ -24,10 +24,10 @@ from queueing.core.errors import (
     BackendError,
     BadModel,
     NotLoaded,
+    ProblemKind,
     Rejected,
     Unavailable,
     UnreadableAnswer,
-    What,
     problem,
 )
 from queueing.core.ports import Report
@@ -69,8 +69,8 @@ class LoopShare:
 log = logging.getLogger(__name__)
 REPORT_EVERY_S = 0.1  # a fast server writes thousands of tokens a second, more than any chat shows
 DIAGNOSIS_S = 120.0
-SILENT = problem(What.SILENT)
-ONLY_THOUGHTS = problem(What.ONLY_THOUGHTS)
+SILENT = problem(ProblemKind.SILENT)
+ONLY_THOUGHTS = problem(ProblemKind.ONLY_THOUGHTS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

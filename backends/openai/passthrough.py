@@ -18,7 +18,7 @@ from backends.common.file_types import SENT
 from backends.media.images import as_jpeg, as_png, open_picture
 from backends.openai.chat_request import TextOptions
 from backends.openai.flavours.flavour import Flavour
-from queueing.core.errors import Rejected, What, problem
+from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.requests import File, PassedOn
 
 INFILL = "/infill"
@@ -39,13 +39,13 @@ def prompt_body(flavour: Flavour, body: Body) -> Body:
     """Return the body of a completion as a kind of server takes it. Raises `Rejected`."""
     prompt, suffix = body.get("prompt"), body.get("suffix")
     if not flavour.prompt_tokens and not isinstance(prompt, str):
-        raise Rejected("prompt is not a text", problem=problem(What.TEXT_PROMPTS))
+        raise Rejected("prompt is not a text", problem=problem(ProblemKind.TEXT_PROMPTS))
     if not flavour.echoes and body.get("echo"):
-        raise Rejected("no echo", problem=problem(What.NO_ECHO))
+        raise Rejected("no echo", problem=problem(ProblemKind.NO_ECHO))
     if suffix is None:
         return body
     if flavour.suffix_path is None:
-        raise Rejected("no suffix", problem=problem(What.NO_SUFFIX))
+        raise Rejected("no suffix", problem=problem(ProblemKind.NO_SUFFIX))
     return _infill(body) if flavour.suffix_path.startswith(INFILL) else body
 
 
@@ -151,7 +151,7 @@ def known_fields(asked: Mapping[str, JsonValue], beside: Iterable[str]) -> dict[
             body[name] = value
         elif name in DECISIVE:
             cause = f"the server does not know the field {name}"
-            raise Rejected(cause, problem=problem(What.UNKNOWN_FIELD, name=name))
+            raise Rejected(cause, problem=problem(ProblemKind.UNKNOWN_FIELD, name=name))
         elif (alike := _ALIKE.get(name, "")) in known:
             body.setdefault(alike, value)
     return body

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from backends.common.json_template import PROBE, KnownForm
+from backends.common.json_template import PROBE, JsonTemplate
 from backends.openai.answer_form import AnswerForm, Object, compact
 from backends.openai.answer_reader import AnswerReader, parsed, without_thoughts
 from backends.openai.passthrough import as_completion
@@ -61,7 +61,7 @@ class PassedOnReader(AnswerReader):
         super().__init__(interrupts=interrupts)
         self.gathered = Gathered()
         self._chunks: list[str] = []
-        self._known = KnownForm(_around)
+        self._known = JsonTemplate(_around)
 
     @property
     def text(self) -> str:

@@ -15,7 +15,7 @@ from backends.openai.flavours.errors import NO_SPEECH, classified, classify
 from backends.openai.flavours.flavour import AudioForm
 from backends.openai.recordings import ENDINGS, joined, sound_of
 from queueing.core.catalog import near
-from queueing.core.errors import Rejected, UnreadableAnswer, What, problem
+from queueing.core.errors import ProblemKind, Rejected, UnreadableAnswer, problem
 from queueing.core.ports import Report
 from queueing.core.requests import File, Output, Progress, SpeechFormat, TextToSpeech
 from queueing.core.specs import Timeouts
@@ -122,7 +122,7 @@ def voice_named(wanted: str, voices: Sequence[str], form: AudioForm) -> str:
         return wanted
     name = wrong[0][:_NAME_MOST]
     there = ", ".join(near(name, voices, most=_LISTED) or voices[:_LISTED])
-    told = problem(What.OTHER_VOICES, name=name, there=there)
+    told = problem(ProblemKind.OTHER_VOICES, name=name, there=there)
     raise Rejected(f"no voice is called {name!r}; there are {there}", problem=told)
 
 

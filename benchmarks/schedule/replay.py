@@ -14,11 +14,11 @@ from benchmarks.schedule.trace import JobOutcome, Outcome, Trace, TraceJob
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobState, NewJob
 from queueing.core.requests import TextToImage
-from queueing.core.snapshot import Plan, Residency, Rules, Start, World
+from queueing.core.snapshot import Plan, Residency, Rules, Snapshot, Start
 from queueing.core.status import Estimate, Standing
 from queueing.engine import scheduler
 from queueing.planning.eviction import candidates, is_idle, make_room
-from queueing.planning.fleet_state import Board
+from queueing.planning.fleet_state import FleetState
 from queueing.planning.planner import plan
 from queueing.service.job_queue import JobQueue
 from tests.simulation import loop as virtual
@@ -36,7 +36,7 @@ RULES = {
 LOOKS = 50  # turns of the loop; a start is recorded within a few
 
 
-def serial_plan(world: World) -> Plan:
+def serial_plan(world: Snapshot) -> Plan:
     """Run the oldest job of all on its own, as simple bots do; evict whatever is in its way.
 
     Nothing else runs or loads at the same time, on any host. Replaces `queueing.planning.planner.plan`.
@@ -47,7 +47,7 @@ def serial_plan(world: World) -> Plan:
     heads = [each.heads[0] for each in waiting if each.heads]
     if not heads:
         return Plan()
-    job, board = min(heads, key=lambda job: (job.queued_at, job.id)), Board(world)
+    job, board = min(heads, key=lambda job: (job.queued_at, job.id)), FleetState(world)
     model = board.models[job.model]
     for copy in model.copies:
         return Plan(starts=(Start(job=job, backend=copy.view.backend),))
@@ -75,7 +75,7 @@ class Replay:
         self._ids: dict[int, int] = {}
         self._all_ended = asyncio.Event()
 
-    def decide(self, world: World) -> Plan:
+    def decide(self, world: Snapshot) -> Plan:
         """Decide for the scheduler, and count the decision with its processor time."""
         began = time.process_time()
         answer = self._plan(world)

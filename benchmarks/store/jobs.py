@@ -18,7 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from benchmarks.postgres import new_database
-from queueing.core.jobs import Admission, Job, JobEvent, NewJob
+from queueing.core.jobs import Job, JobEvent, NewJob, SubmitLimits
 from queueing.core.requests import Output, TextToImage
 from queueing.store.jobs import queries
 from queueing.store.jobs.job_store import JobStore
@@ -31,7 +31,7 @@ from queueing.store.sqlite.database import WRITER_PRAGMAS, SqliteDatabase, open_
 
 MODELS = 50
 NOW = 1.0e9
-LIMITS = Admission(max_open=10**9, max_in_line=10**9, max_waiting=10**9)
+LIMITS = SubmitLimits(max_open=10**9, max_in_line=10**9, max_waiting=10**9)
 REQUEST = TextToImage(prompt="a lighthouse in a storm, oil on canvas", seed=1234567890, steps=28)
 DONE = Output(text="done")
 Ground = Path | str

@@ -14,7 +14,7 @@ from bot.core.content import Body, Moment, Period
 from bot.texts.catalogue import plain
 from queueing.core.jobs import JobState
 from queueing.core.reasons import is_open_ended
-from queueing.core.snapshot import Blocked
+from queueing.core.snapshot import WaitCause
 from queueing.core.status import Standing
 
 _WAITS = re.compile("[⏳📦]")
@@ -22,7 +22,7 @@ _PLACE = re.compile(r"#(\d+) in line")
 _AHEAD = re.compile(r"at most (\d+) ahead")  # in a message that is rarely edited
 _NONE_AHEAD = re.compile("nobody ahead")
 _LOADS = re.compile("📦 loading")  # the first in line is told of the load instead
-_NOT_IN_LINE = frozenset({Blocked.HELD, Blocked.LATER, Blocked.ENHANCING})
+_NOT_IN_LINE = frozenset({WaitCause.HELD, WaitCause.LATER, WaitCause.ENHANCING})
 
 
 class Fault(StrEnum):
@@ -78,7 +78,7 @@ def place_fault(said: Said, standing: Standing) -> Fault | None:
     if said.place != standing.position:
         return Fault.STALE if said.place is not None else Fault.MISSING
     why = None if standing.reason is None else standing.reason.why
-    pauses = why is Blocked.RETRY_PAUSE or is_open_ended(standing.reason)
+    pauses = why is WaitCause.RETRY_PAUSE or is_open_ended(standing.reason)
     told = said.place is not None or pauses or not _is_in_line(standing)
     return None if told else Fault.MISSING
 

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from bot.api.calls.bodies import BodyRoom
+from bot.api.calls.bodies import BodyMemory
 from bot.api.calls.callers import Authentication, Route
 from bot.api.calls.errors import ApiError
 from bot.api.runs.attendance import Attendance, job_of
@@ -180,7 +180,7 @@ def application(
     app = web.Application(middlewares=[_measured(paths, served), in_openais_words])
     app.on_response_prepare.append(_number)
     app.on_response_prepare.append(cors.on_prepare)
-    room = BodyRoom()
+    room = BodyMemory()
     handlers = {
         name: _called(route, authentication, attendance, room) for name, route in routes.items()
     }
@@ -239,7 +239,7 @@ async def _number(request: web.Request, response: web.StreamResponse) -> None:
 
 
 def _called(
-    route: Route, authentication: Authentication, attendance: Attendance, room: BodyRoom
+    route: Route, authentication: Authentication, attendance: Attendance, room: BodyMemory
 ) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         caller = await authentication.caller(request)

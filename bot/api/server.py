@@ -9,7 +9,7 @@ from functools import partial
 from bot.api.application import Served, application, unmeasured
 from bot.api.calls.callers import Authentication, Route
 from bot.api.calls.fetcher import Fetcher
-from bot.api.calls.request_files import JobPictures, RequestPictures
+from bot.api.calls.request_files import RequestFiles, RequestPictures
 from bot.api.calls.uploads import Uploads
 from bot.api.document import DESCRIPTION, DocumentRoute
 from bot.api.jobs.new_jobs import NewJobs
@@ -25,7 +25,7 @@ from bot.api.runs.answers import Answering, WaitLimits
 from bot.api.runs.attendance import Attendance, StoredAttendance
 from bot.api.runs.repeats import Repeats
 from bot.api.runs.runs import Runs
-from bot.api.runs.submitter import Submitting
+from bot.api.runs.submitter import Submitter
 from bot.core.queue import ResultFiles
 from bot.core.service import QueueService
 from bot.http.clients import Clients
@@ -63,7 +63,7 @@ class Settings:
     hooks: HookSettings = field(default_factory=HookSettings)
 
 
-class Gateway:
+class ApiServer:
     """Serves the API. While it listens, `connected` is set and `port` is the actual port."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Gateway:
         self._answering = Answering(
             self._runs, queue.jobs, queue.submitter, settings.patience, self._attendance
         )
-        submitting = Submitting(
+        submitting = Submitter(
             admission=admission,
             clock=clock,
             models=lambda: tuple(queue.models.offer.catalog.models),
@@ -145,7 +145,7 @@ class Gateway:
         return ModelsRoute(models=queue.models, status=queue.status)
 
     def _routes(
-        self, queue: QueueService, submitting: Submitting, pictures: RequestPictures
+        self, queue: QueueService, submitting: Submitter, pictures: RequestPictures
     ) -> Mapping[str, Route]:
         answering, url = self._answering, self._settings.url
         chat = ChatRoute(submitting=submitting, answering=answering, pictures=pictures)
@@ -153,7 +153,7 @@ class Gateway:
         responses = ResponseRoute(submitting=submitting, answering=answering, pictures=pictures)
         completions = CompletionRoute(submitting=submitting, answering=answering)
         drawn = ImageAnswers(answering=answering, links=self._links, url=url)
-        job_pictures = JobPictures(jobs=queue.jobs, uploads=self._uploads, clock=self._clock)
+        job_pictures = RequestFiles(jobs=queue.jobs, uploads=self._uploads, clock=self._clock)
         edits = ImageEditRoute(
             submitting=submitting, answers=drawn, pictures=pictures, job_pictures=job_pictures
         )

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from bot.api.server import Gateway
+from bot.api.server import ApiServer
 from bot.app import assembly
-from bot.app.assembly import Groundwork
-from bot.app.local_queue import QueueParts, open_queue, serving
+from bot.app.assembly import SharedParts
+from bot.app.local_queue import LocalQueue, open_queue, serving
 from bot.app.metering import Meters, metering
 from bot.app.setup import SETTLE_S, BotSetup
 from bot.app.supervisor import beside, keep_all_up, keep_served
@@ -37,7 +37,7 @@ class ChatParts:
 
 
 def chats_of(
-    given: Groundwork,
+    given: SharedParts,
     door: AdmissionService,
     platforms: Sequence[ChatPlatform],
     *,
@@ -80,7 +80,7 @@ class BotParts:
     records: MessageRecords
     chat_log: ChatLog
     platforms: Sequence[ChatPlatform]
-    gateway: Gateway | None
+    gateway: ApiServer | None
     meters: Meters | None
 
 
@@ -120,7 +120,7 @@ class App:
                 yield _parts(given, parts, chats, gateway, meters=meters)
 
 
-def gateway_of(setup: BotSetup, given: Groundwork, door: AdmissionService) -> Gateway | None:
+def gateway_of(setup: BotSetup, given: SharedParts, door: AdmissionService) -> ApiServer | None:
     """Return the HTTP API, None if the configuration has none."""
     api = setup.in_force.config.api
     if api is None:
@@ -130,10 +130,10 @@ def gateway_of(setup: BotSetup, given: Groundwork, door: AdmissionService) -> Ga
 
 
 def _parts(
-    given: Groundwork,
-    parts: QueueParts,
+    given: SharedParts,
+    parts: LocalQueue,
     chats: ChatParts,
-    gateway: Gateway | None,
+    gateway: ApiServer | None,
     *,
     meters: Meters | None,
 ) -> BotParts:

@@ -11,8 +11,8 @@ from bot.api.jobs.webhook_calls import HookSettings, JobEndings
 from bot.api.jobs.webhooks import derived_key
 from bot.api.runs.answers import WaitLimits
 from bot.api.runs.attendance import StoredAttendance
-from bot.api.server import Gateway, Settings
-from bot.app.reloader import InForce
+from bot.api.server import ApiServer, Settings
+from bot.app.reloader import LiveConfig
 from bot.commands.call.context import Context
 from bot.commands.registry import COMMANDS, work
 from bot.config.loader import Config
@@ -24,10 +24,10 @@ from bot.core.service import QueueService
 from bot.delivery.presenter import Presenter
 from bot.delivery.records import MessageRecords
 from bot.delivery.result_renderer import OriginalHints
-from bot.delivery.spoken_answers import Readings
-from bot.monitoring.dashboard import OperatorReader, OperatorRecords
-from bot.monitoring.history import StoredHistory, StoredUsage
-from bot.monitoring.metrics import DeliveryCounts, Instruments
+from bot.delivery.spoken_answers import SpokenAnswers
+from bot.monitoring.dashboard import Dashboard, DashboardReader
+from bot.monitoring.history import History, StoredUsage
+from bot.monitoring.metrics import DeliveryCounts, Metrics
 from bot.people import api_keys
 from bot.people.access import Access
 from bot.people.api_keys import ApiKeys
@@ -36,9 +36,9 @@ from bot.people.invites import Invites
 from bot.people.links import LinkEnds, Links, key_of
 from bot.people.people import People
 from bot.people.upload_quota import ReceivedBytes
-from bot.platforms.registry import Fittings
+from bot.platforms.registry import PlatformParts
 from bot.platforms.web.chat_log import ChatLog
-from bot.platforms.web.dashboard import OperatorPicture
+from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.protocol import overview
 from bot.requests.admission import AdmissionService
 from bot.requests.enhancer import Enhancer
@@ -52,7 +52,7 @@ from queueing.store.sql.database import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BotRecords:
+class BotStores:
     """The bot's own records of one database."""
 
     records: MessageRecords
@@ -67,16 +67,16 @@ class BotRecords:
     hook_key: bytes
     attendance: StoredAttendance
     received: ReceivedBytes
-    history: StoredHistory
+    history: History
     usage: StoredUsage
 
 
-async def read_records(database: Database, in_force: InForce, clock: Clock) -> BotRecords:
+async def read_records(database: Database, in_force: LiveConfig, clock: Clock) -> BotStores:
     """Return the bot's records; reads what is kept in memory. Raises `StoreError`."""
     records, web = MessageRecords(database), in_force.config.chats.web
     key = await key_of(records)
     links = _links(database, in_force, clock, key)
-    return BotRecords(
+    return BotStores(
         records=records,
         people=People(database),
         keys=ApiKeys(database),
@@ -89,12 +89,12 @@ async def read_records(database: Database, in_force: InForce, clock: Clock) -> B
         hook_key=derived_key(key),
         attendance=StoredAttendance(database),
         received=ReceivedBytes(database, lambda: in_force.config.limits.files_per_hour_mb, clock),
-        history=StoredHistory(database),
+        history=History(database),
         usage=StoredUsage(database, name_in),
     )
 
 
-def _links(database: Database, in_force: InForce, clock: Clock, key: bytes) -> Links:
+def _links(database: Database, in_force: LiveConfig, clock: Clock, key: bytes) -> Links:
     web = in_force.config.chats.web
     return Links(
         StoredFiles(database),
@@ -108,15 +108,15 @@ def _links(database: Database, in_force: InForce, clock: Clock, key: bytes) -> L
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Groundwork:
+class SharedParts:
     """What all those parts are made from."""
 
-    in_force: InForce
+    in_force: LiveConfig
     clock: Clock
     queue: QueueService
-    stored: BotRecords
+    stored: BotStores
     posts: PostReader | None = None
-    instruments: Instruments | None = None
+    instruments: Metrics | None = None
 
     @property
     def config(self) -> Config:
@@ -134,10 +134,10 @@ class Groundwork:
         return self.in_force.chat_settings
 
 
-def fittings(given: Groundwork) -> Fittings:
+def fittings(given: SharedParts) -> PlatformParts:
     """Return what chat platforms may need."""
     stored, queue = given.stored, given.queue
-    return Fittings(
+    return PlatformParts(
         notes=stored.records,
         access=given.access,
         clock=given.clock,
@@ -146,7 +146,7 @@ def fittings(given: Groundwork) -> Fittings:
         web_people=stored.invites,
         originals=stored.links,
         results=stored.results,
-        operator=lambda: OperatorPicture(operator_records(given), queue.jobs, given.posts),
+        operator=lambda: DashboardData(operator_records(given), queue.jobs, given.posts),
         files_per_hour_mb=lambda: given.config.limits.files_per_hour_mb,
     )
 
@@ -154,7 +154,7 @@ def fittings(given: Groundwork) -> Fittings:
 # ------------------------------------------------------------ requests
 
 
-def admission(given: Groundwork) -> AdmissionService:
+def admission(given: SharedParts) -> AdmissionService:
     """Return the one door for requests."""
     queue = given.queue
     return AdmissionService(
@@ -167,7 +167,7 @@ def admission(given: Groundwork) -> AdmissionService:
     )
 
 
-def _limits(given: Groundwork) -> RequestLimits:
+def _limits(given: SharedParts) -> RequestLimits:
     queue = given.queue
 
     def waits() -> LongestWaits:
@@ -188,7 +188,7 @@ def _limits(given: Groundwork) -> RequestLimits:
     )
 
 
-def enhancer(given: Groundwork, door: AdmissionService) -> Enhancer:
+def enhancer(given: SharedParts, door: AdmissionService) -> Enhancer:
     """Return what has prompts improved by a text model."""
     queue = given.queue
     return Enhancer(
@@ -202,7 +202,7 @@ def enhancer(given: Groundwork, door: AdmissionService) -> Enhancer:
     )
 
 
-def transcriber(given: Groundwork, door: AdmissionService) -> Transcriber:
+def transcriber(given: SharedParts, door: AdmissionService) -> Transcriber:
     """Return what has recordings written down by a model."""
     queue = given.queue
     return Transcriber(
@@ -219,7 +219,7 @@ def transcriber(given: Groundwork, door: AdmissionService) -> Transcriber:
 # ------------------------------------------------------------ chats
 
 
-def context(given: Groundwork, door: AdmissionService) -> Context:
+def context(given: SharedParts, door: AdmissionService) -> Context:
     """Return what commands work with."""
     config, stored = given.config, given.stored
     return Context(
@@ -242,7 +242,9 @@ def context(given: Groundwork, door: AdmissionService) -> Context:
     )
 
 
-def presenter(given: Groundwork, platforms: Sequence[ChatPlatform], commands: Context) -> Presenter:
+def presenter(
+    given: SharedParts, platforms: Sequence[ChatPlatform], commands: Context
+) -> Presenter:
     """Return what keeps messages true and delivers results."""
     config, stored = given.config, given.stored
     return Presenter(
@@ -254,7 +256,7 @@ def presenter(given: Groundwork, platforms: Sequence[ChatPlatform], commands: Co
         chat_settings=given.chat_settings,
         originals=OriginalHints(stored.links, on_page=config.chats.web is not None),
         busy_after=lambda: given.config.limits.busy_after_s,
-        readings=Readings(commands.admission, stored.people, given.queue.jobs),
+        readings=SpokenAnswers(commands.admission, stored.people, given.queue.jobs),
         meter=None if given.instruments is None else DeliveryCounts(given.instruments),
     )
 
@@ -262,10 +264,10 @@ def presenter(given: Groundwork, platforms: Sequence[ChatPlatform], commands: Co
 # ------------------------------------------------------------ operators
 
 
-def operator_records(given: Groundwork) -> OperatorRecords:
+def operator_records(given: SharedParts) -> Dashboard:
     """Return what an operator is shown."""
     stored = given.stored
-    return OperatorReader(
+    return DashboardReader(
         status=given.queue.status,
         history=stored.history,
         usage=stored.usage,
@@ -281,11 +283,11 @@ def operator_records(given: Groundwork) -> OperatorRecords:
 
 
 def gateway(
-    given: Groundwork, api: ApiConfig, door: AdmissionService, fetcher: Fetcher | None
-) -> Gateway:
+    given: SharedParts, api: ApiConfig, door: AdmissionService, fetcher: Fetcher | None
+) -> ApiServer:
     """Return the HTTP API."""
     stored = given.stored
-    return Gateway(
+    return ApiServer(
         _settings(given, api),
         queue=given.queue,
         admission=door,
@@ -301,7 +303,7 @@ def gateway(
     )
 
 
-def endings(given: Groundwork, api: ApiConfig) -> JobEndings:
+def endings(given: SharedParts, api: ApiConfig) -> JobEndings:
     """Return what calls webhooks and acknowledges the ends of programs' jobs."""
     queue = given.queue
     return JobEndings(
@@ -309,11 +311,11 @@ def endings(given: Groundwork, api: ApiConfig) -> JobEndings:
     )
 
 
-def _hooks(given: Groundwork, api: ApiConfig) -> HookSettings:
+def _hooks(given: SharedParts, api: ApiConfig) -> HookSettings:
     return HookSettings(origins=api.webhooks, key=given.stored.hook_key, url=api.url)
 
 
-def _settings(given: Groundwork, api: ApiConfig) -> Settings:
+def _settings(given: SharedParts, api: ApiConfig) -> Settings:
     return Settings(
         host=api.host,
         port=api.port,

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from bot.app import app, assembly
 from bot.app.app import chats_of, gateway_of
-from bot.app.assembly import Groundwork
+from bot.app.assembly import SharedParts
 from bot.app.cluster.agreement import Agreement
-from bot.app.cluster.leases import QUEUE, GivesWay, Lease, PostKeeper
-from bot.app.cluster.queue_link import QueueLink
-from bot.app.cluster.queue_server import Entrance, QueueServer
+from bot.app.cluster.leases import QUEUE, GivesWay, Lease, LeaseKeeper
+from bot.app.cluster.queue_link import QueueConnection
+from bot.app.cluster.queue_server import QueueListener, QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.local_queue import open_queue, serving
 from bot.app.metering import Meters
@@ -53,9 +53,9 @@ class ClusterProcess:
         self,
         setup: BotSetup,
         *,
-        keeper: PostKeeper,
-        entrance: Entrance,
-        link: QueueLink,
+        keeper: LeaseKeeper,
+        entrance: QueueListener,
+        link: QueueConnection,
         agreement: Agreement,
         shown: PostReader,
         watched: Watched,
@@ -185,7 +185,7 @@ class ClusterProcess:
 
     async def _given(
         self, stack: AsyncExitStack, database: Database, queue: RemoteQueue
-    ) -> Groundwork:
+    ) -> SharedParts:
         """Return what a duty's parts are made from; until the stack ends, it is told of and asked."""
         setup = self._setup
         made = await setup.groundwork(database, queue, self._meters)

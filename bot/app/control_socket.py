@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 
 from bot.app.reloader import Reloaded
-from bot.monitoring.dashboard import OperatorRecords, to_json
+from bot.monitoring.dashboard import Dashboard, to_json
 from bot.monitoring.records import HourSpan
 from queueing.core.concurrency import timeout
 from queueing.core.errors import StoreError
@@ -192,17 +192,17 @@ def _short(file: Path) -> Iterator[str]:
 
 
 NOW, HOUR, PEOPLE = "now", "hour", "people"
-_READ: Mapping[str, Callable[[OperatorRecords], Awaitable[bytes]]]
+_READ: Mapping[str, Callable[[Dashboard], Awaitable[bytes]]]
 
 
-class OperatorDesk:
+class DashboardAnswers:
     """Answers by what a duty of this process offers; without any, it knows nothing."""
 
     def __init__(self) -> None:
-        self._offered: list[OperatorRecords] = []
+        self._offered: list[Dashboard] = []
 
     @contextmanager
-    def offering(self, records: OperatorRecords) -> Iterator[None]:
+    def offering(self, records: Dashboard) -> Iterator[None]:
         """Answer by these records until the block ends."""
         self._offered.append(records)
         try:
@@ -220,15 +220,15 @@ class OperatorDesk:
         return await _READ[call](self._offered[-1])
 
 
-async def _now(records: OperatorRecords) -> bytes:
+async def _now(records: Dashboard) -> bytes:
     return to_json(await records.read_now())
 
 
-async def _hour(records: OperatorRecords) -> bytes:
+async def _hour(records: Dashboard) -> bytes:
     return to_json(await records.read_hours(HourSpan.HOUR))
 
 
-async def _people(records: OperatorRecords) -> bytes:
+async def _people(records: Dashboard) -> bytes:
     return to_json(await records.read_people())
 
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sign:
+class Heartbeat:
     """When the bot last wrote, and what keeps it from accepting requests, if anything."""
 
     at: float
@@ -67,7 +67,7 @@ def is_alive(database: Path) -> bool:
 
 
 def _write(file: Path, look: Callable[[], str | None]) -> None:
-    sign = Sign(at=time.monotonic(), boot=_boot(), trouble=look())
+    sign = Heartbeat(at=time.monotonic(), boot=_boot(), trouble=look())
     partial = file.with_name(f"{file.name}.partial")
     try:
         with open(partial, "w", encoding="utf-8", opener=_private) as opened:
@@ -81,9 +81,9 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _read(file: Path) -> Sign | None:
+def _read(file: Path) -> Heartbeat | None:
     try:
-        return Sign(**json.loads(file.read_text(encoding="utf-8")))
+        return Heartbeat(**json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):  # missing, or of another version
         return None
 

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from backends.hardware.gpu_memory import CardMemory, NvmlProbe
-from backends.hardware.gpu_programs import CardPrograms
+from backends.hardware.gpu_memory import GpuMemory, NvmlProbe
+from backends.hardware.gpu_programs import GpuPrograms
 from backends.hardware.host_control import NetworkMachines
 from bot.app import assembly
-from bot.app.assembly import Groundwork
+from bot.app.assembly import SharedParts
 from bot.app.metering import Meters
-from bot.app.model_discovery import ModelLookout
+from bot.app.model_discovery import ModelDiscovery
 from bot.app.reloader import Prepare
 from bot.app.setup import BotSetup
 from bot.app.supervisor import after, beside, keep_told, tidy
 from bot.config.config import Config
-from bot.monitoring.recorder import HistoryRecorder
+from bot.monitoring.recorder import Recorder
 from bot.requests.admission import AdmissionService
 from queueing.core.catalog import Catalog
 from queueing.core.ports import Backend, SystemClock
@@ -31,14 +31,14 @@ FIRST_LOOK_S = 5.0  # a server that hangs holds up the first requests so long, a
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class QueueParts:
+class LocalQueue:
     """A queue, and what it works with."""
 
     queue: JobQueue
     store: JobStore
     database: Database
     backends: Mapping[str, Backend]
-    lookout: ModelLookout
+    lookout: ModelDiscovery
 
 
 async def open_queue(
@@ -46,7 +46,7 @@ async def open_queue(
     database: Database,
     stack: AsyncExitStack,
     held: Callable[[], bool] = lambda: True,
-) -> QueueParts:
+) -> LocalQueue:
     """Make the queue of a database; no server is asked yet, and none unless the queue is `held`.
 
     Raises `StoreError`, and `BadModel` for a model that cannot work.
@@ -68,27 +68,27 @@ async def open_queue(
         backends=backends,
         clock=setup.clock,
         rules=setup.in_force.config.scheduling.rules(),
-        memory=CardMemory(nvidia),
-        cards=CardPrograms(nvidia),
+        memory=GpuMemory(nvidia),
+        cards=GpuPrograms(nvidia),
         machines=NetworkMachines(),
         runner=uuid4().hex,
         grace_s=setup.grace_s,
         deep_line=lambda: setup.in_force.config.logging.deep_line,
         held=held,
     )
-    return QueueParts(
+    return LocalQueue(
         queue=queue,
         store=store,
         database=database,
         backends=queue.backends,
-        lookout=ModelLookout(queue.models, queue.backends),
+        lookout=ModelDiscovery(queue.models, queue.backends),
     )
 
 
 @asynccontextmanager
 async def serving(
-    setup: BotSetup, parts: QueueParts, meters: Meters | None
-) -> AsyncIterator[tuple[Groundwork, AdmissionService]]:
+    setup: BotSetup, parts: LocalQueue, meters: Meters | None
+) -> AsyncIterator[tuple[SharedParts, AdmissionService]]:
     """Do what runs beside a queue until the block ends, which runs the queue itself.
 
     The block begins once its servers were looked at, and has what the parts between people and the
@@ -113,7 +113,7 @@ async def serving(
             yield given, door
 
 
-def reconfiguring(setup: BotSetup, parts: QueueParts, stack: AsyncExitStack) -> Prepare:
+def reconfiguring(setup: BotSetup, parts: LocalQueue, stack: AsyncExitStack) -> Prepare:
     """Return what prepares a queue for another configuration; `stack` ends with the queue."""
 
     async def prepare(config: Config) -> Callable[[], None]:
@@ -143,7 +143,7 @@ def _unlike(catalog: Catalog, known: Catalog) -> list[BackendSpec]:
 
 
 def upkeep(
-    setup: BotSetup, parts: QueueParts, given: Groundwork
+    setup: BotSetup, parts: LocalQueue, given: SharedParts
 ) -> tuple[Coroutine[Any, Any, None], ...]:
     """Return what keeps the database small, the offered models up to date, and programs told.
 
@@ -164,9 +164,9 @@ def upkeep(
     )
 
 
-def _recorder(setup: BotSetup, parts: QueueParts, given: Groundwork) -> HistoryRecorder:
+def _recorder(setup: BotSetup, parts: LocalQueue, given: SharedParts) -> Recorder:
     """Return what writes the history, following the queue."""
-    made = HistoryRecorder(
+    made = Recorder(
         given.stored.history,
         parts.queue.promises,
         setup.clock,
@@ -177,7 +177,7 @@ def _recorder(setup: BotSetup, parts: QueueParts, given: Groundwork) -> HistoryR
     return made
 
 
-def _endings(given: Groundwork) -> tuple[Coroutine[Any, Any, None], ...]:
+def _endings(given: SharedParts) -> tuple[Coroutine[Any, Any, None], ...]:
     if given.config.api is None:
         return ()
     made = assembly.endings(given, given.config.api)

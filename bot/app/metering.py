@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from bot.app.cluster.leases import PostKeeper
+from bot.app.cluster.leases import LeaseKeeper
 from bot.app.supervisor import beside, keep_served
 from bot.config.sections import MetricsConfig
 from bot.monitoring.cluster_metrics import ClusterState
-from bot.monitoring.metrics import Instruments, JobCounts, LoadCounts, watch_loop
+from bot.monitoring.metrics import JobCounts, LoadCounts, Metrics, watch_loop
 from bot.monitoring.metrics_endpoint import MetricsEndpoint, MetricsPlace
 from bot.monitoring.queue_metrics import BusyHosts, QueueState
 from queueing.core.ports import Clock, SystemClock
@@ -20,10 +20,10 @@ from queueing.service.job_queue import JobQueue
 class Meters:
     """The instruments of a process and the endpoint that shows them."""
 
-    instruments: Instruments
+    instruments: Metrics
     endpoint: MetricsEndpoint
 
-    def on_posts(self, keeper: PostKeeper, clock: Clock) -> None:
+    def on_posts(self, keeper: LeaseKeeper, clock: Clock) -> None:
         """Measure the posts of this process, and what it knows of the database."""
         self.instruments.cluster = ClusterState(
             keeper.terms,
@@ -59,7 +59,7 @@ async def metering(config: MetricsConfig | None, version: str) -> AsyncIterator[
         yield None
         return
     token = config.token.get_secret_value() if config.token else None
-    instruments = Instruments(version)
+    instruments = Metrics(version)
     place = MetricsPlace(host=config.host, port=config.port, token=token)
     endpoint = MetricsEndpoint(place, instruments)
     lag = watch_loop(instruments.lag.observe)

@@ -18,7 +18,7 @@ EMPTY_AGAIN_S = 5.0  # a server without a model: its first one is waited for
 log = logging.getLogger(__name__)
 
 
-class ModelLookout:
+class ModelDiscovery:
     """Asks servers for their models: at the start, once a minute, and one that comes back at once.
 
     A server without a model is asked every few seconds: someone is setting it up. `looked` is set

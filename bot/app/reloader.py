@@ -18,7 +18,7 @@ from queueing.core.errors import BadModel, StoreError
 from queueing.core.ports import Clock
 
 
-class InForce:
+class LiveConfig:
     """Keeps the configuration of a process, and what parts hold of it for as long as they live."""
 
     def __init__(self, config: Config) -> None:
@@ -95,7 +95,7 @@ class Reloader:
 
     def __init__(
         self,
-        in_force: InForce,
+        in_force: LiveConfig,
         reread: Reread,
         clock: Clock,
         *,

@@ -15,9 +15,9 @@ from bot.app import control_socket, heartbeat
 from bot.app import reloader as reloading
 from bot.app.app import App
 from bot.app.cluster.agreement import DECISIVE, Agreement
-from bot.app.cluster.leader_finder import QueueFinder
-from bot.app.cluster.leases import PostKeeper, PostList, posts_of
-from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.leader_finder import LeaderFinder
+from bot.app.cluster.leases import LeaseKeeper, PostList, posts_of
+from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import entrance_at
 from bot.app.cluster.transport import calling
 from bot.app.cluster_process import HAND_OVER_S, ClusterProcess
@@ -186,12 +186,12 @@ async def _joined(
         entrance_at(cluster.listen, cluster.advertise, posts.local_host, heartbeat_s=heartbeat_s)
     )
     call = await stack.enter_async_context(calling(heartbeat_s=heartbeat_s))
-    finder = QueueFinder(posts, entrance, call, look_every_s=heartbeat_s)
-    link = QueueLink(finder.dial, finder.moved, reads=reads)
+    finder = LeaderFinder(posts, entrance, call, look_every_s=heartbeat_s)
+    link = QueueConnection(finder.dial, finder.moved, reads=reads)
     await stack.enter_async_context(
         beside(heartbeat.beat(config.sign_of_life, looks.look), link.run(), stay_small())
     )
-    keeper = PostKeeper(posts, lease_s=cluster.lease_s)
+    keeper = LeaseKeeper(posts, lease_s=cluster.lease_s)
     if meters is not None:
         meters.on_posts(keeper, setup.clock)
     return ClusterProcess(

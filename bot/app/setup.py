@@ -7,15 +7,15 @@ from importlib.resources import files
 
 from backends.registry import connect
 from bot.api.calls.fetcher import Fetcher
-from bot.app.assembly import Groundwork, read_records
-from bot.app.control_socket import OperatorDesk
+from bot.app.assembly import SharedParts, read_records
+from bot.app.control_socket import DashboardAnswers
 from bot.app.metering import Meters
-from bot.app.reloader import InForce, LogAs, Reloader, Reread, log_as_before
+from bot.app.reloader import LiveConfig, LogAs, Reloader, Reread, log_as_before
 from bot.app.supervisor import most_mb
 from bot.config.loader import Config
 from bot.core.platform import ChatPlatform
 from bot.core.service import QueueService
-from bot.platforms.registry import Fittings, platforms
+from bot.platforms.registry import PlatformParts, platforms
 from queueing.core.leases import Tenure
 from queueing.core.ports import Backend, Clock, SystemClock
 from queueing.store.engines import open_database
@@ -30,7 +30,7 @@ MIGRATIONS = MigrationSet(
     postgres=files("bot.app") / "schema" / "postgres",
 )
 
-MakePlatforms = Callable[[Fittings], Sequence[ChatPlatform]]
+MakePlatforms = Callable[[PlatformParts], Sequence[ChatPlatform]]
 
 
 @dataclass(slots=True, eq=False)
@@ -53,13 +53,13 @@ class BotSetup:
     grace_s: float = field(default_factory=lambda: GRACE_S)
     reread: Reread | None = None
     log_as: LogAs = log_as_before
-    desk: OperatorDesk = field(default_factory=OperatorDesk)
-    in_force: InForce = field(init=False)
+    desk: DashboardAnswers = field(default_factory=DashboardAnswers)
+    in_force: LiveConfig = field(init=False)
     reloader: Reloader = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with the configuration as it is; a reload replaces the one in force."""
-        self.in_force = InForce(self.config)
+        self.in_force = LiveConfig(self.config)
         reread = self.reread or (lambda: self.config)
         self.reloader = Reloader(self.in_force, reread, self.clock, log_as=self.log_as)
 
@@ -80,11 +80,11 @@ class BotSetup:
 
     async def groundwork(
         self, database: Database, queue: QueueService, meters: Meters | None = None
-    ) -> Groundwork:
+    ) -> SharedParts:
         """Return what the parts between people and a queue are made from. Raises `StoreError`."""
         if meters is not None:
             database.time_commits(meters.instruments.commit.observe)
-        return Groundwork(
+        return SharedParts(
             in_force=self.in_force,
             clock=self.clock,
             queue=queue,
@@ -92,7 +92,7 @@ class BotSetup:
             instruments=None if meters is None else meters.instruments,
         )
 
-    def platforms(self, fittings: Fittings) -> Sequence[ChatPlatform]:
+    def platforms(self, fittings: PlatformParts) -> Sequence[ChatPlatform]:
         """Return the chats, none of them connected yet."""
         if self.make_platforms is not None:
             return self.make_platforms(fittings)

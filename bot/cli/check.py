@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from rich.text import Text
 
-from backends.hardware.gpu_memory import SYSTEM, CardMemory, NvmlProbe, is_nvidia
+from backends.hardware.gpu_memory import SYSTEM, GpuMemory, NvmlProbe, is_nvidia
 from backends.media import documents, videos
 from backends.media.helper.sandbox import unheld
 from backends.registry import connect
@@ -41,7 +41,7 @@ from bot.core.platform import ChatPlatform
 from bot.delivery.records import MessageRecords
 from bot.http.addresses import is_loopback
 from bot.http.listener import CannotListen
-from bot.platforms.registry import Fittings, platforms
+from bot.platforms.registry import PlatformParts, platforms
 from bot.platforms.web.chat_log import ChatLog
 from queueing.core.catalog import Catalog
 from queueing.core.concurrency import timeout
@@ -96,7 +96,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
             stack.push_async_callback(server.aclose)
         nvidia = NvmlProbe()
         stack.push_async_callback(nvidia.aclose)
-        probe = CardMemory(nvidia)
+        probe = GpuMemory(nvidia)
         offered: dict[str, tuple[ModelSpec, ...]] = {}
         tries: list[Awaitable[list[Finding]]] = [
             _try_database(config, running=running, try_s=try_s),
@@ -183,7 +183,7 @@ async def _try_database(config: Config, *, running: bool, try_s: float) -> list[
     return [tried, *about_processes(config, look)]
 
 
-async def _try_host(host: HostSpec, probe: CardMemory, try_s: float) -> list[Finding]:
+async def _try_host(host: HostSpec, probe: GpuMemory, try_s: float) -> list[Finding]:
     async def measure() -> str:
         found = await probe.free_mb(host)
         if found is None:
@@ -200,7 +200,7 @@ async def _try_host(host: HostSpec, probe: CardMemory, try_s: float) -> list[Fin
     return [finding]
 
 
-def _unmeasured(card: str, probe: CardMemory) -> str:
+def _unmeasured(card: str, probe: GpuMemory) -> str:
     """Return what cannot be seen of a card or of the main memory, and why."""
     what = "main memory" if card == SYSTEM else "card"
     why = "no NVIDIA driver here?" if is_nvidia(card) else probe.why_not(card)
@@ -345,7 +345,7 @@ def _missing_defaults(defaults: DefaultsConfig, catalog: Catalog) -> Iterator[Fi
 async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Finding]:
     nothing = await open_database("sqlite://", migrations=(MIGRATIONS,))
     try:
-        fittings = Fittings(
+        fittings = PlatformParts(
             notes=MessageRecords(nothing),
             access=config.access(),
             clock=SystemClock(),

@@ -16,7 +16,7 @@ from bot.config.config import Config
 from bot.config.loader import ConfigError
 from bot.http.addresses import host_and_port
 from queueing.core.catalog import Catalog, with_found
-from queueing.core.leases import Introduction, ServerLook
+from queueing.core.leases import LeaderInfo, ServerLook
 from queueing.core.ports import is_off, off_in_words
 from queueing.core.specs import ModelSpec
 
@@ -103,7 +103,7 @@ def _free(name: str, *, idle: bool) -> Finding:
     return Finding(what="post", name=name, works=False, text=text)
 
 
-def _described(holder: Introduction) -> str:
+def _described(holder: LeaderInfo) -> str:
     version = version_of(holder.about)
     by = f"{holder.post.holder} (usher {version})" if version else holder.post.holder
     at = f", listens at {holder.post.address}" if holder.post.address else ""

@@ -28,12 +28,12 @@ from bot.monitoring.live_state import (
     CopyNow,
     HostNow,
     LineNow,
+    LiveState,
     MemoryNow,
-    OperatorNow,
     RunningNow,
     ServerNow,
 )
-from bot.monitoring.records import HostHours, ModelHours, OperatorHours, OperatorPeople
+from bot.monitoring.records import HostHours, HoursRecord, ModelHours, PeopleRecord
 from queueing.core.reasons import is_far, words
 from queueing.core.snapshot import Residency
 from queueing.core.status import Estimate
@@ -49,9 +49,9 @@ Row = tuple[str, str, str]
 class TopState:
     """Everything that is drawn; what could not be read is None."""
 
-    now: OperatorNow
-    hours: OperatorHours | None = None
-    people: OperatorPeople | None = None
+    now: LiveState
+    hours: HoursRecord | None = None
+    people: PeopleRecord | None = None
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         yield from _head(self.now)
@@ -82,7 +82,7 @@ def _drawings(*rows: tuple[Text, Text, str]) -> Table:
 # ---------------------------------------------------------------- now
 
 
-def _head(now: OperatorNow) -> Iterator[RenderableType]:
+def _head(now: LiveState) -> Iterator[RenderableType]:
     running = sum(len(host.running) for host in now.hosts)
     waiting = sum(each.waiting for each in now.lines)
     yield Text(f"usher  {_clock(now.at, now.at)}  {running} running, {waiting} waiting", "bold")
@@ -147,7 +147,7 @@ def _running(job: RunningNow, now: float, mark: str) -> Row:
     return f"{mark} {job.job}", f"{job.model} for {job.name}{done}{until}", "cyan"
 
 
-def _queues(now: OperatorNow) -> Iterator[RenderableType]:
+def _queues(now: LiveState) -> Iterator[RenderableType]:
     shown = [each for each in now.lines if each.waiting or each.paused or each.troubles]
     if shown:
         yield Text()
@@ -173,7 +173,7 @@ def _queue(queue: LineNow, now: float) -> Iterator[Row]:
 # ---------------------------------------------------------------- the last hour
 
 
-def _last_hour(hours: OperatorHours, options: ConsoleOptions) -> Iterator[RenderableType]:
+def _last_hour(hours: HoursRecord, options: ConsoleOptions) -> Iterator[RenderableType]:
     yield Text()
     yield Text("the last hour", "bold")
     yield _drawings(*(_of_host(host, hours, options) for host in hours.hosts))
@@ -187,14 +187,14 @@ def _last_hour(hours: OperatorHours, options: ConsoleOptions) -> Iterator[Render
 
 
 def _of_host(
-    host: HostHours, hours: OperatorHours, options: ConsoleOptions
+    host: HostHours, hours: HoursRecord, options: ConsoleOptions
 ) -> tuple[Text, Text, str]:
     short = host.recorded_s < _WHOLE * (hours.ends - hours.begins)
     share = f"busy {host.busy:.0%}" + f" of {duration(host.recorded_s)}" * short
     return line(host.name), _curve(host, hours, options), f"{share}, {host.loads} loads"
 
 
-def _curve(host: HostHours, hours: OperatorHours, options: ConsoleOptions) -> Text:
+def _curve(host: HostHours, hours: HoursRecord, options: ConsoleOptions) -> Text:
     """Draw how busy a host was, with a sign for each stretch of the hour."""
     width = max(10, min(60, options.max_width - 40))
     steps = " .:-=+*#" if options.ascii_only else " ▁▂▃▄▅▆▇█"
@@ -225,7 +225,7 @@ def _of_model(model: ModelHours) -> str:
     return ", ".join(told)
 
 
-def _people(people: OperatorPeople) -> Iterator[RenderableType]:
+def _people(people: PeopleRecord) -> Iterator[RenderableType]:
     used = [each for each in people.people if each.gpu_s >= 1.0][:_MOST_ROWS]
     if used:
         told = ", ".join(f"{each.name} {duration(each.gpu_s)}" for each in used)
@@ -277,15 +277,15 @@ class TopReader:
     ask: Ask
     clock: Callable[[], float] = time.monotonic
     _read_at: float | None = field(default=None, init=False)
-    _hours: OperatorHours | None = field(default=None, init=False)
-    _people: OperatorPeople | None = field(default=None, init=False)
+    _hours: HoursRecord | None = field(default=None, init=False)
+    _people: PeopleRecord | None = field(default=None, init=False)
 
     def read(self) -> TopState:
         """Return everything. Raises `NotRunning`."""
-        now = from_json(self.ask(NOW), OperatorNow)
+        now = from_json(self.ask(NOW), LiveState)
         if self._read_at is None or self.clock() >= self._read_at + HISTORY_EVERY_S:
-            self._hours = from_json(self.ask(HOUR), OperatorHours)
-            self._people = from_json(self.ask(PEOPLE), OperatorPeople)
+            self._hours = from_json(self.ask(HOUR), HoursRecord)
+            self._people = from_json(self.ask(PEOPLE), PeopleRecord)
             self._read_at = self.clock()
         return TopState(now=now, hours=self._hours, people=self._people)
 

@@ -28,7 +28,7 @@ from bot.people.people import LanguageTold, Person
 from bot.requests.limits import ban_of
 from bot.requests.options import SHAPES
 from bot.texts.catalogue import Value, language_of, plain, say, word
-from bot.texts.refusals import Sentence, Told, sentence
+from bot.texts.refusals import RefusalContext, Sentence, sentence
 from queueing.core.constructors import altering
 from queueing.core.errors import Fenced, Refused, StoreError
 
@@ -253,7 +253,9 @@ class Dispatcher:
         return _words(language, told.key, **told.values)
 
     def _told(self, refusal: Refusal, language: str, command: str) -> Sentence:
-        return sentence(refusal, Told(language, tuple(self._context.catalog.models), command))
+        return sentence(
+            refusal, RefusalContext(language, tuple(self._context.catalog.models), command)
+        )
 
     def _allowed(self, invocation: Invocation, person: Person, language: str) -> Command:
         """Return the command that is called. Raises `CallRefused` and `Declined`."""

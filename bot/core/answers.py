@@ -20,14 +20,14 @@ class Task(Record):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Placed:
+class AcceptedJob:
     """A job was accepted: its status message is the answer."""
 
     job: Job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ShownAgain:
+class ResultReply:
     """A job that has ended, shown again in a fresh message; `origin` is the call's."""
 
     job: Job
@@ -50,7 +50,7 @@ Failures become content. After a crash it may be called again.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Working:
+class TaskReply:
     """An answer now, replaced by another when the task is done."""
 
     content: Content
@@ -58,7 +58,7 @@ class Working:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class FormReply:
     """A form to fill in; if the platform has no forms, `content` asks for a reply instead."""
 
     form: Form
@@ -66,7 +66,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Removed:
+class Deletion:
     """The bot's messages to delete; one that cannot be deleted shows `instead`.
 
     `said` confirms it to a caller who typed the command; under a pressed button no confirmation is
@@ -78,5 +78,5 @@ class Removed:
     said: Content
 
 
-Answer = Placed | ShownAgain | Reply | Working | Asked | Removed | None
+Answer = AcceptedJob | ResultReply | Reply | TaskReply | FormReply | Deletion | None
 """None: the call was a button whose effect shows elsewhere."""

@@ -77,20 +77,20 @@ class Strong:
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class CommandText:
     """Text a person can type, such as "/help image"; if the platform can, a tap inserts it."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class ProgressBar:
     """How much of something is done, from 0 to 1."""
 
     share: float
 
 
-Part = str | Moment | Period | Markdown | Strong | Typed | Bar
+Part = str | Moment | Period | Markdown | Strong | CommandText | ProgressBar
 Body = tuple[Part, ...]
 
 

@@ -9,7 +9,7 @@ from bot.core.platform import Invocation, MessageRef
 from queueing.core.requests import Record
 
 
-class NearModel(Record):
+class ModelHint(Record):
     """The first word of a prompt, and the model whose name it resembles."""
 
     word: str
@@ -38,7 +38,7 @@ class Origin(Record):
     language: str
     key: str
     request: str | None = None  # the caller's own message, to reply to
-    near: NearModel | None = None
+    near: ModelHint | None = None
     parts: tuple[str, ...] = ()  # the parts that belong to it of the album it was asked with
     digest: str = ""  # of a program's request, by which a repeated call is recognised
     accepted_by: str = ""  # the process that accepted a program's request
@@ -52,7 +52,7 @@ class Origin(Record):
         cls,
         call: Invocation,
         language: str,
-        near: NearModel | None = None,
+        near: ModelHint | None = None,
         *,
         aloud: bool = False,
         cut: tuple[str, ...] = (),

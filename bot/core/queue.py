@@ -7,10 +7,10 @@ from typing import Protocol
 from queueing.core.catalog import Offer
 from queueing.core.errors import Problem
 from queueing.core.events import Listener
-from queueing.core.jobs import Admission, Job, JobState, NewJob
+from queueing.core.jobs import Job, JobState, NewJob, SubmitLimits
 from queueing.core.requests import File, Output, Request, Result, ResultFile
 from queueing.core.snapshot import Reason
-from queueing.core.status import GpuTime, Paused, QueueSnapshot, Standing
+from queueing.core.status import GpuTime, Pauses, Standing, StatusReport
 
 
 class OutputReader(Protocol):
@@ -95,7 +95,7 @@ class ResultFiles(Protocol):
 class JobSubmitter(Protocol):
     """Accepts, changes and cancels jobs; every change is durable when the call returns."""
 
-    async def submit(self, new: NewJob, *, limits: Admission) -> Job:
+    async def submit(self, new: NewJob, *, limits: SubmitLimits) -> Job:
         """Accept a job. Raises `Refused`, and `StoreError`.
 
         A known `key` returns the job it made before and changes nothing, whatever the limits: a
@@ -143,7 +143,7 @@ class QueueStatus(Protocol):
     async def decided(self, jobs: Sequence[Job]) -> None:
         """Wait until each of these new jobs is running or waits for a reason, for a moment at most."""
 
-    def snapshot(self) -> QueueSnapshot:
+    def snapshot(self) -> StatusReport:
         """Return where models, servers and hosts stand, from memory; never waits."""
 
 
@@ -214,14 +214,14 @@ class QueueAdmin(Protocol):
     Every call raises `Refused` when it names something that does not exist, and `StoreError`.
     """
 
-    async def pause(self, *, model: str | None = None, host: str | None = None) -> Paused:
+    async def pause(self, *, model: str | None = None, host: str | None = None) -> Pauses:
         """Start and load nothing more of a model, on a host, or (with neither) at all.
 
         Running work continues to its end, waiting jobs keep their place. Returns everything that is
         paused then. Idempotent.
         """
 
-    async def resume(self, *, model: str | None = None, host: str | None = None) -> Paused:
+    async def resume(self, *, model: str | None = None, host: str | None = None) -> Pauses:
         """Lift the pause of a model or a host, or (with neither) every pause.
 
         A model's own pause is lifted even while everything is paused; it stays stopped then.

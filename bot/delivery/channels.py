@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bot.core.platform import ChatPlatform
-from bot.delivery.rate_limit import Overall, RateLimit
+from bot.delivery.rate_limit import PlatformRateLimit, RateLimit
 from bot.delivery.status_message import StatusMessage
 from queueing.core.concurrency import timeout
 from queueing.core.ports import Clock
@@ -115,10 +115,10 @@ class Channel:
 
 
 @dataclass(eq=False, slots=True)
-class Whole:
+class PlatformBudget:
     """The common budget of all chats of a platform; `waiting` is how many stand in its `line`."""
 
-    budget: Overall
+    budget: PlatformRateLimit
     line: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
     answered: asyncio.Event = field(default_factory=asyncio.Event)
@@ -135,7 +135,7 @@ class Whole:
 
 
 @dataclass(eq=False, slots=True)
-class Taken:
+class TurnOutcome:
     """The turn of one request: whether it had to wait, and whether it was used."""
 
     waited: bool
@@ -151,7 +151,7 @@ class Channels:
         self._channels: dict[tuple[str, str], Channel] = {}
         self._most = _MOST
         self._wholes = {
-            name: Whole(Overall(platform.limits.overall_per_s))
+            name: PlatformBudget(PlatformRateLimit(platform.limits.overall_per_s))
             for name, platform in platforms.items()
         }
 
@@ -205,7 +205,7 @@ class Channels:
         return Turn(self, channel, whole, burst=burst, upload=upload)
 
     async def begin(
-        self, channel: Channel, whole: Whole, *, burst: bool, upload: bool
+        self, channel: Channel, whole: PlatformBudget, *, burst: bool, upload: bool
     ) -> tuple[float, bool]:
         """Reserve a request's place in both budgets at the moment it is sent.
 
@@ -240,7 +240,7 @@ class Channels:
         return waited
 
 
-def _count(channel: Channel, whole: Whole, now: float, *, upload: bool) -> None:
+def _count(channel: Channel, whole: PlatformBudget, now: float, *, upload: bool) -> None:
     channel.rate_limit.begin(now, upload=upload)
     whole.budget.begin(now, upload=upload)
 
@@ -249,7 +249,13 @@ class Turn:
     """The block in which one request is sent; get one from `Channels.turn`."""
 
     def __init__(
-        self, channels: Channels, channel: Channel, whole: Whole, *, burst: bool, upload: bool
+        self,
+        channels: Channels,
+        channel: Channel,
+        whole: PlatformBudget,
+        *,
+        burst: bool,
+        upload: bool,
     ) -> None:
         self._channels = channels
         self._channel = channel
@@ -257,7 +263,7 @@ class Turn:
         self._burst = burst
         self._upload = upload
 
-    async def __aenter__(self) -> Taken:
+    async def __aenter__(self) -> TurnOutcome:
         """Wait for it."""
         channel = self._channel
         waited = channel.line.locked()
@@ -265,7 +271,7 @@ class Turn:
             self._began_at, held = await self._channels.begin(
                 channel, self._whole, burst=self._burst, upload=self._upload
             )
-        self._taken = Taken(waited=waited or held)
+        self._taken = TurnOutcome(waited=waited or held)
         return self._taken
 
     async def __aexit__(self, *_: object) -> None:

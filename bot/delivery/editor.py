@@ -21,12 +21,12 @@ from bot.core.errors import (
 )
 from bot.core.platform import ChatPlatform, MessageRef
 from bot.core.queue import Deliveries, JobReader, ModelReader, QueueStatus
-from bot.delivery.channels import Channels, Taken
-from bot.delivery.follow_ups import Below, ExtraMessages
+from bot.delivery.channels import Channels, TurnOutcome
+from bot.delivery.follow_ups import FollowUps, Placement
 from bot.delivery.records import MessageRecords
 from bot.delivery.result_renderer import Fallback, RenderedResult, ResultRenderer, last_page
-from bot.delivery.spoken_answers import Aloud, Readings
-from bot.delivery.standings import Inquiry
+from bot.delivery.spoken_answers import SpokenAnswer, SpokenAnswers
+from bot.delivery.standings import StandingReader
 from bot.delivery.status_message import StatusMessage
 from bot.monitoring.delivery_meter import DeliveryMeter, counted
 from bot.requests import recordings
@@ -53,11 +53,11 @@ class Editor:
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
         channels: Channels,
-        inquiry: Inquiry,
+        inquiry: StandingReader,
         renderer: ResultRenderer,
-        extra_messages: ExtraMessages,
+        extra_messages: FollowUps,
         jobs: JobReader,
-        readings: Readings | None = None,
+        readings: SpokenAnswers | None = None,
         meter: DeliveryMeter,
         busy_after: Callable[[], float] = lambda: BUSY_AFTER_S,
     ) -> None:
@@ -218,10 +218,12 @@ class Editor:
                 await self._edit(message, message.ref, drawn)
         message.show(drawn, kind, self._clock.now())
 
-    def _turn(self, message: StatusMessage, content: Content) -> AbstractAsyncContextManager[Taken]:
+    def _turn(
+        self, message: StatusMessage, content: Content
+    ) -> AbstractAsyncContextManager[TurnOutcome]:
         """Return the turn of the message's next request, which may need none."""
         if message.free(self._channels.of(message).rate_limit):
-            return nullcontext(Taken(waited=False))
+            return nullcontext(TurnOutcome(waited=False))
         upload = bool(content.files)
         return self._channels.turn(message.origin.platform, message.origin.chat, upload=upload)
 
@@ -286,7 +288,7 @@ class Editor:
             return False
         message.told = True
         platform = self._platform(message)
-        place = Below(platform=platform, ref=message.ref, channels=self._channels)
+        place = Placement(platform=platform, ref=message.ref, channels=self._channels)
         if not await self._extra_messages.send_rest(place, message.job, rendered):
             await self._show(message, _with_send_again(message, rendered.content))
         if aloud.goes_on is not None:
@@ -300,17 +302,17 @@ class Editor:
             await self._extra_messages.ping(place, message.job, message.origin)
         return True
 
-    async def _aloud(self, message: StatusMessage) -> Aloud:
+    async def _aloud(self, message: StatusMessage) -> SpokenAnswer:
         """Return how far the reading of its answer is, and look at the job that reads it."""
         if self._readings is None:
-            return Aloud()
+            return SpokenAnswer()
         aloud = await self._readings.of(message.job, message.origin)
         message.step = aloud.goes_on
         if aloud.goes_on is None or (standing := await self._inquiry.of(aloud.goes_on)) is None:
             return aloud
         return replace(aloud, note=status.reading(standing, message.origin.language))
 
-    async def _show_end(self, message: StatusMessage, aloud: Aloud) -> RenderedResult:
+    async def _show_end(self, message: StatusMessage, aloud: SpokenAnswer) -> RenderedResult:
         """Show the result, or as much of it as the chat accepts."""
         limits = self._platform(message).limits.in_chat(message.origin.chat)
         while True:

@@ -25,7 +25,7 @@ _PING_AFTER_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Below:
+class Placement:
     """Where further messages go: beneath a status message, each in a turn of its chat."""
 
     platform: ChatPlatform
@@ -53,14 +53,14 @@ class Again:
     edit: Callable[[MessageRef, Content], Awaitable[None]]
 
 
-class ExtraMessages:
+class FollowUps:
     """Sends further parts, each once."""
 
     def __init__(self, records: MessageRecords, clock: Clock) -> None:
         self._records = records
         self._clock = clock
 
-    async def send_rest(self, place: Below, job: Job, rendered: RenderedResult) -> bool:
+    async def send_rest(self, place: Placement, job: Job, rendered: RenderedResult) -> bool:
         """Send the further parts; return whether each is known to be there.
 
         False when a part may or may not have been sent, now or before a crash. Raises `ChatError`
@@ -87,7 +87,7 @@ class ExtraMessages:
         for content in rendered.rest:
             await place.send(content, ref)
 
-    async def ping(self, place: Below, job: Job, origin: Origin) -> None:
+    async def ping(self, place: Placement, job: Job, origin: Origin) -> None:
         """Notify a person who waited long that the job has ended; a lost ping is not repeated."""
         waited = (job.finished_at or job.queued_at) - job.queued_at
         if waited < _PING_AFTER_S or job.state is JobState.CANCELLED:
@@ -99,7 +99,7 @@ class ExtraMessages:
         except ChatError as error:
             log.info("job %s: no ping: %s", job.id, error)
 
-    async def _send_once(self, place: Below, job: Job, part: str, content: Content) -> None:
+    async def _send_once(self, place: Placement, job: Job, part: str, content: Content) -> None:
         """Send a part; a refused one goes as bare words, or not at all if it has none.
 
         It belongs to what was just shown, so it follows at once if the chat allows.
@@ -116,7 +116,7 @@ class ExtraMessages:
             await self._end(job, part, None)
 
     async def _attempt(
-        self, place: Below, job: Job, part: str, content: Content, *, nonce: str = ""
+        self, place: Placement, job: Job, part: str, content: Content, *, nonce: str = ""
     ) -> bool:
         """Send a part and record the outcome; return whether it was refused."""
         try:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from bot.core.answers import Answer, Placed, TaskHandler, Working
+from bot.core.answers import AcceptedJob, Answer, TaskHandler, TaskReply
 from bot.core.chat_settings import ChatSettingsTable
 from bot.core.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
 from bot.core.platform import ChatPlatform, Invocation
@@ -17,16 +17,16 @@ from bot.core.queue import Deliveries
 from bot.core.service import QueueService
 from bot.delivery.channels import Channel, Channels, wait
 from bot.delivery.editor import Editor
-from bot.delivery.follow_ups import ExtraMessages
+from bot.delivery.follow_ups import FollowUps
 from bot.delivery.open_messages import OpenMessages
 from bot.delivery.records import MessageRecords
 from bot.delivery.replies import Replies
 from bot.delivery.result_renderer import OriginalHints, ResultRenderer
-from bot.delivery.retries import DeliveryFailures, Patience
-from bot.delivery.spoken_answers import Readings
-from bot.delivery.standings import Inquiry, StaleMessages
+from bot.delivery.retries import ChatRetry, DeliveryFailures
+from bot.delivery.spoken_answers import SpokenAnswers
+from bot.delivery.standings import StaleMessages, StandingReader
 from bot.delivery.status_message import StatusMessage
-from bot.delivery.tasks import Owed
+from bot.delivery.tasks import TaskRunner
 from bot.monitoring.delivery_meter import DeliveryMeter, Unmeasured
 from bot.requests import recordings
 from bot.texts.status import BUSY_AFTER_S
@@ -38,8 +38,8 @@ from queueing.core.events import (
     EventsMissed,
     Forgotten,
     JobChanged,
-    LinesMoved,
     Progressed,
+    QueuesMoved,
 )
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 MOST_RESUMED = 2000  # waiting jobs of an earlier run that are shown at once
 
 
-class EarlierRun:
+class Backlog:
     """Reads jobs of an earlier run and hands each to `resume`, oldest first."""
 
     def __init__(
@@ -108,7 +108,7 @@ class Presenter:
         work: TaskHandler,
         chat_settings: ChatSettingsTable | None = None,
         originals: OriginalHints | None = None,
-        readings: Readings | None = None,
+        readings: SpokenAnswers | None = None,
         meter: DeliveryMeter | None = None,
         busy_after: Callable[[], float] = lambda: BUSY_AFTER_S,
     ) -> None:
@@ -125,8 +125,8 @@ class Presenter:
             chat_settings or ChatSettingsTable(),
             originals or OriginalHints(),
         )
-        extra_messages = ExtraMessages(records, clock)
-        self._inquiry = Inquiry(queue.status)
+        extra_messages = FollowUps(records, clock)
+        self._inquiry = StandingReader(queue.status)
         self._editor = Editor(
             deliveries=queue.deliveries,
             models=queue.models,
@@ -143,8 +143,8 @@ class Presenter:
             meter=meter or Unmeasured(),
             busy_after=busy_after,
         )
-        patience = Patience(platforms, self._channels)
-        self._owed = Owed(
+        patience = ChatRetry(platforms, self._channels)
+        self._owed = TaskRunner(
             platforms=platforms, debts=records.debts, patience=patience, work=work, clock=clock
         )
         self._replies = Replies(
@@ -172,7 +172,7 @@ class Presenter:
         self._tasks: TaskGroup | None = None
         self._early: list[tuple[Invocation, Answer]] = []
         self._giving: dict[asyncio.Task[None], Invocation] = {}  # answers on their way
-        self._earlier = EarlierRun(queue.deliveries, self._messages, self._job_changed)
+        self._earlier = Backlog(queue.deliveries, self._messages, self._job_changed)
 
     # ------------------------------------------------------------ what comes in
 
@@ -188,7 +188,7 @@ class Presenter:
                 self._messages.forget(job_ids)
             case Erased() if self._tasks is not None:
                 self._tasks.create_task(self._resume_debts(self._tasks))
-            case LinesMoved():
+            case QueuesMoved():
                 self._stale_messages.moved(event)
             case EventsMissed() if self._tasks is not None:
                 self._tasks.create_task(self._catch_up(self._tasks))
@@ -211,13 +211,13 @@ class Presenter:
     def answer(self, invocation: Invocation, answer: Answer) -> None:
         """Send a call's answer; a placed job's status message is already on its way."""
         self._messages.expect_no_more(invocation)
-        if answer is None or isinstance(answer, Placed):
+        if answer is None or isinstance(answer, AcceptedJob):
             return
         if self._tasks is None:
             self._early.append((invocation, answer))
             return
         giving = self._tasks.create_task(self._replies.give(invocation, answer))
-        if not isinstance(answer, Working):  # which may take minutes, and a restart resumes it
+        if not isinstance(answer, TaskReply):  # which may take minutes, and a restart resumes it
             self._giving[giving] = invocation
             giving.add_done_callback(self._given)
 

@@ -92,7 +92,7 @@ class Sent:
             self.answered.popleft()
 
 
-class Overall:
+class PlatformRateLimit:
     """The budget of a whole bot, all chats together."""
 
     def __init__(self, per_s: float) -> None:

@@ -5,15 +5,15 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 
-from bot.core.answers import Answer, Asked, Placed, Removed, Reply, ShownAgain, Working
+from bot.core.answers import AcceptedJob, Answer, Deletion, FormReply, Reply, ResultReply, TaskReply
 from bot.core.content import Content, Form
 from bot.core.errors import ChatError, ChatGone, ContentRefused, TooLarge
 from bot.core.platform import ChatPlatform, Invocation, MessageRef, ShowForm
-from bot.delivery.follow_ups import Again, ExtraMessages
+from bot.delivery.follow_ups import Again, FollowUps
 from bot.delivery.records import MessageRecords, ReplyPrompt
 from bot.delivery.result_renderer import ResultRenderer, first_page, in_words
-from bot.delivery.retries import Patience, Terms
-from bot.delivery.tasks import Owed
+from bot.delivery.retries import ChatRetry, Terms
+from bot.delivery.tasks import TaskRunner
 from bot.texts.catalogue import language_of, say
 from queueing.core.concurrency import timeout
 
@@ -31,10 +31,10 @@ class Replies:
         *,
         platforms: Mapping[str, ChatPlatform],
         records: MessageRecords,
-        patience: Patience,
+        patience: ChatRetry,
         renderer: ResultRenderer,
-        extra_messages: ExtraMessages,
-        owed: Owed,
+        extra_messages: FollowUps,
+        owed: TaskRunner,
     ) -> None:
         self._platforms = platforms
         self._records = records
@@ -61,16 +61,16 @@ class Replies:
             match answer:
                 case Reply(content=content, private=private):
                     await self._respond(call, content, private=private)
-                case ShownAgain():
+                case ResultReply():
                     await self._show_again(call, answer)
-                case Working():
+                case TaskReply():
                     respond = partial(self._respond, call, private=False)
                     await self._owed.carry_out(call, answer, respond)
-                case Asked():
+                case FormReply():
                     await self._ask(call, answer)
-                case Removed():
+                case Deletion():
                     await self._remove(call, answer)
-                case Placed() | None:
+                case AcceptedJob() | None:
                     pass  # the job's status message is the answer
         except ChatError as error:
             log.warning("call %s of %s not answered: %s", call.key, call.user, error)
@@ -96,7 +96,7 @@ class Replies:
                 log.warning("the answer to call %s was refused: %s", call.key, refusal)
         return None
 
-    async def _show_again(self, call: Invocation, shown: ShownAgain) -> None:
+    async def _show_again(self, call: Invocation, shown: ResultReply) -> None:
         limits = self._platforms[call.platform].limits.in_chat(call.chat)
         rendered = await self._renderer.render(shown.job, shown.origin, limits)
         respond = partial(self._respond, call, private=False)
@@ -121,7 +121,7 @@ class Replies:
         terms = Terms(upload=bool(content.files))
         await self._patience.ask(ref.platform, ref.chat, lambda: platform.edit(ref, content), terms)
 
-    async def _ask(self, call: Invocation, asked: Asked) -> None:
+    async def _ask(self, call: Invocation, asked: FormReply) -> None:
         """Show a form; if there is none, ask for a reply and record what it is meant for."""
         form = asked.form
         if call.show_form is not None and await self._show_form(call, call.show_form, form):
@@ -151,7 +151,7 @@ class Replies:
             return False
         return True
 
-    async def _remove(self, call: Invocation, removed: Removed) -> None:
+    async def _remove(self, call: Invocation, removed: Deletion) -> None:
         for ref in removed.refs:
             try:
                 await self._delete(ref, removed.instead)

@@ -15,11 +15,20 @@ from PIL import Image
 from backends.common.file_types import MOVING, is_film, is_picture, is_sound, mime_of
 from backends.media import videos
 from bot.core.chat_settings import ChatSettingsTable
-from bot.core.content import Bar, Body, Content, Markdown, Moment, Period, pages, utf16_length
+from bot.core.content import (
+    Body,
+    Content,
+    Markdown,
+    Moment,
+    Period,
+    ProgressBar,
+    pages,
+    utf16_length,
+)
 from bot.core.origin import Origin
 from bot.core.platform import ChatLimits
 from bot.core.queue import JobReader, ModelReader
-from bot.delivery.spoken_answers import Aloud
+from bot.delivery.spoken_answers import SpokenAnswer
 from bot.people.links import Links
 from bot.requests import images as pictures
 from bot.requests import recordings
@@ -163,7 +172,7 @@ class ResultRenderer:
         *,
         written: str = "",
         fallback: Fallback = Fallback.WHOLE,
-        aloud: Aloud | None = None,
+        aloud: SpokenAnswer | None = None,
     ) -> RenderedResult:
         """Return what an ended job's owner is shown; `written` is the answer as far as it had come.
 
@@ -319,10 +328,10 @@ async def measured(file: File) -> Measures:
     return Measures(size=size, seconds=looks.seconds)
 
 
-async def _fitting(aloud: Aloud | None, limits: ChatLimits, language: str) -> Aloud:
+async def _fitting(aloud: SpokenAnswer | None, limits: ChatLimits, language: str) -> SpokenAnswer:
     """Return a voice as the chat takes it, or a note in its place."""
     if aloud is None or not aloud.sound:
-        return aloud or Aloud()
+        return aloud or SpokenAnswer()
     made = [await fitted(file, limits) for file in aloud.sound]
     sound = tuple(file for file in made if file is not None)
     note = (
@@ -371,7 +380,7 @@ def first_page(content: Content, limits: ChatLimits) -> Content:
 def in_words(content: Content) -> Content:
     """Return a content without files and formatting."""
     words = (
-        part if isinstance(part, str | Moment | Period | Bar) else part.text
+        part if isinstance(part, str | Moment | Period | ProgressBar) else part.text
         for part in content.body
     )
     return replace(content, body=join(tuple(words)), files=())

@@ -140,7 +140,7 @@ class Terms:
     patience_s: float = PATIENCE_S
 
 
-class Patience:
+class ChatRetry:
     """One for all platforms."""
 
     def __init__(self, platforms: Mapping[str, ChatPlatform], channels: Channels) -> None:

@@ -14,14 +14,14 @@ from bot.people.people import People
 from bot.requests import recordings
 from bot.requests.admission import AdmissionService
 from bot.texts.catalogue import join, say
-from bot.texts.refusals import Told, sentence, told
+from bot.texts.refusals import RefusalContext, sentence, told
 from queueing.core.errors import Problem
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Chat, File
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Aloud:
+class SpokenAnswer:
     """What an answer's message shows of its reading: the voice, or a sentence about it."""
 
     sound: tuple[File, ...] = ()
@@ -29,7 +29,7 @@ class Aloud:
     goes_on: Job | None = None  # the job that reads it, until that has ended
 
 
-class Readings:
+class SpokenAnswers:
     """Has answers read aloud."""
 
     def __init__(self, admission: AdmissionService, people: People, jobs: JobReader) -> None:
@@ -37,38 +37,38 @@ class Readings:
         self._people = people
         self._jobs = jobs
 
-    async def of(self, job: Job, origin: Origin) -> Aloud:
+    async def of(self, job: Job, origin: Origin) -> SpokenAnswer:
         """Return how far the reading of an ended job is; the first time, ask for it."""
         asked = origin.aloud and isinstance(job.request, Chat)
         if not asked or job.state is not JobState.COMPLETED:
-            return Aloud()
+            return SpokenAnswer()
         made = await self._jobs.find(recordings.speech_key(job.id))
         if made is None:
             output = await self._jobs.output(job)
             words = recordings.read_of(output.text) if output is not None else ""
             if not words:
-                return Aloud()
+                return SpokenAnswer()
             person = await self._people.get(job.owner)
             outcome = await self._admission.read_aloud(person, job, words)
             if not isinstance(outcome, Job):
-                return Aloud(note=_refused(outcome, origin.language))
+                return SpokenAnswer(note=_refused(outcome, origin.language))
             made = outcome
         return await self._as_it_is(made, origin.language)
 
-    async def _as_it_is(self, made: Job, language: str) -> Aloud:
+    async def _as_it_is(self, made: Job, language: str) -> SpokenAnswer:
         match made.state:
             case JobState.COMPLETED:
                 output = await self._jobs.output(made)
-                return Aloud(sound=output.files if output is not None else ())
+                return SpokenAnswer(sound=output.files if output is not None else ())
             case JobState.FAILED:
                 reason = told(Problem.read(made.error or ""), language)
-                return Aloud(note=say(language, "aloud.failed", reason=reason))
+                return SpokenAnswer(note=say(language, "aloud.failed", reason=reason))
             case JobState.CANCELLED:
-                return Aloud(note=say(language, "aloud.stopped"))
+                return SpokenAnswer(note=say(language, "aloud.stopped"))
             case _:
-                return Aloud(goes_on=made)
+                return SpokenAnswer(goes_on=made)
 
 
 def _refused(refusal: Refusal, language: str) -> Body:
-    why = sentence(refusal, Told(language, (), "settings"))
+    why = sentence(refusal, RefusalContext(language, (), "settings"))
     return join((*say(language, "aloud.failed", reason=""), *say(language, why.key, **why.values)))

@@ -16,7 +16,7 @@ from bot.delivery.rate_limit import HEAD
 from bot.delivery.status_message import StatusMessage
 from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
-from queueing.core.events import LinesMoved
+from queueing.core.events import QueuesMoved
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
 from queueing.core.status import Standing
@@ -24,7 +24,7 @@ from queueing.core.status import Standing
 _Question = tuple[Job, asyncio.Future[Standing | None]]
 
 
-class Inquiry:
+class StandingReader:
     """One for all messages; answers while `run` is running."""
 
     def __init__(self, status: QueueStatus) -> None:
@@ -129,7 +129,7 @@ class StaleMessages:
         self._moved = asyncio.Event()
         self._heads_at = self._whole_at = 0.0
 
-    def moved(self, lines: LinesMoved) -> None:
+    def moved(self, lines: QueuesMoved) -> None:
         """Look at lines soon. Never blocks."""
         self._turned |= lines.turned
         self._moved.set()

@@ -13,28 +13,28 @@ from bot.delivery.rate_limit import RateLimit, stretch
 from bot.delivery.result_renderer import Fallback
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Progress
-from queueing.core.snapshot import Blocked, Reason
+from queueing.core.snapshot import Reason, WaitCause
 from queueing.core.status import Standing
 
-Kind = tuple[Blocked, str | None, str | None] | None
+Kind = tuple[WaitCause, str | None, str | None] | None
 """What a wait is attributed to, on which host, to which other model; counts and moments only tick
 on.
 """
 
-_GOES_ON = frozenset({Blocked.IN_LINE, Blocked.STARTING})  # come and go with every job
-_OTHERS_TURN = frozenset({Blocked.ROOM_BUSY, Blocked.RESERVED, Blocked.GATED})
+_GOES_ON = frozenset({WaitCause.IN_LINE, WaitCause.STARTING})  # come and go with every job
+_OTHERS_TURN = frozenset({WaitCause.ROOM_BUSY, WaitCause.RESERVED, WaitCause.GATED})
 _NEWS = frozenset(  # shown at once, whatever the message said before
     {
-        Blocked.LOADING,
-        Blocked.OFFLINE,
-        Blocked.LOAD_PAUSE,
-        Blocked.RETRY_PAUSE,
-        Blocked.PAUSED,
-        Blocked.QUIET,
-        Blocked.QUIET_SOON,
-        Blocked.YIELDING,
-        Blocked.WAKING,
-        Blocked.SUSPECT,
+        WaitCause.LOADING,
+        WaitCause.OFFLINE,
+        WaitCause.LOAD_PAUSE,
+        WaitCause.RETRY_PAUSE,
+        WaitCause.PAUSED,
+        WaitCause.QUIET,
+        WaitCause.QUIET_SOON,
+        WaitCause.YIELDING,
+        WaitCause.WAKING,
+        WaitCause.SUSPECT,
     }
 )
 
@@ -43,7 +43,7 @@ def kind_of(reason: Reason | None) -> Kind:
     """Return what a reason says apart from numbers; None if others of the line are ahead."""
     if reason is None or reason.why in _GOES_ON:
         return None
-    why = Blocked.ROOM_BUSY if reason.why in _OTHERS_TURN else reason.why
+    why = WaitCause.ROOM_BUSY if reason.why in _OTHERS_TURN else reason.why
     return (why, reason.host, reason.other)
 
 

@@ -7,13 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from bot.core.answers import TaskHandler, Working
+from bot.core.answers import TaskHandler, TaskReply
 from bot.core.content import Content
 from bot.core.errors import ChatError, ChatMoved, MessageGone, SlowDown
 from bot.core.origin import Origin
 from bot.core.platform import ChatPlatform, Invocation, MessageRef
 from bot.delivery.records import Debt, Debts
-from bot.delivery.retries import Patience, Terms
+from bot.delivery.retries import ChatRetry, Terms
 from bot.texts import status
 from bot.texts.catalogue import say
 from queueing.core.concurrency import TaskGroup
@@ -26,7 +26,7 @@ _GIVE_UP_S = 24 * 3600.0
 _RUNS_MOST = 2  # of a task: one that may have ended the process must not end every next one
 
 
-class Owed:
+class TaskRunner:
     """One for all platforms. `work` does a task and turns its failures into content."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Owed:
         *,
         platforms: Mapping[str, ChatPlatform],
         debts: Debts,
-        patience: Patience,
+        patience: ChatRetry,
         work: TaskHandler,
         clock: Clock,
     ) -> None:
@@ -50,7 +50,7 @@ class Owed:
     async def carry_out(
         self,
         call: Invocation,
-        working: Working,
+        working: TaskReply,
         respond: Callable[[Content], Awaitable[MessageRef | None]],
     ) -> None:
         """Show that a command's work is under way, do it, and show its outcome."""

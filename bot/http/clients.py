@@ -61,7 +61,7 @@ def _read(text: str) -> IPv4Address | IPv6Address | None:
     return mapped or address
 
 
-class Bucket:
+class TokenBucket:
     """Allows `burst` events at once, and `per_s` events per second after that."""
 
     def __init__(self, *, per_s: float, burst: int) -> None:
@@ -119,14 +119,14 @@ _ADDRESSES = 10_000  # after that, the least recent one is forgotten
 
 @dataclass(slots=True)
 class _Address:
-    bucket: Bucket = field(
-        default_factory=lambda: Bucket(per_s=1 / _WRONG_EVERY_S, burst=WRONG_AT_ONCE)
+    bucket: TokenBucket = field(
+        default_factory=lambda: TokenBucket(per_s=1 / _WRONG_EVERY_S, burst=WRONG_AT_ONCE)
     )
     seen: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
     shut_until: float = float("-inf")
 
 
-class Guesses:
+class LoginThrottle:
     """Wrong tokens by address; `now` is any steady clock, in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:

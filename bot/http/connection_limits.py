@@ -29,7 +29,7 @@ class ConnectionLimits:
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
-class Visit:
+class OpenConnection:
     """A connection: address, person if a cookie names one, requests in progress, last activity.
 
     A proxy's connections carry requests of many people, so its address identifies no one. `unsent`
@@ -45,7 +45,9 @@ class Visit:
     unread: int = 0
 
 
-def in_the_way(visits: Collection[Visit], address: str, room: ConnectionLimits) -> Visit | None:
+def in_the_way(
+    visits: Collection[OpenConnection], address: str, room: ConnectionLimits
+) -> OpenConnection | None:
     """Return the connection to end so that one more from an address fits; None if there is room.
 
     If none can end, there is no room at all: see `is_full`.
@@ -61,7 +63,9 @@ def in_the_way(visits: Collection[Visit], address: str, room: ConnectionLimits) 
     return _longest_idle([visit for visit in idle if _holder(visit) == holder])
 
 
-def beyond_a_person(visits: Collection[Visit], person: str, room: ConnectionLimits) -> Visit | None:
+def beyond_a_person(
+    visits: Collection[OpenConnection], person: str, room: ConnectionLimits
+) -> OpenConnection | None:
     """Return the connection to end because a person has more than their share."""
     own = [visit for visit in visits if visit.person == person]
     if len(own) <= room.person:
@@ -69,14 +73,14 @@ def beyond_a_person(visits: Collection[Visit], person: str, room: ConnectionLimi
     return _longest_idle([visit for visit in own if not visit.busy])
 
 
-def is_full(visits: Collection[Visit], room: ConnectionLimits) -> bool:
+def is_full(visits: Collection[OpenConnection], room: ConnectionLimits) -> bool:
     """Return whether no further connection fits."""
     return len(visits) >= room.overall
 
 
-def _holder(visit: Visit) -> tuple[str | None, str]:
+def _holder(visit: OpenConnection) -> tuple[str | None, str]:
     return (visit.person, "" if visit.person else visit.address)
 
 
-def _longest_idle(visits: Sequence[Visit]) -> Visit | None:
+def _longest_idle(visits: Sequence[OpenConnection]) -> OpenConnection | None:
     return min(visits, key=lambda visit: visit.at, default=None)

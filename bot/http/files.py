@@ -62,7 +62,7 @@ class _Broken(Exception):
     """A file that cannot be sent completely."""
 
 
-class Turns:
+class DownloadSlots:
     """Limits downloads: a number for each person, and one for everyone together."""
 
     def __init__(self, *, each: int = AT_ONCE_EACH, overall: int = AT_ONCE) -> None:
@@ -95,8 +95,8 @@ class Turns:
 class FileSender:
     """Answers requests with files. One for all routes of a server, so that they share its limits."""
 
-    def __init__(self, turns: Turns | None = None, *, piece_s: float = PIECE_S) -> None:
-        self._turns = turns or Turns()
+    def __init__(self, turns: DownloadSlots | None = None, *, piece_s: float = PIECE_S) -> None:
+        self._turns = turns or DownloadSlots()
         self._piece_s = piece_s
 
     async def send(

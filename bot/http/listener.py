@@ -18,7 +18,13 @@ from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.typedefs import Handler
 
 from bot.http.clients import Clients, home
-from bot.http.connection_limits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
+from bot.http.connection_limits import (
+    ConnectionLimits,
+    OpenConnection,
+    beyond_a_person,
+    in_the_way,
+    is_full,
+)
 from bot.http.sparing import sparing
 
 try:
@@ -94,8 +100,8 @@ class Listener:
         self._room = limits or ConnectionLimits.of(room_for_connections())
         self._silent_s = silent_s
         self._unread_s = unread_s
-        self._visits: dict[asyncio.BaseProtocol, Visit] = {}
-        self._timers: dict[Visit, asyncio.TimerHandle] = {}
+        self._visits: dict[asyncio.BaseProtocol, OpenConnection] = {}
+        self._timers: dict[OpenConnection, asyncio.TimerHandle] = {}
         self._sockets: Sequence[socket.socket] = ()
         self._accepting: list[asyncio.Task[None]] = []
 
@@ -172,11 +178,11 @@ class Listener:
         except OSError:  # gone already
             visitor.close()
             return
-        visit = Visit(address=address, proxy=self._clients.is_proxy(peer), at=loop.time())
+        visit = OpenConnection(address=address, proxy=self._clients.is_proxy(peer), at=loop.time())
         self._visits[protocol] = visit
         self._expect(visit)
 
-    def _here(self) -> dict[asyncio.BaseProtocol, Visit]:
+    def _here(self) -> dict[asyncio.BaseProtocol, OpenConnection]:
         """Return the present connections, and forget those that have ended."""
         there = self._runner.server.connections if self._runner.server is not None else ()
         gone = self._visits.keys() - set(there)
@@ -203,7 +209,7 @@ class Listener:
             if visit.person is None:
                 self._expect(visit)
 
-    def _name(self, visit: Visit, person: str | None) -> None:
+    def _name(self, visit: OpenConnection, person: str | None) -> None:
         visit.at = asyncio.get_running_loop().time()
         visit.person = person
         if person is not None:
@@ -211,18 +217,18 @@ class Listener:
             if leaving is not None:
                 self._end(leaving)
 
-    def _expect(self, visit: Visit) -> None:
+    def _expect(self, visit: OpenConnection) -> None:
         """End an unknown visitor's connection unless a request arrives in time."""
         self._cancel_timer(visit)
         timer = asyncio.get_running_loop().call_later(self._silent_s, self._end, visit)
         self._timers[visit] = timer
 
-    def _cancel_timer(self, visit: Visit) -> None:
+    def _cancel_timer(self, visit: OpenConnection) -> None:
         timer = self._timers.pop(visit, None)
         if timer is not None:
             timer.cancel()
 
-    def _end(self, visit: Visit) -> None:
+    def _end(self, visit: OpenConnection) -> None:
         for protocol, each in list(self._visits.items()):
             if each is visit:
                 self._forget(protocol)

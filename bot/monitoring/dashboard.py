@@ -10,10 +10,10 @@ from typing import Any, Protocol, TypeVar
 from pydantic import TypeAdapter
 
 from bot.core.queue import JobReader, QueueStatus
-from bot.monitoring.history import StoredHistory, StoredUsage, Usage
+from bot.monitoring.history import History, StoredUsage, Usage
 from bot.monitoring.hours import Recorded, bounds, grain_of, hours_of
-from bot.monitoring.live_state import OperatorNow, now_of
-from bot.monitoring.records import HourSpan, OperatorHours, OperatorPeople, PersonUse
+from bot.monitoring.live_state import LiveState, now_of
+from bot.monitoring.records import HourSpan, HoursRecord, PeopleRecord, PersonUse
 from bot.people.access import Access, day_of
 from bot.people.audit_log import AuditLog
 from bot.people.people import People, Person
@@ -36,11 +36,11 @@ class _Names:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OperatorReader:
-    """Implements `OperatorRecords` in any process that reaches the queue and the database."""
+class DashboardReader:
+    """Implements `Dashboard` in any process that reaches the queue and the database."""
 
     status: QueueStatus
-    history: StoredHistory
+    history: History
     usage: StoredUsage
     gpu: JobReader
     people: People
@@ -49,13 +49,13 @@ class OperatorReader:
     clock: Clock
     _names: _Names = field(default_factory=_Names)
 
-    async def read_now(self) -> OperatorNow:
+    async def read_now(self) -> LiveState:
         """Return how everything stands. Raises `StoreError` while the queue cannot be reached."""
         snapshot, now = self.status.snapshot(), self.clock.now()
         names = await self._known_names({job.owner for job in snapshot.running})
         return now_of(snapshot, now, names)
 
-    async def read_hours(self, span: HourSpan) -> OperatorHours:
+    async def read_hours(self, span: HourSpan) -> HoursRecord:
         """Return how it has been. Raises `StoreError`."""
         now, grain = self.clock.now(), grain_of(span)
         begins, ends = bounds(span, now)
@@ -68,7 +68,7 @@ class OperatorReader:
         configured = [host.name for host in self.status.snapshot().hosts]
         return hours_of(span, now, recorded, configured)
 
-    async def read_people(self) -> OperatorPeople:
+    async def read_people(self) -> PeopleRecord:
         """Return by whom it is used. Raises `StoreError`."""
         now = self.clock.now()
         since = day_of(now, self.access.zone).began_at
@@ -81,7 +81,7 @@ class OperatorReader:
             self._use(person, gpu_s.get(person.user, 0.0), usage, names, now) for person in persons
         ]
         shown.sort(key=lambda each: (-each.gpu_s, -each.running - each.waiting, each.user))
-        return OperatorPeople(
+        return PeopleRecord(
             at=now,
             since=since,
             people=tuple(shown[:PEOPLE_MOST]),
@@ -124,27 +124,27 @@ class OperatorReader:
         return {user: name for user, name in known.by_user.items() if name}
 
 
-class OperatorRecords(Protocol):
+class Dashboard(Protocol):
     """Reads what an operator is shown. Every call raises `StoreError`."""
 
-    async def read_now(self) -> OperatorNow:
+    async def read_now(self) -> LiveState:
         """Return how everything stands."""
 
-    async def read_hours(self, span: HourSpan) -> OperatorHours:
+    async def read_hours(self, span: HourSpan) -> HoursRecord:
         """Return how it has been."""
 
-    async def read_people(self) -> OperatorPeople:
+    async def read_people(self) -> PeopleRecord:
         """Return by whom it is used."""
 
 
-Shown = TypeVar("Shown", OperatorNow, OperatorHours, OperatorPeople)
+Shown = TypeVar("Shown", LiveState, HoursRecord, PeopleRecord)
 
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {
-    kind: TypeAdapter(kind) for kind in (OperatorNow, OperatorHours, OperatorPeople)
+    kind: TypeAdapter(kind) for kind in (LiveState, HoursRecord, PeopleRecord)
 }
 
 
-def to_json(record: OperatorNow | OperatorHours | OperatorPeople) -> bytes:
+def to_json(record: LiveState | HoursRecord | PeopleRecord) -> bytes:
     """Return a record as JSON, None as null."""
     return _ADAPTERS[type(record)].dump_json(record, warnings="error")
 

@@ -96,7 +96,7 @@ MINUTES_KEPT_S = 26 * 3600.0
 Bucket = TypeVar("Bucket", ModelBucket, HostBucket)
 
 
-class StoredHistory:
+class History:
     """Adds to the history and reads it."""
 
     def __init__(self, database: Database) -> None:

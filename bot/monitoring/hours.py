@@ -12,9 +12,9 @@ from bot.monitoring.records import (
     ErrorHours,
     HostHours,
     HourSpan,
+    HoursRecord,
     ModelHours,
     ModelStep,
-    OperatorHours,
     PromiseHours,
     PromiseStep,
     Segment,
@@ -50,7 +50,7 @@ class Recorded:
 
 def hours_of(
     span: HourSpan, now: float, recorded: Recorded, configured: Sequence[str]
-) -> OperatorHours:
+) -> HoursRecord:
     """Return a span; the hosts that are `configured` come first, in their order."""
     begins, ends = bounds(span, now)
     step_s, _ = STEPS[span]
@@ -59,7 +59,7 @@ def hours_of(
     segments = recorded.segments
     names = dict.fromkeys([*configured, *sorted({*by_host, *segments})])
     made = [_model(name, steps) for name, steps in by_model.items()]
-    return OperatorHours(
+    return HoursRecord(
         span=span,
         at=now,
         begins=begins,

@@ -33,9 +33,9 @@ from queueing.core.status import (
     Estimate,
     HostStatus,
     ModelStatus,
-    QueueSnapshot,
     Rest,
     RunningStatus,
+    StatusReport,
     Trouble,
 )
 
@@ -145,7 +145,7 @@ class LineNow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OperatorNow:
+class LiveState:
     """Everything at one moment, hosts and models in the configuration's order.
 
     `lines` are the models that wait, run, are in memory, are paused or could not be loaded;
@@ -159,10 +159,10 @@ class OperatorNow:
     idle_models: tuple[str, ...]
 
 
-def now_of(snapshot: QueueSnapshot, at: float, names: Mapping[str, str]) -> OperatorNow:
+def now_of(snapshot: StatusReport, at: float, names: Mapping[str, str]) -> LiveState:
     """Return what a snapshot says; `names` are those of people, by user."""
     used = [model for model in snapshot.models if _is_used(model)]
-    return OperatorNow(
+    return LiveState(
         at=at,
         mode="paused" if snapshot.paused.everything else "open",
         hosts=tuple(_host(host, snapshot, names) for host in snapshot.hosts),
@@ -176,7 +176,7 @@ def _is_used(model: ModelStatus) -> bool:
     return bool(model.waiting or model.running or model.copies or stopped)
 
 
-def _host(host: HostStatus, snapshot: QueueSnapshot, names: Mapping[str, str]) -> HostNow:
+def _host(host: HostStatus, snapshot: StatusReport, names: Mapping[str, str]) -> HostNow:
     servers = [server for server in snapshot.backends if server.is_on(host.name)]
     copies = [
         (model.name, copy)

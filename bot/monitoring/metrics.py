@@ -40,7 +40,7 @@ _LANE = ("lane",)
 _MODEL = ("model_name",)
 
 
-class Instruments:
+class Metrics:
     """What parts of the bot count with; each is one metric of `/metrics`.
 
     One with labels is called with them, and returns what counts for these.
@@ -190,7 +190,7 @@ class Shown:
 class DeliveryCounts:
     """Implements `bot.monitoring.delivery_meter.DeliveryMeter`."""
 
-    def __init__(self, instruments: Instruments) -> None:
+    def __init__(self, instruments: Metrics) -> None:
         self._instruments = instruments
 
     def edited(self, platform: str, outcome: EditOutcome) -> None:
@@ -216,7 +216,7 @@ class JobCounts:
 
     def __init__(
         self,
-        instruments: Instruments,
+        instruments: Metrics,
         busy: BusyHosts,
         clock: Clock,
         hosts_of: Callable[[Job], Sequence[str]],
@@ -295,7 +295,7 @@ class JobCounts:
 class LoadCounts:
     """Counts what happens to the copies of the queue in this process."""
 
-    def __init__(self, instruments: Instruments) -> None:
+    def __init__(self, instruments: Metrics) -> None:
         self._instruments = instruments
 
     def on_event(self, event: Event) -> None:

@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from bot.http.addresses import why_not_local
 from bot.http.connection_limits import ConnectionLimits
 from bot.http.listener import Listener, open_at
-from bot.monitoring.metrics import Instruments
+from bot.monitoring.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class MetricsPlace:
 class MetricsEndpoint:
     """Serves the metrics. While it listens, `connected` is set and `port` is the actual port."""
 
-    def __init__(self, place: MetricsPlace, instruments: Instruments) -> None:
+    def __init__(self, place: MetricsPlace, instruments: Metrics) -> None:
         self.connected = asyncio.Event()
         self.port = place.port
         self._place = place

@@ -12,9 +12,9 @@ from queueing.core.status import (
     BackendStatus,
     HostStatus,
     ModelStatus,
-    QueueSnapshot,
     Readiness,
     Rest,
+    StatusReport,
 )
 
 
@@ -52,7 +52,7 @@ _MB = 1024 * 1024
 class QueueState:
     """Collects the state of the queue in this process."""
 
-    def __init__(self, snapshot: Callable[[], QueueSnapshot], busy: BusyHosts) -> None:
+    def __init__(self, snapshot: Callable[[], StatusReport], busy: BusyHosts) -> None:
         self._snapshot = snapshot
         self._busy = busy
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from bot.monitoring.buckets import ended_job
-from bot.monitoring.history import HistoryBatch, StoredHistory
+from bot.monitoring.history import History, HistoryBatch
 from bot.monitoring.timeline import HostTimeline, doing
 from queueing.core.concurrency import undisturbed
 from queueing.core.errors import StoreError
@@ -42,12 +42,12 @@ class KeptPromises(Protocol):
         """Forget the promises of these jobs."""
 
 
-class HistoryRecorder:
+class Recorder:
     """Subscribe `on_event` and `on_hosts`, and `run` it."""
 
     def __init__(
         self,
-        history: StoredHistory,
+        history: History,
         promises: KeptPromises,
         clock: Clock,
         *,

@@ -143,7 +143,7 @@ class ModelHours:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorHours:
-    """How many jobs of a model failed for a cause, a `queueing.core.errors.What`."""
+    """How many jobs of a model failed for a cause, a `queueing.core.errors.ProblemKind`."""
 
     cause: str
     model: str
@@ -172,7 +172,7 @@ class PromiseHours:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OperatorHours:
+class HoursRecord:
     """The bot over a span: hosts by name, models by what they took, errors by their number."""
 
     span: HourSpan
@@ -208,7 +208,7 @@ class PersonUse:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OperatorPeople:
+class PeopleRecord:
     """Those who used the bot today, wait, are banned or have limits of their own.
 
     The most GPU seconds come first; `since` is when today began, `more` counts those left out. The

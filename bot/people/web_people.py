@@ -81,7 +81,7 @@ class FixedPeople:
         return self._by_id.get(person)
 
 
-class Together:
+class CombinedPeople:
     """WebPeople of several kinds, each known as their own kind knows them."""
 
     def __init__(self, *kinds: WebPeople) -> None:

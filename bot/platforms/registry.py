@@ -16,7 +16,7 @@ from bot.http.signed_links import LinkReader
 from bot.people.access import Access
 from bot.people.web_people import WebPeople
 from bot.platforms.web.chat_log import ChatLog
-from bot.platforms.web.dashboard import OperatorPicture
+from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.platform import Web
 from bot.platforms.web.protocol import ModelLine
 from bot.texts.catalogue import describe
@@ -24,7 +24,7 @@ from queueing.core.ports import Clock
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fittings:
+class PlatformParts:
     """What platforms may need from the rest of the bot.
 
     `operator` makes what the operator's page shows; by the `lease` this process may speak and act.
@@ -38,12 +38,12 @@ class Fittings:
     web_people: WebPeople | None = None
     originals: LinkReader | None = None
     results: ResultFiles | None = None
-    operator: Callable[[], OperatorPicture] | None = None
+    operator: Callable[[], DashboardData] | None = None
     files_per_hour_mb: Callable[[], int | None] = lambda: None
     lease: ChatLease = ALONE
 
 
-def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
+def _discord(chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform | None:
     if chats.discord is None:
         return None
     from bot.platforms.discord.platform import Discord  # noqa: PLC0415  # see above
@@ -58,7 +58,7 @@ def _discord(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
     )
 
 
-def _telegram(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
+def _telegram(chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform | None:
     if chats.telegram is None:
         return None
     from bot.platforms.telegram.platform import Telegram  # noqa: PLC0415  # see above
@@ -75,7 +75,7 @@ def _telegram(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
     )
 
 
-def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
+def _web(chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform | None:
     if chats.web is None:
         return None
     token = chats.web.token
@@ -98,7 +98,7 @@ def _web(chats: ChatsConfig, fittings: Fittings) -> ChatPlatform | None:
     )
 
 
-PLATFORMS: Mapping[str, Callable[[ChatsConfig, Fittings], ChatPlatform | None]] = {
+PLATFORMS: Mapping[str, Callable[[ChatsConfig, PlatformParts], ChatPlatform | None]] = {
     "discord": _discord,
     "telegram": _telegram,
     "web": _web,
@@ -113,13 +113,13 @@ def import_libraries(chats: ChatsConfig) -> None:
         importlib.import_module("bot.platforms.telegram.platform")
 
 
-def platforms(chats: ChatsConfig, fittings: Fittings) -> tuple[ChatPlatform, ...]:
+def platforms(chats: ChatsConfig, fittings: PlatformParts) -> tuple[ChatPlatform, ...]:
     """Return the platforms that are configured, none of them connected yet."""
     made = (make(chats, fittings) for make in PLATFORMS.values())
     return tuple(platform for platform in made if platform is not None)
 
 
-def platform_of(post: str, chats: ChatsConfig, fittings: Fittings) -> ChatPlatform:
+def platform_of(post: str, chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform:
     """Return the platform that a post's holder runs.
 
     Raises `ValueError` for a post that is no configured chat's.

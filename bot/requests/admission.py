@@ -10,10 +10,10 @@ from bot.core.queue import JobReader, JobSubmitter, ModelReader
 from bot.core.refusals import Declined, NoLongerWaiting, NoPicture, Refusal, TooManyPictures
 from bot.people.people import Person
 from bot.requests import enhancement, recordings
-from bot.requests.conversation import PICTURES, Talk, continued, remembered_by, room_chars
+from bot.requests.conversation import PICTURES, Conversation, continued, remembered_by, room_chars
 from bot.requests.creation import (
     PROMPT_LIMIT,
-    Drawing,
+    Creation,
     Made,
     drawn,
     edits,
@@ -27,7 +27,7 @@ from bot.requests.limits import Asking, RequestLimits
 from bot.requests.model_choice import Defaults, model_of_conversation, model_of_style, usual_model
 from bot.requests.options import Style
 from queueing.core.errors import Refused
-from queueing.core.jobs import Admission, Job, JobState, NewJob
+from queueing.core.jobs import Job, JobState, NewJob, SubmitLimits
 from queueing.core.requests import Capability, Chat, ChatMessage, File, Request, TextToImage
 
 
@@ -39,7 +39,7 @@ class NewQuestion:
     guessed. `system` is given to the model before everything else.
     """
 
-    talk: Talk
+    talk: Conversation
     model: str | None = None
     earlier: Job | None = None
     replies: bool = False
@@ -57,7 +57,7 @@ class AdmissionService:
     styles: Mapping[str, Style] = field(default_factory=dict)
     defaults: Callable[[], Defaults] = Defaults
 
-    async def draw(self, asking: Asking, drawing: Drawing) -> Job | Refusal:
+    async def draw(self, asking: Asking, drawing: Creation) -> Job | Refusal:
         """Accept a request for a picture, a film or music."""
         return await self._answered(asking.key, self._draw(asking, drawing))
 
@@ -79,7 +79,7 @@ class AdmissionService:
         steps = self._submit(asking, new, continues=earlier is not None)
         return await self._answered(asking.key, steps)
 
-    async def add(self, asking: Asking, job: Job, added: Talk) -> Job | Refusal:
+    async def add(self, asking: Asking, job: Job, added: Conversation) -> Job | Refusal:
         """Add what came late to the question of a job, as long as it waits."""
         return await self._answered(None, self._add_in_time(asking, job, added))
 
@@ -93,7 +93,7 @@ class AdmissionService:
         if spec is None or spec.enhance is None or not isinstance(request, Made):
             return None
         new = enhancement.question(picture, request, spec.enhance)
-        steps = self.submitter.submit(new, limits=Admission())
+        steps = self.submitter.submit(new, limits=SubmitLimits())
         return await self._answered(new.key, steps)
 
     async def write_down(
@@ -124,7 +124,7 @@ class AdmissionService:
     ) -> Job | Refusal:
         async def steps() -> Job:
             new = made(self.usual_model(person, able))
-            return await self.submitter.submit(new, limits=Admission())
+            return await self.submitter.submit(new, limits=SubmitLimits())
 
         return await self._answered(key, steps())
 
@@ -145,7 +145,7 @@ class AdmissionService:
 
     # ------------------------------------------------------------ what is asked for
 
-    async def _draw(self, asking: Asking, drawing: Drawing) -> Job:
+    async def _draw(self, asking: Asking, drawing: Creation) -> Job:
         require_text(drawing.prompt, PROMPT_LIMIT)
         if drawing.options.strength is not None and not drawing.files:
             raise Declined(NoPicture())
@@ -213,7 +213,7 @@ class AdmissionService:
         if new.held:
             self.usual_model(person, Capability.SPEECH_TO_TEXT)
 
-    async def _add_in_time(self, asking: Asking, job: Job, added: Talk) -> Job:
+    async def _add_in_time(self, asking: Asking, job: Job, added: Conversation) -> Job:
         """Add to a question as it is now: something else may be added to it at this moment."""
         while True:
             try:
@@ -229,7 +229,7 @@ class AdmissionService:
                     raise
                 job = newer
 
-    async def _add(self, asking: Asking, job: Job, added: Talk) -> Job:
+    async def _add(self, asking: Asking, job: Job, added: Conversation) -> Job:
         request, (new,) = job.request, added.turns
         if not isinstance(request, Chat) or (new.sounds and not job.held):
             raise Declined(NoLongerWaiting(job_id=job.id))
@@ -249,15 +249,15 @@ class AdmissionService:
         request = request.model_copy(update={"messages": (*before, asked)})
         return await self.limits.replace_request(asking, job, request, added.files)
 
-    async def _said_before(self, job: Job | None) -> Talk:
+    async def _said_before(self, job: Job | None) -> Conversation:
         """Return the conversation up to a job's answer; a stopped answer has said nothing."""
         if job is None or not isinstance(job.request, Chat):
-            return Talk()
+            return Conversation()
         output = await self.jobs.output(job)
         said = job.request.messages
         if output is not None:
             said = (*said, ChatMessage(role="assistant", text=output.text))
-        return Talk(turns=said, files=await self.jobs.inputs(job) or ())
+        return Conversation(turns=said, files=await self.jobs.inputs(job) or ())
 
     def _going_on(
         self,

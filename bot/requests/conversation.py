@@ -18,7 +18,7 @@ PICTURES = 4  # the newest ones; each takes about a thousand tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Talk:
+class Conversation:
     """Turns of a conversation, oldest first, and the pictures they point to."""
 
     turns: tuple[ChatMessage, ...] = ()
@@ -45,7 +45,9 @@ def remembered_by(earlier: Job | None, model: ModelSpec | None) -> str | None:
     return earlier.backend or earlier.remembered_by if isinstance(earlier.request, Chat) else None
 
 
-def continued(earlier: Talk, asked: Talk, *, system: str, room: int, sees: bool) -> Talk:
+def continued(
+    earlier: Conversation, asked: Conversation, *, system: str, room: int, sees: bool
+) -> Conversation:
     """Return the whole to send: the system prompt, the earlier turns that fit, the question.
 
     The oldest turns are dropped first, in pairs of question and answer; the system prompt and the
@@ -61,14 +63,14 @@ def continued(earlier: Talk, asked: Talk, *, system: str, room: int, sees: bool)
         kept.insert(0, turn)
     while kept and kept[0].role == "assistant":
         del kept[0]
-    before = Talk(turns=tuple(kept), files=earlier.files)
+    before = Conversation(turns=tuple(kept), files=earlier.files)
     sees = sees and all(at < len(before.files) for turn in kept for at in turn.pictures)
     whole = _joined(before if sees else _blind(before), asked)
     front = (ChatMessage(role="system", text=system),) if system else ()
-    return Talk(turns=(*front, *whole.turns), files=whole.files)
+    return Conversation(turns=(*front, *whole.turns), files=whole.files)
 
 
-def _joined(before: Talk, asked: Talk) -> Talk:
+def _joined(before: Conversation, asked: Conversation) -> Conversation:
     """Put two talks together with the newest pictures of both; recordings are the question's."""
     shift = len(before.files)
     earlier = (turn.model_copy(update={"sounds": ()}) for turn in before.turns)
@@ -77,7 +79,7 @@ def _joined(before: Talk, asked: Talk) -> Talk:
     shown = sorted({index for turn in turns for index in turn.pictures})[-PICTURES:]
     kept = [*shown, *(index for turn in turns for index in turn.sounds)]
     places = {index: place for place, index in enumerate(kept)}
-    return Talk(
+    return Conversation(
         turns=tuple(_placed(turn, places.get) for turn in turns),
         files=tuple(files[index] for index in kept),
     )
@@ -92,5 +94,7 @@ def _placed(turn: ChatMessage, place: Callable[[int], int | None]) -> ChatMessag
     return turn.model_copy(update=found)
 
 
-def _blind(talk: Talk) -> Talk:
-    return Talk(turns=tuple(turn.model_copy(update={"pictures": ()}) for turn in talk.turns))
+def _blind(talk: Conversation) -> Conversation:
+    return Conversation(
+        turns=tuple(turn.model_copy(update={"pictures": ()}) for turn in talk.turns)
+    )

@@ -62,7 +62,7 @@ class DrawingOptions:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Drawing:
+class Creation:
     """A person's request for a picture, a film or music; model and style may be their usual ones.
 
     `files` are pictures to start from, checked. `edit` says whether the prompt changes them; None
@@ -132,7 +132,7 @@ def changed(request: R, given: Mapping[str, object]) -> R:
     return request.model_copy(update={n: v for n, v in changes.items() if n in known})
 
 
-def edits(drawing: Drawing, catalog: Catalog, named: str | None) -> bool:
+def edits(drawing: Creation, catalog: Catalog, named: str | None) -> bool:
     """Return whether a drawing changes its pictures instead of starting from one.
 
     Several pictures are always combined; one is changed where the model, or every model, can do
@@ -149,7 +149,7 @@ def edits(drawing: Drawing, catalog: Catalog, named: str | None) -> bool:
     return not able and bool(editing if spec is None else spec.name in editing)
 
 
-def needs_of(drawing: Drawing, *, edit: bool) -> Capability:
+def needs_of(drawing: Creation, *, edit: bool) -> Capability:
     """Return what a model must be able to do for a drawing."""
     return _needs(drawing.makes, edit, bool(drawing.files))
 
@@ -163,7 +163,7 @@ def _needs(makes: type[Made], edit: bool, has_files: bool) -> Capability:
 
 
 def drawn(
-    drawing: Drawing,
+    drawing: Creation,
     style: Style,
     usual_size: str | None,
     takes: Collection[str] | None,

@@ -28,9 +28,9 @@ from bot.people.people import Person
 from bot.people.upload_quota import HourFull, ReceivedBytes
 from bot.requests.word_filter import said_in, unwanted_word
 from queueing.core.constructors import altering
-from queueing.core.errors import LimitReached, Problem, QueueError, What
+from queueing.core.errors import LimitReached, Problem, ProblemKind, QueueError
 from queueing.core.events import Event, JobChanged
-from queueing.core.jobs import LATER, Admission, Job, JobEvent, NewJob, is_bulk
+from queueing.core.jobs import LATER, Job, JobEvent, NewJob, SubmitLimits, is_bulk
 from queueing.core.ports import Clock
 from queueing.core.reasons import is_open_ended
 from queueing.core.requests import File, Request, TextToImage, TextToVideo
@@ -52,7 +52,7 @@ class Bounds:
         if not isinstance(event, JobChanged) or event.event is not JobEvent.FAIL:
             return
         job = event.job
-        if job.error is None or Problem.read(job.error).what is not What.MEMORY:
+        if job.error is None or Problem.read(job.error).what is not ProblemKind.MEMORY:
             return
         own = usual.get(job.model, {})
         if is_far_above(job.request, own):
@@ -172,7 +172,7 @@ class RequestLimits:
         self._require_within(new.model, new.request)
         own = self.access.limits_of(asking.person, asking.rights)
         bulk, limit_s = is_bulk(new.request), own.gpu_seconds_per_day
-        admission = Admission(
+        admission = SubmitLimits(
             max_open=own.embeddings_open if bulk else own.open_per_person,
             max_in_line=own.in_line_per_person,
             max_per_hour=None if bulk else own.per_hour,
@@ -249,7 +249,7 @@ class RequestLimits:
         except HourFull as full:
             raise Declined(FilesUsedUp(free_at=full.free_at)) from None
 
-    async def _limit(self, new: NewJob, admission: Admission, reached: LimitReached) -> Refusal:
+    async def _limit(self, new: NewJob, admission: SubmitLimits, reached: LimitReached) -> Refusal:
         """Return which limit is reached, with when there should be room again."""
         if reached.free_at is not None:
             return QuotaUsedUp(limit=reached.limit, free_at=reached.free_at)
@@ -263,7 +263,7 @@ class RequestLimits:
     def _today(self) -> Day:
         return day_of(self.clock.now(), self.access.zone)
 
-    async def _gpu_used_up(self, owner: str, admission: Admission) -> GpuUsedUp:
+    async def _gpu_used_up(self, owner: str, admission: SubmitLimits) -> GpuUsedUp:
         time = await self.jobs.gpu_time(owner, admission.gpu_since)
         return GpuUsedUp(
             limit_s=admission.max_gpu_s or 0.0,

@@ -15,7 +15,14 @@ from bot.requests import recordings
 from bot.requests.admission import AdmissionService
 from bot.requests.word_filter import unwanted_word
 from queueing.core.concurrency import TaskGroup, timeout
-from queueing.core.errors import LimitReached, NotAccepting, Problem, StoreError, What, problem
+from queueing.core.errors import (
+    LimitReached,
+    NotAccepting,
+    Problem,
+    ProblemKind,
+    StoreError,
+    problem,
+)
 from queueing.core.events import Event, Forgotten, JobChanged
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Chat, SpeechToText
@@ -179,15 +186,17 @@ class Transcriber:
         log.info("job %d: its recording is not taken: %s", question.id, outcome)
         if isinstance(outcome, LimitReached | NotAccepting):
             return None
-        raise Unheard(problem(What.NO_LISTENER))
+        raise Unheard(problem(ProblemKind.NO_LISTENER))
 
     async def _text(self, made: Job) -> str:
         """Return what a job has written down. Raises `Unheard`."""
         if made.state is JobState.FAILED:
-            raise Unheard(problem(What.UNHEARD, cause=made.error or problem(What.UNABLE).code()))
+            raise Unheard(
+                problem(ProblemKind.UNHEARD, cause=made.error or problem(ProblemKind.UNABLE).code())
+            )
         output = await self._jobs.output(made) if made.state is JobState.COMPLETED else None
         if output is None:
-            raise Unheard(problem(What.UNHEARD, cause=problem(What.STOPPED).code()))
+            raise Unheard(problem(ProblemKind.UNHEARD, cause=problem(ProblemKind.STOPPED).code()))
         return recordings.words_of(output.text)
 
     async def _release(self, question: Job, heard: list[str]) -> None:
@@ -196,12 +205,12 @@ class Transcriber:
         if not isinstance(request, Chat):
             return
         if not any(heard):
-            raise Unheard(problem(What.NOTHING_SAID))
+            raise Unheard(problem(ProblemKind.NOTHING_SAID))
         origin, reply_to = origin_in(question.reply_to), None
         if origin is not None:
             words = self._chat_settings.of(origin.platform, origin.places).words
             if (unwanted := unwanted_word(words, heard)) is not None:
-                raise Unheard(problem(What.UNWANTED, word=unwanted))
+                raise Unheard(problem(ProblemKind.UNWANTED, word=unwanted))
             if recordings.is_cut(heard):
                 reply_to = origin.model_copy(update={"cut_recording": True}).model_dump_json()
         asked = recordings.asked(request, heard)

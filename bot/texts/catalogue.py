@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from bot.core.content import Bar, Body, Markdown, Moment, Part, Period, Strong, Typed
+from bot.core.content import Body, CommandText, Markdown, Moment, Part, Period, ProgressBar, Strong
 from queueing.core.constructors import altering
 from queueing.core.jobs import Job
 from queueing.core.reasons import is_far
@@ -38,7 +38,7 @@ _BAR = 5  # characters
 _altered = altering(Moment)
 _SLOT = re.compile(r"\{(\w+)(?::([^}]*))?\}")
 
-Value = str | int | float | Moment | Period | Markdown | Strong | Typed | Bar
+Value = str | int | float | Moment | Period | Markdown | Strong | CommandText | ProgressBar
 
 
 def language_of(locale: str | None) -> str:
@@ -153,9 +153,9 @@ def _bare(part: Part, *, local: bool) -> str:
             return clock(part, local=local)
         case Period(moments=moments):
             return "–".join(clocks(moments, local=local))
-        case Bar(share):
+        case ProgressBar(share):
             return bar_text(share)
-        case Markdown(text) | Strong(text) | Typed(text):
+        case Markdown(text) | Strong(text) | CommandText(text):
             return text
         case str():
             return part

@@ -1,7 +1,7 @@
 """Why a model's jobs wait, in German; the English sentences are the queue's own."""
 
 from queueing.core.reasons import Words
-from queueing.core.snapshot import Blocked, Reason
+from queueing.core.snapshot import Reason, WaitCause
 
 
 def words(reason: Reason) -> Words:  # noqa: PLR0911  # one return for each reason
@@ -9,21 +9,21 @@ def words(reason: Reason) -> Words:  # noqa: PLR0911  # one return for each reas
     model, other = reason.model, reason.other or "etwas anderes"
     on = "" if reason.host is None else f" auf {reason.host}"
     match reason.why:
-        case Blocked.IN_LINE:
+        case WaitCause.IN_LINE:
             return (f"hinter anderen Aufträgen für {model}",)
-        case Blocked.LOADING:
+        case WaitCause.LOADING:
             return (f"{model} wird{on} geladen",)
-        case Blocked.ROOM_BUSY:
+        case WaitCause.ROOM_BUSY:
             return (f"{other} rechnet{on} noch am laufenden Auftrag",)
-        case Blocked.LOADER_BUSY:
+        case WaitCause.LOADER_BUSY:
             return (f"{other} wird{on} zuerst geladen",)
-        case Blocked.RESERVED | Blocked.GATED:
+        case WaitCause.RESERVED | WaitCause.GATED:
             return (f"{other} wartet länger und ist{on} zuerst dran",)
-        case Blocked.NO_ROOM:
+        case WaitCause.NO_ROOM:
             return (f"andere Programme belegen den Speicher{on}, den {model} braucht",)
-        case Blocked.PINNED:
+        case WaitCause.PINNED:
             return (f"ein Admin hält {other} im Speicher{on}",)
-        case Blocked.KEPT:
+        case WaitCause.KEPT:
             stays = f"{other} bleibt im Speicher{on}, weil sein Server es nicht entladen kann"
             change = f"der Betreiber kann ihn beenden oder vram von {other} kleiner angeben"
             return (f"{stays}: {change}",)
@@ -33,29 +33,29 @@ def words(reason: Reason) -> Words:  # noqa: PLR0911  # one return for each reas
 
 def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: C901, PLR0911  # as above
     match reason.why:
-        case Blocked.OFFLINE if reason.host is None:
+        case WaitCause.OFFLINE if reason.host is None:
             return (f"kein Rechner hat {model}",)
-        case Blocked.OFFLINE:
+        case WaitCause.OFFLINE:
             since: Words = (" seit ", reason.since) if reason.since else ()
             other = "Server" if reason.backend else "Rechner"
             nowhere = f"nicht erreichbar, und kein anderer {other} hat {model}"
             away = f"{reason.backend} auf {reason.host}" if reason.backend else reason.host
             return (f"{away} ist", *since, f" {nowhere}")
-        case Blocked.LOAD_PAUSE:
+        case WaitCause.LOAD_PAUSE:
             return (f"{model} ließ sich nicht laden, nächster Versuch", *_at(reason))
-        case Blocked.RETRY_PAUSE:
+        case WaitCause.RETRY_PAUSE:
             return ("Pause nach einem gescheiterten Versuch, der nächste folgt", *_at(reason))
-        case Blocked.ENHANCING:
+        case WaitCause.ENHANCING:
             return ("ein Textmodell verbessert zuerst den Prompt",)
-        case Blocked.HELD:
+        case WaitCause.HELD:
             return ("zuerst wird aufgeschrieben, was gesagt wurde",)
-        case Blocked.PAUSED:
+        case WaitCause.PAUSED:
             return (f"ein Admin hat {reason.host or model} angehalten",)
-        case Blocked.QUIET | Blocked.QUIET_SOON | Blocked.YIELDING:
+        case WaitCause.QUIET | WaitCause.QUIET_SOON | WaitCause.YIELDING:
             return _resting(reason)
-        case Blocked.WAKING | Blocked.ASLEEP:
+        case WaitCause.WAKING | WaitCause.ASLEEP:
             return _sleeping(reason)
-        case Blocked.SUSPECT:
+        case WaitCause.SUSPECT:
             alone = f"{reason.other or model} läuft{on} zuerst allein"
             return (f"{alone}, weil sein Server zuletzt abgestürzt ist",)
         case _:
@@ -63,11 +63,11 @@ def _stopped(reason: Reason, model: str, on: str) -> Words:  # noqa: C901, PLR09
 
 
 def _later(reason: Reason) -> Words:
-    if reason.why is Blocked.STARTING:
+    if reason.why is WaitCause.STARTING:
         return ("beginnt jetzt",)
     if reason.until is None:
         return ("läuft, wenn sonst nichts wartet",)
-    if reason.why is Blocked.LATE:
+    if reason.why is WaitCause.LATE:
         return ("anderes kommt vorher dran, es könnte bis ", reason.until, " nicht fertig sein")
     return (
         "läuft, wenn sonst nichts wartet, und beginnt rechtzeitig, um bis ",
@@ -78,7 +78,7 @@ def _later(reason: Reason) -> Words:
 
 def _sleeping(reason: Reason) -> Words:
     host = reason.host or "sein Rechner"
-    if reason.why is Blocked.ASLEEP:
+    if reason.why is WaitCause.ASLEEP:
         return (f"{host} schläft, bis er gebraucht wird",)
     return (f"{host} wacht gerade auf",)
 
@@ -87,9 +87,9 @@ def _resting(reason: Reason) -> Words:
     host = reason.host or "sein Rechner"
     since: Words = () if reason.since is None else (reason.since,)
     until: Words = () if reason.until is None else (" bis ", reason.until)
-    if reason.why is Blocked.QUIET:
+    if reason.why is WaitCause.QUIET:
         return (f"{host} hat Ruhezeit", *until)
-    if reason.why is Blocked.QUIET_SOON:
+    if reason.why is WaitCause.QUIET_SOON:
         begins: Words = (" von ", *since) if since else ()
         return (f"die Zeit reicht nicht mehr vor der Ruhezeit auf {host}", *begins, *until)
     seen: Words = (" seit ", *since) if since else ()

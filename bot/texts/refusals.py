@@ -45,15 +45,15 @@ from queueing.core.errors import (
     NotAccepting,
     NotCapable,
     Problem,
+    ProblemKind,
     UnknownModel,
-    What,
 )
 from queueing.core.requests import Capability
 
 OF_MODELS = {  # not of any request
-    What.MEMORY: "failure.memory_of_model",
-    What.CRASHED: "failure.crashed_of_model",
-    What.FAILED: "failure.failed_of_model",
+    ProblemKind.MEMORY: "failure.memory_of_model",
+    ProblemKind.CRASHED: "failure.crashed_of_model",
+    ProblemKind.FAILED: "failure.failed_of_model",
 }
 
 
@@ -62,11 +62,11 @@ def told(problem: Problem, language: str) -> str:
     values: dict[str, str | float] = dict(problem.values)
     if (field := values.get("field")) is not None:
         values["field"] = word(language, f"field.{field}")
-    if problem.what is What.UNHEARD:
+    if problem.what is ProblemKind.UNHEARD:
         values["cause"] = told(Problem.read(str(values.get("cause", ""))), language)
     of_request = f"failure.{problem.what}"
     key = OF_MODELS.get(problem.what, of_request) if problem.unloadable else of_request
-    if problem.what is What.BUSY and (seconds := values.get("seconds")):
+    if problem.what is ProblemKind.BUSY and (seconds := values.get("seconds")):
         key, values["minutes"] = "failure.busy_for", ceil(float(seconds) / 60)
     text = word(language, key, **values)
     if problem.attempts > 1:
@@ -108,7 +108,7 @@ class Sentence(NamedTuple):
     values: Mapping[str, Value] = {}
 
 
-class Told(NamedTuple):
+class RefusalContext(NamedTuple):
     """What a sentence needs beside its refusal: the models there are, and what was called."""
 
     language: str
@@ -116,12 +116,12 @@ class Told(NamedTuple):
     command: str
 
 
-def sentence(refusal: Refusal, told: Told) -> Sentence:
+def sentence(refusal: Refusal, told: RefusalContext) -> Sentence:
     """Return what a person is told, the same for reasons they cannot change."""
     return _SENTENCES.get(type(refusal), _not_accepting)(refusal, told)
 
 
-def _banned(refusal: Banned, _: Told) -> Sentence:
+def _banned(refusal: Banned, _: RefusalContext) -> Sentence:
     reason = f" ({refusal.reason})" if refusal.reason else ""
     if refusal.until is None:
         return Sentence("refused.banned", {"reason": reason})
@@ -129,19 +129,19 @@ def _banned(refusal: Banned, _: Told) -> Sentence:
     return Sentence("refused.banned_until", values)
 
 
-def _unwanted(refusal: UnwantedWord, _: Told) -> Sentence:
+def _unwanted(refusal: UnwantedWord, _: RefusalContext) -> Sentence:
     return Sentence("refused.word", {"word": refusal.word})
 
 
-def _quota(refusal: QuotaUsedUp, _: Told) -> Sentence:
+def _quota(refusal: QuotaUsedUp, _: RefusalContext) -> Sentence:
     return Sentence("refused.quota", {"limit": refusal.limit, "moment": Moment(refusal.free_at)})
 
 
-def _files(refusal: FilesUsedUp, _: Told) -> Sentence:
+def _files(refusal: FilesUsedUp, _: RefusalContext) -> Sentence:
     return Sentence("refused.files", {"moment": Moment(refusal.free_at)})
 
 
-def _gpu(refusal: GpuUsedUp, told: Told) -> Sentence:
+def _gpu(refusal: GpuUsedUp, told: RefusalContext) -> Sentence:
     values: dict[str, Value] = {
         "used": minutes(refusal.used_s, told.language),
         "limit": minutes(refusal.limit_s, told.language),
@@ -151,39 +151,39 @@ def _gpu(refusal: GpuUsedUp, told: Told) -> Sentence:
     return Sentence("refused.gpu", values)
 
 
-def _too_many(refusal: TooManyOpen, _: Told) -> Sentence:
+def _too_many(refusal: TooManyOpen, _: RefusalContext) -> Sentence:
     if refusal.done_at is None:
         return Sentence("refused.limit_owner", {"limit": refusal.limit})
     values: dict[str, Value] = {"limit": refusal.limit, "moment": Moment(refusal.done_at)}
     return Sentence("refused.limit_owner_until", values)
 
 
-def _line_full(refusal: LineFull, _: Told) -> Sentence:
+def _line_full(refusal: LineFull, _: RefusalContext) -> Sentence:
     values: dict[str, Value] = {"model": refusal.model, "limit": refusal.limit}
     if refusal.again_at is None:
         return Sentence("refused.line_stands", values)
     return Sentence("refused.line_full", {**values, "moment": Moment(refusal.again_at)})
 
 
-def _no_model(refusal: NoModel, told: Told) -> Sentence:
+def _no_model(refusal: NoModel, told: RefusalContext) -> Sentence:
     if told.command == "transcribe":
         return Sentence("refused.none_listens")
     return Sentence(_NONE.get(refusal.capability, "refused.no_model"))
 
 
-def _style(refusal: UnknownStyle, told: Told) -> Sentence:
+def _style(refusal: UnknownStyle, told: RefusalContext) -> Sentence:
     if not refusal.known:
         return Sentence("styles.none")
     hint = word(told.language, "hint.models", names=", ".join(refusal.known))
     return Sentence("refused.unknown_style", {"name": refusal.name[:_NAME_SHOWN], "hint": hint})
 
 
-def _option(refusal: OptionNotTaken, _: Told) -> Sentence:
+def _option(refusal: OptionNotTaken, _: RefusalContext) -> Sentence:
     values = {"model": refusal.model, "option": refusal.option}
     return Sentence("refused.option_unsupported", values)
 
 
-def _beyond(refusal: BeyondModel, _: Told) -> Sentence:
+def _beyond(refusal: BeyondModel, _: RefusalContext) -> Sentence:
     numbers = {"asked": refusal.asked, "most": refusal.most}
     if refusal.what in {"pixels", "memory"}:
         numbers = {name: float(f"{value / 1e6:.3g}") for name, value in numbers.items()}
@@ -191,91 +191,91 @@ def _beyond(refusal: BeyondModel, _: Told) -> Sentence:
     return Sentence(_BEYOND[refusal.what], values)
 
 
-def _no_picture(_refusal: NoPicture, _: Told) -> Sentence:
+def _no_picture(_refusal: NoPicture, _: RefusalContext) -> Sentence:
     return Sentence("problem.no_picture")
 
 
-def _no_mask(_refusal: NoMask, _: Told) -> Sentence:
+def _no_mask(_refusal: NoMask, _: RefusalContext) -> Sentence:
     return Sentence("problem.no_mask")
 
 
-def _no_recording(_refusal: NoRecording, _: Told) -> Sentence:
+def _no_recording(_refusal: NoRecording, _: RefusalContext) -> Sentence:
     return Sentence("problem.no_recording")
 
 
-def _no_text(_refusal: NoText, _: Told) -> Sentence:
+def _no_text(_refusal: NoText, _: RefusalContext) -> Sentence:
     return Sentence("problem.empty")
 
 
-def _too_long(refusal: TextTooLong, _: Told) -> Sentence:
+def _too_long(refusal: TextTooLong, _: RefusalContext) -> Sentence:
     return Sentence("problem.too_long", {"length": refusal.length, "limit": refusal.limit})
 
 
-def _too_many_pictures(refusal: TooManyPictures, told: Told) -> Sentence:
+def _too_many_pictures(refusal: TooManyPictures, told: RefusalContext) -> Sentence:
     values: dict[str, Value] = {"count": refusal.count, "most": refusal.limit}
     values["command"] = told.command
     return Sentence("problem.too_many_pictures", values)
 
 
-def _no_longer(refusal: NoLongerWaiting, _: Told) -> Sentence:
+def _no_longer(refusal: NoLongerWaiting, _: RefusalContext) -> Sentence:
     return Sentence("album.too_late", {"job": refusal.job_id})
 
 
-def _not_picture(_refusal: NotAPicture, _: Told) -> Sentence:
+def _not_picture(_refusal: NotAPicture, _: RefusalContext) -> Sentence:
     return Sentence("problem.not_picture")
 
 
-def _heavy_picture(refusal: PictureTooHeavy, _: Told) -> Sentence:
+def _heavy_picture(refusal: PictureTooHeavy, _: RefusalContext) -> Sentence:
     values = {"size": refusal.size_mb, "limit": refusal.limit_mb}
     return Sentence("problem.picture_bytes", values)
 
 
-def _pixels(refusal: TooManyPixels, _: Told) -> Sentence:
+def _pixels(refusal: TooManyPixels, _: RefusalContext) -> Sentence:
     return Sentence("problem.picture_pixels", {"limit": refusal.limit})
 
 
-def _large_enough(refusal: LargeEnough, _: Told) -> Sentence:
+def _large_enough(refusal: LargeEnough, _: RefusalContext) -> Sentence:
     return Sentence("refused.large_enough", {"limit": refusal.limit})
 
 
-def _not_text(refusal: NotText, _: Told) -> Sentence:
+def _not_text(refusal: NotText, _: RefusalContext) -> Sentence:
     return Sentence("problem.not_text", {"name": refusal.name})
 
 
-def _heavy_text(refusal: TextTooHeavy, _: Told) -> Sentence:
+def _heavy_text(refusal: TextTooHeavy, _: RefusalContext) -> Sentence:
     return Sentence("problem.text_bytes", {"name": refusal.name, "limit": refusal.limit_kb})
 
 
-def _files_too_long(refusal: FilesTooLong, _: Told) -> Sentence:
+def _files_too_long(refusal: FilesTooLong, _: RefusalContext) -> Sentence:
     return Sentence("problem.text_too_long", {"length": refusal.length, "limit": refusal.limit})
 
 
-def _not_sound(refusal: NotASound, _: Told) -> Sentence:
+def _not_sound(refusal: NotASound, _: RefusalContext) -> Sentence:
     key = f"problem.sound_{refusal.why.replace('-', '_')}"
     return Sentence(key, {"name": refusal.name, "minutes": refusal.minutes})
 
 
-def _not_film(refusal: NotAFilm, _: Told) -> Sentence:
+def _not_film(refusal: NotAFilm, _: RefusalContext) -> Sentence:
     return Sentence("problem.not_film", {"name": refusal.name})
 
 
-def _not_watched(refusal: NotWatched, _: Told) -> Sentence:
+def _not_watched(refusal: NotWatched, _: RefusalContext) -> Sentence:
     names = f" ({refusal.names})" if refusal.names else ""
     if refusal.model is None:
         return Sentence("problem.not_watched", {"names": names})
     return Sentence("problem.not_watched_by", {"names": names, "model": refusal.model})
 
 
-def _unread(refusal: PaperUnread, _: Told) -> Sentence:
+def _unread(refusal: PaperUnread, _: RefusalContext) -> Sentence:
     return Sentence(f"problem.paper_{refusal.why.replace('-', '_')}", {"name": refusal.name})
 
 
-def _heavy_file(refusal: FileTooHeavy, _: Told) -> Sentence:
+def _heavy_file(refusal: FileTooHeavy, _: RefusalContext) -> Sentence:
     values: dict[str, Value] = {"name": refusal.name, "size": refusal.size_mb}
     return Sentence("problem.file_bytes", {**values, "limit": refusal.limit_mb})
 
 
-def _unknown_model(refusal: UnknownModel, told: Told) -> Sentence:
+def _unknown_model(refusal: UnknownModel, told: RefusalContext) -> Sentence:
     """Name the model that was perhaps meant, otherwise those with the capability."""
     if refusal.nearest:
         hint = word(told.language, "hint.did_you_mean", names=", ".join(refusal.nearest))
@@ -285,7 +285,7 @@ def _unknown_model(refusal: UnknownModel, told: Told) -> Sentence:
     return Sentence("refused.unknown_model", {"name": refusal.name[:_NAME_SHOWN], "hint": hint})
 
 
-def _not_capable(refusal: NotCapable, told: Told) -> Sentence:
+def _not_capable(refusal: NotCapable, told: RefusalContext) -> Sentence:
     names = ", ".join(refusal.able[:_NAMED])
     hint = f" {word(told.language, 'hint.able', names=names)}" if names else ""
     unable = word(told.language, f"unable.{refusal.capability}")
@@ -293,23 +293,23 @@ def _not_capable(refusal: NotCapable, told: Told) -> Sentence:
     return Sentence("refused.not_capable", values)
 
 
-def _no_server(refusal: NoServer, _: Told) -> Sentence:
+def _no_server(refusal: NoServer, _: RefusalContext) -> Sentence:
     if refusal.again_at is None:
         return Sentence("refused.no_server", {"model": refusal.model})
     values: dict[str, Value] = {"model": refusal.model, "moment": Moment(refusal.again_at)}
     return Sentence("refused.not_loadable", values)
 
 
-def _limit(refusal: LimitReached, _: Told) -> Sentence:
+def _limit(refusal: LimitReached, _: RefusalContext) -> Sentence:
     return Sentence("refused.limit_owner", {"limit": refusal.limit})
 
 
-def _not_accepting(refusal: Refusal, _: Told) -> Sentence:
+def _not_accepting(refusal: Refusal, _: RefusalContext) -> Sentence:
     full = isinstance(refusal, NotAccepting) and refusal.full_disk
     return Sentence("refused.full_disk" if full else "refused.not_accepting")
 
 
-_SENTENCES: Mapping[type, Callable[[Any, Told], Sentence]] = {
+_SENTENCES: Mapping[type, Callable[[Any, RefusalContext], Sentence]] = {
     Banned: _banned,
     BeyondModel: _beyond,
     FilesUsedUp: _files,

@@ -5,8 +5,8 @@ The same words serve the message in the chat, the list of `/queue` and the trans
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from bot.core.content import Bar, Body, Content, Markdown, Moment, Period
-from bot.core.origin import NearModel, Origin
+from bot.core.content import Body, Content, Markdown, Moment, Period, ProgressBar
+from bot.core.origin import ModelHint, Origin
 from bot.texts import reasons as reasons_de
 from bot.texts import results
 from bot.texts.catalogue import cost, join, say, word
@@ -25,15 +25,15 @@ from queueing.core.requests import (
     SpeechToText,
     TextToSpeech,
 )
-from queueing.core.snapshot import Blocked, Reason, Residency
-from queueing.core.status import CopyStatus, Estimate, ModelStatus, QueueSnapshot, Standing
+from queueing.core.snapshot import Reason, Residency, WaitCause
+from queueing.core.status import CopyStatus, Estimate, ModelStatus, Standing, StatusReport
 
 BUSY_AFTER_S = 600.0
 _FREE_NAMED = 3
 
 
 def busy_line(
-    model: str, wait_s: float, snapshot: QueueSnapshot, catalog: Catalog, language: str
+    model: str, wait_s: float, snapshot: StatusReport, catalog: Catalog, language: str
 ) -> Body:
     """Return a line to put before the message of a new job that will wait that long.
 
@@ -83,7 +83,7 @@ def _free_instead(
     ]
 
 
-def _all_busy(snapshot: QueueSnapshot, catalog: Catalog, taken: Collection[str]) -> bool:
+def _all_busy(snapshot: StatusReport, catalog: Catalog, taken: Collection[str]) -> bool:
     """Return whether every host at work runs or loads something, and no copy has a place to spare."""
     away = {host.name for host in snapshot.hosts if host.paused or host.rest is not None}
     working = {server.host for server in snapshot.backends if server.up} - away
@@ -123,12 +123,12 @@ _SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {
 }
 
 RESTS = frozenset(
-    {Blocked.QUIET, Blocked.QUIET_SOON, Blocked.YIELDING, Blocked.WAKING, Blocked.ASLEEP}
+    {WaitCause.QUIET, WaitCause.QUIET_SOON, WaitCause.YIELDING, WaitCause.WAKING, WaitCause.ASLEEP}
 )
 """The reasons of hosts whose owner wants them, or that sleep."""
 
 # These reasons only repeat the first words of the message.
-_SAID_ALREADY = frozenset({Blocked.IN_LINE, Blocked.STARTING})
+_SAID_ALREADY = frozenset({WaitCause.IN_LINE, WaitCause.STARTING})
 
 
 def waiting(standing: Standing, language: str, *, rarely: bool = False) -> Body:
@@ -140,7 +140,7 @@ def waiting(standing: Standing, language: str, *, rarely: bool = False) -> Body:
     job = standing.job
     reason = standing.reason
     already_said = not tells(reason)
-    loads = reason is not None and reason.why is Blocked.LOADING and standing.position == 1
+    loads = reason is not None and reason.why is WaitCause.LOADING and standing.position == 1
     already_said |= loads
     if loads and not rarely:
         host = "" if reason is None else reason.host or ""
@@ -187,7 +187,7 @@ def because(reason: Reason, language: str) -> Body:
     )
 
 
-def near_model(near: NearModel | None, language: str) -> Body:
+def near_model(near: ModelHint | None, language: str) -> Body:
     """Return the hint that a prompt's first word resembles a model's name, on a line of its own."""
     if near is None:
         return ()
@@ -222,10 +222,10 @@ def _advance(progress: Progress | None, language: str) -> Body:
     if progress.step is not None and progress.step[1] > 0:
         step, steps = progress.step
         fraction = step / steps if progress.fraction is None else progress.fraction
-        return say(language, "status.step", step=step, steps=steps, bar=Bar(fraction))
+        return say(language, "status.step", step=step, steps=steps, bar=ProgressBar(fraction))
     if progress.fraction is not None:
         percent = int(progress.fraction * 100)
-        return say(language, "status.percent", percent=percent, bar=Bar(progress.fraction))
+        return say(language, "status.percent", percent=percent, bar=ProgressBar(progress.fraction))
     return ()
 
 

@@ -37,7 +37,7 @@ SAID = "said"
 """The value of any problem that holds the words of the server, for programs alone."""
 
 
-class What(StrEnum):
+class ProblemKind(StrEnum):
     """What went wrong; each comment names the values that come with it."""
 
     BUG = "bug"
@@ -128,7 +128,7 @@ class Problem(Record):
     `attempts` is how often it was tried. `unloadable` names the model whose load it ended.
     """
 
-    what: What
+    what: ProblemKind
     values: Mapping[str, str | int] = {}
     attempts: int = 1
     unloadable: str = ""
@@ -149,17 +149,17 @@ class Problem(Record):
 
     @classmethod
     def read(cls, code: str) -> "Problem":
-        """Return the problem for a code; `What.BUG` for one that only a newer version knows.
+        """Return the problem for a code; `ProblemKind.BUG` for one that only a newer version knows.
 
         In a cluster, the process that ends a job may be newer than the one that tells of it.
         """
         try:
             return cls.model_validate_json(code)
         except ValidationError:
-            return cls(what=What.BUG)
+            return cls(what=ProblemKind.BUG)
 
 
-def problem(what: What, **values: str | int) -> Problem:
+def problem(what: ProblemKind, **values: str | int) -> Problem:
     """Return a problem with its values."""
     return Problem(what=what, values=values)
 
@@ -326,19 +326,19 @@ class BadModel(BackendError):
     retryable = False
 
 
-_KINDS: tuple[tuple[type[Exception], What], ...] = (
-    (TimeoutError, What.LATE),
-    (OutOfMemory, What.MEMORY),
-    (ShortOfMemory, What.MEMORY),
-    (Unavailable, What.AWAY),
-    (Busy, What.BUSY),
-    (UnreadableAnswer, What.UNREADABLE),
-    (ModelCrashed, What.CRASHED),
-    (UnknownFailure, What.FAILED),
-    (Interrupted, What.STOPPED),
-    (NotLoaded, What.UNLOADED),
-    (BackendError, What.UNABLE),
-    (StoreError, What.STORE),
+_KINDS: tuple[tuple[type[Exception], ProblemKind], ...] = (
+    (TimeoutError, ProblemKind.LATE),
+    (OutOfMemory, ProblemKind.MEMORY),
+    (ShortOfMemory, ProblemKind.MEMORY),
+    (Unavailable, ProblemKind.AWAY),
+    (Busy, ProblemKind.BUSY),
+    (UnreadableAnswer, ProblemKind.UNREADABLE),
+    (ModelCrashed, ProblemKind.CRASHED),
+    (UnknownFailure, ProblemKind.FAILED),
+    (Interrupted, ProblemKind.STOPPED),
+    (NotLoaded, ProblemKind.UNLOADED),
+    (BackendError, ProblemKind.UNABLE),
+    (StoreError, ProblemKind.STORE),
 )
 
 
@@ -347,7 +347,9 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, QueueError) and error.problem is not None:
         return error.problem
     if isinstance(error, UnknownModel):
-        return problem(What.GONE, name=error.name)
+        return problem(ProblemKind.GONE, name=error.name)
     if isinstance(error, Busy) and error.after_s:
-        return problem(What.BUSY, seconds=ceil(min(error.after_s, DAY_S)))
-    return problem(next((what for kind, what in _KINDS if isinstance(error, kind)), What.BUG))
+        return problem(ProblemKind.BUSY, seconds=ceil(min(error.after_s, DAY_S)))
+    return problem(
+        next((what for kind, what in _KINDS if isinstance(error, kind)), ProblemKind.BUG)
+    )

@@ -7,7 +7,7 @@ from enum import StrEnum
 from queueing.core.constructors import quick
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.requests import Output, Progress
-from queueing.core.snapshot import Leaving
+from queueing.core.snapshot import EvictionCause
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +47,7 @@ class Progressed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LinesMoved:
+class QueuesMoved:
     """Positions or reasons of the waiting jobs of `models` may have changed, and all their times.
 
     For the models in `outlooks` only times may have changed, because another line on their hosts
@@ -121,14 +121,14 @@ class CopyLeft:
     model: str
     backend: str
     hosts: tuple[str, ...]
-    why: Leaving
+    why: EvictionCause
 
 
 Event = (
     JobChanged
     | Produced
     | Progressed
-    | LinesMoved
+    | QueuesMoved
     | Forgotten
     | Erased
     | EventsMissed

@@ -154,7 +154,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Admission:
+class SubmitLimits:
     """The limits one acceptance is held against; None for no limit.
 
     Bulk (`is_bulk`), later ones and the other jobs of an owner are counted apart.

@@ -27,7 +27,7 @@ class Tenure:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PostHolder:
+class Leader:
     """A post as every process can read it. `left_s` is what remains of the lease, 0 if it is over.
 
     `holder` names the process for people, empty if the post is free; `address` is where it listens
@@ -46,10 +46,10 @@ About = Callable[[bytes], str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Introduction:
+class LeaderInfo:
     """A post that is held, as another process reads it: its holder, and what that told."""
 
-    post: PostHolder
+    post: Leader
     about: str
     secret: bytes = field(repr=False)
 
@@ -62,7 +62,7 @@ class ServerLook:
     how far the server's clock is ahead of this machine's.
     """
 
-    held: Sequence[Introduction] = ()
+    held: Sequence[LeaderInfo] = ()
     open_jobs: Mapping[str, int] = field(default_factory=dict)
     off_s: float = 0.0
 
@@ -75,11 +75,11 @@ def nothing(_: bytes) -> str:
 class PostReader(Protocol):
     """The posts as people are shown them."""
 
-    async def posts(self) -> Sequence[PostHolder]:
+    async def posts(self) -> Sequence[Leader]:
         """Return every post there is, held or free. Raises `StoreError`."""
 
 
-class Posts(Protocol):
+class LeaseStore(Protocol):
     """The posts in the database. Every call raises `StoreError` while it is away."""
 
     async def take(self, name: str, *, address: str, about: About = nothing) -> Tenure | None:
@@ -104,13 +104,13 @@ class Posts(Protocol):
         It is not `in_order` where the database may have lost what it had confirmed.
         """
 
-    async def holders(self) -> Sequence[PostHolder]:
+    async def holders(self) -> Sequence[Leader]:
         """Return every post that was ever held, by name."""
 
-    async def introductions(self) -> Sequence[Introduction]:
+    async def introductions(self) -> Sequence[LeaderInfo]:
         """Return every post that is held now, by name, with what its holder told."""
 
-    async def introduce(self, post: PostHolder, about: str) -> None:
+    async def introduce(self, post: Leader, about: str) -> None:
         """Replace what is told of a post's holder; nothing if another process holds it by now."""
 
     async def secret(self, name: str, epoch: int) -> bytes | None:

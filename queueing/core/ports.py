@@ -187,7 +187,7 @@ class CardLook:
     others_mb: int | None = None
 
 
-class CardWatch(Protocol):
+class GpuWatch(Protocol):
     """Looks at who uses the cards of this machine."""
 
     async def use(self, host: HostSpec, loaded: frozenset[str]) -> CardLook | None:
@@ -197,7 +197,7 @@ class CardWatch(Protocol):
         """
 
 
-class Machines(Protocol):
+class HostControl(Protocol):
     """Wakes machines and puts them to sleep. Both raise `BackendError` where that fails."""
 
     async def wake(self, host: HostSpec) -> None:

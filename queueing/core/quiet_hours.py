@@ -19,7 +19,7 @@ WEEK_S = 7 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
+class QuietSpan:
     """A span of quiet, in UNIX seconds."""
 
     begins_at: float
@@ -46,7 +46,7 @@ class QuietHours:
     windows: tuple[WeeklyWindow, ...]
     zone: str
 
-    def coming(self, now: float) -> tuple[Quiet, ...]:
+    def coming(self, now: float) -> tuple[QuietSpan, ...]:
         """Return the spans that have not ended, of the next eight days, the soonest first.
 
         Windows that touch are one span. A window begins when the clock first reads its beginning or
@@ -67,7 +67,7 @@ class QuietHours:
 
 
 @lru_cache(maxsize=256)
-def _spans(hours: QuietHours, hour: int) -> tuple[Quiet, ...]:
+def _spans(hours: QuietHours, hour: int) -> tuple[QuietSpan, ...]:
     """Return the spans around an hour; asked for at every look at the world."""
     zone = ZoneInfo(hours.zone)
     today = datetime.fromtimestamp(hour * 3600, UTC).astimezone(zone).date()
@@ -89,7 +89,7 @@ def _on(
                     yield begins_at, ends_at
 
 
-def _joined(spans: Iterable[tuple[float, float]]) -> Iterator[Quiet]:
+def _joined(spans: Iterable[tuple[float, float]]) -> Iterator[QuietSpan]:
     begun: tuple[float, float] | None = None
     for begins_at, ends_at in sorted(spans):
         if begun is None:
@@ -97,10 +97,10 @@ def _joined(spans: Iterable[tuple[float, float]]) -> Iterator[Quiet]:
         elif begins_at <= begun[1]:
             begun = begun[0], max(begun[1], ends_at)
         else:
-            yield Quiet(*begun)
+            yield QuietSpan(*begun)
             begun = begins_at, ends_at
     if begun is not None:
-        yield Quiet(*begun)
+        yield QuietSpan(*begun)
 
 
 def _local(day: date, minutes: int) -> datetime:

@@ -7,16 +7,16 @@ moments: each place that shows a sentence has a clock of its own.
 from collections.abc import Callable
 from datetime import datetime
 
-from queueing.core.snapshot import Blocked, Reason
+from queueing.core.snapshot import Reason, WaitCause
 
 _OPEN_ENDED = frozenset(
     {
-        Blocked.PAUSED,
-        Blocked.OFFLINE,
-        Blocked.NO_ROOM,
-        Blocked.PINNED,
-        Blocked.KEPT,
-        Blocked.YIELDING,
+        WaitCause.PAUSED,
+        WaitCause.OFFLINE,
+        WaitCause.NO_ROOM,
+        WaitCause.PINNED,
+        WaitCause.KEPT,
+        WaitCause.YIELDING,
     }
 )
 
@@ -171,31 +171,31 @@ def _starting(_reason: Reason) -> Words:
     return ("starting now",)
 
 
-_WORDS: dict[Blocked, Callable[[Reason], Words]] = {
-    Blocked.IN_LINE: _in_line,
-    Blocked.LOADING: _loading,
-    Blocked.ROOM_BUSY: _room_busy,
-    Blocked.LOADER_BUSY: _loader_busy,
-    Blocked.RESERVED: _reserved,
-    Blocked.GATED: _gated,
-    Blocked.NO_ROOM: _no_room,
-    Blocked.PINNED: _pinned,
-    Blocked.KEPT: _kept,
-    Blocked.OFFLINE: _offline,
-    Blocked.LOAD_PAUSE: _load_pause,
-    Blocked.RETRY_PAUSE: _retry_pause,
-    Blocked.ENHANCING: _enhancing,
-    Blocked.HELD: _held,
-    Blocked.PAUSED: _paused,
-    Blocked.QUIET: _quiet,
-    Blocked.QUIET_SOON: _quiet_soon,
-    Blocked.WAKING: _waking,
-    Blocked.ASLEEP: _asleep,
-    Blocked.YIELDING: _yielding,
-    Blocked.SUSPECT: _suspect,
-    Blocked.LATER: _later,
-    Blocked.LATE: _late,
-    Blocked.STARTING: _starting,
+_WORDS: dict[WaitCause, Callable[[Reason], Words]] = {
+    WaitCause.IN_LINE: _in_line,
+    WaitCause.LOADING: _loading,
+    WaitCause.ROOM_BUSY: _room_busy,
+    WaitCause.LOADER_BUSY: _loader_busy,
+    WaitCause.RESERVED: _reserved,
+    WaitCause.GATED: _gated,
+    WaitCause.NO_ROOM: _no_room,
+    WaitCause.PINNED: _pinned,
+    WaitCause.KEPT: _kept,
+    WaitCause.OFFLINE: _offline,
+    WaitCause.LOAD_PAUSE: _load_pause,
+    WaitCause.RETRY_PAUSE: _retry_pause,
+    WaitCause.ENHANCING: _enhancing,
+    WaitCause.HELD: _held,
+    WaitCause.PAUSED: _paused,
+    WaitCause.QUIET: _quiet,
+    WaitCause.QUIET_SOON: _quiet_soon,
+    WaitCause.WAKING: _waking,
+    WaitCause.ASLEEP: _asleep,
+    WaitCause.YIELDING: _yielding,
+    WaitCause.SUSPECT: _suspect,
+    WaitCause.LATER: _later,
+    WaitCause.LATE: _late,
+    WaitCause.STARTING: _starting,
 }
 
 

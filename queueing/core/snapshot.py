@@ -1,6 +1,6 @@
 """The input and output of `plan()`: plain frozen values, without behaviour.
 
-The router builds a `World` from the store and the fleet, `plan()` answers with a `Plan`, and the
+The router builds a `Snapshot` from the store and the fleet, `plan()` answers with a `Plan`, and the
 router carries it out. Durations are seconds, moments UNIX seconds, memory MB.
 """
 
@@ -11,7 +11,7 @@ from math import inf
 from typing import Literal
 
 from queueing.core.jobs import Job
-from queueing.core.quiet_hours import Quiet
+from queueing.core.quiet_hours import QuietSpan
 from queueing.core.specs import Shares
 
 DEEP_LINE = 50
@@ -26,7 +26,7 @@ class Residency(StrEnum):
     UNLOADING = "unloading"
 
 
-class Blocked(StrEnum):
+class WaitCause(StrEnum):
     """Why a model does not start; each has one sentence in `reasons.py` and in the texts."""
 
     IN_LINE = "in-line"  # its copies are busy with jobs ahead
@@ -63,7 +63,7 @@ class Reason:
     Of a load over several cards, `host` names all of them (`specs.together`).
     """
 
-    why: Blocked
+    why: WaitCause
     model: str
     host: str | None = None
     backend: str | None = None
@@ -135,7 +135,7 @@ class HostView:
     budget_mb: int  # with only the margin taken off: what it could offer without other programs
     machine: str = ""  # of which it is a card; it sleeps and wakes as one
     paused: bool = False
-    quiet: tuple[Quiet, ...] = ()
+    quiet: tuple[QuietSpan, ...] = ()
     longest_open_s: float = inf
     yields_since: float | None = None
     asleep: bool = False
@@ -156,7 +156,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class QueueHead:
     """The waiting jobs of one model and lane.
 
     `waiting` counts those with a place (not the overflow); `heads` are the first startable ones in
@@ -202,7 +202,7 @@ class ModelView:
     shares: Mapping[str, Shares] = field(default_factory=dict)
 
 
-class Leaving(StrEnum):
+class EvictionCause(StrEnum):
     """Why a copy leaves."""
 
     ROOM = "room"  # another model is loaded in its place
@@ -221,7 +221,7 @@ class Evict:
 
     model: str
     backend: str
-    why: Leaving = field(default=Leaving.ROOM, compare=False)
+    why: EvictionCause = field(default=EvictionCause.ROOM, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -257,7 +257,7 @@ class Rules:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class World:
+class Snapshot:
     """One snapshot of everything the decision depends on.
 
     `job_s` is how long waiting jobs take, by job id and backend, where more is known than of their

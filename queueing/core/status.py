@@ -6,18 +6,18 @@ from enum import StrEnum
 from typing import Literal
 
 from queueing.core.jobs import Job
-from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.specs import Shares
 
 Rest = Literal["paused", "quiet", "yielding", "asleep", "waking"]
 """Why a host is given nothing to do: `paused` by an admin, in its `quiet` hours, `yielding` its card
 to another program, `asleep`, or `waking` after it was called."""
 
-_RESTS: Mapping[Blocked, Rest] = {
-    Blocked.QUIET: "quiet",
-    Blocked.YIELDING: "yielding",
-    Blocked.ASLEEP: "asleep",
-    Blocked.WAKING: "waking",
+_RESTS: Mapping[WaitCause, Rest] = {
+    WaitCause.QUIET: "quiet",
+    WaitCause.YIELDING: "yielding",
+    WaitCause.ASLEEP: "asleep",
+    WaitCause.WAKING: "waking",
 }
 
 
@@ -48,7 +48,7 @@ HostsListener = Callable[[Mapping[str, HostActivity]], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Paused:
+class Pauses:
     """Everything, or these models and hosts by name.
 
     Nothing that is paused starts a job or loads a model; running work ends normally. `awake` are the
@@ -68,7 +68,7 @@ class Paused:
         """Return whether nothing may start or load on a host."""
         return self.everything or host in self.hosts
 
-    def adding(self, *, model: str | None, host: str | None) -> "Paused":
+    def adding(self, *, model: str | None, host: str | None) -> "Pauses":
         """Return this with a model, a host or both paused as well; with neither, everything."""
         return replace(
             self,
@@ -78,21 +78,21 @@ class Paused:
             awake=self._awake_but(host),
         )
 
-    def without(self, *, model: str | None, host: str | None) -> "Paused":
+    def without(self, *, model: str | None, host: str | None) -> "Pauses":
         """Return this without a model, a host or both; with neither, nothing stays paused."""
         if model is None and host is None:
-            return Paused(awake=self.awake)
+            return Pauses(awake=self.awake)
         return replace(self, models=self.models - _one(model), hosts=self.hosts - _one(host))
 
     def is_awake(self, host: str, now: float) -> bool:
         """Return whether a host works because an admin wants it to."""
         return now < self.awake.get(host, 0.0)
 
-    def waking(self, host: str, until: float) -> "Paused":
+    def waking(self, host: str, until: float) -> "Pauses":
         """Return this with a host that works until then, whatever speaks for a rest."""
         return replace(self, awake={**self.awake, host: until})
 
-    def asleep(self, host: str) -> "Paused":
+    def asleep(self, host: str) -> "Pauses":
         """Return this with a host that rests when there is reason to."""
         return replace(self, awake=self._awake_but(host))
 
@@ -315,7 +315,7 @@ class HostStatus:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class QueueSnapshot:
+class StatusReport:
     """Where models, servers and hosts stand at one moment, each in the configuration's order.
 
     `running` are the jobs that run, in the order of their beginning.
@@ -324,7 +324,7 @@ class QueueSnapshot:
     models: tuple[ModelStatus, ...]
     backends: tuple[BackendStatus, ...]
     hosts: tuple[HostStatus, ...]
-    paused: Paused
+    paused: Pauses
     running: tuple[RunningStatus, ...] = ()
 
 

@@ -31,7 +31,7 @@ class Lost(Exception):
     """The server does not know an attempt that was sent before a crash."""
 
 
-class Sending:
+class AttemptSender:
     """Sends attempts to servers and fetches their results, while this process `held` the queue."""
 
     def __init__(

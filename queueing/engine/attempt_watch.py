@@ -98,7 +98,7 @@ _NEARLY = 0.8  # of all the work: so little is left that it may end sooner than 
 _ENOUGH = 3  # steps between two looks: single ones say too little
 
 
-class ProgressEta:
+class ProgressEstimate:
     """Follows the steps of one attempt.
 
     The time learned from other jobs stands until this one is seen to be slower, such as the first

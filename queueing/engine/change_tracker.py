@@ -3,15 +3,15 @@
 import logging
 from collections.abc import Callable, Collection
 
-from queueing.core.events import LinesMoved
+from queueing.core.events import QueuesMoved
 from queueing.core.reasons import sentence
-from queueing.core.snapshot import Plan, World
+from queueing.core.snapshot import Plan, Snapshot
 from queueing.planning.hosts import lies_on, waiting_on
 
 
 def news(
-    before: World | None, now: World, moved: Collection[str], turned: Collection[str]
-) -> LinesMoved | None:
+    before: Snapshot | None, now: Snapshot, moved: Collection[str], turned: Collection[str]
+) -> QueuesMoved | None:
     """Return what to report after a look, None for nothing.
 
     `moved` are the lines whose places or reasons changed, `turned` those with another reason.
@@ -23,10 +23,10 @@ def news(
     outlooks = waiting_on(now, hosts) - models
     if not models and not outlooks:
         return None
-    return LinesMoved(models=models, outlooks=outlooks, turned=frozenset(turned))
+    return QueuesMoved(models=models, outlooks=outlooks, turned=frozenset(turned))
 
 
-def _changed_hosts(before: World | None, now: World) -> set[str]:
+def _changed_hosts(before: Snapshot | None, now: Snapshot) -> set[str]:
     """Return the hosts where a load began, ended or failed, a copy left, or a server came or went."""
     if before is None:
         return set()
@@ -39,13 +39,13 @@ def _changed_hosts(before: World | None, now: World) -> set[str]:
     }
 
 
-def _states(world: World) -> set[tuple[str, str, str]]:
+def _states(world: Snapshot) -> set[tuple[str, str, str]]:
     """Return the state of all copies and servers, by server."""
     copies = {(copy.backend, copy.model, copy.residency.value) for copy in world.copies}
     return copies | {(view.name, "", str(view.up)) for view in world.backends.values()}
 
 
-def _hosts_of(world: World, model: str) -> set[str]:
+def _hosts_of(world: Snapshot, model: str) -> set[str]:
     view = world.models.get(model)
     names = () if view is None else view.backends
     return {
@@ -71,7 +71,7 @@ class DeepLines:
         if self._touched is not None:
             self._touched.add(model)
 
-    def look(self, world: World, plan: Plan) -> None:
+    def look(self, world: Snapshot, plan: Plan) -> None:
         """Warn of lines that have become deep."""
         models = world.models.keys() if self._touched is None else self._touched
         bound = self._bound()

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
-from queueing.core.snapshot import Blocked, Copy, Line, Waiting
+from queueing.core.snapshot import Copy, QueueHead, WaitCause, Waiting
 from queueing.core.specs import ModelSpec
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Times
+from queueing.engine.fleet.learned_times import LearnedTimes
 
 PATIENCE_S = 3600.0  # of a line of later jobs, since its first one came or it last took a pause
 LIKELY = 0.5  # requests expected while it is in the way: from here on it would be missed
@@ -47,13 +47,13 @@ def takes_any_pause(first_queued_at: float, took_at: float, now: float) -> bool:
     return now - max(first_queued_at, took_at) >= PATIENCE_S
 
 
-_WAKES = (Blocked.ASLEEP, Blocked.WAKING)
+_WAKES = (WaitCause.ASLEEP, WaitCause.WAKING)
 
 
-class Later:
+class DeferredJobs:
     """Knows which later jobs may be shown; `urged` are those that must begin now."""
 
-    def __init__(self, fleet: Fleet, times: Times, clock: Clock) -> None:
+    def __init__(self, fleet: Fleet, times: LearnedTimes, clock: Clock) -> None:
         self._fleet = fleet
         self._times = times
         self._clock = clock
@@ -64,8 +64,8 @@ class Later:
         self._took_at: dict[str, float] = {}  # by model: when such a load last began in this run
 
     def shown(
-        self, later: Sequence[Line], waiting: Mapping[str, Sequence[Waiting]]
-    ) -> Sequence[Line]:
+        self, later: Sequence[QueueHead], waiting: Mapping[str, Sequence[Waiting]]
+    ) -> Sequence[QueueHead]:
         """Return the lines of later jobs that the planner may see, perhaps with fewer jobs."""
         self._note_pauses()
         self._lines = {line.model for line in later}
@@ -86,7 +86,7 @@ class Later:
                 self._took_at[model] = self._clock.now()
         self._impatient.clear()
 
-    def _is_open(self, line: Line, taken: set[str]) -> bool:
+    def _is_open(self, line: QueueHead, taken: set[str]) -> bool:
         spec = self._fleet.catalog.models[line.model]
         if not taken.isdisjoint(self._hosts(spec)):
             return False
@@ -97,7 +97,7 @@ class Later:
             self._impatient.add(spec.name)
         return spec.name in self._impatient
 
-    def _seen(self, line: Line, *, alone: bool) -> Line:
+    def _seen(self, line: QueueHead, *, alone: bool) -> QueueHead:
         if line.model in self._open:
             return line
         heads = tuple(job for job in line.heads if job.id in self.urged)

@@ -20,7 +20,7 @@ LONGEST_DOWN_S = 4.0  # people are shown that it is away, so its return must be 
 FORGET_S = 30.0
 
 
-class Health:
+class HealthChecker:
     """Keeps the fleet's knowledge of servers and cards fresh, one task per backend."""
 
     def __init__(

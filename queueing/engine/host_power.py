@@ -8,11 +8,11 @@ from collections.abc import Coroutine, Sequence
 
 from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import BackendError
-from queueing.core.ports import Clock, Machines
-from queueing.core.snapshot import World
+from queueing.core.ports import Clock, HostControl
+from queueing.core.snapshot import Snapshot
 from queueing.core.specs import HostSpec
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.health_checker import Health
+from queueing.engine.health_checker import HealthChecker
 from queueing.planning.hosts import is_busy, to_wake
 
 log = logging.getLogger(__name__)
@@ -21,11 +21,11 @@ CALLED_AGAIN_S = 10.0  # a packet may be lost, or come before the machine sleeps
 CALLED_LATE_S = 60.0  # the same for one that did not wake
 
 
-class Sleepers:
+class HostPower:
     """Looks at every step of the router; without machines it does nothing."""
 
     def __init__(
-        self, *, fleet: Fleet, health: Health, machines: Machines | None, clock: Clock
+        self, *, fleet: Fleet, health: HealthChecker, machines: HostControl | None, clock: Clock
     ) -> None:
         self._fleet = fleet
         self._looked = health.first_looked
@@ -45,7 +45,7 @@ class Sleepers:
             answers = [self._fleet.health.of(name).up for name in servers]
             self._fleet.rests.sleep.observe(host, answers)
 
-    def act(self, world: World, work: TaskGroup) -> bool:
+    def act(self, world: Snapshot, work: TaskGroup) -> bool:
         """Wake and put to sleep what should be; return whether the world has changed by it."""
         hosts, machines = self._hosts(), self._machines
         if not hosts or machines is None or not self._looked.is_set():
@@ -77,7 +77,7 @@ class Sleepers:
         every_s = CALLED_LATE_S if late else CALLED_AGAIN_S
         return self._clock.now() >= self._called_at.get(host.machine_name, 0.0) + every_s
 
-    def _may_sleep(self, world: World, host: HostSpec) -> bool:
+    def _may_sleep(self, world: Snapshot, host: HostSpec) -> bool:
         """Return whether a machine has been idle for long enough; note when it last was not."""
         if host.sleep is None:
             return False
@@ -89,7 +89,7 @@ class Sleepers:
         idle_since = self._busy_at.setdefault(name, self._began_at)
         return world.now - idle_since >= host.sleep.after_s
 
-    async def _put_to_sleep(self, machines: Machines, host: HostSpec) -> None:
+    async def _put_to_sleep(self, machines: HostControl, host: HostSpec) -> None:
         log.info("putting %s to sleep: it has been idle", host.machine_name)
         try:
             await machines.sleep(host)
@@ -103,7 +103,7 @@ class Sleepers:
         work.create_task(_guarded(steps, name), name=name)
 
 
-async def _call(machines: Machines, host: HostSpec) -> None:
+async def _call(machines: HostControl, host: HostSpec) -> None:
     try:
         await machines.wake(host)
     except BackendError as error:

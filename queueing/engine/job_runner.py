@@ -15,12 +15,12 @@ from queueing.core.errors import (
     ModelCrashed,
     NotLoaded,
     OutOfMemory,
+    ProblemKind,
     StaleJob,
     StoreError,
     Unavailable,
     UnknownFailure,
     UnreadableAnswer,
-    What,
     problem,
 )
 from queueing.core.events import JobChanged, Progressed
@@ -29,11 +29,11 @@ from queueing.core.ports import Clock
 from queueing.core.requests import Progress
 from queueing.core.snapshot import Start
 from queueing.core.specs import ModelSpec, is_far_above
-from queueing.engine.attempt_sender import Attempted, Lost, Sending
-from queueing.engine.attempt_watch import NeverBegan, ProgressEta, watched
+from queueing.engine.attempt_sender import Attempted, AttemptSender, Lost
+from queueing.engine.attempt_watch import NeverBegan, ProgressEstimate, watched
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Times
+from queueing.engine.fleet.learned_times import LearnedTimes
 from queueing.engine.loader import Loader
 from queueing.engine.outcomes import Outcomes
 from queueing.planning.retry import FIRST_PAUSE_S, Fail, Retry, after_failure, after_loss
@@ -56,7 +56,7 @@ class _Attempt:
     stored: bool = False  # its output is stored; the slot was free before
 
 
-class Processor:
+class JobRunner:
     """Runs attempts, each in a task of its own, and owns their changes of state."""
 
     def __init__(
@@ -65,10 +65,10 @@ class Processor:
         jobs: JobStore,
         fleet: Fleet,
         clock: Clock,
-        sending: Sending,
+        sending: AttemptSender,
         outcomes: Outcomes,
         loader: Loader,
-        times: Times,
+        times: LearnedTimes,
         bus: EventBus,
         runner: str,
     ) -> None:
@@ -190,7 +190,7 @@ class Processor:
             raise
         except Exception:
             log.exception("job %d: stopped by a bug", job.id)
-            await self._outcomes.give_back(job, JobEvent.FAIL, problem=problem(What.BUG))
+            await self._outcomes.give_back(job, JobEvent.FAIL, problem=problem(ProblemKind.BUG))
 
     # ------------------------------------------------------------ the steps of an attempt
 
@@ -230,7 +230,7 @@ class Processor:
     async def _run(self, job: Job, backend: str, attempt: Attempted) -> None:
         spec = self._fleet.catalog.spec_of(job.model)
         try:
-            pace = ProgressEta(self._fleet.jobs.slots[job.id].ends_at, self._clock.now())
+            pace = ProgressEstimate(self._fleet.jobs.slots[job.id].ends_at, self._clock.now())
             fetch = await watched(attempt, spec.timeouts, lambda p: self._progressed(job, pace, p))
             # The server has finished: the slot is free, and fetching overlaps the next job.
             self._fleet.jobs.vacate(job.id)
@@ -265,7 +265,7 @@ class Processor:
                     if attempt.backend == backend:
                         await attempt.sent.wait()
 
-    def _progressed(self, job: Job, pace: ProgressEta, progress: Progress) -> None:
+    def _progressed(self, job: Job, pace: ProgressEstimate, progress: Progress) -> None:
         ends_at = pace.heard(progress, self._clock.now())
         if progress.ahead:
             self._fleet.jobs.hold(job.id)

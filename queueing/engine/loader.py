@@ -23,14 +23,14 @@ from queueing.core.errors import (
 )
 from queueing.core.events import CopyLeft, LoadCause, LoadEnded
 from queueing.core.ports import Backend
-from queueing.core.snapshot import Copy, Evict, Leaving, Load, Residency
+from queueing.core.snapshot import Copy, Evict, EvictionCause, Load, Residency
 from queueing.core.specs import ModelSpec, whole_mb
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Checkpoint, Times
-from queueing.engine.health_checker import Health
+from queueing.engine.fleet.learned_times import Checkpoint, LearnedTimes
+from queueing.engine.health_checker import HealthChecker
 from queueing.engine.outcomes import Outcomes
-from queueing.engine.program_watcher import OtherPrograms
+from queueing.engine.program_watcher import ProgramWatcher
 from queueing.planning.retry import given_up
 
 ROOM_S = 30.0  # how long freed memory may take to appear: drivers report it late
@@ -46,10 +46,10 @@ class Before:
     others_mb: Mapping[str, int | None]  # None where processes are not told one from another
 
 
-class Sizing:
+class LoadMeasurement:
     """Measures the cards around each load."""
 
-    def __init__(self, *, fleet: Fleet, health: Health, others: OtherPrograms) -> None:
+    def __init__(self, *, fleet: Fleet, health: HealthChecker, others: ProgramWatcher) -> None:
         self._fleet = fleet
         self._health = health
         self._others = others
@@ -128,9 +128,9 @@ class Loader:
         *,
         fleet: Fleet,
         backends: Mapping[str, Backend],
-        sizing: Sizing,
+        sizing: LoadMeasurement,
         outcomes: Outcomes,
-        times: Times,
+        times: LearnedTimes,
         checkpoint: Checkpoint,
         bus: EventBus,
     ) -> None:
@@ -287,7 +287,7 @@ class Loader:
         """Unload what a failed load may have left: the server may even finish it later."""
         copy = self._fleet.copy(spec.name, backend)
         if copy is not None and self._fleet.departures.may_leave(copy):
-            await self.leave(Evict(model=spec.name, backend=backend, why=Leaving.FAILURE))
+            await self.leave(Evict(model=spec.name, backend=backend, why=EvictionCause.FAILURE))
         else:
             self._fleet.gone(spec.name, backend)
 
@@ -310,13 +310,15 @@ class Loader:
 
     async def relieve(self, host: str) -> None:
         """Unload every idle copy of a host that is not pinned."""
-        await self._leave_at_once(self._fleet.departures.idle(host), Leaving.MEMORY)
+        await self._leave_at_once(self._fleet.departures.idle(host), EvictionCause.MEMORY)
 
     async def empty(self, host: str) -> None:
         """Unload every idle copy of a host, pinned ones as well; nothing must start there."""
-        await self._leave_at_once(self._fleet.departures.idle(host, pinned=True), Leaving.ADMIN)
+        await self._leave_at_once(
+            self._fleet.departures.idle(host, pinned=True), EvictionCause.ADMIN
+        )
 
-    async def _leave_at_once(self, idle: Sequence[Copy], why: Leaving) -> None:
+    async def _leave_at_once(self, idle: Sequence[Copy], why: EvictionCause) -> None:
         victims = [Evict(model=copy.model, backend=copy.backend, why=why) for copy in idle]
         for victim in victims:  # all at once: none may be given work while the first ones leave
             self._fleet.leaving(victim.model, victim.backend)
@@ -347,7 +349,7 @@ class Loader:
             for other in together:
                 self._fleet.gone(other.model, other.backend)
 
-    def _publish_left(self, copy: Copy, why: Leaving) -> None:
+    def _publish_left(self, copy: Copy, why: EvictionCause) -> None:
         hosts = self._fleet.hosts_of(copy)
         left = CopyLeft(model=copy.model, backend=copy.backend, hosts=hosts, why=why)
         self._bus.publish(left)

@@ -6,23 +6,23 @@ from queueing.core.errors import (
     BackendError,
     BadModel,
     OutOfMemory,
+    ProblemKind,
     Refused,
     ShortOfMemory,
     Unavailable,
-    What,
     problem,
 )
-from queueing.core.snapshot import Evict, Leaving, Reason, Residency
+from queueing.core.snapshot import Evict, EvictionCause, Reason, Residency
 from queueing.core.specs import ModelSpec, together
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.health_checker import Health
+from queueing.engine.health_checker import HealthChecker
 from queueing.engine.loader import Loader
-from queueing.engine.scheduler import Router
-from queueing.engine.snapshot_builder import Snapshots
+from queueing.engine.scheduler import Scheduler
+from queueing.engine.snapshot_builder import SnapshotBuilder
 from queueing.planning.planner import preload_waits_for
 
 
-class Preloads:
+class Preloader:
     """Pins and unpins models; the router loads what is pinned and not there."""
 
     def __init__(
@@ -30,9 +30,9 @@ class Preloads:
         *,
         fleet: Fleet,
         loader: Loader,
-        router: Router,
-        snapshots: Snapshots,
-        health: Health,
+        router: Scheduler,
+        snapshots: SnapshotBuilder,
+        health: HealthChecker,
     ) -> None:
         self._fleet = fleet
         self._loader = loader
@@ -68,7 +68,7 @@ class Preloads:
         await self._looked.wait()
         backend = self._place_for(spec, host)
         if not self._fleet.health.of(backend).up:
-            why = problem(What.NO_ANSWER, backend=backend)
+            why = problem(ProblemKind.NO_ANSWER, backend=backend)
             raise Unavailable(f"{backend} does not answer", problem=why)
         self._fleet.pins.add(spec.name, backend)
         self._fleet.wanted(spec.name, backend)
@@ -96,7 +96,7 @@ class Preloads:
         leaving = []
         for backend in self._places(spec, host):
             self._fleet.pins.discard(spec.name, backend)
-            self._loader.give_up(spec.name, backend, _refused(What.OTHER_WISH))
+            self._loader.give_up(spec.name, backend, _refused(ProblemKind.OTHER_WISH))
             copy = self._fleet.copy(spec.name, backend)
             if copy is None or copy.residency is Residency.UNLOADING:
                 continue
@@ -104,7 +104,9 @@ class Preloads:
             if copy.residency is Residency.LOADING:
                 self._fleet.unwanted(spec.name, backend)
             elif self._fleet.departures.may_leave(copy):
-                await self._loader.leave(Evict(model=spec.name, backend=backend, why=Leaving.ADMIN))
+                await self._loader.leave(
+                    Evict(model=spec.name, backend=backend, why=EvictionCause.ADMIN)
+                )
             else:
                 self._fleet.drain(spec.name, backend)
         return leaving
@@ -119,8 +121,8 @@ class Preloads:
         ]
         if not places:
             if host is None:
-                raise _refused(What.NOWHERE, model=spec.name)
-            raise _refused(What.NOT_THERE, model=spec.name, host=host)
+                raise _refused(ProblemKind.NOWHERE, model=spec.name)
+            raise _refused(ProblemKind.NOT_THERE, model=spec.name, host=host)
         return places
 
     def _place_for(self, spec: ModelSpec, host: str | None) -> str:
@@ -135,19 +137,19 @@ class Preloads:
         paused, hosts_of = self._fleet.rests.paused, self._fleet.catalog.hosts_of
         if paused.stops_model(spec.name):
             if paused.everything:
-                raise _refused(What.ALL_PAUSED)
-            raise _refused(What.PAUSED, names=spec.name)
+                raise _refused(ProblemKind.ALL_PAUSED)
+            raise _refused(ProblemKind.PAUSED, names=spec.name)
         running = [
             name for name in places if not any(paused.stops_host(each) for each in hosts_of[name])
         ]
         if not running:
             stopped = (each for name in places for each in hosts_of[name])
             hosts = dict.fromkeys(each for each in stopped if paused.stops_host(each))
-            raise _refused(What.PAUSED, names=", ".join(hosts))
+            raise _refused(ProblemKind.PAUSED, names=", ".join(hosts))
         return running
 
 
-def _refused(what: What, **values: str) -> Refused:
+def _refused(what: ProblemKind, **values: str) -> Refused:
     why = problem(what, **values)
     return Refused(str(why), problem=why)
 
@@ -157,15 +159,17 @@ def _failure(spec: ModelSpec, backend: str, cards: str, error: Exception) -> Bac
     cause = str(error).partition("\n")[0]
     match error:
         case TimeoutError():
-            late = problem(What.LOAD_LATE, backend=backend, seconds=f"{spec.timeouts.load_s:g}")
+            late = problem(
+                ProblemKind.LOAD_LATE, backend=backend, seconds=f"{spec.timeouts.load_s:g}"
+            )
             return Unavailable(f"{backend} did not load it in time", problem=late)
         case OutOfMemory() | ShortOfMemory():
-            return OutOfMemory(cause, problem=problem(What.FULL, host=cards))
+            return OutOfMemory(cause, problem=problem(ProblemKind.FULL, host=cards))
         case Unavailable():
-            return Unavailable(cause, problem=problem(What.LOAD_STOPPED, backend=backend))
+            return Unavailable(cause, problem=problem(ProblemKind.LOAD_STOPPED, backend=backend))
         case BadModel():
-            return BadModel(cause, problem=problem(What.LOAD_SETUP, cause=cause))
+            return BadModel(cause, problem=problem(ProblemKind.LOAD_SETUP, cause=cause))
         case BackendError():
-            return BackendError(cause, problem=problem(What.LOAD_REFUSED, backend=backend))
+            return BackendError(cause, problem=problem(ProblemKind.LOAD_REFUSED, backend=backend))
         case _:
-            return BackendError(cause, problem=problem(What.BUG))
+            return BackendError(cause, problem=problem(ProblemKind.BUG))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from queueing.core.concurrency import timeout
-from queueing.core.ports import CardLook, CardWatch, Clock
+from queueing.core.ports import CardLook, Clock, GpuWatch
 from queueing.core.snapshot import Residency
 from queueing.core.specs import HostSpec
 from queueing.engine.fleet.fleet import Fleet
@@ -72,10 +72,10 @@ async def _nothing(_host: str) -> None:
     """Do nothing: no one asks when a program has gone."""
 
 
-class OtherPrograms:
+class ProgramWatcher:
     """Keeps the fleet's knowledge of who uses a card; `gone` is called when a program has left one."""
 
-    def __init__(self, *, fleet: Fleet, cards: CardWatch | None, clock: Clock) -> None:
+    def __init__(self, *, fleet: Fleet, cards: GpuWatch | None, clock: Clock) -> None:
         self.gone: Callable[[str], Awaitable[None]] = _nothing
         self._fleet = fleet
         self._cards = cards
@@ -129,7 +129,7 @@ class OtherPrograms:
             log.info("%s has its card back", host)
             await self.gone(host)
 
-    async def _use(self, cards: CardWatch, host: HostSpec) -> CardLook | None:
+    async def _use(self, cards: GpuWatch, host: HostSpec) -> CardLook | None:
         names = {backend.name for backend in host.backends}
         loaded = frozenset(
             copy.backend

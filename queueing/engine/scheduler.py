@@ -17,18 +17,18 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
 from queueing.core.reasons import sentence
-from queueing.core.snapshot import Blocked, Evict, Leaving, Plan, Reason, Waiting, World
+from queueing.core.snapshot import Evict, EvictionCause, Plan, Reason, Snapshot, WaitCause, Waiting
 from queueing.core.status import LaneStatus
 from queueing.engine.change_tracker import DeepLines, news
 from queueing.engine.event_bus import EventBus
-from queueing.engine.fair.fair_queues import FairLines
+from queueing.engine.fair.fair_queues import FairQueues
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Checkpoint, Times
+from queueing.engine.fleet.learned_times import Checkpoint, LearnedTimes
 from queueing.engine.fleet.running_jobs import Slot
-from queueing.engine.host_power import Sleepers
-from queueing.engine.job_runner import Processor
+from queueing.engine.host_power import HostPower
+from queueing.engine.job_runner import JobRunner
 from queueing.engine.loader import Loader
-from queueing.engine.snapshot_builder import Snapshots
+from queueing.engine.snapshot_builder import SnapshotBuilder
 from queueing.planning.planner import plan
 from queueing.planning.retry import pause_s
 
@@ -84,15 +84,15 @@ log = logging.getLogger(__name__)
 
 TICK_S = 5.0
 _LEAVES = {
-    Leaving.ROOM: "its memory is needed",
-    Leaving.MEMORY: "other programs have taken memory",
-    Leaving.IDLE: "it was not used for a while",
-    Leaving.QUIET: "quiet hours begin",
-    Leaving.OTHERS: "another program uses the card",
+    EvictionCause.ROOM: "its memory is needed",
+    EvictionCause.MEMORY: "other programs have taken memory",
+    EvictionCause.IDLE: "it was not used for a while",
+    EvictionCause.QUIET: "quiet hours begin",
+    EvictionCause.OTHERS: "another program uses the card",
 }
 
 
-class Router:
+class Scheduler:
     """Runs steps until cancelled; keeps the last plan for callers that ask why something waits."""
 
     def __init__(
@@ -100,14 +100,14 @@ class Router:
         *,
         fleet: Fleet,
         loader: Loader,
-        processor: Processor,
-        times: Times,
+        processor: JobRunner,
+        times: LearnedTimes,
         checkpoint: Checkpoint,
-        snapshots: Snapshots,
-        sleepers: Sleepers,
+        snapshots: SnapshotBuilder,
+        sleepers: HostPower,
         clock: Clock,
         bus: EventBus,
-        fair: FairLines,
+        fair: FairQueues,
         deep_lines: DeepLines,
     ) -> None:
         self._fleet = fleet
@@ -124,11 +124,11 @@ class Router:
         self._awake = asyncio.Event()
         self.decided = Decided(lambda: fleet.jobs.slots)
         self._moved: set[str] = set()
-        self._logged: dict[str, tuple[Blocked, str | None, str | None] | None] = {}
-        self.on_step: Callable[[World], None] = lambda _world: None  # told after each step
+        self._logged: dict[str, tuple[WaitCause, str | None, str | None] | None] = {}
+        self.on_step: Callable[[Snapshot], None] = lambda _world: None  # told after each step
         self.plan = Plan()
-        self.world: World | None = None
-        self._seen: World | None = None  # as the last step saw it
+        self.world: Snapshot | None = None
+        self._seen: Snapshot | None = None  # as the last step saw it
 
     def wake(self) -> None:
         """Look again soon. Cheap and idempotent."""
@@ -188,7 +188,7 @@ class Router:
         self._awake.set()
 
     def started(self, model: str) -> None:
-        """Include the model in this step's `LinesMoved`; no extra step is needed."""
+        """Include the model in this step's `QueuesMoved`; no extra step is needed."""
         self._moved.add(model)
 
     def waiting(self, model: str) -> int:
@@ -236,7 +236,7 @@ class Router:
                 async with timeout(rest_s):
                     await self._awake.wait()
 
-    async def snapshot(self) -> World:
+    async def snapshot(self) -> Snapshot:
         """Return the world as it is now. Raises `StoreError`."""
         return await self._snapshots.take(self.plan)
 
@@ -272,7 +272,7 @@ class Router:
 
     def _carry_out_moves(self, work: TaskGroup) -> None:
         drained = [
-            Evict(model=c.model, backend=c.backend, why=Leaving.DRAINED)
+            Evict(model=c.model, backend=c.backend, why=EvictionCause.DRAINED)
             for c in self._fleet.departures.take_drained()
         ]
         for evict in self.plan.evictions:
@@ -294,7 +294,7 @@ class Router:
             for start in self.plan.starts
         ]
 
-    def _note_starts(self, world: World) -> None:
+    def _note_starts(self, world: Snapshot) -> None:
         """Remove what has begun from the published world, until the next look.
 
         A line that began everything it showed is looked at again at once: it may continue.
@@ -314,11 +314,11 @@ class Router:
             reasons={
                 model: reason
                 for model, reason in self.plan.reasons.items()
-                if reason.why is not Blocked.STARTING
+                if reason.why is not WaitCause.STARTING
             },
         )
 
-    def _tell(self, before: Mapping[str, Reason], seen: World | None, world: World) -> None:
+    def _tell(self, before: Mapping[str, Reason], seen: Snapshot | None, world: Snapshot) -> None:
         reasons = self.plan.reasons
         changed = {
             model
@@ -344,7 +344,7 @@ class Router:
             del self._logged[model]
         for model, reason in reasons.items():
             gist = _gist(reason)
-            if reason.why is not Blocked.STARTING and self._logged.get(model) != gist:
+            if reason.why is not WaitCause.STARTING and self._logged.get(model) != gist:
                 self._logged[model] = gist
                 log.info("%s waits: %s", model, sentence(reason, now=self._clock.now()))
 
@@ -368,6 +368,6 @@ def _without(line: Waiting, begun: int) -> Waiting:
     return replace(line, count=line.count - begun, heads=heads, oldest_at=oldest_at)
 
 
-def _gist(reason: Reason | None) -> tuple[Blocked, str | None, str | None] | None:
+def _gist(reason: Reason | None) -> tuple[WaitCause, str | None, str | None] | None:
     """Return what distinguishes one reason from another; its moments only advance."""
     return None if reason is None else (reason.why, reason.host, reason.other)

@@ -14,20 +14,20 @@ from queueing.core.ports import Backend, Clock
 from queueing.core.snapshot import (
     BackendView,
     HostView,
-    Line,
     ModelView,
     Plan,
+    QueueHead,
     Residency,
     Rules,
+    Snapshot,
     Waiting,
-    World,
 )
 from queueing.core.specs import ModelSpec, Shares
-from queueing.engine.deferred_jobs import Later
-from queueing.engine.fair.fair_queues import FairLines
+from queueing.engine.deferred_jobs import DeferredJobs
+from queueing.engine.fair.fair_queues import FairQueues
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Times
-from queueing.engine.job_runner import Processor
+from queueing.engine.fleet.learned_times import LearnedTimes
+from queueing.engine.job_runner import JobRunner
 
 _ON_ONE: Mapping[str, Shares] = {}
 _model_view, _backend_view = quick(ModelView), quick(BackendView)  # all of them at each step
@@ -35,7 +35,7 @@ HEADS_PER_LINE = 8  # starts of one line in one step; the next step follows at o
 _HEADS_MOST = 64  # the same where a model takes so many jobs at once
 
 
-class Snapshots:
+class SnapshotBuilder:
     """Takes snapshots; the router and the forecast ask for them, thousands of times an hour."""
 
     def __init__(
@@ -43,12 +43,12 @@ class Snapshots:
         *,
         fleet: Fleet,
         backends: Mapping[str, Backend],
-        processor: Processor,
-        times: Times,
+        processor: JobRunner,
+        times: LearnedTimes,
         clock: Clock,
         rules: Rules,
-        later: Later,
-        fair: FairLines,
+        later: DeferredJobs,
+        fair: FairQueues,
     ) -> None:
         self._later = later
         self._fair = fair
@@ -59,13 +59,13 @@ class Snapshots:
         self._clock = clock
         self._rules = rules
         # By line: its last state, the jobs at its head, and the value made from them.
-        self._shown: dict[tuple[str, str], tuple[Line, list[int], Waiting]] = {}
+        self._shown: dict[tuple[str, str], tuple[QueueHead, list[int], Waiting]] = {}
 
     def follow(self, rules: Rules) -> None:
         """Plan by other rules from now on."""
         self._rules = rules
 
-    async def take(self, last: Plan) -> World:
+    async def take(self, last: Plan) -> Snapshot:
         """Return the world as it is now, after the last plan. Raises `StoreError`."""
         now = self._clock.now()
         lines = await self._fair.lines(now, per_line=self._per_line())
@@ -75,7 +75,7 @@ class Snapshots:
         """Return how many heads of each line are read: all that one copy could begin at once."""
         return max(HEADS_PER_LINE, min(self._fleet.catalog.widest, _HEADS_MOST))
 
-    async def with_preload(self, last: Plan, model: str, backend: str) -> World:
+    async def with_preload(self, last: Plan, model: str, backend: str) -> Snapshot:
         """Return the world as it would be if an admin wanted a model there."""
         world = await self.take(last)
         known = world.models.get(model)
@@ -83,7 +83,7 @@ class Snapshots:
         wanted = self._model(model, world.now, waiting, [(model, backend)])
         return replace(world, models={**world.models, model: wanted})
 
-    async def with_later(self, last: Plan, later: Mapping[str, Sequence[Job]]) -> World:
+    async def with_later(self, last: Plan, later: Mapping[str, Sequence[Job]]) -> Snapshot:
         """Return the world as it would be if these were the later jobs, each model's in this order."""
         world = await self.take(last)
         models = dict(world.models)
@@ -105,7 +105,7 @@ class Snapshots:
         starts = (replace(start, job=self._fair.real(start.job)) for start in plan.starts)
         return replace(plan, starts=tuple(starts))
 
-    def _world(self, now: float, lines: Sequence[Line], last: Plan) -> World:
+    def _world(self, now: float, lines: Sequence[QueueHead], last: Plan) -> Snapshot:
         waiting: dict[str, list[Waiting]] = {}
         known = [line for line in lines if line.model in self._fleet.catalog.models]
         for line in known:
@@ -115,7 +115,7 @@ class Snapshots:
         for line in self._later.shown(later, waiting) if later else ():
             waiting.setdefault(line.model, []).append(self._waiting(line))
         unmet = self._fleet.pins.wanted()
-        return World(
+        return Snapshot(
             now=now,
             models={
                 name: self._model(name, now, tuple(waiting.get(name, ())), unmet)
@@ -171,7 +171,7 @@ class Snapshots:
         found = {name: self._fleet.memory.shares(spec, name) for name in backends}
         return {name: shares for name, shares in found.items() if shares}
 
-    def _waiting(self, line: Line) -> Waiting:
+    def _waiting(self, line: QueueHead) -> Waiting:
         """Return a line in the planner's terms.
 
         A head whose last attempt is still being wound up ends the list: it may have come back to
@@ -191,7 +191,7 @@ class Snapshots:
         return self._with_heads(line, tuple(heads))
 
     @staticmethod
-    def _with_heads(line: Line, heads: tuple[Job, ...]) -> Waiting:
+    def _with_heads(line: QueueHead, heads: tuple[Job, ...]) -> Waiting:
         return Waiting(
             lane=line.lane,
             count=line.waiting,
@@ -201,7 +201,7 @@ class Snapshots:
             held=line.held,
         )
 
-    def _job_s(self, lines: Sequence[Line]) -> dict[tuple[int, str], float]:
+    def _job_s(self, lines: Sequence[QueueHead]) -> dict[tuple[int, str], float]:
         """Return how long the first waiting jobs take where quiet hours may be near.
 
         With how far off that may be: a job that only probably ends in time would run over.

@@ -12,7 +12,7 @@ RATE_TAU_S = 900.0
 LEAST_WATCHED_S = 60.0  # a rate is not judged on less: a single arrival is no stream
 
 
-class Rates:
+class ArrivalRates:
     """Arrivals per second of each model, exponentially weighted: old ones fade within 15 minutes."""
 
     def __init__(self, tau_s: float = RATE_TAU_S) -> None:

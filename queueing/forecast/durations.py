@@ -104,7 +104,7 @@ PRIOR_SPREAD = 0.3  # share by which a configured time may be off
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Usual:
+class DurationEstimate:
     """How long something usually takes, in seconds; `samples` is 0 for a prior alone.
 
     The median is what a person sees of one job; the mean is what sums over many jobs need.
@@ -115,9 +115,9 @@ class Usual:
     mean_s: float
     spread_s: float  # mean distance from the median
 
-    def scaled(self, factor: float) -> "Usual":
+    def scaled(self, factor: float) -> "DurationEstimate":
         """Return the same for a request with that many times the work."""
-        return Usual(
+        return DurationEstimate(
             samples=self.samples,
             median_s=self.median_s * factor,
             mean_s=self.mean_s * factor,
@@ -126,7 +126,7 @@ class Usual:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Learned:
+class LearnedDuration:
     """One learned duration: a running median and spread, in seconds."""
 
     kind: str  # "service" or "load"
@@ -145,9 +145,9 @@ class _Seen:
     recent: tuple[float, ...]
     samples: int
 
-    def usual(self) -> Usual:
+    def usual(self) -> DurationEstimate:
         middle = median(self.recent)
-        return Usual(
+        return DurationEstimate(
             samples=self.samples,
             median_s=middle,
             mean_s=sum(self.recent) / len(self.recent),
@@ -165,36 +165,36 @@ class Durations:
     another host, the prior of the configuration. Owned by one task; never blocks.
     """
 
-    def __init__(self, learned: Iterable[Learned] = ()) -> None:
+    def __init__(self, learned: Iterable[LearnedDuration] = ()) -> None:
         self._seen: dict[_Key, _Seen] = {}
-        self._usual: dict[_Key, Usual] = {}
+        self._usual: dict[_Key, DurationEstimate] = {}
         self._known: dict[tuple[str, str], list[_Key]] = {}  # the keys by kind and model
         for row in learned:
             self._put((row.kind, row.model, row.host, row.size), _restored(row))
 
-    def observe_service(self, model: str, host: str, size: str, seconds: float) -> Learned:
+    def observe_service(self, model: str, host: str, size: str, seconds: float) -> LearnedDuration:
         """Learn how long a job took on its backend; return the row to store."""
         return self._observe(("service", model, host, size), seconds)
 
-    def observe_load(self, model: str, host: str, seconds: float) -> Learned:
+    def observe_load(self, model: str, host: str, seconds: float) -> LearnedDuration:
         """Learn how long a load took; return the row to store."""
         return self._observe(("load", model, host, ""), seconds)
 
-    def observe_wake(self, host: str, seconds: float) -> Learned:
+    def observe_wake(self, host: str, seconds: float) -> LearnedDuration:
         """Learn how long a machine took to wake: a load of it, of no model; return the row to store."""
         return self._observe(("load", "", host, ""), seconds)
 
-    def wake(self, host: str, prior_s: float) -> Usual:
+    def wake(self, host: str, prior_s: float) -> DurationEstimate:
         """Return how long a machine takes to wake."""
         return self._usual.get(("load", "", host, "")) or _prior(prior_s)
 
-    def service(self, model: ModelSpec, host: str, size: str = USUAL_SIZE) -> Usual:
+    def service(self, model: ModelSpec, host: str, size: str = USUAL_SIZE) -> DurationEstimate:
         """Return how long a job of that size takes there; host "" asks for any host."""
         return self._find("service", model.name, host, size) or _prior(
             model.usual_service_s
         ).scaled(work_of(size))
 
-    def load(self, model: ModelSpec, host: str) -> Usual:
+    def load(self, model: ModelSpec, host: str) -> DurationEstimate:
         """Return how long a load takes there; host "" asks for any host."""
         return self._find("load", model.name, host, "") or _prior(model.usual_load_s)
 
@@ -202,19 +202,19 @@ class Durations:
         """Return whether a job of any size has run there; host "" asks for any host."""
         return any(host in (key[2], "") for key in self._keys("service", model.name))
 
-    def typical_service(self, model: ModelSpec, host: str) -> Usual:
+    def typical_service(self, model: ModelSpec, host: str) -> DurationEstimate:
         """Return how long a job of any size takes there, with the sizes seen so far."""
         keys = [key for key in self._keys("service", model.name) if host in (key[2], "")]
         if not keys:
             return self.service(model, host)
         return _mixed([self._usual[key] for key in keys])
 
-    def _observe(self, key: _Key, seconds: float) -> Learned:
+    def _observe(self, key: _Key, seconds: float) -> LearnedDuration:
         known = self._seen.get(key)
         recent = (*(known.recent if known else ()), max(0.0, seconds))[-WINDOW:]
         usual = self._put(key, _Seen(recent, (known.samples if known else 0) + 1))
         kind, model, host, size = key
-        return Learned(
+        return LearnedDuration(
             kind=kind,
             model=model,
             host=host,
@@ -224,7 +224,7 @@ class Durations:
             spread_s=usual.spread_s,
         )
 
-    def _put(self, key: _Key, seen: _Seen) -> Usual:
+    def _put(self, key: _Key, seen: _Seen) -> DurationEstimate:
         if key not in self._seen:
             self._known.setdefault(key[:2], []).append(key)
         self._seen[key] = seen
@@ -234,7 +234,7 @@ class Durations:
     def _keys(self, kind: str, model: str) -> Sequence[_Key]:
         return self._known.get((kind, model), ())
 
-    def _find(self, kind: str, model: str, host: str, size: str) -> Usual | None:
+    def _find(self, kind: str, model: str, host: str, size: str) -> DurationEstimate | None:
         """Return the nearest known one: this host before others, then the nearest size."""
         exact = self._usual.get((kind, model, host, size))
         if exact is not None:
@@ -249,17 +249,19 @@ class Durations:
         return self._usual[nearest].scaled(work / work_of(nearest[3]))
 
 
-def _prior(seconds: float) -> Usual:
-    return Usual(samples=0, median_s=seconds, mean_s=seconds, spread_s=seconds * PRIOR_SPREAD)
+def _prior(seconds: float) -> DurationEstimate:
+    return DurationEstimate(
+        samples=0, median_s=seconds, mean_s=seconds, spread_s=seconds * PRIOR_SPREAD
+    )
 
 
-def _restored(row: Learned) -> _Seen:
+def _restored(row: LearnedDuration) -> _Seen:
     """Return samples with the stored median and spread; few, so that new ones soon count more."""
     low, high = max(0.0, row.median_s - row.spread_s), row.median_s + row.spread_s
     return _Seen((low, row.median_s, high) if row.samples > 2 else (row.median_s,), row.samples)
 
 
-def _mixed(parts: Sequence[Usual]) -> Usual:
+def _mixed(parts: Sequence[DurationEstimate]) -> DurationEstimate:
     """Return the combined time of several sizes or hosts, weighted by their shares of samples."""
     total = sum(part.samples for part in parts)
     mean_s = sum(part.mean_s * part.samples for part in parts) / total
@@ -267,4 +269,4 @@ def _mixed(parts: Sequence[Usual]) -> Usual:
     spread_s = (
         sum((part.spread_s + abs(part.median_s - middle)) * part.samples for part in parts) / total
     )
-    return Usual(samples=total, median_s=middle, mean_s=mean_s, spread_s=spread_s)
+    return DurationEstimate(samples=total, median_s=middle, mean_s=mean_s, spread_s=spread_s)

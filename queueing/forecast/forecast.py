@@ -12,7 +12,7 @@ from functools import cached_property
 from math import inf
 
 from queueing.core.jobs import Job
-from queueing.core.snapshot import World
+from queueing.core.snapshot import Snapshot
 from queueing.forecast.arrivals import Newcomers
 from queueing.forecast.simulated_queue import SimulatedQueue, Started
 from queueing.forecast.simulation import Service, Simulation
@@ -116,7 +116,9 @@ class Forecast:
     Questions may come in any order; each costs only what no earlier question has found out.
     """
 
-    def __init__(self, world: World, service: Service, *, most_starts: int = MOST_STARTS) -> None:
+    def __init__(
+        self, world: Snapshot, service: Service, *, most_starts: int = MOST_STARTS
+    ) -> None:
         self._origin = world
         self._service = service
         self._simulation = Simulation(world, service, most_starts=most_starts)

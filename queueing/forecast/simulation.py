@@ -8,11 +8,11 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 from queueing.core.jobs import Job
-from queueing.core.snapshot import Copy, Residency, World
-from queueing.forecast.durations import Usual
+from queueing.core.snapshot import Copy, Residency, Snapshot
+from queueing.forecast.durations import DurationEstimate
 from queueing.forecast.simulated_queue import SimulatedQueue, Started, lines_of
 from queueing.planning.dispatch import spent
-from queueing.planning.fleet_state import Board, has_time
+from queueing.planning.fleet_state import FleetState, has_time
 from queueing.planning.lanes import cost, lanes_of, levelled
 from queueing.planning.planner import decide, decided
 from queueing.planning.states import CopyState, ModelState
@@ -23,7 +23,7 @@ FAR_STARTS = 500  # from here on another forecast costs more than most answers a
 OVERDUE_SHARE = 0.15  # of the usual time: the rest of a job or load that should be done by now
 LEAVING_S = 2.0  # an unload under way
 
-Service = Callable[[Job, str], Usual]
+Service = Callable[[Job, str], DurationEstimate]
 """How long this job takes on that backend."""
 
 _LOADED, _LEFT, _ENDED = range(3)
@@ -37,7 +37,7 @@ class Simulation:
     which the next decision is made: a new board each time would cost most of the forecast.
     """
 
-    def __init__(self, world: World, service: Service, *, most_starts: int) -> None:
+    def __init__(self, world: Snapshot, service: Service, *, most_starts: int) -> None:
         self.lines = {
             (line.model, line.view.lane): line
             for model in world.models.values()
@@ -50,7 +50,7 @@ class Simulation:
         self._started, self._starts_left = 0, most_starts
         self._plans_left = min(MOST_PLANS, LOOKS_AT_MODELS // max(1, len(world.models)))
         self._origin = world
-        self._board = Board(world)
+        self._board = FleetState(world)
         self._lines_of = {
             name: [line for line in self.lines.values() if line.model == name]
             for name in world.models
@@ -75,7 +75,7 @@ class Simulation:
         return self.cut_short or self._started >= FAR_STARTS
 
     @property
-    def world(self) -> World:
+    def world(self) -> Snapshot:
         """The world of the next decision."""
         return self._board.world(self._origin, self._spent)
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 from queueing.core.jobs import Job
-from queueing.planning.fleet_state import Board, has_time
+from queueing.planning.fleet_state import FleetState, has_time
 from queueing.planning.lanes import LaneState
 from queueing.planning.states import CopyState, ModelState
 
 
-def dispatch(board: Board) -> None:
+def dispatch(board: FleetState) -> None:
     """Start every head that has a ready, free copy no gate closes, over models by oldest head."""
     order = [
         (oldest, model.order, model)
@@ -28,7 +28,7 @@ def dispatch(board: Board) -> None:
                 heappush(order, (oldest, index, model))
 
 
-def _start_next(board: Board, model: ModelState) -> bool:
+def _start_next(board: FleetState, model: ModelState) -> bool:
     """Start the model's next job if it can start; return whether it did."""
     free = [copy for copy in model.copies if copy.free]
     lane = _next_lane(board, model, free) if free else None
@@ -52,7 +52,7 @@ def _start_next(board: Board, model: ModelState) -> bool:
     return True
 
 
-def _place(board: Board, job: Job, copies: Sequence[CopyState]) -> CopyState:
+def _place(board: FleetState, job: Job, copies: Sequence[CopyState]) -> CopyState:
     """Return the free copy a job starts on.
 
     Its conversation continues where it is remembered, unless that host is reserved or other servers
@@ -86,11 +86,11 @@ def _preference(copy: CopyState) -> tuple[bool, int, int]:
     return reserved, max([host.running for host in copy.hosts]), copy.backend.order
 
 
-def _admits(board: Board, copy: CopyState, job: Job) -> bool:
+def _admits(board: FleetState, copy: CopyState, job: Job) -> bool:
     return (copy.gate is None or copy.gate.admits(job, board.now)) and has_time(board, copy, job)
 
 
-def _next_lane(board: Board, model: ModelState, free: Sequence[CopyState]) -> LaneState | None:
+def _next_lane(board: FleetState, model: ModelState, free: Sequence[CopyState]) -> LaneState | None:
     """Pick the lane whose turn it is, of those that may start a job.
 
     Its next job may not be known yet, behind more heads than one look shows: then no other lane's
@@ -102,12 +102,12 @@ def _next_lane(board: Board, model: ModelState, free: Sequence[CopyState]) -> La
     return min(lanes, key=lambda lane: lane.due)  # the first, so the most favoured, of equals
 
 
-def _lets(board: Board, lane: LaneState, free: Sequence[CopyState]) -> bool:
+def _lets(board: FleetState, lane: LaneState, free: Sequence[CopyState]) -> bool:
     head = lane.head
     return head is None or any(_admits(board, copy, head) for copy in free)
 
 
-def spent(board: Board) -> dict[tuple[str, str], int]:
+def spent(board: FleetState) -> dict[tuple[str, str], int]:
     """Return what the lanes that compete for the turns of their model have spent."""
     kept = {}
     for model in board.waiting:

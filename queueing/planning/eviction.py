@@ -7,15 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from queueing.core.snapshot import Residency
-from queueing.planning.fleet_state import Board, has_time_to_load
-from queueing.planning.states import BackendState, CopyState, HostState, ModelState, Opening, Space
+from queueing.planning.fleet_state import FleetState, has_time_to_load
+from queueing.planning.states import (
+    BackendState,
+    CopyState,
+    Eviction,
+    HostState,
+    ModelState,
+    Opening,
+)
 
 Needs = Sequence[tuple[HostState, int]]
 """What a model takes, by host."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class EvictionUnit:
     """Copies that leave together, and what that frees on one host."""
 
     copies: tuple[CopyState, ...]
@@ -30,10 +37,10 @@ def lacking_mb(host: HostState, needed_mb: int) -> int:
     return needed_mb - (host.view.usable_mb - host.used_mb)
 
 
-def cheapest(units: Sequence[Unit], missing_mb: int) -> list[Unit] | None:
+def cheapest(units: Sequence[EvictionUnit], missing_mb: int) -> list[EvictionUnit] | None:
     """Return units of at least that size at the least cost: by cost per MB, then without waste."""
     by_density = sorted(units, key=lambda unit: (unit.cost / max(unit.mb, 1), -unit.mb))
-    chosen: list[Unit] = []
+    chosen: list[EvictionUnit] = []
     surplus = -missing_mb
     for unit in by_density:
         if surplus >= 0:
@@ -53,7 +60,9 @@ def cheapest(units: Sequence[Unit], missing_mb: int) -> list[Unit] | None:
     return chosen
 
 
-def over_cards(needs: Needs, units: Sequence[Unit], first: Sequence[Unit]) -> list[Unit] | None:
+def over_cards(
+    needs: Needs, units: Sequence[EvictionUnit], first: Sequence[EvictionUnit]
+) -> list[EvictionUnit] | None:
     """Return units, `first` among them, that make room on every card; None if they cannot.
 
     Card by card, from either end: a copy that spans cards may save one on each of them.
@@ -64,7 +73,9 @@ def over_cards(needs: Needs, units: Sequence[Unit], first: Sequence[Unit]) -> li
     return min(enough, key=lambda chosen: sum(unit.cost for unit in chosen), default=None)
 
 
-def _card_by_card(needs: Needs, units: Sequence[Unit], first: Sequence[Unit]) -> list[Unit] | None:
+def _card_by_card(
+    needs: Needs, units: Sequence[EvictionUnit], first: Sequence[EvictionUnit]
+) -> list[EvictionUnit] | None:
     chosen = list(first)
     for host, needed_mb in needs:
         missing = lacking_mb(host, needed_mb) - _freed_mb(chosen, host)
@@ -83,7 +94,7 @@ def _card_by_card(needs: Needs, units: Sequence[Unit], first: Sequence[Unit]) ->
     return chosen
 
 
-def _freed_mb(units: Sequence[Unit], host: HostState) -> int:
+def _freed_mb(units: Sequence[EvictionUnit], host: HostState) -> int:
     return sum(copy.mb_on(host) for unit in units for copy in unit.copies)
 
 
@@ -93,7 +104,7 @@ May = Callable[[CopyState], bool]
 """Whether a copy may leave, from the caller's point of view."""
 
 
-def candidates(board: Board, model: ModelState) -> list[BackendState]:
+def candidates(board: FleetState, model: ModelState) -> list[BackendState]:
     """Return the usable backends the model may be loaded on, in its order of preference.
 
     A model larger than a host may take it alone if its server can offload (one that cannot was
@@ -114,7 +125,7 @@ def _fits_alone(model: ModelState, backend: BackendState) -> bool:
     return all(mb <= host.view.budget_mb for host, mb in model.needs(backend))
 
 
-def openings(board: Board) -> list[Opening]:
+def openings(board: FleetState) -> list[Opening]:
     """Return the backends with a free loader that are not reserved, in their order.
 
     If all cards are full, few or none of them have space, and most models cost no search at all.
@@ -128,7 +139,7 @@ def openings(board: Board) -> list[Opening]:
     return board.openings
 
 
-def places_for(board: Board, model: ModelState) -> list[BackendState]:
+def places_for(board: FleetState, model: ModelState) -> list[BackendState]:
     """Return the openings that may have space for the model."""
     found, needed_mb = [], model.view.vram_mb
     for opening in openings(board):
@@ -139,7 +150,7 @@ def places_for(board: Board, model: ModelState) -> list[BackendState]:
     return found
 
 
-def may_be_placed(board: Board, models: Sequence[ModelState]) -> bool:
+def may_be_placed(board: FleetState, models: Sequence[ModelState]) -> bool:
     """Return whether any of these models may fit at an opening: a bound that saves their order."""
     found = openings(board)
     if not found or not models:
@@ -153,19 +164,19 @@ def may_be_placed(board: Board, models: Sequence[ModelState]) -> bool:
     return False
 
 
-def _opening(board: Board, backend: BackendState) -> Opening:
+def _opening(board: FleetState, backend: BackendState) -> Opening:
     if len(backend.hosts) == 1:
         return _room_on(board, backend, backend.host)
     cards = {h.view.name: _room_on(board, backend, h) for h in backend.hosts if h.may_load}
     return replace(next(iter(cards.values())), cards=cards)
 
 
-def _room_on(board: Board, backend: BackendState, host: HostState) -> Opening:
+def _room_on(board: FleetState, backend: BackendState, host: HostState) -> Opening:
     spare, view = spare_mb(board, host), host.view
     return Opening(backend, host, view.usable_mb - host.used_mb + spare, spare >= host.used_mb)
 
 
-def spare_mb(board: Board, host: HostState) -> int:
+def spare_mb(board: FleetState, host: HostState) -> int:
     """Return how much could leave the host at once: a bound that saves a hopeless search."""
     if host.spare_mb is None:
         host.spare_mb = sum(
@@ -176,7 +187,7 @@ def spare_mb(board: Board, host: HostState) -> int:
     return host.spare_mb
 
 
-def could_fit(board: Board, model: ModelState, backend: BackendState) -> bool:
+def could_fit(board: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Return whether enough could leave at once: a bound that saves a hopeless search."""
     for host, needed_mb in model.needs(backend):
         if lacking_mb(host, needed_mb) > spare_mb(board, host):
@@ -208,7 +219,7 @@ def is_idle(copy: CopyState) -> bool:
     )
 
 
-def is_awaited(board: Board, copy: CopyState) -> bool:
+def is_awaited(board: FleetState, copy: CopyState) -> bool:
     """Return whether a waiting job needs this copy now, or before it could be loaded again."""
     back_by = board.now + copy.model.load_s(copy.view.backend)
     return any(
@@ -219,7 +230,7 @@ def is_awaited(board: Board, copy: CopyState) -> bool:
     )
 
 
-def is_done_with(board: Board, copy: CopyState) -> bool:
+def is_done_with(board: FleetState, copy: CopyState) -> bool:
     """Return whether a gated copy runs nothing and has no jobs left that its gate admits."""
     gate = copy.gate
     return gate is not None and not any(
@@ -227,7 +238,7 @@ def is_done_with(board: Board, copy: CopyState) -> bool:
     )
 
 
-def may_leave_now(board: Board, model: ModelState) -> May:
+def may_leave_now(board: FleetState, model: ModelState) -> May:
     """Return which copies the model may displace now: idle unawaited ones, or its victims."""
 
     def may(copy: CopyState) -> bool:
@@ -244,7 +255,7 @@ def may_leave_now(board: Board, model: ModelState) -> May:
     return may
 
 
-def make_room(model: ModelState, backend: BackendState, may: May) -> Space | None:
+def make_room(model: ModelState, backend: BackendState, may: May) -> Eviction | None:
     """Return the cheapest way to fit the model on a backend among the copies that may leave.
 
     None when there is none: too little may leave, or the model is there already.
@@ -259,12 +270,12 @@ def make_room(model: ModelState, backend: BackendState, may: May) -> Space | Non
     if chosen is None:
         return None
     victims = tuple(copy for unit in chosen for copy in unit.copies)
-    return Space(backend, victims, sum(unit.cost for unit in chosen), hosts)
+    return Eviction(backend, victims, sum(unit.cost for unit in chosen), hosts)
 
 
 def _all_leaving(
-    needs: Sequence[tuple[HostState, int]], units: Sequence[Unit], first: list[Unit]
-) -> list[Unit] | None:
+    needs: Sequence[tuple[HostState, int]], units: Sequence[EvictionUnit], first: list[EvictionUnit]
+) -> list[EvictionUnit] | None:
     """Return the units that must leave, `first` among them; None if that is not enough."""
     if len(needs) > 1:
         return over_cards(needs, units, first)
@@ -335,7 +346,7 @@ def reload_cost(copy: CopyState) -> float:
     return cost * OTHER_COPY_SHARE if elsewhere else cost
 
 
-def _units(hosts: Sequence[HostState], target: BackendState, may: May) -> list[Unit]:
+def _units(hosts: Sequence[HostState], target: BackendState, may: May) -> list[EvictionUnit]:
     """Group the copies of hosts that may leave by what leaves together, weighed on the first."""
     units, host = [], hosts[0]
     several = len(hosts) > 1
@@ -344,10 +355,10 @@ def _units(hosts: Sequence[HostState], target: BackendState, may: May) -> list[U
         weighing = [copy for copy in backend.copies if copy.view.vram_mb]
         free = [copy for copy in weighing if may(copy) and _can_go(copy, target)]
         if not backend.view.unloads_together:
-            units += [Unit((copy,), copy.mb_on(host), reload_cost(copy)) for copy in free]
+            units += [EvictionUnit((copy,), copy.mb_on(host), reload_cost(copy)) for copy in free]
         elif free and len(free) == len(weighing):  # one that must stay keeps all
             mb = sum(copy.mb_on(host) for copy in free)
-            units.append(Unit(tuple(free), mb, sum(reload_cost(copy) for copy in free)))
+            units.append(EvictionUnit(tuple(free), mb, sum(reload_cost(copy) for copy in free)))
     return units
 
 
@@ -361,12 +372,12 @@ def _can_go(copy: CopyState, target: BackendState) -> bool:
     return not copy.view.pinned and (copy.backend.view.can_unload or swaps)
 
 
-def _displaced(backend: BackendState, units: Sequence[Unit]) -> list[Unit] | None:
+def _displaced(backend: BackendState, units: Sequence[EvictionUnit]) -> list[EvictionUnit] | None:
     """Return what the backend's own bound on models evicts; None when that must not leave."""
     bound = backend.view.max_models
     there = sum(copy.view.vram_mb > 0 for copy in backend.copies)
     excess = 0 if bound is None else there + 1 - bound
-    chosen: list[Unit] = []
+    chosen: list[EvictionUnit] = []
     own = [unit for unit in units if unit.copies[0].backend is backend]
     for unit in sorted(own, key=lambda unit: unit.cost):
         if excess <= 0:

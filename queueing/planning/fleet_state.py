@@ -14,27 +14,27 @@ from queueing.core.snapshot import (
     BackendView,
     Copy,
     Evict,
-    Leaving,
+    EvictionCause,
     Load,
     ModelView,
     Reservation,
     Residency,
+    Snapshot,
     Start,
-    World,
 )
 from queueing.planning.hosts import next_change_at, rests
 from queueing.planning.lanes import Spent, lanes_of
 from queueing.planning.states import BackendState, CopyState, HostState, ModelState, Opening
 
 
-class Board:
+class FleetState:
     """The mutable state of one decision; its lists become the plan.
 
     A forecast continues on it: decisions are already carried out on it, so that with what happens
     until then it is the world of the next decision.
     """
 
-    def __init__(self, world: World, *, conversations: bool = True) -> None:
+    def __init__(self, world: Snapshot, *, conversations: bool = True) -> None:
         self.conversations = conversations  # whether they return to the copy that remembers them
         self.called_back = False  # whether one did
         self.rules = world.rules
@@ -211,7 +211,7 @@ class Board:
         )
         backend.busy += backend.view.serial
 
-    def world(self, origin: World, spent: Spent) -> World:
+    def world(self, origin: Snapshot, spent: Spent) -> Snapshot:
         """Return the world as the board shows it before its next decision."""
         return replace(
             origin,
@@ -238,12 +238,12 @@ class Board:
             host.loading = host.held = None
         self.copies.clear()
 
-    def evict(self, copies: Iterable[CopyState], why: Leaving) -> None:
+    def evict(self, copies: Iterable[CopyState], why: EvictionCause) -> None:
         """Unload idle copies without loading anything."""
         for copy in copies:
             self.evictions.append(self._take_out(copy, why))
 
-    def _take_out(self, copy: CopyState, why: Leaving = Leaving.ROOM) -> Evict:
+    def _take_out(self, copy: CopyState, why: EvictionCause = EvictionCause.ROOM) -> Evict:
         self._forget(copy)
         return Evict(model=copy.view.model, backend=copy.view.backend, why=why)
 
@@ -279,7 +279,7 @@ class Board:
 HALF, QUARTER = 0.5, 0.25
 
 
-def has_time(board: Board, copy: CopyState, job: Job, now: float | None = None) -> bool:
+def has_time(board: FleetState, copy: CopyState, job: Job, now: float | None = None) -> bool:
     """Return whether a job of a ready copy, begun now, would end before the host's quiet hours."""
     host = _soonest(copy.backend) if copy.backend.view.hosts else copy.backend.host
     if host.closes_at == inf:
@@ -290,7 +290,7 @@ def has_time(board: Board, copy: CopyState, job: Job, now: float | None = None) 
     return _fits(at, host, needed_s, _whole_s(copy.model, backend), QUARTER)
 
 
-def has_time_to_load(board: Board, model: ModelState, backend: BackendState) -> bool:
+def has_time_to_load(board: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Return whether a load, and then a usual job, would end before the host's quiet hours."""
     host = _soonest(backend) if backend.view.hosts else backend.host
     if host.closes_at == inf:

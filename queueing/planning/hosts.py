@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from queueing.core.snapshot import (
     BackendView,
-    Blocked,
     HostView,
     ModelView,
     Reason,
     Residency,
-    World,
+    Snapshot,
+    WaitCause,
 )
 
 LEAD_S = 15.0  # a host is empty this long before its quiet hours: unloading takes a while
@@ -70,17 +70,17 @@ def opens_for(view: HostView, at: float, needed_s: float) -> float | None:
 def why_rests(view: HostView, now: float, model: str = "") -> Reason | None:
     """Return why a host does nothing now, None if it does not rest."""
     if view.yields_since is not None:
-        return Reason(why=Blocked.YIELDING, model=model, host=view.name, since=view.yields_since)
+        return Reason(why=WaitCause.YIELDING, model=model, host=view.name, since=view.yields_since)
     if wakes(view, now):
         machine = view.machine or view.name
-        return Reason(why=Blocked.WAKING, model=model, host=machine)
+        return Reason(why=WaitCause.WAKING, model=model, host=machine)
     if view.asleep and not view.overslept:
-        return Reason(why=Blocked.ASLEEP, model=model, host=view.machine or view.name)
+        return Reason(why=WaitCause.ASLEEP, model=model, host=view.machine or view.name)
     if not rests(view, now):
         return None
     quiet = next_quiet(view, now)
     until = None if quiet is None else quiet[1]
-    return Reason(why=Blocked.QUIET, model=model, host=view.name, until=until)
+    return Reason(why=WaitCause.QUIET, model=model, host=view.name, until=until)
 
 
 def hosts_of(view: BackendView) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def hosts_of(view: BackendView) -> tuple[str, ...]:
     return view.hosts or (view.host,)
 
 
-def lies_on(world: World, model: str, backend: str) -> tuple[str, ...]:
+def lies_on(world: Snapshot, model: str, backend: str) -> tuple[str, ...]:
     """Return the hosts of a model at a backend."""
     server, view = world.backends[backend], world.models.get(model)
     shares = None if view is None or not server.hosts else view.shares.get(backend)
@@ -97,13 +97,13 @@ def lies_on(world: World, model: str, backend: str) -> tuple[str, ...]:
     return tuple([host for host, _ in shares])
 
 
-def servers_on(world: World, hosts: AbstractSet[str]) -> frozenset[str]:
+def servers_on(world: Snapshot, hosts: AbstractSet[str]) -> frozenset[str]:
     """Return the backends with one of these hosts."""
     views = world.backends.values()
     return frozenset([view.name for view in views if not hosts.isdisjoint(hosts_of(view))])
 
 
-def waiting_on(world: World, hosts: AbstractSet[str]) -> frozenset[str]:
+def waiting_on(world: Snapshot, hosts: AbstractSet[str]) -> frozenset[str]:
     """Return the models that wait and could run on one of these hosts."""
     near = servers_on(world, hosts) if hosts else frozenset()
     return frozenset(
@@ -117,7 +117,7 @@ def waiting_on(world: World, hosts: AbstractSet[str]) -> frozenset[str]:
     )
 
 
-def backends_on(world: World, model: str, hosts: Collection[str]) -> frozenset[str]:
+def backends_on(world: Snapshot, model: str, hosts: Collection[str]) -> frozenset[str]:
     """Return the backends at which a model lies on one of these hosts."""
     view = world.models.get(model)
     names = () if view is None else view.backends
@@ -131,21 +131,21 @@ def backends_on(world: World, model: str, hosts: Collection[str]) -> frozenset[s
     )
 
 
-def _any_of(world: World, model: str, backend: str, hosts: Collection[str]) -> bool:
+def _any_of(world: Snapshot, model: str, backend: str, hosts: Collection[str]) -> bool:
     return any(host in hosts for host in lies_on(world, model, backend))
 
 
-class Site(NamedTuple):
+class StartOption(NamedTuple):
     """A server and the hosts a copy of a model lies on there; it begins once all of them can."""
 
     backend: str
     hosts: tuple[HostView, ...]
 
 
-def fitting(world: World, model: ModelView) -> Sequence[Site]:
+def fitting(world: Snapshot, model: ModelView) -> Sequence[StartOption]:
     """Return where a model may be loaded once memory is free: all of its servers if it fits on none."""
     known = [
-        Site(name, tuple(world.hosts[host] for host in lies_on(world, model.name, name)))
+        StartOption(name, tuple(world.hosts[host] for host in lies_on(world, model.name, name)))
         for name in model.backends
         if name in world.backends
     ]
@@ -154,7 +154,7 @@ def fitting(world: World, model: ModelView) -> Sequence[Site]:
     ] or known
 
 
-def sites(world: World, model: ModelView) -> Sequence[Site]:
+def sites(world: Snapshot, model: ModelView) -> Sequence[StartOption]:
     """Return where a model can begin; if that is nowhere, all that it fits on, as if they came back."""
     places = fitting(world, model)
     found = [site for site in places if _is_open(world, model, site)]
@@ -163,12 +163,12 @@ def sites(world: World, model: ModelView) -> Sequence[Site]:
     return found or places
 
 
-def _needs(model: ModelView, site: Site) -> Sequence[tuple[HostView, int]]:
+def _needs(model: ModelView, site: StartOption) -> Sequence[tuple[HostView, int]]:
     shares = dict(model.shares.get(site.backend, ()))
     return [(host, shares.get(host.name, model.vram_mb)) for host in site.hosts]
 
 
-def _is_open(world: World, model: ModelView, site: Site) -> bool:
+def _is_open(world: Snapshot, model: ModelView, site: StartOption) -> bool:
     """Whether it is up, or will be as soon as its machine has woken; quiet hours are foreseen.
 
     Other programs may hold too much of a card for as long as they like.
@@ -177,19 +177,19 @@ def _is_open(world: World, model: ModelView, site: Site) -> bool:
     return world.backends[site.backend].up and has_room and _is_wanted(world, site)
 
 
-def _would_be_woken(world: World, site: Site) -> bool:
+def _would_be_woken(world: Snapshot, site: StartOption) -> bool:
     asleep = any(host.asleep and not host.overslept for host in site.hosts)
     return asleep and _is_wanted(world, site) and not any(rests(h, world.now) for h in site.hosts)
 
 
-def _is_wanted(world: World, site: Site) -> bool:
+def _is_wanted(world: Snapshot, site: StartOption) -> bool:
     """Whether neither an admin nor another program keeps it from working."""
     return not world.backends[site.backend].paused and all(
         not host.paused and host.yields_since is None for host in site.hosts
     )
 
 
-def to_wake(world: World) -> tuple[str, ...]:
+def to_wake(world: Snapshot) -> tuple[str, ...]:
     """Return the hosts to wake: one for each model that waits and has none that is or will be open.
 
     A machine that did not wake the last time is the last choice.
@@ -203,7 +203,7 @@ def to_wake(world: World) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def is_busy(world: World, host: str) -> bool:
+def is_busy(world: Snapshot, host: str) -> bool:
     """Return whether a host works, is kept ready by an admin, or is waited for."""
     servers = {name for name, backend in world.backends.items() if host in hosts_of(backend)}
     for copy in world.copies:
@@ -218,7 +218,7 @@ def is_busy(world: World, host: str) -> bool:
     )
 
 
-def _for(world: World, model: ModelView) -> str | None:
+def _for(world: Snapshot, model: ModelView) -> str | None:
     asleep: list[tuple[bool, str]] = []
     for name, cards in fitting(world, model):
         backend = world.backends[name]

@@ -5,7 +5,7 @@ Never starts jobs. A model that finds no place now is left for rule R4.
 
 from collections.abc import Sequence
 
-from queueing.core.snapshot import Leaving, Reservation, Residency
+from queueing.core.snapshot import EvictionCause, Reservation, Residency
 from queueing.planning.eviction import (
     candidates,
     could_fit,
@@ -18,7 +18,7 @@ from queueing.planning.eviction import (
     places_for,
     reload_cost,
 )
-from queueing.planning.fleet_state import Board, has_time_to_load
+from queueing.planning.fleet_state import FleetState, has_time_to_load
 from queueing.planning.reservations import (
     age_limit_s,
     all_reserved,
@@ -27,10 +27,10 @@ from queueing.planning.reservations import (
     reserve,
     unmet_preloads,
 )
-from queueing.planning.states import BackendState, CopyState, HostState, ModelState, Space
+from queueing.planning.states import BackendState, CopyState, Eviction, HostState, ModelState
 
 
-def relieve(board: Board) -> None:
+def relieve(board: FleetState) -> None:
     """Unload idle copies of hosts on which other programs have taken memory, the cheapest first.
 
     Copies no job waits for go first. Copies that still do not fit are left running.
@@ -43,7 +43,7 @@ def relieve(board: Board) -> None:
         for copy in sorted(idle, key=lambda c: (is_awaited(board, c), reload_cost(c))):
             if excess <= 0:
                 break
-            board.evict((copy,), Leaving.MEMORY)
+            board.evict((copy,), EvictionCause.MEMORY)
             excess -= copy.mb_on(host)
 
 
@@ -61,7 +61,7 @@ def _goes_alone(copy: CopyState) -> bool:
     return view.can_unload and not (view.unloads_together and weighing > 1)
 
 
-def place_all(board: Board) -> list[ModelState]:
+def place_all(board: FleetState) -> list[ModelState]:
     """Load the models that need it where there is space now; return the others (rules R2 and R3).
 
     An admin's preloads first, then models past half their age limit, then by oldest head.
@@ -77,7 +77,7 @@ def place_all(board: Board) -> list[ModelState]:
     ]
 
 
-def _wanted(board: Board) -> list[ModelState]:
+def _wanted(board: FleetState) -> list[ModelState]:
     """Return the models that need a load, with when each is overdue."""
     found, now = [], board.now
     for model in board.asking:
@@ -92,7 +92,7 @@ def _wanted(board: Board) -> list[ModelState]:
     return found
 
 
-def _has_place(board: Board, models: Sequence[ModelState]) -> bool:
+def _has_place(board: FleetState, models: Sequence[ModelState]) -> bool:
     """Return whether any of the wanted models may fit now."""
     for model in models:
         if model.reserved is not None and _kept(board, model.reserved, model):
@@ -100,7 +100,7 @@ def _has_place(board: Board, models: Sequence[ModelState]) -> bool:
     return may_be_placed(board, models)
 
 
-def _urgency(board: Board, model: ModelState) -> tuple[bool, bool, float, int]:
+def _urgency(board: FleetState, model: ModelState) -> tuple[bool, bool, float, int]:
     oldest = model.oldest_at
     if oldest is None:
         return False, False, 0.0, model.order
@@ -110,7 +110,7 @@ def _urgency(board: Board, model: ModelState) -> tuple[bool, bool, float, int]:
     return not preload, half_at > board.now, oldest, model.order
 
 
-def place(board: Board, model: ModelState) -> bool:
+def place(board: FleetState, model: ModelState) -> bool:
     """Load a wanted model where that costs least now; return whether it found a place (rule R3)."""
     room = _cheapest_room(board, model)
     if room is None:
@@ -120,7 +120,7 @@ def place(board: Board, model: ModelState) -> bool:
     return True
 
 
-def reserve_for_overdue(board: Board, homeless: Sequence[ModelState]) -> None:
+def reserve_for_overdue(board: FleetState, homeless: Sequence[ModelState]) -> None:
     """Reserve hosts for wanted models without a place that are overdue longest (rule R4)."""
     if not board.rules.gate:
         return
@@ -140,7 +140,7 @@ def reserve_for_overdue(board: Board, homeless: Sequence[ModelState]) -> None:
             place(board, model)
 
 
-def _cheapest_room(board: Board, model: ModelState) -> Space | None:
+def _cheapest_room(board: FleetState, model: ModelState) -> Eviction | None:
     places = places_for(board, model)
     if model.reserved is not None:
         places += _kept(board, model.reserved, model)
@@ -156,7 +156,7 @@ def _cheapest_room(board: Board, model: ModelState) -> Space | None:
     return min(rooms, key=lambda room: _preference(model, room), default=None)
 
 
-def _kept(board: Board, reserved: Reservation, model: ModelState) -> list[BackendState]:
+def _kept(board: FleetState, reserved: Reservation, model: ModelState) -> list[BackendState]:
     """Return the backends of the host that is reserved for the model, if they could load now."""
     host, backend = board.hosts[reserved.host], board.backends[reserved.backend]
     hosts = kept_hosts(board, reserved)
@@ -181,6 +181,6 @@ def _lies_on(model: ModelState, backend: BackendState, hosts: Sequence[HostState
     )
 
 
-def _preference(model: ModelState, room: Space) -> tuple[bool, float, float]:
+def _preference(model: ModelState, room: Eviction) -> tuple[bool, float, float]:
     """Order places: free memory, the cheapest eviction, the shortest load, as configured."""
     return bool(room.victims), room.cost, model.load_s(room.backend.view.name)

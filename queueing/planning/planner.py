@@ -1,20 +1,20 @@
 """The router's decision: what starts now, what is loaded or evicted, and why the rest waits.
 
-`plan()` is a pure function of a `World`. Nothing in this package does I/O, waits, logs or reads a
+`plan()` is a pure function of a `Snapshot`. Nothing in this package does I/O, waits, logs or reads a
 clock; the rules and their numbers are those of the scheduling design (R1 to R5).
 """
 
 from collections.abc import Mapping
 
-from queueing.core.snapshot import Plan, Reason, World
+from queueing.core.snapshot import Plan, Reason, Snapshot
 from queueing.planning import dispatch, placement, replicas, reservations, unloads
-from queueing.planning.fleet_state import Board
+from queueing.planning.fleet_state import FleetState
 from queueing.planning.reasons import explain, why_not_loaded
 
 __all__ = ["plan"]
 
 
-def plan(world: World) -> Plan:
+def plan(world: Snapshot) -> Plan:
     """Decide what happens now.
 
     Repeating it on a world in which its answer has been carried out changes nothing: starts and
@@ -41,7 +41,7 @@ def plan(world: World) -> Plan:
     return _answer(board, explain(board))
 
 
-def preload_waits_for(world: World, model: str) -> Reason | None:
+def preload_waits_for(world: Snapshot, model: str) -> Reason | None:
     """Return what keeps a model from being loaded for an admin; None if its load begins."""
     board = decided(world)
     begins = any(load.model == model for load in board.loads)
@@ -50,7 +50,7 @@ def preload_waits_for(world: World, model: str) -> Reason | None:
     return reason
 
 
-def decided(world: World) -> Board:
+def decided(world: Snapshot) -> FleetState:
     """Return the board with every decision made, from which a forecast continues."""
     board = _tried(world, conversations=True)
     if board.called_back:  # 1a
@@ -62,13 +62,13 @@ def decided(world: World) -> Board:
     return board
 
 
-def _tried(world: World, *, conversations: bool) -> Board:
-    board = Board(world, conversations=conversations)
+def _tried(world: Snapshot, *, conversations: bool) -> FleetState:
+    board = FleetState(world, conversations=conversations)
     decide(board)
     return board
 
 
-def decide(board: Board) -> None:
+def decide(board: FleetState) -> None:
     """Decide everything on a board, with conversations placed as it says."""
     unloads.clear(board)  # 0
     if board.rules.gate:
@@ -83,12 +83,12 @@ def decide(board: Board) -> None:
     unloads.unload(board)  # 5
 
 
-def _moves(board: Board) -> tuple[object, ...]:
+def _moves(board: FleetState) -> tuple[object, ...]:
     """Return all decisions except where jobs start."""
     return [start.job for start in board.starts], board.loads, board.evictions, board.kept()
 
 
-def _answer(board: Board, reasons: Mapping[str, Reason]) -> Plan:
+def _answer(board: FleetState, reasons: Mapping[str, Reason]) -> Plan:
     answer = Plan(
         starts=tuple(board.starts),
         loads=tuple(board.loads),

@@ -7,26 +7,26 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from math import inf
 
-from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.specs import together
 from queueing.planning.eviction import candidates, kept_out_by, lacking_mb
-from queueing.planning.fleet_state import Board, has_time, has_time_to_load
+from queueing.planning.fleet_state import FleetState, has_time, has_time_to_load
 from queueing.planning.hosts import next_quiet, why_rests
-from queueing.planning.states import BackendState, CopyState, Gate, HostState, ModelState
+from queueing.planning.states import BackendState, CopyState, Cutoff, HostState, ModelState
 
 
-def explain(board: Board) -> Mapping[str, Reason]:
+def explain(board: FleetState) -> Mapping[str, Reason]:
     """Return the reason of every model that had waiting jobs when the decision began."""
     keeping = _keeping(board)
     return {model.view.name: _reason(board, model, keeping) for model in board.waiting}
 
 
-def why_not_loaded(board: Board, model: ModelState) -> Reason:
+def why_not_loaded(board: FleetState, model: ModelState) -> Reason:
     """Return why a wanted model is not being loaded."""
     return _why_not_loaded(board, model, _keeping(board))
 
 
-def _keeping(board: Board) -> Collection[str]:
+def _keeping(board: FleetState) -> Collection[str]:
     """Return the hosts on which a copy stays, however long others wait: most have none."""
     return {
         host.view.name
@@ -36,18 +36,18 @@ def _keeping(board: Board) -> Collection[str]:
     }
 
 
-def _reason(board: Board, model: ModelState, keeping: Collection[str]) -> Reason:
+def _reason(board: FleetState, model: ModelState, keeping: Collection[str]) -> Reason:
     """Return the first that applies, from what concerns the model to what concerns its hosts."""
     name = model.view.name
     if model.view.paused:
-        return Reason(why=Blocked.PAUSED, model=name)
+        return Reason(why=WaitCause.PAUSED, model=name)
     if model.waiting == 0:
-        return Reason(why=Blocked.STARTING, model=name)
+        return Reason(why=WaitCause.STARTING, model=name)
     if model.oldest_at is None and not any(lane.taken for lane in model.lanes):
         until = min(_next_starts(model), default=None)
         held = any(lane.view.held for lane in model.lanes)
-        waits = Blocked.HELD if until is None else Blocked.ENHANCING
-        why = waits if held else Blocked.RETRY_PAUSE
+        waits = WaitCause.HELD if until is None else WaitCause.ENHANCING
+        why = waits if held else WaitCause.RETRY_PAUSE
         return Reason(why=why, model=name, until=until)
     serving = [copy for copy in model.copies if copy.serves]
     ready = [copy for copy in serving if copy.residency is Residency.READY]
@@ -56,7 +56,7 @@ def _reason(board: Board, model: ModelState, keeping: Collection[str]) -> Reason
     if serving:
         first = min(serving, key=lambda copy: copy.view.ready_at)
         return Reason(
-            why=Blocked.LOADING,
+            why=WaitCause.LOADING,
             model=name,
             host=together([host.view.name for host in first.hosts]),
         )
@@ -70,7 +70,7 @@ def _next_starts(model: ModelState) -> list[float]:
 # ---------------------------------------------------------------- its model is in memory
 
 
-def _why_not_started(board: Board, model: ModelState, ready: Sequence[CopyState]) -> Reason:
+def _why_not_started(board: FleetState, model: ModelState, ready: Sequence[CopyState]) -> Reason:
     """Return why a model with ready copies still has waiting jobs."""
     name = model.view.name
     late = {id(copy): copy.free and not _has_time(board, copy) for copy in ready}
@@ -79,18 +79,18 @@ def _why_not_started(board: Board, model: ModelState, ready: Sequence[CopyState]
         return _too_late(board, name, [copy.backend])
     backend, host = copy.backend, copy.hosts[0].view.name
     if backend.alone or backend.waits_for is not None:
-        return Reason(why=Blocked.SUSPECT, model=name, host=host, other=_runner(backend))
+        return Reason(why=WaitCause.SUSPECT, model=name, host=host, other=_runner(backend))
     if copy.free and copy.gate is not None:
-        return _plain(Blocked.GATED, name, _emptied(copy, copy.gate), copy.gate.model)
+        return _plain(WaitCause.GATED, name, _emptied(copy, copy.gate), copy.gate.model)
     if copy.running == 0 and backend.occupied:
         for card in copy.hosts:
             if card.loading is not None and card.loading.backend is backend:
                 return _loader_busy(name, card)
-        return _plain(Blocked.ROOM_BUSY, name, host, _runner(backend))
-    return _plain(Blocked.IN_LINE, name, host)
+        return _plain(WaitCause.ROOM_BUSY, name, host, _runner(backend))
+    return _plain(WaitCause.IN_LINE, name, host)
 
 
-def _emptied(copy: CopyState, gate: Gate) -> str:
+def _emptied(copy: CopyState, gate: Cutoff) -> str:
     """Return the card of a copy that is kept for what it makes room for."""
     kept = [card.view.name for card in copy.hosts if _is_kept(card, gate.model)]
     return kept[0] if kept else copy.hosts[0].view.name
@@ -100,18 +100,18 @@ def _is_kept(card: HostState, model: str) -> bool:
     return card.reservation is not None and card.reservation.model == model
 
 
-def _has_time(board: Board, copy: CopyState) -> bool:
+def _has_time(board: FleetState, copy: CopyState) -> bool:
     """Return whether the next job of any lane would end before quiet hours."""
     heads = [lane.head for lane in copy.model.lanes if lane.head is not None]
     return not heads or any(has_time(board, copy, head) for head in heads)
 
 
-def _too_late(board: Board, name: str, backends: Sequence[BackendState]) -> Reason:
+def _too_late(board: FleetState, name: str, backends: Sequence[BackendState]) -> Reason:
     """Return the reason of a model for which no time is left before quiet hours."""
     hosts = {host.view.name: host.view for backend in backends for host in backend.hosts}
     spans = [(span, host) for host, view in hosts.items() if (span := next_quiet(view, board.now))]
     (begins_at, ends_at), host = min(spans, key=lambda found: found[0][1])
-    return Reason(why=Blocked.QUIET_SOON, model=name, host=host, since=begins_at, until=ends_at)
+    return Reason(why=WaitCause.QUIET_SOON, model=name, host=host, since=begins_at, until=ends_at)
 
 
 def _runner(backend: BackendState) -> str | None:
@@ -123,7 +123,7 @@ def _runner(backend: BackendState) -> str | None:
 def _loader_busy(name: str, host: HostState) -> Reason:
     copy = host.loading
     return Reason(
-        why=Blocked.LOADER_BUSY,
+        why=WaitCause.LOADER_BUSY,
         model=name,
         host=host.view.name,
         other=None if copy is None else copy.view.model,
@@ -133,19 +133,19 @@ def _loader_busy(name: str, host: HostState) -> Reason:
 # ---------------------------------------------------------------- its model is not in memory
 
 
-def _why_not_loaded(board: Board, model: ModelState, keeping: Collection[str]) -> Reason:
+def _why_not_loaded(board: FleetState, model: ModelState, keeping: Collection[str]) -> Reason:
     usable = candidates(board, model)
     if not usable:
         return _why_not_usable(board, model)
     if model.view.load_after > board.now:
-        return Reason(why=Blocked.LOAD_PAUSE, model=model.view.name, until=model.view.load_after)
+        return Reason(why=WaitCause.LOAD_PAUSE, model=model.view.name, until=model.view.load_after)
     in_time = [backend for backend in usable if has_time_to_load(board, model, backend)]
     if not in_time:
         return _too_late(board, model.view.name, usable)
     return _why_no_room(model, in_time, keeping)
 
 
-def _why_not_usable(board: Board, model: ModelState) -> Reason:
+def _why_not_usable(board: FleetState, model: ModelState) -> Reason:
     """Return why a model cannot be loaded anywhere: its hosts are away, or paused."""
     name = model.view.name
     backends = [board.backends[b] for b in model.view.backends if b in board.backends]
@@ -153,7 +153,7 @@ def _why_not_usable(board: Board, model: ModelState) -> Reason:
     if not up:
         last = max(backends, key=lambda backend: backend.view.since, default=None)
         return Reason(
-            why=Blocked.OFFLINE,
+            why=WaitCause.OFFLINE,
             model=name,
             host=None if last is None else _place(last),
             backend=None if last is None or not _works_besides(board, last) else last.view.name,
@@ -162,7 +162,7 @@ def _why_not_usable(board: Board, model: ModelState) -> Reason:
     return _why_resting(board, name, up)
 
 
-def _works_besides(board: Board, away: BackendState) -> bool:
+def _works_besides(board: FleetState, away: BackendState) -> bool:
     """Return whether another server of its hosts answers, so that they are not offline."""
     return any(
         other.view.up and any(host in away.hosts for host in other.hosts)
@@ -176,7 +176,7 @@ def _place(backend: BackendState) -> str:
     return host.machine or host.name if len(backend.hosts) > 1 else host.name
 
 
-def _why_resting(board: Board, name: str, up: Sequence[BackendState]) -> Reason:
+def _why_resting(board: FleetState, name: str, up: Sequence[BackendState]) -> Reason:
     """Return why hosts that are up do nothing: what ends soonest, a pause by an admin last of all."""
     rests = [
         reason
@@ -187,7 +187,7 @@ def _why_resting(board: Board, name: str, up: Sequence[BackendState]) -> Reason:
     ]
     cards = (host.view for backend in up for host in backend.hosts)
     stopped = next((view.name for view in cards if view.paused), up[0].view.host)
-    paused = Reason(why=Blocked.PAUSED, model=name, host=stopped)
+    paused = Reason(why=WaitCause.PAUSED, model=name, host=stopped)
     return min(rests, key=lambda reason: reason.until or inf, default=paused)
 
 
@@ -203,7 +203,7 @@ def _why_no_room(
     if backend is None:
         first = next(host for host in model.hosts_at(able[0]) if host.reservation is not None)
         other = None if first.reservation is None else first.reservation.model
-        return _plain(Blocked.RESERVED, name, first.view.name, other)
+        return _plain(WaitCause.RESERVED, name, first.view.name, other)
     needs = model.needs(backend)
     for host, _ in needs:
         if host.loading is not None:
@@ -213,8 +213,8 @@ def _why_no_room(
             continue
         for copy in host.copies:
             if copy.running > 0:
-                return _plain(Blocked.ROOM_BUSY, name, host.view.name, copy.view.model)
-    return _plain(Blocked.ROOM_BUSY, name, needs[0][0].view.name)
+                return _plain(WaitCause.ROOM_BUSY, name, host.view.name, copy.view.model)
+    return _plain(WaitCause.ROOM_BUSY, name, needs[0][0].view.name)
 
 
 def _able(
@@ -253,14 +253,14 @@ def _never(model: ModelState, backend: BackendState) -> Reason:
     """Return on which card other programs hold what the model needs."""
     needs = [(host.view, mb) for host, mb in model.needs(backend)]
     full = next((view.name for view, mb in needs if view.usable_mb < mb), needs[0][0].name)
-    return _plain(Blocked.NO_ROOM, model.view.name, full)
+    return _plain(WaitCause.NO_ROOM, model.view.name, full)
 
 
 def _stays(model: ModelState, backend: BackendState, kept: CopyState) -> Reason:
     """Return which copy stays where the model would have to lie, on a card that lacks room."""
     shared = [(host, mb) for host, mb in model.needs(backend) if host in kept.hosts]
     full = (host for host, mb in shared if lacking_mb(host, mb) > 0)
-    why = Blocked.PINNED if kept.view.pinned else Blocked.KEPT
+    why = WaitCause.PINNED if kept.view.pinned else WaitCause.KEPT
     return _plain(why, model.view.name, next(full, shared[0][0]).view.name, kept.view.model)
 
 
@@ -282,6 +282,6 @@ def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | 
 
 
 @lru_cache(maxsize=10_000)
-def _plain(why: Blocked, model: str, host: str, other: str | None = None) -> Reason:
+def _plain(why: WaitCause, model: str, host: str, other: str | None = None) -> Reason:
     """Return a reason without moments: the same few are returned again and again."""
     return Reason(why=why, model=model, host=host, other=other)

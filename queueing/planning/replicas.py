@@ -21,11 +21,18 @@ from queueing.planning.eviction import (
     places_for,
     surplus,
 )
-from queueing.planning.fleet_state import Board, has_time_to_load
-from queueing.planning.states import BackendState, CopyState, Gate, HostState, ModelState, Space
+from queueing.planning.fleet_state import FleetState, has_time_to_load
+from queueing.planning.states import (
+    BackendState,
+    CopyState,
+    Cutoff,
+    Eviction,
+    HostState,
+    ModelState,
+)
 
 
-def give_way(board: Board) -> None:
+def give_way(board: FleetState) -> None:
     """Let surplus copies start nothing more where they would keep another model waiting.
 
     One on a server that does one thing at a time leaves it to the other models there. A model that
@@ -46,28 +53,28 @@ def give_way(board: Board) -> None:
             _empty_for(board, model, given)
 
 
-def _leave_to_others(board: Board, backend: BackendState) -> None:
+def _leave_to_others(board: FleetState, backend: BackendState) -> None:
     for copy in surplus(backend.host, backend):
         others = [other for other in backend.copies if other.gate is None and other is not copy]
         if copy.backend is backend and others:
             _close(board, others[0].model, [copy])
 
 
-def is_homeless(board: Board, model: ModelState) -> bool:
+def is_homeless(board: FleetState, model: ModelState) -> bool:
     """Return whether a model waits, may be loaded and has no copy that serves or will."""
     if model.oldest_at is None or model.view.paused or model.view.load_after > board.now:
         return False
     return not (model.copies and model.served)
 
 
-def _has_place(board: Board, model: ModelState, backend: BackendState) -> bool:
+def _has_place(board: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Return whether a model could be loaded as things are, but for the loader."""
     if backend.occupied or (backend.view.serial and _goes_on(board, model, backend)):
         return False
     return make_room(model, backend, may_leave_now(board, model)) is not None
 
 
-def _goes_on(board: Board, model: ModelState, backend: BackendState) -> bool:
+def _goes_on(board: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Whether jobs wait for a copy of another model on a server."""
     return any(
         copy.model is not model and copy.gate is None and is_awaited(board, copy)
@@ -75,7 +82,7 @@ def _goes_on(board: Board, model: ModelState, backend: BackendState) -> bool:
     )
 
 
-def _empty_for(board: Board, model: ModelState, given: set[BackendState]) -> None:
+def _empty_for(board: FleetState, model: ModelState, given: set[BackendState]) -> None:
     """Close the surplus copies whose memory or server the model would have."""
     idle = may_leave_now(board, model)
     for backend in sorted(candidates(board, model), key=_rests_at):
@@ -106,12 +113,12 @@ def _moves(copy: CopyState) -> bool:
     return copy.running > 0 or copy.residency is not Residency.READY
 
 
-def _close(board: Board, model: ModelState, extra: list[CopyState]) -> bool:
+def _close(board: FleetState, model: ModelState, extra: list[CopyState]) -> bool:
     """Close those copies to all jobs whose model has another open one there; return whether any."""
     closed = False
     for copy in extra:
         if copy.model is not model and _is_open(board, copy) and _has_another(copy):
-            copy.gate = Gate(model.view.name, -inf, -inf)
+            copy.gate = Cutoff(model.view.name, -inf, -inf)
             board.giving_way.append(copy)
             for host in copy.hosts:
                 host.spare_mb = None
@@ -120,7 +127,7 @@ def _close(board: Board, model: ModelState, extra: list[CopyState]) -> bool:
     return closed
 
 
-def _is_open(board: Board, copy: CopyState) -> bool:
+def _is_open(board: FleetState, copy: CopyState) -> bool:
     """Whether no reservation has closed a copy."""
     return copy.gate is None or copy in board.giving_way
 
@@ -140,7 +147,7 @@ AWAY_SHARE = 0.45  # of the time a further copy is useful, during which what it 
 EARLY_LINE = 4  # jobs per slot: a model that is not ready anywhere yet has its one load for fewer
 
 
-def replicate(board: Board) -> None:
+def replicate(board: FleetState) -> None:
     """Load further copies of backlogged models, the largest backlog first."""
     if not openings(board):
         return
@@ -159,9 +166,9 @@ def replicate(board: Board) -> None:
             pass
 
 
-def _add_copy(board: Board, model: ModelState) -> bool:
+def _add_copy(board: FleetState, model: ModelState) -> bool:
     """Load one further copy where that pays best; return whether one pays."""
-    best: Space | None = None
+    best: Eviction | None = None
     best_net = 0.0
     places = places_for(board, model)
     if not places:
@@ -191,7 +198,7 @@ def _add_copy(board: Board, model: ModelState) -> bool:
 
 
 def _may_have_another(
-    board: Board, model: ModelState, backend: BackendState, hosts: Sequence[HostState]
+    board: FleetState, model: ModelState, backend: BackendState, hosts: Sequence[HostState]
 ) -> bool:
     """Return whether hosts may hold one more copy of a model, beside the one any of them has.
 
@@ -234,7 +241,7 @@ def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:
     return gain, load_s + left * service_s / (slots + more)
 
 
-def _loss(board: Board, model: ModelState, room: Space, drain_s: float) -> float:
+def _loss(board: FleetState, model: ModelState, room: Eviction, drain_s: float) -> float:
     """Return the waiting a further copy costs others (job seconds), within the time it is useful."""
     load_s = model.load_s(room.backend.view.name)
     reloads = 0.0
@@ -250,7 +257,7 @@ def _loss(board: Board, model: ModelState, room: Space, drain_s: float) -> float
     return reloads + _delayed(board, model, room) * load_s * load_s / 2
 
 
-def _could_return(board: Board, victim: CopyState, model: ModelState, room: Space) -> bool:
+def _could_return(board: FleetState, victim: CopyState, model: ModelState, room: Eviction) -> bool:
     """Return whether a victim could be loaded again beside the further copy, or on another host.
 
     Checked if servers share the card. Under one server victims return sooner than such a check
@@ -264,7 +271,7 @@ def _could_return(board: Board, victim: CopyState, model: ModelState, room: Spac
     )
 
 
-def _left_mb(board: Board, host: HostState, model: ModelState, room: Space) -> int:
+def _left_mb(board: FleetState, host: HostState, model: ModelState, room: Eviction) -> int:
     """Return a host's free memory with the further copy, counting copies no job needs as free."""
     free_mb = host.view.usable_mb - host.used_mb
     for copy in host.copies:
@@ -275,7 +282,7 @@ def _left_mb(board: Board, host: HostState, model: ModelState, room: Space) -> i
     return free_mb - sum(coming)
 
 
-def _delayed(board: Board, model: ModelState, room: Space) -> float:
+def _delayed(board: FleetState, model: ModelState, room: Eviction) -> float:
     """Return the arrivals per second that would have to wait for this load to end.
 
     They need the host's one loader or, if the backend is serial, are held up in its memory.

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 from queueing.core.snapshot import Evict, Reservation, Residency
 from queueing.planning.eviction import May, candidates, could_make_room, make_room
-from queueing.planning.fleet_state import Board, has_time_to_load
+from queueing.planning.fleet_state import FleetState, has_time_to_load
 from queueing.planning.states import (
     BackendState,
     CopyState,
-    Gate,
-    Held,
+    Cutoff,
+    Eviction,
+    HeldReservation,
     HostState,
     ModelState,
-    Space,
 )
 
 CLOSED_AFTER_LOADS = 4.0  # a gate closes for all jobs that many swaps after its moment
@@ -23,7 +23,7 @@ LOADS_IN_LIMIT = 2.0  # the age limit grows by this many loads of the waiting mo
 CROWD_SHARE = 3.0  # it grows this many times with the models beyond the hosts, for each host
 
 
-def age_limit_s(board: Board, model: ModelState) -> float:
+def age_limit_s(board: FleetState, model: ModelState) -> float:
     """Return how long a wanted model waits before a host is reserved for it.
 
     If more models than hosts wait for a load with long lines, no order of loads serves all of them
@@ -36,7 +36,7 @@ def age_limit_s(board: Board, model: ModelState) -> float:
     return common_s + LOADS_IN_LIMIT * model.usual_load_s
 
 
-def crowded_limit_s(board: Board) -> float:
+def crowded_limit_s(board: FleetState) -> float:
     """Return what the age limits of all models have in common: it grows with those that wait.
 
     It is at least the limit of the rules, at most as if every model waited.
@@ -60,7 +60,7 @@ def waits_since(model: ModelState) -> float | None:
     return None if oldest is None else max(oldest, model.left_at)
 
 
-def due_at(board: Board, model: ModelState) -> float | None:
+def due_at(board: FleetState, model: ModelState) -> float | None:
     """Return when the model is overdue; an admin's preload is at once, None for neither."""
     if model.view.wanted_by_admin and unmet_preloads(board, model):
         return 0.0
@@ -68,7 +68,7 @@ def due_at(board: Board, model: ModelState) -> float | None:
     return None if since is None else since + age_limit_s(board, model)
 
 
-def unmet_preloads(board: Board, model: ModelState) -> list[BackendState]:
+def unmet_preloads(board: FleetState, model: ModelState) -> list[BackendState]:
     """Return the backends on which an admin wants the model and it neither is nor is being loaded."""
     if not model.view.wanted_by_admin:
         return []
@@ -83,7 +83,7 @@ def unmet_preloads(board: Board, model: ModelState) -> list[BackendState]:
     ]
 
 
-def renew(board: Board) -> None:
+def renew(board: FleetState) -> None:
     """Take over the last plan's reservations that still hold, and close their gates again."""
     for old in board.reservations:
         model = board.models.get(old.model)
@@ -104,13 +104,13 @@ def renew(board: Board) -> None:
             _reserve(board, model, held.space)
 
 
-def _holds(held: Held) -> bool:
+def _holds(held: HeldReservation) -> bool:
     """Return whether no copy has come to any of its hosts, or gone."""
     hosts = held.space.hosts
     return len(hosts) == 1 or all(host.held is held for host in hosts)
 
 
-def _room_among(old: Reservation, model: ModelState, backend: BackendState) -> Space | None:
+def _room_among(old: Reservation, model: ModelState, backend: BackendState) -> Eviction | None:
     """Return the space that victims chosen before still make, None if they no longer suffice."""
     names = {(victim.model, victim.backend) for victim in old.victims}
     victims = [
@@ -122,7 +122,7 @@ def _room_among(old: Reservation, model: ModelState, backend: BackendState) -> S
     return make_room(model, backend, victims.__contains__)
 
 
-def _still_waits(board: Board, model: ModelState, backend: BackendState) -> bool:
+def _still_waits(board: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Return whether a model that is overdue could still be loaded there, and needs to be."""
     if not backend.usable:
         return False
@@ -134,7 +134,7 @@ def _still_waits(board: Board, model: ModelState, backend: BackendState) -> bool
     return not model.served or bool(unmet_preloads(board, model))
 
 
-def reserve(board: Board, model: ModelState) -> bool:
+def reserve(board: FleetState, model: ModelState) -> bool:
     """Reserve the host whose cheapest victims leave soonest for an overdue model, if there is one."""
     if not model.spans and all_reserved(board):
         return False
@@ -160,17 +160,17 @@ def reserve(board: Board, model: ModelState) -> bool:
     return True
 
 
-def all_reserved(board: Board) -> bool:
+def all_reserved(board: FleetState) -> bool:
     """Return whether no host is left to reserve."""
     return None not in [host.reservation for host in board.hosts.values()]
 
 
-def kept_hosts(board: Board, reserved: Reservation) -> list[HostState]:
+def kept_hosts(board: FleetState, reserved: Reservation) -> list[HostState]:
     """Return the hosts of a reservation."""
     return [board.hosts[name] for name in reserved.hosts or (reserved.host,)]
 
 
-def _may_be_kept(board: Board, model: ModelState, backend: BackendState) -> bool:
+def _may_be_kept(board: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Return whether the hosts of a place are free to be reserved.
 
     A model that spans cards may take those kept for models that became overdue later: otherwise one
@@ -186,7 +186,7 @@ def _may_be_kept(board: Board, model: ModelState, backend: BackendState) -> bool
     return len(hosts) > 1 and due is not None and due < min(taken)
 
 
-def _may_be_reserved(board: Board, model: ModelState) -> May:
+def _may_be_reserved(board: FleetState, model: ModelState) -> May:
     """Return which copies could ever be made to leave, however busy they are now.
 
     A copy that is still loading may not be before the model has waited twice its limit: when the
@@ -203,7 +203,7 @@ def _may_be_reserved(board: Board, model: ModelState) -> May:
     return may
 
 
-def _preference(board: Board, model: ModelState, room: Space) -> tuple[float, float, int]:
+def _preference(board: FleetState, model: ModelState, room: Eviction) -> tuple[float, float, int]:
     empty_at = max(
         (_leaves_at(board, model, room.backend, copy) for copy in _gated(room)),
         default=board.now,
@@ -214,7 +214,7 @@ def _preference(board: Board, model: ModelState, room: Space) -> tuple[float, fl
     return empty_at, room.cost, room.backend.order
 
 
-def _gated(room: Space) -> Iterator[CopyState]:
+def _gated(room: Eviction) -> Iterator[CopyState]:
     """Yield the copies a reservation closes: the victims, and everything on a serial target.
 
     A serial backend loads only while it does nothing else, so everything on it must pause.
@@ -224,7 +224,9 @@ def _gated(room: Space) -> Iterator[CopyState]:
         yield from (copy for copy in room.backend.copies if copy not in room.victims)
 
 
-def _leaves_at(board: Board, model: ModelState, target: BackendState, copy: CopyState) -> float:
+def _leaves_at(
+    board: FleetState, model: ModelState, target: BackendState, copy: CopyState
+) -> float:
     """Estimate when a copy will have finished what its gate would let it start."""
     now = board.now
     service_s = copy.model.service_s(copy.view.backend)
@@ -239,8 +241,8 @@ def _leaves_at(board: Board, model: ModelState, target: BackendState, copy: Copy
 
 
 def _gate(
-    board: Board, model: ModelState, target: BackendState, copy: CopyState, due: float
-) -> Gate:
+    board: FleetState, model: ModelState, target: BackendState, copy: CopyState, due: float
+) -> Cutoff:
     """Return the gate a copy gets when it must leave for a model overdue since `due`.
 
     Jobs that arrive after the gate's moment wait; the moment leaves a copy that has just been
@@ -252,13 +254,13 @@ def _gate(
     )
 
 
-def gate_for(model: str, due: float, ready_at: float, *, swap_s: float, patience: float) -> Gate:
+def gate_for(model: str, due: float, ready_at: float, *, swap_s: float, patience: float) -> Cutoff:
     """Return the gate of a copy ready since `ready_at` for a model overdue since `due`."""
     arrived_by = max(due, ready_at + patience * swap_s)
-    return Gate(model, arrived_by, arrived_by + CLOSED_AFTER_LOADS * swap_s)
+    return Cutoff(model, arrived_by, arrived_by + CLOSED_AFTER_LOADS * swap_s)
 
 
-def _reserve(board: Board, model: ModelState, room: Space) -> None:
+def _reserve(board: FleetState, model: ModelState, room: Eviction) -> None:
     due = due_at(board, model) or 0.0
     leaving = sorted(room.victims, key=lambda copy: (copy.backend.order, copy.view.model))
     victims = tuple(Evict(model=c.view.model, backend=c.view.backend) for c in leaving)
@@ -272,10 +274,10 @@ def _reserve(board: Board, model: ModelState, room: Space) -> None:
         hosts=hosts if len(hosts) > 1 else (),
     )
     gates = tuple((copy, _gate(board, model, room.backend, copy, due)) for copy in _gated(room))
-    _close(board, model, Held(reservation, room, gates))
+    _close(board, model, HeldReservation(reservation, room, gates))
 
 
-def _close(board: Board, model: ModelState, held: Held) -> None:
+def _close(board: FleetState, model: ModelState, held: HeldReservation) -> None:
     """Reserve hosts, and close the gates of what must leave them."""
     model.reserved = held.reservation
     for host in held.space.hosts:
@@ -287,7 +289,7 @@ def _close(board: Board, model: ModelState, held: Held) -> None:
         board.look(gate.ends_at)
 
 
-def release(board: Board, model: ModelState) -> None:
+def release(board: FleetState, model: ModelState) -> None:
     """Lift a model's reservation with its gates: it has a place now."""
     if model.reserved is None:
         return

@@ -9,10 +9,10 @@ from queueing.core.errors import (
     NotLoaded,
     OutOfMemory,
     Problem,
+    ProblemKind,
     ResultGone,
     ShortOfMemory,
     Unavailable,
-    What,
     problem,
     problem_of,
 )
@@ -26,7 +26,7 @@ LOST_AT_ONCE = 10  # starts; fewer restarts cost a job no pause
 OVERSIZE_MOST = 2  # attempts at what asks for more memory than there is
 BUSY_MOST = 6  # starts; who asked is told within minutes that a server takes nothing
 LONGEST_BUSY_S = 60.0  # of one wait for a busy server
-LOST = problem(What.LOST)
+LOST = problem(ProblemKind.LOST)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

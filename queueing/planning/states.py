@@ -13,7 +13,7 @@ DEFAULT_SERVICE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class Cutoff:
     """Rule R4's gate on a copy.
 
     Until `ends_at` only jobs that arrived by `arrived_by` may start, and none after it.
@@ -40,7 +40,9 @@ class HostState:
     reservation: Reservation | None = None
     running: int = 0
     spare_mb: int | None = None  # found by `space.spare_mb`, until a copy comes or goes
-    held: "Held | None" = None  # the effect of its last reservation, until a copy comes or goes
+    held: "HeldReservation | None" = (
+        None  # the effect of its last reservation, until a copy comes or goes
+    )
     closes_at: float = inf  # what runs here must have ended by then
     doubles: int = 0  # copies beyond the first of each model
 
@@ -109,7 +111,7 @@ class CopyState:
     running: int
     hosts: tuple[HostState, ...]
     on: Mapping[str, int] | None = None
-    gate: Gate | None = None
+    gate: Cutoff | None = None
     idle_at: float = inf
 
     def mb_on(self, host: HostState) -> int:
@@ -172,7 +174,7 @@ class CopyState:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class Eviction:
     """A way to make a model fit on a backend: the copies that must leave, and their price.
 
     `hosts` are the cards it will lie on.
@@ -185,12 +187,12 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldReservation:
     """A reservation, the space it makes and the gates it closes."""
 
     reservation: Reservation
-    space: Space
-    gates: tuple[tuple[CopyState, Gate], ...]
+    space: Eviction
+    gates: tuple[tuple[CopyState, Cutoff], ...]
 
 
 @dataclass(frozen=True, slots=True)

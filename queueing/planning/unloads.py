@@ -6,9 +6,9 @@ anything; how long a copy may be idle comes with it.
 
 from math import inf
 
-from queueing.core.snapshot import Leaving
+from queueing.core.snapshot import EvictionCause
 from queueing.planning.eviction import is_awaited, is_idle
-from queueing.planning.fleet_state import Board
+from queueing.planning.fleet_state import FleetState
 from queueing.planning.hosts import rests, wakes
 from queueing.planning.states import BackendState, CopyState
 
@@ -16,12 +16,12 @@ SOON = 0.1  # requests expected within the time of a load: from here on a copy w
 LONGEST = 2.0  # as many times as long stays one that will be missed soon
 
 
-def clear(board: Board) -> None:
+def clear(board: FleetState) -> None:
     """Unload every idle copy of the hosts that rest, pinned ones as well."""
     for host in board.lent:
         if not rests(host.view, board.now) or wakes(host.view, board.now):
             continue
-        why = Leaving.QUIET if host.view.yields_since is None else Leaving.OTHERS
+        why = EvictionCause.QUIET if host.view.yields_since is None else EvictionCause.OTHERS
         for backend in host.backends:
             if backend.view.can_unload:
                 board.evict(_idle(backend), why)
@@ -34,7 +34,7 @@ def _idle(backend: BackendState) -> list[CopyState]:
     return [] if together else idle
 
 
-def unload(board: Board) -> None:
+def unload(board: FleetState) -> None:
     """Unload the copies that were idle for long enough, and will not be missed soon.
 
     One that will be, as its arrival rate times its load time says, stays up to twice as long. Pinned
@@ -44,7 +44,7 @@ def unload(board: Board) -> None:
         if copy.idle_at < inf and copy in copy.backend.copies and _is_due(board, copy):
             together = _leaving_with(copy)
             if all(_is_due(board, other) for other in together):
-                board.evict(together, Leaving.IDLE)
+                board.evict(together, EvictionCause.IDLE)
 
 
 def _leaving_with(copy: CopyState) -> tuple[CopyState, ...]:
@@ -54,7 +54,7 @@ def _leaving_with(copy: CopyState) -> tuple[CopyState, ...]:
     return tuple(other for other in backend.copies if other.view.vram_mb)
 
 
-def _is_due(board: Board, copy: CopyState) -> bool:
+def _is_due(board: FleetState, copy: CopyState) -> bool:
     """Whether a copy should leave now; if it will later, that moment is looked at again."""
     view = copy.view
     if view.pinned or not view.vram_mb or not copy.backend.view.can_unload:

@@ -8,27 +8,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from queueing.core.catalog import Catalog
-from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
+from queueing.core.ports import Backend, Clock, GpuWatch, HostControl, MemoryProbe
 from queueing.core.snapshot import Rules
-from queueing.engine.attempt_sender import Sending
+from queueing.engine.attempt_sender import AttemptSender
 from queueing.engine.change_tracker import DeepLines
-from queueing.engine.deferred_jobs import Later
+from queueing.engine.deferred_jobs import DeferredJobs
 from queueing.engine.event_bus import EventBus
-from queueing.engine.fair.fair_queues import FairLines
+from queueing.engine.fair.fair_queues import FairQueues
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Checkpoint, Times
-from queueing.engine.health_checker import Health
-from queueing.engine.host_power import Sleepers
-from queueing.engine.job_runner import Processor
-from queueing.engine.loader import Loader, Sizing
+from queueing.engine.fleet.learned_times import Checkpoint, LearnedTimes
+from queueing.engine.health_checker import HealthChecker
+from queueing.engine.host_power import HostPower
+from queueing.engine.job_runner import JobRunner
+from queueing.engine.loader import Loader, LoadMeasurement
 from queueing.engine.outcomes import Outcomes
-from queueing.engine.preloader import Preloads
-from queueing.engine.program_watcher import OtherPrograms
-from queueing.engine.scheduler import Router
-from queueing.engine.snapshot_builder import Snapshots
-from queueing.service.deadlines import Moments, Urgency
-from queueing.service.estimator import Eta
-from queueing.service.host_watcher import HostWatch
+from queueing.engine.preloader import Preloader
+from queueing.engine.program_watcher import ProgramWatcher
+from queueing.engine.scheduler import Scheduler
+from queueing.engine.snapshot_builder import SnapshotBuilder
+from queueing.service.deadlines import DeadlineWatcher, Slack
+from queueing.service.estimator import Estimator
+from queueing.service.host_watcher import HostWatcher
 from queueing.service.job_submitter import Erasure, Intake
 from queueing.service.model_reader import OfferedModels
 from queueing.service.queue_admin import Control
@@ -47,8 +47,8 @@ class Given:
     clock: Clock
     rules: Rules
     memory: MemoryProbe | None
-    cards: CardWatch | None
-    machines: Machines | None
+    cards: GpuWatch | None
+    machines: HostControl | None
     runner: str
     bus: EventBus
     deep_line: Callable[[], int]
@@ -60,10 +60,10 @@ class Knowledge:
     """What a queue knows of its servers and of times, and keeps across a restart."""
 
     fleet: Fleet
-    times: Times
+    times: LearnedTimes
     checkpoint: Checkpoint
-    health: Health
-    others: OtherPrograms
+    health: HealthChecker
+    others: ProgramWatcher
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,16 +71,16 @@ class Engine:
     """What is at work while a queue runs."""
 
     fleet: Fleet
-    times: Times
-    health: Health
-    others: OtherPrograms
-    sending: Sending
+    times: LearnedTimes
+    health: HealthChecker
+    others: ProgramWatcher
+    sending: AttemptSender
     loader: Loader
-    processor: Processor
-    snapshots: Snapshots
-    router: Router
-    fair: FairLines
-    later: Later
+    processor: JobRunner
+    snapshots: SnapshotBuilder
+    router: Scheduler
+    fair: FairQueues
+    later: DeferredJobs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,14 +89,14 @@ class Answers:
 
     intake: Intake
     models: OfferedModels
-    eta: Eta
+    eta: Estimator
     reports: Reports
     control: Control
-    preloads: Preloads
+    preloads: Preloader
     erasure: Erasure
     promises: Promises
-    hosts: HostWatch
-    moments: Moments
+    hosts: HostWatcher
+    moments: DeadlineWatcher
 
 
 def assemble(given: Given) -> tuple[Engine, Answers]:
@@ -117,34 +117,36 @@ def assemble(given: Given) -> tuple[Engine, Answers]:
 
 def _knowledge(given: Given) -> Knowledge:
     fleet = Fleet(given.catalog, given.backends, given.clock, changed=given.bus.fleet_changed)
-    times = Times(fleet, given.clock)
+    times = LearnedTimes(fleet, given.clock)
     fleet.rests.sleep.usual_s, fleet.rests.sleep.learned = times.wake_s, times.woke
-    health = Health(fleet=fleet, backends=given.backends, memory=given.memory, clock=given.clock)
+    health = HealthChecker(
+        fleet=fleet, backends=given.backends, memory=given.memory, clock=given.clock
+    )
     return Knowledge(
         fleet=fleet,
         times=times,
         checkpoint=Checkpoint(store=given.store, fleet=fleet, times=times),
         health=health,
-        others=OtherPrograms(fleet=fleet, cards=given.cards, clock=given.clock),
+        others=ProgramWatcher(fleet=fleet, cards=given.cards, clock=given.clock),
     )
 
 
 def _engine(given: Given, known: Knowledge) -> Engine:
     store, clock, fleet, times = given.store, given.clock, known.fleet, known.times
     outcomes = Outcomes(jobs=store, clock=clock, bus=given.bus)
-    sending = Sending(
+    sending = AttemptSender(
         jobs=store, fleet=fleet, backends=given.backends, clock=clock, held=given.held
     )
     loader = Loader(
         fleet=fleet,
         backends=given.backends,
-        sizing=Sizing(fleet=fleet, health=known.health, others=known.others),
+        sizing=LoadMeasurement(fleet=fleet, health=known.health, others=known.others),
         outcomes=outcomes,
         times=times,
         checkpoint=known.checkpoint,
         bus=given.bus,
     )
-    processor = Processor(
+    processor = JobRunner(
         jobs=store,
         fleet=fleet,
         clock=clock,
@@ -155,9 +157,9 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         bus=given.bus,
         runner=given.runner,
     )
-    fair = FairLines(store, fleet=fleet, times=times, clock=clock, rules=given.rules)
-    later = Later(fleet, times, clock)
-    snapshots = Snapshots(
+    fair = FairQueues(store, fleet=fleet, times=times, clock=clock, rules=given.rules)
+    later = DeferredJobs(fleet, times, clock)
+    snapshots = SnapshotBuilder(
         fleet=fleet,
         backends=given.backends,
         processor=processor,
@@ -167,8 +169,8 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         later=later,
         fair=fair,
     )
-    sleepers = Sleepers(fleet=fleet, health=known.health, machines=given.machines, clock=clock)
-    router = Router(
+    sleepers = HostPower(fleet=fleet, health=known.health, machines=given.machines, clock=clock)
+    router = Scheduler(
         fleet=fleet,
         loader=loader,
         processor=processor,
@@ -207,7 +209,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
         bus=given.bus,
     )
     promises = Promises()
-    eta = Eta(router=engine.router, fleet=fleet, times=times, clock=clock, fair=engine.fair)
+    eta = Estimator(router=engine.router, fleet=fleet, times=times, clock=clock, fair=engine.fair)
     control = Control(
         jobs=store,
         fleet=fleet,
@@ -241,7 +243,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
             later=engine.later,
         ),
         control=control,
-        preloads=Preloads(
+        preloads=Preloader(
             fleet=fleet,
             loader=engine.loader,
             router=engine.router,
@@ -250,13 +252,13 @@ def _answers(given: Given, engine: Engine) -> Answers:
         ),
         erasure=Erasure(jobs=store, intake=intake, bus=given.bus),
         promises=promises,
-        hosts=HostWatch(fleet),
-        moments=Moments(
+        hosts=HostWatcher(fleet),
+        moments=DeadlineWatcher(
             jobs=store,
             intake=intake,
             control=control,
             later=engine.later,
-            urgency=Urgency(
+            urgency=Slack(
                 router=engine.router,
                 snapshots=engine.snapshots,
                 fleet=fleet,

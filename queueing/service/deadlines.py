@@ -16,20 +16,20 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from queueing.core.concurrency import timeout
-from queueing.core.errors import StoreError, What, problem
+from queueing.core.errors import ProblemKind, StoreError, problem
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.ports import Clock, doubt_of
-from queueing.core.quiet_hours import Quiet
-from queueing.core.snapshot import HostView, Rules, World
+from queueing.core.quiet_hours import QuietSpan
+from queueing.core.snapshot import HostView, Rules, Snapshot
 from queueing.core.specs import ModelSpec
-from queueing.engine.deferred_jobs import Later
+from queueing.engine.deferred_jobs import DeferredJobs
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Times
-from queueing.engine.scheduler import Router
-from queueing.engine.snapshot_builder import Snapshots
+from queueing.engine.fleet.learned_times import LearnedTimes
+from queueing.engine.scheduler import Scheduler
+from queueing.engine.snapshot_builder import SnapshotBuilder
 from queueing.forecast.forecast import Forecast
-from queueing.planning.hosts import LEAD_S, Site, sites
+from queueing.planning.hosts import LEAD_S, StartOption, sites
 from queueing.planning.reservations import CLOSED_AFTER_LOADS, CROWD_SHARE, LOADS_IN_LIMIT
 from queueing.planning.retry import pause_s
 from queueing.service.job_submitter import Intake
@@ -55,7 +55,7 @@ class Way(NamedTuple):
     before it is let go. `wake_s` is how long their machine takes to wake.
     """
 
-    quiet: tuple[Quiet, ...]
+    quiet: tuple[QuietSpan, ...]
     load_s: float
     kept_s: float
     wake_s: float
@@ -73,7 +73,7 @@ def kept_s(load_s: float, rivals: Sequence[Rival], rules: Rules) -> float:
     return limit_s + min(waiting, MOST_TURNS) * turn_s
 
 
-def open_until(due_at: float, quiet: Iterable[Quiet], needed_s: float) -> float:
+def open_until(due_at: float, quiet: Iterable[QuietSpan], needed_s: float) -> float:
     """Return by when a job must be done on hosts: before quiet hours after which there is no time."""
     for span in sorted(quiet, key=lambda each: each.begins_at, reverse=True):
         if span.begins_at - LEAD_S < due_at and due_at - span.ends_at < needed_s:
@@ -81,7 +81,7 @@ def open_until(due_at: float, quiet: Iterable[Quiet], needed_s: float) -> float:
     return due_at
 
 
-def surely_done_at(done_at: float, now: float, sites: Iterable[Site]) -> float:
+def surely_done_at(done_at: float, now: float, sites: Iterable[StartOption]) -> float:
     """Return by when a job is done that takes turns with other models, as far as can be promised.
 
     Their turns may last as long again as the forecast shows, and stand still in quiet hours.
@@ -103,7 +103,7 @@ def _after(at: float, wait_s: float, hosts: Iterable[HostView]) -> float:
     return at + wait_s
 
 
-def _is_lent(site: Site) -> bool:
+def _is_lent(site: StartOption) -> bool:
     return any(host.yields_since is not None for host in site.hosts)
 
 
@@ -120,16 +120,16 @@ def spare_s(done_at: float, due_at: float, way: Way, *, service_s: float, work_s
 log = logging.getLogger(__name__)
 
 
-class Urgency:
+class Slack:
     """Tells how much longer each dated job may wait."""
 
     def __init__(
         self,
         *,
-        router: Router,
-        snapshots: Snapshots,
+        router: Scheduler,
+        snapshots: SnapshotBuilder,
         fleet: Fleet,
-        times: Times,
+        times: LearnedTimes,
         clock: Clock,
     ) -> None:
         self._router = router
@@ -160,7 +160,7 @@ class Urgency:
         return found
 
     def _of_model(
-        self, model: str, jobs: Sequence[Job], forecast: Forecast, world: World
+        self, model: str, jobs: Sequence[Job], forecast: Forecast, world: Snapshot
     ) -> Mapping[int, float]:
         spec, now = self._fleet.catalog.models[model], self._clock.now()
         ways = [self._way(spec, site, world) for site in sites(world, world.models[model])]
@@ -179,7 +179,7 @@ class Urgency:
             found[place] = min(found[place], found[place + 1])
         return {job.id: spare for job, spare in zip(jobs, found, strict=True)}
 
-    def _way(self, spec: ModelSpec, site: Site, world: World) -> Way:
+    def _way(self, spec: ModelSpec, site: StartOption, world: Snapshot) -> Way:
         """Return what a job waits for on a server: on several cards, for all of them."""
         load_s = self._times.load_s(spec.name, site.backend)
         own_s = self._times.durations.typical_service(spec, "").mean_s  # of one that has just begun
@@ -191,7 +191,7 @@ class Urgency:
             wake_s=max(self._times.wake_s(host) for host in specs),
         )
 
-    def _rivals(self, spec: ModelSpec, site: Site, world: World) -> Sequence[Rival]:
+    def _rivals(self, spec: ModelSpec, site: StartOption, world: Snapshot) -> Sequence[Rival]:
         """Return the models that one of the hosts could not keep in memory, or run, beside this one."""
         durations, there = self._times.durations, dict[str, ModelSpec]()
         for host in site.hosts:
@@ -245,7 +245,7 @@ LOOK_MOST_S = 600.0
 _COMING = (None, JobEvent.RETRY, JobEvent.RELEASE)
 
 
-class Moments:
+class DeadlineWatcher:
     """Waits for the moments of jobs that have one."""
 
     def __init__(
@@ -254,8 +254,8 @@ class Moments:
         jobs: JobStore,
         intake: Intake,
         control: Control,
-        later: Later,
-        urgency: Urgency,
+        later: DeferredJobs,
+        urgency: Slack,
         clock: Clock,
     ) -> None:
         self._jobs = jobs
@@ -299,7 +299,7 @@ class Moments:
         for job in await self._jobs.expired(self._clock.now()):
             waited = round((self._clock.now() - job.queued_at) / 60)
             log.info("job %d: waited %d min and has not begun", job.id, waited)
-            await self._intake.give_up(job.id, problem(What.WAITED, minutes=waited))
+            await self._intake.give_up(job.id, problem(ProblemKind.WAITED, minutes=waited))
         urged_at = await self._urge()
         moments = [at for at in (await self._jobs.next_expiry(), urged_at) if at is not None]
         return min(moments, default=None)

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
-from queueing.core.snapshot import ModelView, Residency, World
+from queueing.core.snapshot import ModelView, Residency, Snapshot
 from queueing.core.specs import ModelSpec
 from queueing.core.status import Estimate
-from queueing.engine.fair.fair_queues import FairLines
+from queueing.engine.fair.fair_queues import FairQueues
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Times
-from queueing.engine.scheduler import Router
+from queueing.engine.fleet.learned_times import LearnedTimes
+from queueing.engine.scheduler import Scheduler
 from queueing.forecast.calibration import Category
-from queueing.forecast.durations import Usual
+from queueing.forecast.durations import DurationEstimate
 from queueing.forecast.forecast import Expected, Forecast
 from queueing.forecast.simulation import OVERDUE_SHARE
 from queueing.planning.hosts import opens_for
@@ -45,17 +45,17 @@ class _Told:
     done_at: float
 
 
-class Eta:
+class Estimator:
     """Answers "when" for people, and learns from each job how far off its first answer was."""
 
     def __init__(
         self,
         *,
-        router: Router,
+        router: Scheduler,
         fleet: Fleet,
-        times: Times,
+        times: LearnedTimes,
         clock: Clock,
-        fair: FairLines | None = None,
+        fair: FairQueues | None = None,
     ) -> None:
         self._router = router
         self._fleet = fleet
@@ -63,7 +63,7 @@ class Eta:
         self._clock = clock
         self._fair = fair
         self._forecast: Forecast | None = None
-        self._world: World | None = None
+        self._world: Snapshot | None = None
         self._newest_id = 0
         self._first: dict[int, _Told] = {}  # of open jobs, before they started
         self._begun: dict[int, _Told] = {}  # of running jobs, when they started
@@ -128,7 +128,7 @@ class Eta:
         """Whether the forecast does not cover a line because a job of it was just starting."""
         return self._forecast is not None and any(self._forecast.stands(job) for job, _ in asked)
 
-    def _turned(self, then: World) -> bool:
+    def _turned(self, then: Snapshot) -> bool:
         """Whether servers can be used that could not when the forecast was made, or the reverse.
 
         An older forecast would promise people a card that has just been taken by a game.
@@ -136,7 +136,7 @@ class Eta:
         now = self._router.world
         return now is not None and now.now >= then.now and _usable(now) != _usable(then)
 
-    def _look_at(self, world: World) -> None:
+    def _look_at(self, world: Snapshot) -> None:
         self._world = world
         self._forecast = Forecast(world, self._service)
 
@@ -217,7 +217,7 @@ class Eta:
         category = self._category_of("normal", spec.name, found.backend)
         return self._estimate(category, self._clock.now(), found.done_at)
 
-    def _after_the_last(self, world: World, view: ModelView) -> Expected | None:
+    def _after_the_last(self, world: Snapshot, view: ModelView) -> Expected | None:
         line = max(view.waiting, key=lambda waiting: waiting.count)
         if not line.heads:
             return None
@@ -282,11 +282,11 @@ class Eta:
             return opens_at
         return opens_at + self._times.load_s(spec.name, backend)
 
-    def _service(self, job: Job, backend: str) -> Usual:
+    def _service(self, job: Job, backend: str) -> DurationEstimate:
         return self._times.service(job, backend)
 
 
-def _usable(world: World) -> tuple[set[str], set[str]]:
+def _usable(world: Snapshot) -> tuple[set[str], set[str]]:
     """Return the hosts that may serve and the servers that can; quiet hours are foreseen."""
     hosts = {n for n, view in world.hosts.items() if view.yields_since is None and not view.paused}
     return hosts, {n for n, view in world.backends.items() if view.up and not view.paused}

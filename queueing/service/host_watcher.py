@@ -7,7 +7,7 @@ host rests is read from the world, at each step of the scheduler.
 
 from collections.abc import Iterable, Mapping
 
-from queueing.core.snapshot import Residency, World
+from queueing.core.snapshot import Residency, Snapshot
 from queueing.core.status import HostActivity, HostsListener, Rest, rest_of
 from queueing.engine.fleet.fleet import Fleet
 from queueing.planning.hosts import why_rests
@@ -15,7 +15,7 @@ from queueing.planning.hosts import why_rests
 _Copies = frozenset[tuple[str, str, Residency]]
 
 
-class HostWatch:
+class HostWatcher:
     """Looks at the fleet: `look` after every change of it, `observe` at every step."""
 
     def __init__(self, fleet: Fleet) -> None:
@@ -49,7 +49,7 @@ class HostWatch:
             self._look_at({host for backend in turned for host in hosts_of.get(backend, ())})
         turned.clear()
 
-    def observe(self, world: World) -> None:
+    def observe(self, world: Snapshot) -> None:
         """Tell the listeners which hosts began or ceased to rest."""
         rests = {
             name: rest_of(why_rests(view, world.now), paused=view.paused)

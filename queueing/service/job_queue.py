@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from queueing.core.catalog import Catalog
 from queueing.core.concurrency import TaskGroup
 from queueing.core.events import Stopping
-from queueing.core.ports import Backend, CardWatch, Clock, Machines, MemoryProbe
+from queueing.core.ports import Backend, Clock, GpuWatch, HostControl, MemoryProbe
 from queueing.core.snapshot import DEEP_LINE, Rules
 from queueing.engine.event_bus import EventBus
 from queueing.service.assembly import Given, assemble
@@ -29,8 +29,8 @@ class JobQueue:
         clock: Clock,
         rules: Rules | None = None,
         memory: MemoryProbe | None = None,
-        cards: CardWatch | None = None,
-        machines: Machines | None = None,
+        cards: GpuWatch | None = None,
+        machines: HostControl | None = None,
         runner: str,
         grace_s: float = 8.0,
         deep_line: Callable[[], int] = lambda: DEEP_LINE,

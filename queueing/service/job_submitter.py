@@ -7,18 +7,18 @@ from dataclasses import replace
 from queueing.core.constructors import altering
 from queueing.core.errors import NoServer, Problem, StaleJob
 from queueing.core.events import Erased, Forgotten, JobChanged
-from queueing.core.jobs import Admission, Job, JobEvent, JobState, NewJob
+from queueing.core.jobs import Job, JobEvent, JobState, NewJob, SubmitLimits
 from queueing.core.ports import Clock
 from queueing.core.requests import File, Request
 from queueing.core.specs import ModelSpec
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Times
-from queueing.engine.job_runner import Processor
+from queueing.engine.fleet.learned_times import LearnedTimes
+from queueing.engine.job_runner import JobRunner
 from queueing.forecast.durations import size_class
 from queueing.store.jobs.job_store import JobStore
 
-_limited = altering(Admission)
+_limited = altering(SubmitLimits)
 
 
 class Intake:
@@ -29,8 +29,8 @@ class Intake:
         *,
         jobs: JobStore,
         fleet: Fleet,
-        times: Times,
-        processor: Processor,
+        times: LearnedTimes,
+        processor: JobRunner,
         clock: Clock,
         bus: EventBus,
     ) -> None:
@@ -41,7 +41,7 @@ class Intake:
         self._clock = clock
         self._bus = bus
 
-    async def submit(self, new: NewJob, *, limits: Admission) -> Job:
+    async def submit(self, new: NewJob, *, limits: SubmitLimits) -> Job:
         """Accept a job durably. Raises `Refused`. A known key returns the job it made before.
 
         The model may be given by an alias; its own bound on waiting jobs is added to the limits. A

@@ -16,13 +16,13 @@ from queueing.core.snapshot import Residency
 from queueing.core.specs import ModelSpec
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Times
-from queueing.engine.scheduler import Router
+from queueing.engine.fleet.learned_times import LearnedTimes
+from queueing.engine.scheduler import Scheduler
 
 
 def is_at_hand(
     fleet: Fleet,
-    times: Times,
+    times: LearnedTimes,
     spec: ModelSpec,
     *,
     beside: ModelSpec,
@@ -106,8 +106,8 @@ class OfferedModels:
         self,
         *,
         fleet: Fleet,
-        times: Times,
-        router: Router,
+        times: LearnedTimes,
+        router: Scheduler,
         backends: Mapping[str, Backend],
         clock: Clock,
         bus: EventBus,

@@ -8,15 +8,15 @@ import logging
 from collections.abc import Callable
 
 from queueing.core.catalog import Catalog
-from queueing.core.errors import Refused, StaleJob, StoreError, Unavailable, What, problem
+from queueing.core.errors import ProblemKind, Refused, StaleJob, StoreError, Unavailable, problem
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
-from queueing.core.status import Paused
+from queueing.core.status import Pauses
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.health_checker import Health
+from queueing.engine.health_checker import HealthChecker
 from queueing.engine.loader import Loader
-from queueing.engine.scheduler import Router
+from queueing.engine.scheduler import Scheduler
 from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
@@ -33,8 +33,8 @@ class Control:
         jobs: JobStore,
         fleet: Fleet,
         loader: Loader,
-        router: Router,
-        health: Health,
+        router: Scheduler,
+        health: HealthChecker,
         clock: Clock,
         bus: EventBus,
     ) -> None:
@@ -54,7 +54,7 @@ class Control:
 
     # ------------------------------------------------------------ pauses
 
-    async def pause(self, *, model: str | None = None, host: str | None = None) -> Paused:
+    async def pause(self, *, model: str | None = None, host: str | None = None) -> Pauses:
         """Start and load nothing more of a model, on a host, or (with neither) at all.
 
         Running work continues to its end. Returns everything that is paused then. Raises `Refused`,
@@ -62,14 +62,14 @@ class Control:
         """
         name, hosts = self._known(model, host)
 
-        def change(paused: Paused) -> Paused:
+        def change(paused: Pauses) -> Pauses:
             for each in hosts:
                 paused = paused.adding(model=name, host=each)
             return paused
 
         return await self._change(change)
 
-    async def resume(self, *, model: str | None = None, host: str | None = None) -> Paused:
+    async def resume(self, *, model: str | None = None, host: str | None = None) -> Pauses:
         """Lift the pause of a model or a host, or (with neither) every pause.
 
         A model's own pause is lifted even while everything is paused; it stays stopped then. A host
@@ -79,7 +79,7 @@ class Control:
         name, hosts = self._known(model, host)
         rests = {each: None if each is None else self._fleet.rests.until(each) for each in hosts}
 
-        def change(paused: Paused) -> Paused:
+        def change(paused: Pauses) -> Pauses:
             for each, until in rests.items():
                 paused = paused.without(model=name, host=each)
                 if each is not None and until is not None:
@@ -104,7 +104,7 @@ class Control:
         hosts = (None,) if host is None else _hosts_named(catalog, host)
         return None if model is None else catalog.named(model).name, hosts
 
-    async def _change(self, change: Callable[[Paused], Paused]) -> Paused:
+    async def _change(self, change: Callable[[Pauses], Pauses]) -> Pauses:
         async with self._changing:  # as stored, because the fleet knows nothing at first
             paused = change(await self._jobs.paused())
             await self._jobs.note_paused(paused)
@@ -127,7 +127,7 @@ class Control:
         hosts = _hosts_named(self._fleet.catalog, host)
         while not all(self._is_still(each) for each in hosts):
             if not self._fleet.rests.paused.hosts.issuperset(hosts):
-                why = problem(What.RESUMED, host=host)
+                why = problem(ProblemKind.RESUMED, host=host)
                 raise Refused(f"{host} was resumed before it was empty", problem=why)
             self._fleet_changed.clear()
             await self._fleet_changed.wait()
@@ -199,10 +199,10 @@ def _hosts_named(catalog: Catalog, host: str) -> tuple[str, ...]:
     """Return a host, or all cards of a machine with several. Raises `Refused` for neither."""
     hosts = catalog.cards(host)
     if not hosts:
-        raise Refused(f"there is no host {host}", problem=problem(What.GONE, name=host))
+        raise Refused(f"there is no host {host}", problem=problem(ProblemKind.GONE, name=host))
     return hosts
 
 
-def _words(paused: Paused) -> str:
+def _words(paused: Pauses) -> str:
     names = sorted(paused.models) + sorted(paused.hosts)
     return ", ".join(["everything"] * paused.everything + names) or "nothing"

@@ -8,7 +8,7 @@ from math import inf
 from queueing.core.jobs import LATER, Job, JobState, StartOrder
 from queueing.core.ports import Clock
 from queueing.core.reasons import is_open_ended
-from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.specs import ModelSpec
 from queueing.core.status import (
     BackendStatus,
@@ -16,34 +16,34 @@ from queueing.core.status import (
     Estimate,
     HostStatus,
     ModelStatus,
-    QueueSnapshot,
     Readiness,
     RunningStatus,
     Standing,
+    StatusReport,
 )
-from queueing.engine.deferred_jobs import Later
-from queueing.engine.fair.fair_queues import FairLines
+from queueing.engine.deferred_jobs import DeferredJobs
+from queueing.engine.fair.fair_queues import FairQueues
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Times
+from queueing.engine.fleet.learned_times import LearnedTimes
 from queueing.engine.fleet.running_jobs import Slot
-from queueing.engine.scheduler import Router
+from queueing.engine.scheduler import Scheduler
 from queueing.planning.hosts import sites
 from queueing.planning.lanes import Lane, competing, place
 from queueing.service.deadlines import surely_done_at
-from queueing.service.estimator import Eta
+from queueing.service.estimator import Estimator
 from queueing.service.shown_estimates import Promises, ShownEstimates, before
 from queueing.store.jobs.job_store import JobStore
 
 WAITS_FOR_MEMORY = frozenset(
     {
-        Blocked.LOADING,
-        Blocked.ROOM_BUSY,
-        Blocked.LOADER_BUSY,
-        Blocked.RESERVED,
-        Blocked.NO_ROOM,
-        Blocked.PINNED,
-        Blocked.KEPT,
-        Blocked.LOAD_PAUSE,
+        WaitCause.LOADING,
+        WaitCause.ROOM_BUSY,
+        WaitCause.LOADER_BUSY,
+        WaitCause.RESERVED,
+        WaitCause.NO_ROOM,
+        WaitCause.PINNED,
+        WaitCause.KEPT,
+        WaitCause.LOAD_PAUSE,
     }
 )
 
@@ -114,10 +114,10 @@ def host_statuses(fleet: Fleet) -> tuple[HostStatus, ...]:
 
 _TAKES_TURNS = frozenset(
     {
-        Blocked.ROOM_BUSY,
-        Blocked.LOADER_BUSY,
-        Blocked.RESERVED,
-        Blocked.GATED,
+        WaitCause.ROOM_BUSY,
+        WaitCause.LOADER_BUSY,
+        WaitCause.RESERVED,
+        WaitCause.GATED,
     }
 )
 
@@ -144,15 +144,15 @@ class Reports:
         self,
         *,
         jobs: JobStore,
-        lines: FairLines,
+        lines: FairQueues,
         fleet: Fleet,
-        router: Router,
-        eta: Eta,
-        times: Times,
+        router: Scheduler,
+        eta: Estimator,
+        times: LearnedTimes,
         clock: Clock,
         weights: Mapping[str, int],
         promises: Promises,
-        later: Later,
+        later: DeferredJobs,
     ) -> None:
         self._jobs = jobs
         self._lines = lines
@@ -222,7 +222,7 @@ class Reports:
         if model in self._fleet.catalog.models:
             reason = self._router.plan.reasons.get(model)
         else:  # it, or its server, left the configuration
-            reason = Reason(why=Blocked.OFFLINE, model=model)
+            reason = Reason(why=WaitCause.OFFLINE, model=model)
         spent = self._router.plan.lane_spent
         return _Line(
             reason=reason,
@@ -246,17 +246,17 @@ class Reports:
             and job.id not in self._fleet.jobs.slots
             and not self._later.is_shown(job)
         ):
-            reason = Reason(why=Blocked.LATER, model=job.model, until=job.due_at)
+            reason = Reason(why=WaitCause.LATER, model=job.model, until=job.due_at)
             return Standing(job=job, shown="pending", reason=reason)
         if job.held:  # when it may start is unknown
             return Standing(
-                job=job, shown="pending", reason=Reason(why=Blocked.HELD, model=job.model)
+                job=job, shown="pending", reason=Reason(why=WaitCause.HELD, model=job.model)
             )
         if job.id in self._fleet.jobs.slots:  # its start is being stored
-            reason = Reason(why=Blocked.STARTING, model=job.model)
+            reason = Reason(why=WaitCause.STARTING, model=job.model)
         elif job.sendings and job.not_before > self._clock.now():
             until = job.not_before
-            reason = Reason(why=Blocked.RETRY_PAUSE, model=job.model, until=until)
+            reason = Reason(why=WaitCause.RETRY_PAUSE, model=job.model, until=until)
         outlook = None
         if in_lane is not None and not is_open_ended(reason):
             outlook = self._eta.of_waiting(job, in_lane)
@@ -264,7 +264,7 @@ class Reports:
         if not is_open_ended(reason):
             ends = self._promised(job, None if outlook is None else outlook.ends)
         if job.due_at is not None and ends is not None and self._is_late(job, ends.latest, reason):
-            reason = Reason(why=Blocked.LATE, model=job.model, until=job.due_at)
+            reason = Reason(why=WaitCause.LATE, model=job.model, until=job.due_at)
         competes = any(lane.name == job.lane for lane in line.lanes)  # not before the next look
         number = turn.number if turn is not None and competes else None
         position = None if number is None else place(line.lanes, job.lane, number)
@@ -298,9 +298,9 @@ class Reports:
 
     # ------------------------------------------------------------ models, servers, hosts
 
-    def snapshot(self) -> QueueSnapshot:
+    def snapshot(self) -> StatusReport:
         """Return where models, servers and hosts stand now."""
-        return QueueSnapshot(
+        return StatusReport(
             models=self._models(),
             backends=backend_statuses(self._fleet),
             hosts=host_statuses(self._fleet),

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from queueing.core.errors import StoreError
-from queueing.core.leases import Posts, Tenure
+from queueing.core.leases import LeaseStore, Tenure
 from queueing.store.sql.database import Database, MigrationSet
 from queueing.store.sqlite.database import open_sqlite
 
@@ -56,7 +56,7 @@ async def open_posts(
     process: str,
     lease_s: float,
     compared: Callable[[float], None],
-) -> AsyncIterator[Posts]:
+) -> AsyncIterator[LeaseStore]:
     """Provide the posts of a database on a server, which is migrated first.
 
     `process` names this process for people. `compared` is told, in a thread, how far the server's
@@ -64,11 +64,11 @@ async def open_posts(
     """
     try:
         from queueing.store.postgres.database import migrate_postgres  # noqa: PLC0415  # an extra
-        from queueing.store.postgres.lease_store import PostgresPosts  # noqa: PLC0415  # an extra
+        from queueing.store.postgres.lease_store import PostgresLeases  # noqa: PLC0415  # an extra
     except ImportError as error:
         raise StoreError(NOT_INSTALLED) from error
     await migrate_postgres(url, migrations=migrations)
-    posts = PostgresPosts(url, process=process, lease_s=lease_s, compared=compared)
+    posts = PostgresLeases(url, process=process, lease_s=lease_s, compared=compared)
     try:
         yield posts
     finally:

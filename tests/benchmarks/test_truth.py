@@ -19,7 +19,7 @@ from bot.delivery.standings import StaleMessages
 from bot.texts import status
 from queueing.core.jobs import JobState, stand_in
 from queueing.core.requests import TextToImage
-from queueing.core.snapshot import Blocked, Reason
+from queueing.core.snapshot import Reason, WaitCause
 from queueing.core.status import Estimate, Standing
 from tests.fakes.servers.backend import Card
 from tests.simulation.bot_installation import Bot
@@ -130,7 +130,7 @@ def body(*, place: str = "⏳ flux · #3 in line", end: Moment | Period | None =
     return (place, " · ready about ", end or Period.around(1070.0, 1130.0))
 
 
-def blocked(why: Blocked, **fields: Any) -> Standing:
+def blocked(why: WaitCause, **fields: Any) -> Standing:
     return replace(WAITS, reason=Reason(why=why, model="flux"), **fields)
 
 
@@ -154,10 +154,10 @@ def running(standing: Standing) -> Standing:
         ("⏳ flux · accepted", replace(WAITS, position=None), Fault.MISSING),
         ("🎨 drawing with flux", WAITS, Fault.MISSING),
         ("⏳ flux · accepted", replace(WAITS, position=None, overflow=True), None),
-        ("⏳ flux · accepted", blocked(Blocked.HELD, position=None), None),
-        ("⏳ flux · accepted", blocked(Blocked.LATER, position=None), None),
-        ("⏳ flux · accepted", blocked(Blocked.OFFLINE, position=None), None),
-        ("⏳ flux · accepted", blocked(Blocked.OFFLINE), Fault.MISSING),
+        ("⏳ flux · accepted", blocked(WaitCause.HELD, position=None), None),
+        ("⏳ flux · accepted", blocked(WaitCause.LATER, position=None), None),
+        ("⏳ flux · accepted", blocked(WaitCause.OFFLINE, position=None), None),
+        ("⏳ flux · accepted", blocked(WaitCause.OFFLINE), Fault.MISSING),
         ("📦 loading flux on gpu-1", replace(WAITS, position=1), None),
         ("📦 loading flux on gpu-1", WAITS, Fault.STALE),
     ],
@@ -187,10 +187,10 @@ def test_a_place_is_true_if_queue_tells_it(
         (Moment(1066.0), SOON, 1065.0, Fault.APART),
         (Moment(1130.0), WAITS, 1130.5, Fault.PASSED),
         (Moment(900.0, clock=True), WAITS, NOW, Fault.MISSING),  # that of a reason
-        (Moment(900.0, clock=True), blocked(Blocked.OFFLINE), NOW, None),
-        (Moment(900.0, clock=True), blocked(Blocked.HELD), NOW, None),
+        (Moment(900.0, clock=True), blocked(WaitCause.OFFLINE), NOW, None),
+        (Moment(900.0, clock=True), blocked(WaitCause.HELD), NOW, None),
         (Moment(900.0, clock=True), replace(WAITS, overflow=True), NOW, None),
-        (None, blocked(Blocked.PAUSED), NOW, Fault.NEEDLESS),
+        (None, blocked(WaitCause.PAUSED), NOW, Fault.NEEDLESS),
     ],
 )
 def test_a_range_is_true_until_it_has_passed_and_while_the_estimate_agrees(

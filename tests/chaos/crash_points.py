@@ -32,7 +32,7 @@ from backends.comfyui.server import ComfyUIServer
 from backends.openai.backend import LMStudio
 from bot.api.routes.jobs import JobRoutes
 from bot.api.runs.answers import Answering
-from bot.api.runs.submitter import Submitting
+from bot.api.runs.submitter import Submitter
 from bot.app import setup
 from bot.cli import main as cli
 from bot.delivery.records import MessageRecords
@@ -41,11 +41,11 @@ from bot.platforms.discord.platform import Discord
 from bot.platforms.telegram.platform import Telegram
 from bot.platforms.telegram.updates import Updates
 from bot.platforms.web.calls import Calls
-from bot.platforms.web.page_connection import OpenPage
+from bot.platforms.web.page_connection import PageConnection
 from bot.platforms.web.platform import Web
 from bot.requests.enhancer import Enhancer
 from queueing.core.jobs import JobEvent
-from queueing.engine.attempt_sender import Sending
+from queueing.engine.attempt_sender import AttemptSender
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sqlite import connection
 from tests.fakes import media_helper
@@ -89,10 +89,10 @@ POINTS: Mapping[str, Point] = {
     "take-press": Point(owner=Calls, name="press"),
     "post-on-page": Point(owner=Web, name="_post"),
     "edit-on-page": Point(owner=Web, name="edit"),
-    "to-page": Point(owner=OpenPage, name="_send"),
+    "to-page": Point(owner=PageConnection, name="_send"),
     "ask-for-prompt": Point(owner=Enhancer, name="_see_through"),
     "better-prompt": Point(owner=JobStore, name="replace_request"),
-    "accept-call": Point(owner=Submitting, name="_accepted"),
+    "accept-call": Point(owner=Submitter, name="_accepted"),
     "answer-program": Point(owner=Answering, name="output_of"),
     "show-job": Point(owner=JobRoutes, name="_view"),
     "begin-part": Point(owner=MessageRecords, name="begin_part"),
@@ -101,7 +101,7 @@ POINTS: Mapping[str, Point] = {
     "confirm": Point(owner=Updates, name="_look"),
     "prompt": Point(owner=ComfyUIServer, name="send"),
     "download": Point(owner=ComfyUIServer, name="download"),
-    "fetch": Point(owner=Sending, name="fetch"),
+    "fetch": Point(owner=AttemptSender, name="fetch"),
     "text": Point(owner=LMStudio, name="run"),
     "load-picture-model": Point(owner=ComfyUI, name="load"),
     "load-text-model": Point(owner=LMStudio, name="load"),

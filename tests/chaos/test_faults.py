@@ -16,9 +16,9 @@ from queueing.core.errors import (
     BackendError,
     NotLoaded,
     OutOfMemory,
+    ProblemKind,
     Rejected,
     Unavailable,
-    What,
     problem,
 )
 from queueing.core.requests import Work
@@ -84,7 +84,7 @@ TROUBLES = {
         logged="not JSON: <html>",
     ),
     "it rejects the request": Trouble(
-        script=attempts(Fate(error=Rejected("bad size", problem=problem(What.TOO_LARGE)))),
+        script=attempts(Fate(error=Rejected("bad size", problem=problem(ProblemKind.TOO_LARGE)))),
         ends_with="❌ This request is too large for the server.",
         logged="bad size",
     ),

@@ -28,7 +28,7 @@ from bot.core.service import QueueService
 from queueing.core.catalog import Offer
 from queueing.core.errors import QueueError
 from queueing.core.events import Event, Listener
-from queueing.core.status import QueueSnapshot
+from queueing.core.status import StatusReport
 
 Method = Callable[..., Awaitable[object]]
 
@@ -90,10 +90,8 @@ class _Part:
         pushed: Offer = from_json(to_json(self._near.offer, Offer), Offer)
         return pushed
 
-    def snapshot(self) -> QueueSnapshot:
-        pushed: QueueSnapshot = from_json(
-            to_json(self._near.snapshot(), QueueSnapshot), QueueSnapshot
-        )
+    def snapshot(self) -> StatusReport:
+        pushed: StatusReport = from_json(to_json(self._near.snapshot(), StatusReport), StatusReport)
         return pushed
 
 

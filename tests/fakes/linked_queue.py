@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bot.app.cluster.protocol import greet_holder
-from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import FRAME_LIMIT, MemoryWire, Wire
@@ -58,7 +58,7 @@ async def linked(
             await greet_holder(near, _SECRET)
             return near
 
-        link = QueueLink(dial, reads=reads)
+        link = QueueConnection(dial, reads=reads)
         running = [tasks.create_task(server.run()), tasks.create_task(link.run())]
         await link.connected()
         try:

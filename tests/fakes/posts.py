@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from queueing.core.errors import StoreError
-from queueing.core.leases import About, Introduction, PostHolder, Tenure, nothing
+from queueing.core.leases import About, Leader, LeaderInfo, Tenure, nothing
 
 COMES_BACK_S = 0.75
 """How long a post is left to a holder whose session broke."""
@@ -17,7 +17,7 @@ class PostTable:
     """What all processes see."""
 
     lease_s: float
-    rows: dict[str, PostHolder] = field(default_factory=dict)
+    rows: dict[str, Leader] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
     until: dict[str, float] = field(default_factory=dict)
     sessions: dict[str, set[str]] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class FakePosts:
             if table.now() - table.left_since.setdefault(name, table.now()) < COMES_BACK_S:
                 return None
         epoch = 1 if row is None else row.epoch + 1
-        table.rows[name] = PostHolder(
+        table.rows[name] = Leader(
             name=name, holder=self.process, address=address, epoch=epoch, left_s=0
         )
         table.until[name] = table.now() + table.lease_s
@@ -91,23 +91,23 @@ class FakePosts:
             self.table.rows[tenure.name] = replace(self.table.rows[tenure.name], holder="")
             self.table.free.set()
 
-    async def holders(self) -> Sequence[PostHolder]:
+    async def holders(self) -> Sequence[Leader]:
         """Return every post."""
         await self._reach()
         left = {name: max(0.0, at - self.table.now()) for name, at in self.table.until.items()}
         return [replace(row, left_s=left[name]) for name, row in sorted(self.table.rows.items())]
 
-    async def introductions(self) -> Sequence[Introduction]:
+    async def introductions(self) -> Sequence[LeaderInfo]:
         """Return every post that is held."""
         return [
-            Introduction(
+            LeaderInfo(
                 post=row, about=self.table.about[row.name], secret=_secret(row.name, row.epoch)
             )
             for row in await self.holders()
             if row.holder and row.left_s
         ]
 
-    async def introduce(self, post: PostHolder, about: str) -> None:
+    async def introduce(self, post: Leader, about: str) -> None:
         """Replace what is told of a holder."""
         await self._reach()
         row = self.table.rows[post.name]

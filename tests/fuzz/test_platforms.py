@@ -17,7 +17,7 @@ from bot.core.arrivals import Arrival, Arrivals
 from bot.core.content import Content
 from bot.core.platform import MessageRef
 from bot.platforms.discord import renderer as discord_render
-from bot.platforms.telegram.calls import Reception
+from bot.platforms.telegram.calls import CallReader
 from bot.platforms.telegram.updates import Updates, UpdatesRequest
 from queueing.core.concurrency import TaskGroup
 from tests.bot.platforms.web.web_client import running
@@ -68,10 +68,10 @@ async def _post(_chat: str, _content: Content, _reply: MessageRef | None) -> Mes
     raise AssertionError
 
 
-def _reception() -> Reception:
+def _reception() -> CallReader:
     bot = Bot("1:x")
     bot._bot_user = User(id=1, first_name="Usher", is_bot=True, username="usher_bot")
-    return Reception(platform="telegram", bot=bot, known=frozenset({"image"}), post=_post)
+    return CallReader(platform="telegram", bot=bot, known=frozenset({"image"}), post=_post)
 
 
 RECEPTION = _reception()

@@ -36,7 +36,7 @@ from backends.openai.backend import FLAVOURS, LMStudio, OpenAI
 from backends.openai.flavours.errors import RULES, classify
 from bot.commands.call.parser import clean
 from queueing.core.catalog import Catalog
-from queueing.core.errors import BackendError, UnreadableAnswer, What, problem
+from queueing.core.errors import BackendError, ProblemKind, UnreadableAnswer, problem
 from queueing.core.requests import Capability, TextToImage
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
 from tests.fuzz.hostile_input import bounded, spoiled, texts, values
@@ -507,7 +507,7 @@ def test_errors_of_text_servers(status: int, body: Any) -> None:
         assert error.problem in OURS
 
 
-OURS = (None, REFUSED, *(rule.told for rule in RULES), problem(What.TOO_LARGE))
+OURS = (None, REFUSED, *(rule.told for rule in RULES), problem(ProblemKind.TOO_LARGE))
 
 
 @bounded

@@ -13,7 +13,7 @@ import httpx
 from backends.registry import KINDS, connect
 from queueing.core.catalog import Catalog
 from queueing.core.events import Event, JobChanged
-from queueing.core.jobs import Admission, Job, NewJob
+from queueing.core.jobs import Job, NewJob, SubmitLimits
 from queueing.core.ports import MemoryProbe, SystemClock
 from queueing.core.requests import Capability, Chat, ChatMessage, TextToImage
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
@@ -22,7 +22,7 @@ from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 
 CHECKPOINT = "sd_xl_base_1.0.safetensors"
-NO_LIMITS = Admission()
+NO_LIMITS = SubmitLimits()
 PATIENCE_S = 120.0
 
 

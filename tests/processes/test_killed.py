@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from queueing.core.errors import Problem, What
+from queueing.core.errors import Problem, ProblemKind
 from queueing.core.jobs import JobState
 from queueing.core.specs import HostSpec
 from tests.bot.platforms.web.web_client import Tab, text_of
@@ -217,7 +217,7 @@ async def test_a_question_that_kills_its_server_is_given_up_and_its_neighbours_a
     assert [job.state for job in (good, *others)] == [JobState.COMPLETED] * 3
     assert (bad.state, bad.attempt) == (JobState.FAILED, 3)
     assert bad.error is not None
-    assert Problem.read(bad.error) == Problem(what=What.AWAY, attempts=3)
+    assert Problem.read(bad.error) == Problem(what=ProblemKind.AWAY, attempts=3)
 
 
 @pytest.mark.usefixtures("_no_long_pauses")

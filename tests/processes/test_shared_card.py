@@ -12,7 +12,7 @@ import pytest
 
 from queueing.core.jobs import JobState
 from queueing.core.ports import MemoryProbe
-from queueing.core.snapshot import Blocked
+from queueing.core.snapshot import WaitCause
 from queueing.core.specs import HostSpec
 from tests.fakes.card import SharedCard
 from tests.fakes.process import serving
@@ -140,7 +140,7 @@ async def test_another_program_on_the_card_shrinks_the_budget_and_nothing_fails(
 
         async def waits() -> bool:
             standing = (await running.queue.status.standings([job]))[job.id]
-            return standing.reason is not None and standing.reason.why is Blocked.NO_ROOM
+            return standing.reason is not None and standing.reason.why is WaitCause.NO_ROOM
 
         await until(waits)
         assert not running.ends.by_id

@@ -13,7 +13,7 @@ import pytest
 
 from queueing.core.jobs import Job, JobState
 from queueing.core.reasons import sentence
-from queueing.core.snapshot import Blocked
+from queueing.core.snapshot import WaitCause
 from queueing.core.specs import HostSpec, ModelSpec, Timeouts
 from queueing.engine import health_checker as health
 from tests.fakes.process import respawning
@@ -61,7 +61,7 @@ async def servers(
             yield running, urls
 
 
-async def waits_because(running: Installation, job: Job, why: Blocked) -> str:
+async def waits_because(running: Installation, job: Job, why: WaitCause) -> str:
     """Return the sentence a waiting job shows, once it is for that reason."""
     said: list[str] = []
 
@@ -103,7 +103,7 @@ async def test_jobs_of_the_only_server_wait_while_it_is_wedged_and_go_on_after_i
         await set_faults(url, wedged=True)
         (job,) = await running.submit(image("sdxl"))
         await until(lambda: not is_up(running, "c1"))
-        said = await waits_because(running, job, Blocked.OFFLINE)
+        said = await waits_because(running, job, WaitCause.OFFLINE)
         assert said.startswith("gpu-1 has been offline since ")
         await die(url)
         (ended,) = await running.ends.of([job])
@@ -122,7 +122,7 @@ async def test_a_server_that_answers_late_is_taken_out_and_taken_back(
             runs_out(patch, health, "ANSWER_S")
             await until(lambda: not is_up(running, "c1"))
         (job,) = await running.submit(image("sdxl"))
-        await waits_because(running, job, Blocked.OFFLINE)
+        await waits_because(running, job, WaitCause.OFFLINE)
         assert not (await told(url))["running"]
         await set_faults(url, hang="")
         (ended,) = await running.ends.of([job])

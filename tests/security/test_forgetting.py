@@ -14,7 +14,7 @@ from bot.app.setup import MIGRATIONS
 from bot.people.people import HOUR_S, People
 from bot.platforms.web.platform import Web
 from queueing.core.errors import LimitReached
-from queueing.core.jobs import Admission, JobEvent
+from queueing.core.jobs import JobEvent, SubmitLimits
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from tests.bot.people.test_invites import everything_in
@@ -87,7 +87,7 @@ async def test_forgetting_is_no_way_out_of_a_ban_or_a_quota(tmp_path: Path) -> N
     assert (person.ban_reason, person.per_hour, person.max_open) == ("rude", 1, 2)
     assert person.language is None
     with pytest.raises(LimitReached) as refusal:
-        await store.add(new(owner="telegram:7"), NOW + 1, limits=Admission(max_per_hour=1))
+        await store.add(new(owner="telegram:7"), NOW + 1, limits=SubmitLimits(max_per_hour=1))
     assert refusal.value.free_at == NOW + HOUR_S
     await database.aclose()
 

@@ -29,7 +29,7 @@ from bot.app.setup import BotSetup
 from bot.config.loader import load
 from bot.app.process import run_until_signal
 from queueing.core.jobs import NewJob
-from queueing.core.jobs import Admission
+from queueing.core.jobs import SubmitLimits
 from queueing.core.requests import TextToImage
 
 async def serve():
@@ -40,7 +40,7 @@ async def serve():
             new = NewJob(
                 model="flux", request=TextToImage(prompt="cat"), owner="web:local", key=f"k{number}"
             )
-            await parts.store.add(new, 1.0, limits=Admission())
+            await parts.store.add(new, 1.0, limits=SubmitLimits())
         await working
 
 sys.exit(run_until_signal(serve()))

@@ -17,7 +17,7 @@ from bot.core.platform import ALONE, ChatLease, ChatPlatform
 from bot.core.service import QueueService
 from bot.delivery.presenter import Presenter
 from bot.delivery.records import MessageRecords
-from bot.delivery.spoken_answers import Readings
+from bot.delivery.spoken_answers import SpokenAnswers
 from bot.people.access import Access, PersonLimits
 from bot.people.audit_log import AuditLog
 from bot.people.names import IdForm, NameForms
@@ -119,7 +119,7 @@ async def bot(
             clock=clock,
             work=partial(work, context),
             chat_settings=chat_settings,
-            readings=Readings(context.admission, people, asked.jobs),
+            readings=SpokenAnswers(context.admission, people, asked.jobs),
         )
         transcriber = Transcriber(
             submitter=asked.submitter,

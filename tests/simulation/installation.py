@@ -11,8 +11,8 @@ from typing import Any
 from queueing.core.catalog import Catalog
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
-from queueing.core.jobs import Admission, Job, JobEvent, NewJob
-from queueing.core.ports import CardWatch, Clock, Machines, MemoryProbe
+from queueing.core.jobs import Job, JobEvent, NewJob, SubmitLimits
+from queueing.core.ports import Clock, GpuWatch, HostControl, MemoryProbe
 from queueing.core.requests import Capability, TextToImage
 from queueing.core.snapshot import Rules
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
@@ -22,7 +22,7 @@ from queueing.store.jobs.job_store import JobStore
 from tests.fakes.clock import VirtualClock
 from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
 
-NO_LIMITS = Admission()
+NO_LIMITS = SubmitLimits()
 
 
 def image_model(name: str, *backends: str, vram_mb: int | None = 8000, **fields: Any) -> ModelSpec:
@@ -53,8 +53,8 @@ class Installation:
     url: str = "sqlite://"
     rules: Rules | None = None
     memory: MemoryProbe | None = None
-    cards_watch: CardWatch | None = None
-    machines: Machines | None = None
+    cards_watch: GpuWatch | None = None
+    machines: HostControl | None = None
     clock: Clock = field(default_factory=VirtualClock)
     grace_s: float = 8.0
     deep_line: int = 50

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from queueing.core.errors import Unavailable
-from queueing.core.ports import Machines
+from queueing.core.ports import HostControl
 from queueing.core.specs import HostSpec
 from tests.fakes.servers.backend import FakeServer
 
@@ -13,7 +13,7 @@ TAKES_S = 40.0
 
 
 @dataclass
-class FakeMachines(Machines):
+class FakeMachines(HostControl):
     """Machines whose servers go with them; `takes_s` until a call has an effect, None for never."""
 
     servers: Mapping[str, FakeServer]

@@ -18,7 +18,7 @@ from backends.comfyui.workflow.graph import (
     texts_in,
     upstream_of,
 )
-from queueing.core.errors import Rejected, What, problem
+from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.requests import LoraWeight
 
 _EXPERT = re.compile(r"(high|low)[ _-]?noise", re.IGNORECASE)
@@ -63,7 +63,7 @@ def _chained(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> Graph:
     node, grown = nodes[key], dict[str, Node]()
     sources = bypass(node)
     if len(loras) > 1 and not sources:
-        raise Rejected(f"node {key} loads one LoRA", problem=problem(What.ONE_LORA))
+        raise Rejected(f"node {key} loads one LoRA", problem=problem(ProblemKind.ONE_LORA))
     before: Mapping[str, JsonValue] = {}
     for number, lora in enumerate(loras, start=1):
         own = key if number == len(loras) else _free_id(nodes, f"{key}-lora{number}")
@@ -80,7 +80,7 @@ def _strengths(node: Node, key: str, lora: LoraWeight) -> dict[str, JsonValue]:
         if isinstance(value := node.inputs.get(name), int | float)
     }
     if lora.weight != 1 and not found:
-        why = problem(What.TAKES_NO, field="lora_weight")
+        why = problem(ProblemKind.TAKES_NO, field="lora_weight")
         raise Rejected(f"node {key} has no strength", problem=why)
     return dict(found)
 

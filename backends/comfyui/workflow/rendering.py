@@ -26,8 +26,8 @@ from backends.comfyui.workflow.graph_analysis import (
 )
 from backends.comfyui.workflow.graph_edits import with_loras, without
 from backends.comfyui.workflow.node_types import NumberRange
-from backends.comfyui.workflow.template import Workflow
-from queueing.core.errors import Rejected, What, problem
+from backends.comfyui.workflow.template import Template
+from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.requests import (
     Generation,
     LoraWeight,
@@ -64,7 +64,7 @@ _FEWEST_HALVES = 2  # steps of two samplers that share them
 
 
 def fill(
-    workflow: Workflow, request: Asked, *, prefix: str, files: Mapping[str, str] | None = None
+    workflow: Template, request: Asked, *, prefix: str, files: Mapping[str, str] | None = None
 ) -> Graph:
     """Return the graph of a request; raise `Rejected` for what it has no place for.
 
@@ -86,7 +86,7 @@ def fill(
 
 
 def warm_up(
-    workflow: Workflow,
+    workflow: Template,
     *,
     seed: int,
     files: Mapping[str, str] | None = None,
@@ -130,43 +130,43 @@ def fit_size(picture: tuple[int, int], default: tuple[int, int]) -> tuple[int, i
 # ---------------------------------------------------------------- what is asked for
 
 
-def _refuse_unsupported(workflow: Workflow, request: Asked, files: Collection[str]) -> None:
+def _refuse_unsupported(workflow: Template, request: Asked, files: Collection[str]) -> None:
     if _MEDIA[type(request)] is not workflow.medium:
-        raise _unsupported(What.UNABLE)
+        raise _unsupported(ProblemKind.UNABLE)
     for word in _OPTIONS:
         if getattr(request, word, None) not in {None, "", ()} and word not in workflow.options:
-            raise _unsupported(What.TAKES_NO, field=word)
+            raise _unsupported(ProblemKind.TAKES_NO, field=word)
     if isinstance(request, TextToImage):
         if request.count > 1 and "count" not in workflow.placeholders:
-            raise _unsupported(What.ONE_AT_A_TIME)
+            raise _unsupported(ProblemKind.ONE_AT_A_TIME)
         if files and request.strength is not None and "strength" not in workflow.placeholders:
-            raise _unsupported(What.TAKES_NO, field="strength")
+            raise _unsupported(ProblemKind.TAKES_NO, field="strength")
     _refuse_files(workflow, files)
 
 
-def _refuse_files(workflow: Workflow, files: Collection[str]) -> None:
+def _refuse_files(workflow: Template, files: Collection[str]) -> None:
     missing = sorted(workflow.needs - set(files))
     if "picture" in missing:
-        raise _unsupported(What.NEEDS_START)
+        raise _unsupported(ProblemKind.NEEDS_START)
     if missing:
-        raise _unsupported(What.NEEDS, field=missing[0])
+        raise _unsupported(ProblemKind.NEEDS, field=missing[0])
     homeless = sorted(set(files) - workflow.placeholders)
     if not homeless:
         return
     if "picture" in homeless:
-        raise _unsupported(What.NO_START)
+        raise _unsupported(ProblemKind.NO_START)
     if homeless[0] in {"mask", "audio", "last_picture"}:
-        raise _unsupported(What.NO_PLACE, field=homeless[0])
+        raise _unsupported(ProblemKind.NO_PLACE, field=homeless[0])
     most = len(workflow.placeholders.intersection((*PICTURES, "last_picture")))
-    raise _unsupported(What.FEWER_PICTURES, count=most)
+    raise _unsupported(ProblemKind.FEWER_PICTURES, count=most)
 
 
-def _unsupported(what: What, **values: str | int) -> Rejected:
+def _unsupported(what: ProblemKind, **values: str | int) -> Rejected:
     why = problem(what, **values)
     return Rejected(f"the workflow: {why}", problem=why)
 
 
-def _loras(workflow: Workflow, request: Asked) -> tuple[LoraWeight, ...]:
+def _loras(workflow: Template, request: Asked) -> tuple[LoraWeight, ...]:
     asked = request.lora if isinstance(request, Generation) else ()
     usual = workflow.defaults.get("lora")
     return asked or ((LoraWeight(name=str(usual)),) if usual else ())
@@ -175,7 +175,7 @@ def _loras(workflow: Workflow, request: Asked) -> tuple[LoraWeight, ...]:
 # ---------------------------------------------------------------- its values
 
 
-def _values(workflow: Workflow, request: Asked) -> dict[str, JsonValue]:
+def _values(workflow: Template, request: Asked) -> dict[str, JsonValue]:
     """Return the value of every word: the request's, otherwise the template's."""
     asked = request.model_dump(exclude_none=True, exclude=set(FILES))
     if isinstance(request, TextToSpeech):
@@ -197,7 +197,7 @@ def _values(workflow: Workflow, request: Asked) -> dict[str, JsonValue]:
 
 
 def _timing(
-    workflow: Workflow, request: Asked, values: Mapping[str, JsonValue]
+    workflow: Template, request: Asked, values: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
     """Return frames, seconds and rate, each in agreement with the others."""
     rate, seconds = values.get("fps", rate_of(workflow.nodes)), values.get("seconds")

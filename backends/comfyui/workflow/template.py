@@ -131,7 +131,7 @@ _ALSO = {"frames": "seconds"}  # a default that counts though no placeholder has
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workflow:
+class Template:
     """A template that has been checked, with the operator's values set.
 
     `nodes` still hold the placeholders of `WORDS`; `defaults` fill those a request leaves open.
@@ -213,7 +213,7 @@ def parse_workflow(text: str, *, name: str) -> Graph:
     return nodes
 
 
-def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Workflow:
+def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Template:
     """Check a parsed template and set the operator's `values` in it; raise `BadModel`.
 
     Values for placeholders of `WORDS` become defaults; unknown names are left to the caller, which
@@ -234,7 +234,7 @@ def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Work
         raise BadModel(f"{name}: {{{{frames}}}} needs {{{{fps}}}}, or a node that sets fps")
     medium, counted = medium_of(nodes, saves), taken(used)
     own = {k: v for k, v in defaults.items() if k not in WORDS}
-    return Workflow(
+    return Template(
         name=name,
         nodes=substituted(nodes, own),
         placeholders=used & WORDS.keys(),
@@ -252,7 +252,7 @@ def taken(words: frozenset[str]) -> frozenset[str]:
     return words | {also for word, also in _ALSO.items() if word in words}
 
 
-def blame(workflow: Workflow, node: str, input_name: str) -> frozenset[str]:
+def blame(workflow: Template, node: str, input_name: str) -> frozenset[str]:
     """Return the placeholders that filled an input, to tell a person's mistake from a template's."""
     if node not in workflow.nodes:
         return frozenset()

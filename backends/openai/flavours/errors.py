@@ -21,25 +21,25 @@ from queueing.core.errors import (
     Busy,
     ModelCrashed,
     NotLoaded,
+    ProblemKind,
     Rejected,
-    What,
     problem,
 )
 
-TOO_LONG = problem(What.TOO_LONG)
-NO_PICTURES = problem(What.BLIND)
-NO_EMBEDDINGS = problem(What.NO_EMBEDDINGS)
-NO_PICTURE_EMBEDDINGS = problem(What.NO_PICTURE_EMBEDDINGS)
-NO_TOKENS = problem(What.NO_TOKENS)
-NO_DIMENSIONS = problem(What.NO_DIMENSIONS)
-NO_SUFFIX = problem(What.NO_SUFFIX)
-NO_SPEECH = problem(What.NO_SPEECH)
-NO_HEARING = problem(What.NO_HEARING)
-NO_TRANSLATION = problem(What.NO_TRANSLATION)
-NOTHING_SAID = problem(What.NOTHING_SAID)
-BAD_SOUND = problem(What.BAD_SOUND)
-LONG_SOUND = problem(What.LONG_SOUND)
-NO_VOICE = problem(What.NO_VOICE)
+TOO_LONG = problem(ProblemKind.TOO_LONG)
+NO_PICTURES = problem(ProblemKind.BLIND)
+NO_EMBEDDINGS = problem(ProblemKind.NO_EMBEDDINGS)
+NO_PICTURE_EMBEDDINGS = problem(ProblemKind.NO_PICTURE_EMBEDDINGS)
+NO_TOKENS = problem(ProblemKind.NO_TOKENS)
+NO_DIMENSIONS = problem(ProblemKind.NO_DIMENSIONS)
+NO_SUFFIX = problem(ProblemKind.NO_SUFFIX)
+NO_SPEECH = problem(ProblemKind.NO_SPEECH)
+NO_HEARING = problem(ProblemKind.NO_HEARING)
+NO_TRANSLATION = problem(ProblemKind.NO_TRANSLATION)
+NOTHING_SAID = problem(ProblemKind.NOTHING_SAID)
+BAD_SOUND = problem(ProblemKind.BAD_SOUND)
+LONG_SOUND = problem(ProblemKind.LONG_SOUND)
+NO_VOICE = problem(ProblemKind.NO_VOICE)
 CONTEXT = (
     "context size",
     "context length",

@@ -11,7 +11,7 @@ from backends.common.model_server import LoadWish
 from backends.common.server_replies import ServerReply, ask, read
 from backends.openai.flavours.flavour import AudioForm, Flavour, Served
 from backends.openai.flavours.replies import Listing, listing, post_settled
-from queueing.core.errors import Rejected, Unavailable, UnreadableAnswer, What, problem
+from queueing.core.errors import ProblemKind, Rejected, Unavailable, UnreadableAnswer, problem
 
 OWNER = "kokoro"
 MODEL = "kokoro"
@@ -64,7 +64,9 @@ class Kokoro(Flavour):
         except HttpRefused as error:
             if error.status != NOT_ALLOWED:
                 raise
-            raise Rejected("unloading is not allowed there", problem=problem(What.STAYS)) from error
+            raise Rejected(
+                "unloading is not allowed there", problem=problem(ProblemKind.STAYS)
+            ) from error
 
 
 async def _voices(http: Http) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ WAIT_S = 20.0
 class HeldBody:
     """How many bytes of a person's request are in memory."""
 
-    room: "BodyRoom"
+    room: "BodyMemory"
     person: str
     size: int = 0
 
@@ -41,7 +41,7 @@ class HeldBody:
 _BODY: web.RequestKey[HeldBody] = web.RequestKey("body")
 
 
-class BodyRoom:
+class BodyMemory:
     """Counts the bytes of all bodies, and of what is made of them, until they are stored or refused."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from bot.api.calls.errors import ApiError
 from bot.http.addresses import why_not_local
-from bot.http.clients import Clients, Guesses
+from bot.http.clients import Clients, LoginThrottle
 from bot.http.signed_links import is_signed_link
 from bot.people.api_keys import LOCAL, ApiKey, ApiKeys, looks_like_key
 from bot.people.people import People, Person
@@ -75,7 +75,7 @@ class Authentication:
         self._names = frozenset(names)
         self._origins = frozenset(origins)
         self._clients = clients or Clients()
-        self._guesses = Guesses(time.monotonic)
+        self._guesses = LoginThrottle(time.monotonic)
 
     def require_place(self, request: web.Request) -> None:
         """Refuse what may not call, before any of the body is read. Raises `ApiError`.

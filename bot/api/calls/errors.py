@@ -25,9 +25,16 @@ from bot.core.refusals import (
     TooManyOpen,
 )
 from bot.texts.catalogue import plain, say, word
-from bot.texts.refusals import Told, sentence, told
+from bot.texts.refusals import RefusalContext, sentence, told
 from queueing.core import reasons
-from queueing.core.errors import NoServer, NotAccepting, NotCapable, Problem, UnknownModel, What
+from queueing.core.errors import (
+    NoServer,
+    NotAccepting,
+    NotCapable,
+    Problem,
+    ProblemKind,
+    UnknownModel,
+)
 from queueing.core.jobs import Job, JobState
 from queueing.core.snapshot import Reason
 
@@ -111,61 +118,61 @@ def _clock(at: float) -> str:
 LANGUAGE = "en"
 _CLIENTS = frozenset(
     {
-        What.TOO_LONG,
-        What.TOO_LARGE,
-        What.BLIND,
-        What.REFUSED,
-        What.UNKNOWN_FIELD,
-        What.NO_SUFFIX,
-        What.NO_COMPLETIONS,
-        What.TEXT_PROMPTS,
-        What.NO_ECHO,
-        What.NO_LORA,
-        What.OTHER_LORAS,
-        What.NOT_TAKEN,
-        What.TAKES_NO,
-        What.ONE_AT_A_TIME,
-        What.NO_START,
-        What.NEEDS_START,
-        What.NEEDS,
-        What.NO_PLACE,
-        What.FEWER_PICTURES,
-        What.ONE_LORA,
-        What.BAD_PICTURE,
-        What.BAD_START,
-        What.HUGE_PICTURE,
-        What.NOTHING_TO_ENLARGE,
-        What.NO_DIMENSIONS,
-        What.NO_TOKENS,
-        What.NO_PICTURE_EMBEDDINGS,
-        What.NO_SPEECH,
-        What.NO_HEARING,
-        What.NO_TRANSLATION,
-        What.NO_VOICE,
-        What.OTHER_VOICES,
-        What.NOTHING_SAID,
-        What.BAD_SOUND,
-        What.LONG_SOUND,
-        What.NO_EMBEDDINGS,
-        What.DRAWS_ONLY,
-        What.UNWANTED,
+        ProblemKind.TOO_LONG,
+        ProblemKind.TOO_LARGE,
+        ProblemKind.BLIND,
+        ProblemKind.REFUSED,
+        ProblemKind.UNKNOWN_FIELD,
+        ProblemKind.NO_SUFFIX,
+        ProblemKind.NO_COMPLETIONS,
+        ProblemKind.TEXT_PROMPTS,
+        ProblemKind.NO_ECHO,
+        ProblemKind.NO_LORA,
+        ProblemKind.OTHER_LORAS,
+        ProblemKind.NOT_TAKEN,
+        ProblemKind.TAKES_NO,
+        ProblemKind.ONE_AT_A_TIME,
+        ProblemKind.NO_START,
+        ProblemKind.NEEDS_START,
+        ProblemKind.NEEDS,
+        ProblemKind.NO_PLACE,
+        ProblemKind.FEWER_PICTURES,
+        ProblemKind.ONE_LORA,
+        ProblemKind.BAD_PICTURE,
+        ProblemKind.BAD_START,
+        ProblemKind.HUGE_PICTURE,
+        ProblemKind.NOTHING_TO_ENLARGE,
+        ProblemKind.NO_DIMENSIONS,
+        ProblemKind.NO_TOKENS,
+        ProblemKind.NO_PICTURE_EMBEDDINGS,
+        ProblemKind.NO_SPEECH,
+        ProblemKind.NO_HEARING,
+        ProblemKind.NO_TRANSLATION,
+        ProblemKind.NO_VOICE,
+        ProblemKind.OTHER_VOICES,
+        ProblemKind.NOTHING_SAID,
+        ProblemKind.BAD_SOUND,
+        ProblemKind.LONG_SOUND,
+        ProblemKind.NO_EMBEDDINGS,
+        ProblemKind.DRAWS_ONLY,
+        ProblemKind.UNWANTED,
     }
 )
 """Problems caused by the request itself: a retry cannot help."""
-_OF_SERVERS: Mapping[What, HTTPStatus] = {
-    What.BUSY: HTTPStatus.TOO_MANY_REQUESTS,
-    What.AWAY: HTTPStatus.SERVICE_UNAVAILABLE,
-    What.MEMORY: HTTPStatus.SERVICE_UNAVAILABLE,
-    What.STOPPED: HTTPStatus.SERVICE_UNAVAILABLE,
-    What.UNLOADED: HTTPStatus.SERVICE_UNAVAILABLE,
-    What.LOST: HTTPStatus.SERVICE_UNAVAILABLE,
-    What.STORE: HTTPStatus.SERVICE_UNAVAILABLE,
-    What.GONE: HTTPStatus.SERVICE_UNAVAILABLE,
-    What.UNREADABLE: HTTPStatus.BAD_GATEWAY,
-    What.CRASHED: HTTPStatus.BAD_GATEWAY,
-    What.FAILED: HTTPStatus.BAD_GATEWAY,
-    What.LATE: HTTPStatus.GATEWAY_TIMEOUT,
-    What.WAITED: HTTPStatus.GATEWAY_TIMEOUT,
+_OF_SERVERS: Mapping[ProblemKind, HTTPStatus] = {
+    ProblemKind.BUSY: HTTPStatus.TOO_MANY_REQUESTS,
+    ProblemKind.AWAY: HTTPStatus.SERVICE_UNAVAILABLE,
+    ProblemKind.MEMORY: HTTPStatus.SERVICE_UNAVAILABLE,
+    ProblemKind.STOPPED: HTTPStatus.SERVICE_UNAVAILABLE,
+    ProblemKind.UNLOADED: HTTPStatus.SERVICE_UNAVAILABLE,
+    ProblemKind.LOST: HTTPStatus.SERVICE_UNAVAILABLE,
+    ProblemKind.STORE: HTTPStatus.SERVICE_UNAVAILABLE,
+    ProblemKind.GONE: HTTPStatus.SERVICE_UNAVAILABLE,
+    ProblemKind.UNREADABLE: HTTPStatus.BAD_GATEWAY,
+    ProblemKind.CRASHED: HTTPStatus.BAD_GATEWAY,
+    ProblemKind.FAILED: HTTPStatus.BAD_GATEWAY,
+    ProblemKind.LATE: HTTPStatus.GATEWAY_TIMEOUT,
+    ProblemKind.WAITED: HTTPStatus.GATEWAY_TIMEOUT,
 }
 """Problems of servers that a later request may not have; 500 stands for all others."""
 
@@ -202,13 +209,15 @@ def problem_of(job: Job) -> ApiError:
     return ApiError(
         status=_status(problem.what),
         message=_for_programs(problem),
-        code="context_length_exceeded" if problem.what is What.TOO_LONG else str(problem.what),
+        code="context_length_exceeded"
+        if problem.what is ProblemKind.TOO_LONG
+        else str(problem.what),
         retry_after_s=_after_s(problem),
         repeat=False,  # the queue has already retried as often as is useful
     )
 
 
-def _status(what: What) -> HTTPStatus:
+def _status(what: ProblemKind) -> HTTPStatus:
     if what in _CLIENTS:
         return HTTPStatus.BAD_REQUEST
     return _OF_SERVERS.get(what, HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -216,13 +225,15 @@ def _status(what: What) -> HTTPStatus:
 
 def _after_s(problem: Problem) -> float | None:
     """Return when a busy server says to ask again, if it is busy."""
-    return float(problem.values.get("seconds", BUSY_S)) if problem.what is What.BUSY else None
+    return (
+        float(problem.values.get("seconds", BUSY_S)) if problem.what is ProblemKind.BUSY else None
+    )
 
 
 def _for_programs(problem: Problem) -> str:
     """Return the sentence that chats show, and what the server said, which they do not."""
     text = told(problem, LANGUAGE)
-    if problem.what is What.TOO_LONG:
+    if problem.what is ProblemKind.TOO_LONG:
         text = TOO_LONG
     return f"{text} Its server said: “{problem.said}”." if problem.said else text
 
@@ -316,7 +327,7 @@ def refused(refusal: Refusal, models: Sequence[str], now: float) -> ApiError:
 
 def in_words(refusal: Refusal, models: Sequence[str] = ()) -> str:
     """Return the English sentence that chats show."""
-    key, values = sentence(refusal, Told(LANGUAGE, models, ""))
+    key, values = sentence(refusal, RefusalContext(LANGUAGE, models, ""))
     return plain(say(LANGUAGE, key, **values))
 
 

@@ -190,7 +190,7 @@ _RESULT = re.compile(r"job-(\d{1,18})/(\d{1,4})", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JobPictures:
+class RequestFiles:
     """Finds the files that a request names: `file-…`, `job-12/1`, a data URL or base64."""
 
     jobs: JobReader

@@ -14,7 +14,7 @@ from bot.api.calls.errors import invalid
 from bot.api.calls.forms import ClientForm, FormFile, form_of, is_form
 from bot.api.calls.request_files import (
     CallPictures,
-    JobPictures,
+    RequestFiles,
     RequestPictures,
     require_number,
     require_recording_weight,
@@ -36,9 +36,9 @@ from bot.api.jobs.webhooks import allowed
 from bot.api.openai.chat import passed_on_chat
 from bot.api.openai.images import EDITS
 from bot.api.openai.records import wrong
-from bot.api.runs.submitter import FindFile, Submitting
+from bot.api.runs.submitter import FindFile, Submitter
 from bot.core.origin import Hook
-from bot.requests.creation import Drawing
+from bot.requests.creation import Creation
 from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, File, SpeechToText, TextToSpeech
@@ -105,9 +105,9 @@ LISTENS = Capability.SPEECH_TO_TEXT
 class NewJobs:
     """Accepts requests for jobs."""
 
-    submitting: Submitting
+    submitting: Submitter
     pictures: RequestPictures
-    job_pictures: JobPictures
+    job_pictures: RequestFiles
     hooks: HookSettings = field(default_factory=HookSettings)
 
     async def accept(self, request: web.Request, caller: Caller) -> Job:
@@ -151,7 +151,7 @@ class NewJobs:
 
     async def _drawing(
         self, request: web.Request, taken: CallPictures, asked: PictureJob, sent: FormFiles
-    ) -> Drawing:
+    ) -> Creation:
         masks = [each for each in sent if each.name == "mask"]
         shown = [each for each in sent if each.name != "mask"]
         named = [(text, f"pictures.{n}") for n, text in enumerate(asked.pictures)]
@@ -176,7 +176,7 @@ class NewJobs:
 
     async def _film(
         self, request: web.Request, taken: CallPictures, asked: FilmJob, sent: FormFiles
-    ) -> Drawing:
+    ) -> Creation:
         if len(asked.pictures) + len(sent) > FIRST_AND_LAST:
             raise invalid("pictures: a film has a first and a last one.", "pictures")
         find = self._finding(request, taken, asked.model, FILMS_FROM)

@@ -20,7 +20,7 @@ from bot.api.openai.chat import ChatCompletions
 from bot.api.openai.records import NAME_LIMIT, WORDS
 from bot.api.runs.submitter import JobTime
 from bot.api.runs.views import View
-from bot.requests.creation import PROMPT_LIMIT, Drawing, DrawingOptions
+from bot.requests.creation import PROMPT_LIMIT, Creation, DrawingOptions
 from bot.requests.options import loras_in
 from queueing.core.bounded_json import BoundedRecord
 from queueing.core.requests import (
@@ -128,7 +128,7 @@ class FilmJob(MediaJob):
             raise ValueError("width and height must be given together")
         return self
 
-    def drawing(self, files: tuple[File, ...]) -> Drawing:
+    def drawing(self, files: tuple[File, ...]) -> Creation:
         """Return the request with its pictures."""
         options = DrawingOptions(
             size=(self.width, self.height) if self.width and self.height else None,
@@ -139,7 +139,7 @@ class FilmJob(MediaJob):
             negative=self.negative,
             lora=loras_in(self.lora) if self.lora else None,
         )
-        return Drawing(
+        return Creation(
             prompt=self.prompt, makes=TextToVideo, model=self.model, options=options, files=files
         )
 
@@ -156,7 +156,7 @@ class MusicJob(MediaJob):
     negative: str | None = Field(default=None, max_length=PROMPT_LIMIT)
     lora: Loras | None = None
 
-    def drawing(self) -> Drawing:
+    def drawing(self) -> Creation:
         """Return the request."""
         options = DrawingOptions(
             lyrics=self.lyrics,
@@ -166,7 +166,7 @@ class MusicJob(MediaJob):
             negative=self.negative,
             lora=loras_in(self.lora) if self.lora else None,
         )
-        return Drawing(prompt=self.prompt, makes=TextToAudio, model=self.model, options=options)
+        return Creation(prompt=self.prompt, makes=TextToAudio, model=self.model, options=options)
 
 
 class SpeechJob(MediaJob):
@@ -273,9 +273,9 @@ class PictureJob(TimedJob):
             lora=loras_in(self.lora) if self.lora else None,
         )
 
-    def drawing(self, files: tuple[File, ...]) -> Drawing:
+    def drawing(self, files: tuple[File, ...]) -> Creation:
         """Return the request with its pictures."""
-        return Drawing(
+        return Creation(
             prompt=self.prompt,
             model=self.model,
             style=self.style,

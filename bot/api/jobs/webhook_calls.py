@@ -55,7 +55,7 @@ class OwedCall:
     tries: int = 0
 
 
-class HookCalls:
+class WebhookCalls:
     """Calls what is owed until it is told or given up, then reports it to `settled`.
 
     One origin that hangs keeps only its own calls waiting.
@@ -186,7 +186,7 @@ class JobEndings:
 
     async def run(self) -> None:
         """Serve until cancelled; begins with what an earlier run left."""
-        calls = HookCalls(self._hooks, jobs=self._jobs, clock=self._clock, settled=self._settle)
+        calls = WebhookCalls(self._hooks, jobs=self._jobs, clock=self._clock, settled=self._settle)
         owed: set[int] = set()
         async with TaskGroup() as tasks:
             tasks.create_task(calls.run())

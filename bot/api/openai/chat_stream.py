@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from pydantic import JsonValue
 
-from backends.common.json_template import PROBE, KnownForm
+from backends.common.json_template import PROBE, JsonTemplate
 from bot.api.calls import sse
 from bot.api.calls.errors import ApiError
 from bot.api.runs.runs import Run
@@ -104,11 +104,11 @@ class ChunkStream(ABC):
     usage: bool = False
     form: PlaceForm = PlaceForm.COMMENT
     sent: int = 0
-    known: KnownForm[Around] = field(init=False)
+    known: JsonTemplate[Around] = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare to recognise chunks that differ in their text alone."""
-        self.known = KnownForm(self._around)
+        self.known = JsonTemplate(self._around)
 
     @property
     def begun(self) -> bool:

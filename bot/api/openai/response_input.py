@@ -132,7 +132,7 @@ NAME_SHOWN = 100  # characters of a file's name
 
 
 @dataclass(slots=True)
-class InputTurns:
+class InputMessages:
     """The messages so far, and their pictures in the order in which messages number them.
 
     Pictures that functions returned follow the outputs in a message of their own, because the

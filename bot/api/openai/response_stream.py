@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from backends.common.json_template import PROBE, KnownForm
+from backends.common.json_template import PROBE, JsonTemplate
 from bot.api.calls import sse
 from bot.api.calls.errors import ApiError
 from bot.api.openai.chat_stream import NO_USAGE, PlaceForm, answer_of
@@ -138,13 +138,13 @@ class ResponseStream:
     form: PlaceForm = PlaceForm.COMMENT
     sent: int = 0
     number: int = 0
-    known: KnownForm[str] = field(init=False)
+    known: JsonTemplate[str] = field(init=False)
     _status_open: bool = field(default=False, init=False)
     _around: tuple[Object, bytes, bytes] = field(default=({}, b"", b""), init=False)
 
     def __post_init__(self) -> None:
         """Prepare to recognise chunks that differ in their text alone."""
-        self.known = KnownForm(_only_text)
+        self.known = JsonTemplate(_only_text)
 
     @property
     def begun(self) -> bool:

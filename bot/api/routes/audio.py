@@ -34,7 +34,7 @@ from bot.api.openai.records import read, wrong
 from bot.api.runs.answers import Answering, accepted, headers_of, require_result, unfinished
 from bot.api.runs.client_wishes import headers_within_s, leaves
 from bot.api.runs.runs import Run
-from bot.api.runs.submitter import Submitting
+from bot.api.runs.submitter import Submitter
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, File, Output, SpeechFormat
 
@@ -104,7 +104,7 @@ class FileAnswers:
 class SpeechRoute:
     """Serves speech."""
 
-    submitting: Submitting
+    submitting: Submitter
     answering: Answering
     files: FileAnswers
 
@@ -151,7 +151,7 @@ FIELD = "file"
 class TranscriptionRoutes:
     """Serves transcripts."""
 
-    submitting: Submitting
+    submitting: Submitter
     answering: Answering
     files: FileAnswers
     pictures: RequestPictures

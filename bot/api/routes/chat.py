@@ -19,13 +19,13 @@ from bot.api.openai.chat import QUESTION_SHOWN, ChatCompletions, passed_on_chat
 from bot.api.openai.chat_stream import ChatStream, Heading, PlaceForm
 from bot.api.openai.completions import CompletionHeading, Completions, CompletionStream
 from bot.api.openai.records import read
-from bot.api.openai.response_input import InputTurns
+from bot.api.openai.response_input import InputMessages
 from bot.api.openai.response_output import OutputItems
 from bot.api.openai.response_request import Responses
 from bot.api.openai.response_stream import ResponseFrame, ResponseStream
 from bot.api.openai.unserved import LEFT_OUT
 from bot.api.runs.answers import Answering
-from bot.api.runs.submitter import FindFile, Submitting
+from bot.api.runs.submitter import FindFile, Submitter
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, ChatMessage, File, PassedOn
 
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 class ChatRoute:
     """Serves chat completions."""
 
-    submitting: Submitting
+    submitting: Submitter
     answering: Answering
     pictures: RequestPictures
 
@@ -82,7 +82,7 @@ def place_form(caller: Caller, *, asked: bool) -> PlaceForm:
 class CompletionRoute:
     """Serves completions."""
 
-    submitting: Submitting
+    submitting: Submitter
     answering: Answering
 
     @property
@@ -138,7 +138,7 @@ def _chat_for_completion(asked: Completions) -> Chat:
 class ResponseRoute:
     """Serves responses."""
 
-    submitting: Submitting
+    submitting: Submitter
     answering: Answering
     pictures: RequestPictures
 
@@ -185,7 +185,7 @@ class ResponseRoute:
 
 async def _chat_for_response(asked: Responses, find: FindFile) -> tuple[Chat, tuple[File, ...]]:
     """Return the request of the queue with its pictures. Raises `ApiError`."""
-    turns = InputTurns()
+    turns = InputMessages()
     turns.read(asked.instructions, asked.input)
     files = tuple([await find(each.url, each.param) for each in turns.pictures])
     shown = ChatMessage(

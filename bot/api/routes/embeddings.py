@@ -10,7 +10,7 @@ from bot.api.calls.request_files import RequestPictures
 from bot.api.openai.embeddings import EmbeddingCall, Given, GivenPicture, Vectors, given_in
 from bot.api.openai.records import read
 from bot.api.runs.answers import Answering
-from bot.api.runs.submitter import FindFile, Submitting
+from bot.api.runs.submitter import FindFile, Submitter
 from queueing.core.requests import Capability, Embed, EmbedInput, File, PictureInput
 
 
@@ -18,7 +18,7 @@ from queueing.core.requests import Capability, Embed, EmbedInput, File, PictureI
 class EmbeddingRoute:
     """Serves embeddings; a batch is one job."""
 
-    submitting: Submitting
+    submitting: Submitter
     answering: Answering
     pictures: RequestPictures
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import ApiError, invalid
 from bot.api.calls.forms import form_of, is_form
-from bot.api.calls.request_files import CallPictures, JobPictures, RequestPictures, require_number
+from bot.api.calls.request_files import CallPictures, RequestFiles, RequestPictures, require_number
 from bot.api.openai.images import (
     EDITS,
     ImageEdit,
@@ -29,9 +29,9 @@ from bot.api.openai.images import (
 from bot.api.openai.records import read, wrong
 from bot.api.runs.answers import Answering
 from bot.api.runs.client_wishes import leaves
-from bot.api.runs.submitter import Submitting
+from bot.api.runs.submitter import Submitter
 from bot.people.links import Links
-from bot.requests.creation import Drawing
+from bot.requests.creation import Creation
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, File
 
@@ -77,13 +77,13 @@ class ImageAnswers:
 class ImageRoute:
     """Serves image generations."""
 
-    submitting: Submitting
+    submitting: Submitter
     answers: ImageAnswers
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
         asked = await read(ImageGeneration, request)
-        drawing = Drawing(
+        drawing = Creation(
             prompt=asked.prompt,
             model=asked.model,
             style=self.submitting.style(asked.style),
@@ -101,10 +101,10 @@ Edit = tuple[ImageEdit, tuple[File, ...], tuple[File, ...]]
 class ImageEditRoute:
     """Serves image edits."""
 
-    submitting: Submitting
+    submitting: Submitter
     answers: ImageAnswers
     pictures: RequestPictures
-    job_pictures: JobPictures
+    job_pictures: RequestFiles
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
@@ -114,7 +114,7 @@ class ImageEditRoute:
         else:
             asked, pictures, mask = await self._in_json(request, taken)
         mask = tuple([await taken.masked(pictures[0], each, "mask") for each in mask])
-        drawing = Drawing(
+        drawing = Creation(
             prompt=asked.prompt,
             model=asked.model,
             style=self.submitting.style(asked.style),

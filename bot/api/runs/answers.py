@@ -33,7 +33,7 @@ from bot.api.runs.result_turns import take_turn
 from bot.api.runs.runs import LOOK_EVERY_S, Run, Runs
 from bot.api.runs.views import job_view
 from bot.core.queue import JobReader, JobSubmitter
-from bot.http.files import Turns
+from bot.http.files import DownloadSlots
 from queueing.core.bounded_json import LARGE as LARGE_TEXT
 from queueing.core.bounded_json import one_at_a_time, written
 from queueing.core.concurrency import TaskGroup
@@ -130,7 +130,7 @@ class Answering:
         self._submitter = submitter
         self.patience = patience
         self.attendance = attendance
-        self._turns = Turns()
+        self._turns = DownloadSlots()
         self._tasks: TaskGroup | None = None
 
     async def run(self) -> None:

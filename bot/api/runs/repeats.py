@@ -22,7 +22,7 @@ from bot.api.runs.attendance import Attendance
 from bot.api.runs.runs import PLATFORM
 from bot.core.origin import Origin
 from bot.core.queue import JobReader
-from bot.requests.creation import Drawing
+from bot.requests.creation import Creation
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import Clock
 from queueing.core.requests import File
@@ -134,7 +134,7 @@ class Repeats:
 def digest_of(
     headers: Mapping[str, str],
     model: str | None,
-    wanted: BaseModel | Drawing,
+    wanted: BaseModel | Creation,
     files: Sequence[File] = (),
 ) -> str:
     """Return what a request is recognised by, empty if no repeat of its call can be."""
@@ -146,8 +146,8 @@ def digest_of(
     return found.hexdigest()
 
 
-def _text_of(wanted: BaseModel | Drawing) -> str:
-    if isinstance(wanted, Drawing):
+def _text_of(wanted: BaseModel | Creation) -> str:
+    if isinstance(wanted, Creation):
         fields = asdict(replace(wanted, files=()))
         return str({name: value for name, value in fields.items() if value})
     return wanted.model_dump_json(exclude_defaults=True)

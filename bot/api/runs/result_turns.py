@@ -12,7 +12,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from bot.api.calls.errors import ApiError
-from bot.http.files import Turns
+from bot.http.files import DownloadSlots
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat
 
@@ -30,7 +30,7 @@ async def until_sent() -> AsyncIterator[None]:
             _HELD.reset(token)
 
 
-async def take_turn(turns: Turns, job: Job) -> None:
+async def take_turn(turns: DownloadSlots, job: Job) -> None:
     """Wait until one more result of a person may be in memory. Raises `ApiError`, a 429.
 
     Answers of text are small, and need no turn.

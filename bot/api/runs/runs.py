@@ -25,7 +25,7 @@ from queueing.core.events import (
 )
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Chat, File, Output, Progress
-from queueing.core.snapshot import Blocked, Reason
+from queueing.core.snapshot import Reason, WaitCause
 from queueing.core.status import Standing
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ LOOK_EVERY_S = 2.0
 """How often the places of waiting jobs are read, all in one query."""
 STUCK_LOOKS = 3
 """After how many looks in a row a reason counts as lasting: a measurement may still end it."""
-_NEVER_ENDS = frozenset({Blocked.KEPT, Blocked.PINNED})
+_NEVER_ENDS = frozenset({WaitCause.KEPT, WaitCause.PINNED})
 _altered = altering(Job)
 
 

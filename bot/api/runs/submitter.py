@@ -15,7 +15,7 @@ from bot.api.runs.runs import PLATFORM, without_words
 from bot.core.origin import Hook, Origin
 from bot.core.refusals import Declined, Refusal
 from bot.requests.admission import AdmissionService
-from bot.requests.creation import Drawing
+from bot.requests.creation import Creation
 from bot.requests.limits import Asking, ban_of
 from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.jobs import Job
@@ -35,7 +35,7 @@ class JobTime:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Submitting:
+class Submitter:
     """Submits requests for callers, except those with one of the words `unwanted` returns."""
 
     admission: AdmissionService
@@ -71,7 +71,7 @@ class Submitting:
         self,
         request: web.Request,
         caller: Caller,
-        drawing: Drawing,
+        drawing: Creation,
         *,
         hook: Hook | None = None,
         when: JobTime | None = None,
@@ -184,7 +184,7 @@ class Submitting:
 
 
 async def _digest(
-    request: web.Request, model: str | None, wanted: Request | Drawing, files: Sequence[File]
+    request: web.Request, model: str | None, wanted: Request | Creation, files: Sequence[File]
 ) -> str:
     """Return what a request is recognised by; files are digested in a thread, which takes a while."""
     if not files:

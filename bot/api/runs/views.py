@@ -11,7 +11,7 @@ from bot.api.calls.errors import ApiError, _clock, problem_of, reason_sentence
 from bot.api.runs.runs import Run
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Result
-from queueing.core.status import Estimate, ModelStatus, QueueSnapshot, Readiness, Standing
+from queueing.core.status import Estimate, ModelStatus, Readiness, Standing, StatusReport
 
 
 def place_of(run: Run) -> dict[str, JsonValue]:
@@ -229,7 +229,7 @@ def files_of(job: Job, result: Result) -> tuple[FileView, ...]:
     )
 
 
-def queue_view(snapshot: QueueSnapshot) -> QueueView:
+def queue_view(snapshot: StatusReport) -> QueueView:
     """Return all queues."""
     return QueueView(
         lines=tuple(
@@ -249,7 +249,7 @@ def queue_view(snapshot: QueueSnapshot) -> QueueView:
     )
 
 
-def machine_list(snapshot: QueueSnapshot) -> MachineList:
+def machine_list(snapshot: StatusReport) -> MachineList:
     """Return all machines with their servers, without addresses."""
     return MachineList(
         data=tuple(
@@ -268,7 +268,7 @@ def machine_list(snapshot: QueueSnapshot) -> MachineList:
     )
 
 
-def _servers(snapshot: QueueSnapshot, host: str) -> tuple[ServerView, ...]:
+def _servers(snapshot: StatusReport, host: str) -> tuple[ServerView, ...]:
     return tuple(
         ServerView(
             name=server.name,

@@ -11,7 +11,7 @@ from bot.config.differences import Marks, differences, in_words, marks
 from bot.config.loader import ConfigError
 from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
-from queueing.core.leases import About, Introduction, Posts
+from queueing.core.leases import About, LeaderInfo, LeaseStore
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Agreement:
 
         return told
 
-    async def reloading(self, posts: Posts, config: Config) -> Callable[[], None]:
+    async def reloading(self, posts: LeaseStore, config: Config) -> Callable[[], None]:
         """Return what has another configuration told and compared from then on.
 
         A process that is reloaded before the others goes on beside the holder it agreed with. That
@@ -54,7 +54,7 @@ class Agreement:
 
         return adopt
 
-    async def tell_again(self, posts: Posts, process: str) -> tuple[str, ...]:
+    async def tell_again(self, posts: LeaseStore, process: str) -> tuple[str, ...]:
         """Tell the others what this process has now; return what the holder of the queue lacks.
 
         Raises `StoreError`.
@@ -69,12 +69,12 @@ class Agreement:
                 return (f"{holder} has another configuration: {in_words(apart)}; reload it, too",)
         return ()
 
-    def differences(self, told: Introduction) -> tuple[str, ...]:
+    def differences(self, told: LeaderInfo) -> tuple[str, ...]:
         """Return in words what a holder has set otherwise; none if it told nothing about it."""
         there = _settings(told.about)
         return () if there is None else differences(marks(self._config, told.secret), there)
 
-    def require(self, held: Iterable[Introduction]) -> None:
+    def require(self, held: Iterable[LeaderInfo]) -> None:
         """Raise `ConfigError` if the process that holds the queue has another configuration."""
         for each in held:
             if each.post.name == DECISIVE and (apart := self.differences(each)):
@@ -87,7 +87,7 @@ class Agreement:
                 raise ConfigError((sentence,))
 
     @asynccontextmanager
-    async def kept(self, posts: Posts, *, every_s: float) -> AsyncIterator[None]:
+    async def kept(self, posts: LeaseStore, *, every_s: float) -> AsyncIterator[None]:
         """Compare with each next holder of the queue, too: two may have started at once.
 
         Raises `ConfigError` within a group.
@@ -99,12 +99,12 @@ class Agreement:
             finally:
                 watching.cancel()
 
-    async def _watch(self, posts: Posts, every_s: float) -> None:
+    async def _watch(self, posts: LeaseStore, every_s: float) -> None:
         while True:
             await self._compare(posts)
             await asyncio.sleep(every_s)
 
-    async def _compare(self, posts: Posts) -> None:
+    async def _compare(self, posts: LeaseStore) -> None:
         """Compare with the holder of the queue, once in each of its epochs."""
         try:
             holders = {each.name: each for each in await posts.holders()}

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from bot.app.cluster.protocol import NotTrusted, greet_holder
-from bot.app.cluster.queue_server import Entrance, NotServing
+from bot.app.cluster.queue_server import NotServing, QueueListener
 from bot.app.cluster.transport import Wire, WireBroken
 from bot.http.addresses import host_and_port, is_loopback
 from queueing.core.concurrency import timeout
 from queueing.core.errors import StoreError
-from queueing.core.leases import PostHolder, Posts
+from queueing.core.leases import Leader, LeaseStore
 
 log = logging.getLogger(__name__)
 
@@ -21,13 +21,13 @@ NONE_HOLDS = "no process holds the queue"
 NOT_NOW = "does not serve the queue yet, or no longer"
 
 
-class QueueFinder:
+class LeaderFinder:
     """Connects to the process that holds the queue, and notices when another one has taken it."""
 
     def __init__(
         self,
-        posts: Posts,
-        entrance: Entrance,
+        posts: LeaseStore,
+        entrance: QueueListener,
         call: Callable[[str], Awaitable[Wire]],
         *,
         look_every_s: float,
@@ -60,7 +60,7 @@ class QueueFinder:
             if holder is not None and holder.epoch != self._epoch:
                 return
 
-    async def _connected(self, holder: PostHolder) -> Wire:
+    async def _connected(self, holder: Leader) -> Wire:
         """Connect to a holder. Raises `WireBroken`, `NotTrusted`, `StoreError`."""
         secret = await self._posts.secret(QUEUE, holder.epoch)
         if secret is None:
@@ -79,7 +79,7 @@ class QueueFinder:
         self._epoch = holder.epoch
         return wire
 
-    async def _wire(self, holder: PostHolder) -> Wire:
+    async def _wire(self, holder: Leader) -> Wire:
         try:
             if holder.address == self._entrance.address:
                 return self._entrance.wire()
@@ -89,13 +89,13 @@ class QueueFinder:
         except WireBroken as error:
             raise WireBroken(f"{holder.holder} cannot be reached: {error}{_hint(holder)}") from None
 
-    async def _holder(self) -> PostHolder:
+    async def _holder(self) -> Leader:
         row = await self._row()
         if row is None or not row.holder or not row.left_s or not row.address:
             raise WireBroken(NONE_HOLDS)
         return row
 
-    async def _row(self) -> PostHolder | None:
+    async def _row(self) -> Leader | None:
         return next((each for each in await self._posts.holders() if each.name == QUEUE), None)
 
     def _tell(self, cause: str) -> None:
@@ -105,7 +105,7 @@ class QueueFinder:
         self._told = cause
 
 
-def _hint(holder: PostHolder) -> str:
+def _hint(holder: Leader) -> str:
     """Say what is to be done about an address that only one machine can call."""
     if not is_loopback(host_and_port(holder.address)[0]):
         return ""

@@ -13,7 +13,7 @@ from bot.config.config import Config
 from bot.core.platform import ChatLease
 from queueing.core.concurrency import first_cause, timeout
 from queueing.core.errors import Fenced, StoreError
-from queueing.core.leases import About, PostHolder, Posts, Tenure, nothing
+from queueing.core.leases import About, Leader, LeaseStore, Tenure, nothing
 from queueing.core.ports import awake_s
 
 
@@ -46,11 +46,11 @@ PATIENCE_S = 3.0
 class PostList:
     """Implements `PostReader` over the posts in the database; `names` are those there are."""
 
-    def __init__(self, posts: Posts, names: Sequence[str]) -> None:
+    def __init__(self, posts: LeaseStore, names: Sequence[str]) -> None:
         self._posts = posts
         self._names = names
 
-    async def posts(self) -> Sequence[PostHolder]:
+    async def posts(self) -> Sequence[Leader]:
         """Return every post there is, held or free. Raises `StoreError`."""
         try:
             async with timeout(PATIENCE_S):
@@ -59,11 +59,11 @@ class PostList:
             raise StoreError("the database does not answer") from error
 
 
-def listed(names: Sequence[str], known: Iterable[PostHolder]) -> Sequence[PostHolder]:
+def listed(names: Sequence[str], known: Iterable[Leader]) -> Sequence[Leader]:
     """Return a post for each name in that order; one whose lease is over has no holder."""
     held = {post.name: post for post in known if post.holder and post.left_s > 0}
     return [
-        held.get(name, PostHolder(name=name, holder="", address="", epoch=0, left_s=0.0))
+        held.get(name, Leader(name=name, holder="", address="", epoch=0, left_s=0.0))
         for name in names
     ]
 
@@ -159,7 +159,7 @@ Duty = Callable[[Lease], Awaitable[None]]
 """Does the work of a post until it is cancelled."""
 
 
-class PostKeeper:
+class LeaseKeeper:
     """Applies for posts, and does their duties while it holds them.
 
     `terms` has the epoch of each post that it applies for, 0 while another holds it; `outage` counts
@@ -167,7 +167,7 @@ class PostKeeper:
     """
 
     def __init__(
-        self, posts: Posts, *, lease_s: float, clock: Callable[[], float] = awake_s
+        self, posts: LeaseStore, *, lease_s: float, clock: Callable[[], float] = awake_s
     ) -> None:
         self._posts = posts
         self._lease_s = lease_s

@@ -201,7 +201,7 @@ EVERY_S = 0.02
 """The shortest time between two frames of progress."""
 
 
-class ProgressPushes:
+class ProgressBatch:
     """Collects the progress of all jobs; `push` is given the news of each frame."""
 
     def __init__(self, push: Callable[[Sequence[News]], None]) -> None:

@@ -20,7 +20,7 @@ from queueing.core.catalog import Offer
 from queueing.core.concurrency import timeout, together
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, EventsMissed, JobChanged, Listener
-from queueing.core.status import QueueSnapshot
+from queueing.core.status import StatusReport
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ async def never() -> None:
     await asyncio.Event().wait()
 
 
-class QueueLink:
+class QueueConnection:
     """One connection to the queue, made again whenever it breaks.
 
     What running jobs write and draw is told of those platforms, and numbers of jobs, that this
@@ -60,7 +60,7 @@ class QueueLink:
         self._was_connected = False
         self._told: str | None = None
         self._offer: Offer | None = None
-        self._snapshot: QueueSnapshot | None = None
+        self._snapshot: StatusReport | None = None
 
     @property
     def offer(self) -> Offer:
@@ -68,7 +68,7 @@ class QueueLink:
         return _there(self._offer)
 
     @property
-    def snapshot(self) -> QueueSnapshot:
+    def snapshot(self) -> StatusReport:
         """The newest copy. Raises `StoreError` before the first connection."""
         return _there(self._snapshot)
 
@@ -213,7 +213,7 @@ class QueueLink:
             case "offer":
                 self._offer = from_json(frame.body, Offer)
             case "snapshot":
-                self._snapshot = from_json(frame.body, QueueSnapshot)
+                self._snapshot = from_json(frame.body, StatusReport)
 
     def _tell(self, event: Event) -> None:
         for listener in tuple(self._listeners):

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from bot.app.cluster import protocol
-from bot.app.cluster.outbox import News, Outbox, ProgressPushes
+from bot.app.cluster.outbox import News, Outbox, ProgressBatch
 from bot.app.cluster.protocol import (
     Failure,
     NotTrusted,
@@ -43,7 +43,7 @@ from queueing.core.events import (
     Progressed,
 )
 from queueing.core.jobs import Job
-from queueing.core.status import QueueSnapshot
+from queueing.core.status import StatusReport
 
 
 class JobPlatforms:
@@ -107,7 +107,7 @@ class QueueServer:
         self._news = asyncio.Event()
         self._offer: Offer | None = None
         self._snapshot = b""
-        self._progress = ProgressPushes(self._push_progress)
+        self._progress = ProgressBatch(self._push_progress)
         self._platforms = JobPlatforms()
         queue.events.subscribe(self._on_event)
 
@@ -218,7 +218,7 @@ class QueueServer:
         if isinstance(event, JobChanged):
             self._platforms.note(event.job)
         if not self._guests or isinstance(event, LoadEnded | CopyLeft | Produced):
-            return  # of use here alone: others hear of loads by `LinesMoved`, and read results
+            return  # of use here alone: others hear of loads by `QueuesMoved`, and read results
         if isinstance(event, Progressed):
             self._progress.add(event)
             return
@@ -233,7 +233,7 @@ class QueueServer:
         if offer is not self._offer:
             self._offer = offer
             self._push(protocol.written("offer", body=to_json(offer, Offer)))
-        snapshot = to_json(self._queue.status.snapshot(), QueueSnapshot)
+        snapshot = to_json(self._queue.status.snapshot(), StatusReport)
         if snapshot != self._snapshot:
             self._snapshot = snapshot
             self._push(protocol.written("snapshot", body=snapshot))
@@ -269,7 +269,7 @@ class NotServing(WireBroken):
     """This process does not hold the queue."""
 
 
-class Entrance:
+class QueueListener:
     """Lets other processes, and this one, in to the queue that is held here."""
 
     def __init__(self) -> None:
@@ -339,7 +339,7 @@ async def entrance_at(
     local_host: Callable[[], Awaitable[str]],
     *,
     heartbeat_s: float,
-) -> AsyncIterator[Entrance]:
+) -> AsyncIterator[QueueListener]:
     """Provide the entrance of this process, which listens until the block ends.
 
     `listen` and `advertise` are hosts, with a port or without one, as configured. By default it
@@ -348,7 +348,7 @@ async def entrance_at(
     is taken or not of this machine.
     """
     host, port = host_and_port(listen or await local_host())
-    entrance = Entrance()
+    entrance = QueueListener()
     async with AsyncExitStack() as stack:
         opened = listening(entrance.serve, host, port, heartbeat_s=heartbeat_s)
         try:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from bot.app.cluster.protocol import method
-from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.queue_link import QueueConnection
 from bot.core.platform import ALONE, ChatLease
 from bot.core.queue import (
     Deliveries,
@@ -24,7 +24,7 @@ from queueing.core.errors import Fenced
 from queueing.core.events import Listener
 from queueing.core.jobs import Job
 from queueing.core.requests import File, Output
-from queueing.core.status import QueueSnapshot
+from queueing.core.status import StatusReport
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class RemoteQueue:
     does, so that nothing a former holder of a chat's post heard becomes a job.
     """
 
-    def __init__(self, link: QueueLink, files: JobFiles, lease: ChatLease = ALONE) -> None:
+    def __init__(self, link: QueueConnection, files: JobFiles, lease: ChatLease = ALONE) -> None:
         self.submitter = _RemoteSubmitter(link, lease)
         self.jobs = _RemoteJobs(link, lease, files)
         self.deliveries = _RemoteDeliveries(link, lease)
@@ -58,7 +58,7 @@ class RemoteQueue:
 class _RemoteEvents:
     """The events of the link for as long as one of its users wants them."""
 
-    def __init__(self, link: QueueLink) -> None:
+    def __init__(self, link: QueueConnection) -> None:
         self._link = link
         self._listeners: list[Listener] = []
 
@@ -79,7 +79,7 @@ class _RemotePart:
 
     part: ClassVar[str]
 
-    def __init__(self, link: QueueLink, lease: ChatLease) -> None:
+    def __init__(self, link: QueueConnection, lease: ChatLease) -> None:
         self._link = link
         self._lease = lease
 
@@ -122,7 +122,7 @@ class _RemoteJobs(_RemotePart):
     gpu_used = _asked(JobReader.gpu_used)
     gpu_time = _asked(JobReader.gpu_time)
 
-    def __init__(self, link: QueueLink, lease: ChatLease, files: JobFiles) -> None:
+    def __init__(self, link: QueueConnection, lease: ChatLease, files: JobFiles) -> None:
         super().__init__(link, lease)
         self._files = files
 
@@ -157,7 +157,7 @@ class _RemoteStatus(_RemotePart):
     standings = _asked(QueueStatus.standings)
     decided = _asked(QueueStatus.decided)
 
-    def snapshot(self) -> QueueSnapshot:
+    def snapshot(self) -> StatusReport:
         return self._link.snapshot
 
 

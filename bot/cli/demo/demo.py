@@ -26,7 +26,7 @@ from bot.config import loader as configuration
 from bot.config.loader import Config
 from bot.core.errors import ChatRefused
 from bot.core.platform import ChatPlatform
-from bot.platforms.registry import Fittings, platforms
+from bot.platforms.registry import PlatformParts, platforms
 from bot.platforms.web.platform import Web
 from queueing.core.concurrency import TaskGroup
 from queueing.core.errors import StoreError
@@ -241,7 +241,7 @@ def _with_crowd(options: DemoOptions, made: Sequence[ChatPlatform]) -> Sequence[
 async def _page(options: DemoOptions, url: str, *, kept: bool) -> None:
     config = demo_config(options)
 
-    def make(fittings: Fittings) -> Sequence[ChatPlatform]:
+    def make(fittings: PlatformParts) -> Sequence[ChatPlatform]:
         return _with_crowd(options, platforms(config.chats, fittings))
 
     async with (
@@ -274,7 +274,7 @@ async def _announce(parts: BotParts, *, kept: bool) -> None:
 async def _headless(options: DemoOptions, url: str, show: Show) -> int:
     transcript = Transcript(options.say, out=options.out, show=show)
 
-    def make(_: Fittings) -> Sequence[ChatPlatform]:
+    def make(_: PlatformParts) -> Sequence[ChatPlatform]:
         return _with_crowd(options, (transcript,))
 
     config, watch = demo_config(options), _Watch("demo:")

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from bot.commands.admin.targets import meant_host, meant_target, subject, words
 from bot.commands.call.context import Call, Context, audited, reply
-from bot.core.answers import Answer, Task, Working
+from bot.core.answers import Answer, Task, TaskReply
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Content, Moment
 from bot.texts.catalogue import say, word
 from bot.texts.refusals import told
-from queueing.core.errors import QueueError, What, problem_of
-from queueing.core.snapshot import Blocked, Reason
-from queueing.core.status import Paused, QueueSnapshot
+from queueing.core.errors import ProblemKind, QueueError, problem_of
+from queueing.core.snapshot import Reason, WaitCause
+from queueing.core.status import Pauses, StatusReport
 
 DRAIN = Command(
     name="drain",
@@ -29,7 +29,7 @@ async def handle_drain(context: Context, call: Call) -> Answer:
     await audited(context, call, "drain", host)
 
     task = Task(command=DRAIN.name, language=call.language, host=host)
-    return Working(content=Content(body=call.say("drain.started", host=host)), task=task)
+    return TaskReply(content=Content(body=call.say("drain.started", host=host)), task=task)
 
 
 async def work_drain(context: Context, task: Task) -> Content:
@@ -42,7 +42,7 @@ async def work_drain(context: Context, task: Task) -> Content:
         await context.queue.admin.drain(host)
     except QueueError as error:
         why = problem_of(error)
-        if why.what is What.RESUMED:
+        if why.what is ProblemKind.RESUMED:
             return Content(body=say(task.language, "drain.resumed", host=host))
         reason = told(why, task.language)
         return Content(body=say(task.language, "drain.failed", host=host, reason=reason))
@@ -78,7 +78,7 @@ async def handle_resume(context: Context, call: Call) -> Answer:
     still = await context.queue.admin.resume(model=model, host=host)
     if host is not None and rest is not None:
         await audited(context, call, "resume", host)
-        key = "resume.in_quiet" if rest.why is Blocked.QUIET else "resume.beside_others"
+        key = "resume.in_quiet" if rest.why is WaitCause.QUIET else "resume.beside_others"
         body = call.say(key, host=host, moment=Moment(rest.until or 0.0, clock=True))
     elif all(before.without(model=model, host=each) == before for each in hosts or (None,)):
         key = "resume.nothing" if model is None and host is None else "resume.not_paused"
@@ -91,11 +91,11 @@ async def handle_resume(context: Context, call: Call) -> Answer:
     return reply(body)
 
 
-def _rest(snapshot: QueueSnapshot, hosts: Sequence[str]) -> Reason | None:
+def _rest(snapshot: StatusReport, hosts: Sequence[str]) -> Reason | None:
     """Return why hosts would do nothing without a pause, too."""
     return next((each.rest for each in snapshot.hosts if each.name in hosts and each.rest), None)
 
 
-def _names(call: Call, paused: Paused) -> str:
+def _names(call: Call, paused: Pauses) -> str:
     everything = [word(call.language, "pause.everything")] if paused.everything else []
     return ", ".join([*everything, *sorted(paused.models), *sorted(paused.hosts)])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from bot.commands.admin.targets import meant_host, meant_model
 from bot.commands.call.context import Call, CallRefused, Context, audited
-from bot.core.answers import Answer, Task, Working
+from bot.core.answers import Answer, Task, TaskReply
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Body, Content
 from bot.texts import status
@@ -45,13 +45,13 @@ async def handle_preload(context: Context, call: Call) -> Answer:
     return await begun(context, call, PRELOAD.name, join(told))
 
 
-async def begun(context: Context, call: Call, command: str, told: Body) -> Working:
+async def begun(context: Context, call: Call, command: str, told: Body) -> TaskReply:
     """Record in the audit log what a call does with a model, and return it as begun."""
     model, host = named(context.catalog, call)
     await audited(context, call, command, model, host or "")
 
     task = Task(command=command, language=call.language, model=model, host=host)
-    return Working(content=Content(body=told), task=task)
+    return TaskReply(content=Content(body=told), task=task)
 
 
 def failed(task: Task, key: str, error: QueueError) -> Body:

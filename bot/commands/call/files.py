@@ -102,7 +102,7 @@ TAKES = {
 
 
 @dataclass(slots=True)
-class Enclosed:
+class QuestionFiles:
     """What came with a question: `words` of files, `shown` pictures, `said` recordings.
 
     `cut` names the documents of which only the beginning is among them.
@@ -120,7 +120,7 @@ class Enclosed:
 
 async def enclosed(
     context: Context, call: Call, limit: int, of: Sequence[Attachment] | None = None
-) -> Enclosed:
+) -> QuestionFiles:
     """Return what came with a question, or those `of` it, its words within `limit` characters.
 
     Raises `BadCall` and `Declined`.
@@ -128,7 +128,7 @@ async def enclosed(
     files = call.invocation.files if of is None else of
     sees = _sees(context, call)
     _require_usable(context, call, files, sees=sees)
-    given = Enclosed(shown=await pictures(call, files), words=await words(call, limit, files))
+    given = QuestionFiles(shown=await pictures(call, files), words=await words(call, limit, files))
     for each in files:
         if each.kind in FILMED:
             await _watch(call, each, given)
@@ -169,7 +169,7 @@ def _require_usable(
             require_paper_weight(shown_name(each), each.size)
 
 
-async def _watch(call: Call, film: Attachment, given: Enclosed) -> None:
+async def _watch(call: Call, film: Attachment, given: QuestionFiles) -> None:
     """Show a film as pictures from its beginning to its end. Raises `BadCall` and `Declined`."""
     room = PICTURES - len(given.shown)
     if room <= 0:
@@ -181,7 +181,9 @@ async def _watch(call: Call, film: Attachment, given: Enclosed) -> None:
     given.add(name, f"[a film; pictures {first} to {len(given.shown)} are from it, in order]")
 
 
-async def _read(call: Call, paper: Attachment, given: Enclosed, limit: int, *, sees: bool) -> None:
+async def _read(
+    call: Call, paper: Attachment, given: QuestionFiles, limit: int, *, sees: bool
+) -> None:
     """Add what a document says, and its pages without words. Raises `BadCall` and `Declined`."""
     name = shown_name(paper)
     if (room := limit - len(given.words) - len(name) - 2) <= 0:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from bot.commands.call.context import Call, CallRefused, Context
 from bot.commands.call.options import due_at, is_later
-from bot.core.answers import Placed
+from bot.core.answers import AcceptedJob
 from bot.core.attachments import SPOKEN
 from bot.core.command import ParamKind
-from bot.core.origin import NearModel, Origin
+from bot.core.origin import ModelHint, Origin
 from bot.core.refusals import Declined, Refusal
 from bot.requests.creation import require_taken
 from bot.requests.kinds import needs_files, typed
@@ -51,7 +51,7 @@ async def asking(
     )
 
 
-async def repeated(context: Context, call: Call, job: Job, request: Request) -> Placed:
+async def repeated(context: Context, call: Call, job: Job, request: Request) -> AcceptedJob:
     """Submit again with a job's files, for `request` in place of its own.
 
     It goes to the job's model unless the call names another. Raises `CallRefused`, `Declined`
@@ -69,7 +69,7 @@ async def repeated(context: Context, call: Call, job: Job, request: Request) -> 
 
 async def draw(
     context: Context, call: Call, model: str, request: TextToImage, files: tuple[File, ...] = ()
-) -> Placed:
+) -> AcceptedJob:
     """Submit a picture as the request has it. Raises `Declined`."""
     by = await asking(context, call, needed(request, has_files=bool(files)))
     return placed(await context.admission.submit(by, model, request, files))
@@ -82,7 +82,7 @@ async def submitted(
     files: tuple[File, ...] = (),
     *,
     options: Mapping[str, object],
-) -> Placed:
+) -> AcceptedJob:
     """Submit a request to the model named, or else the usual one. Raises `Declined` and `Refused`.
 
     `options` are those that were given; one that the model would not honour is refused.
@@ -96,24 +96,24 @@ async def submitted(
     return placed(await context.admission.submit(by, model, request, files))
 
 
-def placed(outcome: Job | Refusal) -> Placed:
+def placed(outcome: Job | Refusal) -> AcceptedJob:
     """Return the answer to a call that submitted a job. Raises `Declined`."""
     if not isinstance(outcome, Job):
         raise Declined(outcome)
-    return Placed(job=outcome)
+    return AcceptedJob(job=outcome)
 
 
 # ---------------------------------------------------------------- a model that was perhaps meant
 
 
-async def _near_model(context: Context, call: Call, needs: Capability) -> NearModel | None:
+async def _near_model(context: Context, call: Call, needs: Capability) -> ModelHint | None:
     """Return the model that the first typed word resembles, or None if nothing needs saying."""
     text = _prompt(context, call)
     word = text.split(maxsplit=1)[0] if text else ""
     meant = context.catalog.misspelt(word, _WITHOUT_FILES.get(needs, needs))
     if meant is None or await _used_before(context, call.invocation.user, word):
         return None
-    return NearModel(word=word, meant=meant)
+    return ModelHint(word=word, meant=meant)
 
 
 def _prompt(context: Context, call: Call) -> str:

@@ -2,7 +2,7 @@
 
 from bot.commands.call.context import Call, CallRefused, Context, audited, reply
 from bot.commands.call.jobs import meant_job, pointed_job, stop_reading
-from bot.core.answers import Answer, Removed
+from bot.core.answers import Answer, Deletion
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content
 from queueing.core.jobs import JobState
@@ -67,7 +67,7 @@ async def handle_delete(context: Context, call: Call) -> Answer:
     pressed = call.invocation.replied_to if call.invocation.button else None
     if pressed is not None and pressed not in here:
         here.append(pressed)
-    return Removed(
+    return Deletion(
         refs=tuple(here),
         instead=Content(body=call.say("status.deleted")),
         said=Content(body=call.say("delete.done", job=job.id)),

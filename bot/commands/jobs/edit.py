@@ -15,14 +15,14 @@ from bot.commands.call.options import ANY_OPTIONS, OPTIONS, PICTURES, given_in
 from bot.commands.call.parser import recheck
 from bot.commands.call.sources import Source, all_sources
 from bot.commands.call.submission import asking, placed, repeated
-from bot.core.answers import Answer, Asked, Placed
+from bot.core.answers import AcceptedJob, Answer, FormReply
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content, Form, FormField
 from bot.core.refusals import Declined, NoPicture, TooManyPictures
 from bot.requests.creation import (
     PROMPT_LIMIT,
-    Drawing,
+    Creation,
     DrawingOptions,
     R,
     changed,
@@ -82,7 +82,7 @@ async def handle_edit_picture(context: Context, call: Call) -> Answer:
     return await edit_pictures(context, call, sources)
 
 
-async def edit_pictures(context: Context, call: Call, sources: tuple[Source, ...]) -> Placed:
+async def edit_pictures(context: Context, call: Call, sources: tuple[Source, ...]) -> AcceptedJob:
     """Submit pictures and the words that change them. Raises `CallRefused` and `Declined`."""
     given = given_in(call)
     model = call.text("model") or context.admission.usual_model(call.person, Capability.IMAGE_EDIT)
@@ -90,7 +90,7 @@ async def edit_pictures(context: Context, call: Call, sources: tuple[Source, ...
     require_taken({n: v for n, v in given.items() if n not in own}, TextToImage, model, None)
     files, masked = await _files(call, tuple(source.file for source in sources))
     first = sources[0] if sources else None
-    drawing = Drawing(
+    drawing = Creation(
         prompt=call.text("prompt") or "",
         model=model,
         options=DrawingOptions(**given),
@@ -121,7 +121,7 @@ async def _files(call: Call, pictures: tuple[File, ...]) -> tuple[tuple[File, ..
     return (*references, mask), True
 
 
-def _ask_for_words(call: Call) -> Asked:
+def _ask_for_words(call: Call) -> FormReply:
     """Ask for the words: by a form, or by a reply if the platform has none."""
     language = call.language
     label = word(language, "form.edited")
@@ -134,7 +134,7 @@ def _ask_for_words(call: Call) -> Asked:
     )
     user_id = call.invocation.user.partition(":")[2]
     content = Content(body=call.say("edit_picture.reply"), awaits=True, mention=user_id)
-    return Asked(form=form, content=content)
+    return FormReply(form=form, content=content)
 
 
 EDIT = Command(
@@ -224,7 +224,7 @@ def _emptied(request: R, fields: frozenset[str]) -> R:
     return request.model_copy(update=changes)
 
 
-async def _ask_for_changes(context: Context, call: Call, job: Job) -> Asked:
+async def _ask_for_changes(context: Context, call: Call, job: Job) -> FormReply:
     """Ask for the changes: by a form, or by a reply if the platform has none."""
     request, language = shown_request(job), call.language
     if isinstance(request, SpeechToText):
@@ -242,7 +242,7 @@ async def _ask_for_changes(context: Context, call: Call, job: Job) -> Asked:
     )
     user_id = call.invocation.user.partition(":")[2]
     body = call.say("edit.reply", text=fields[0].value)
-    return Asked(form=form, content=Content(body=body, awaits=True, mention=user_id))
+    return FormReply(form=form, content=Content(body=body, awaits=True, mention=user_id))
 
 
 async def _drawn_size(context: Context, job: Job) -> tuple[int, int] | None:

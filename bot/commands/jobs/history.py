@@ -2,7 +2,7 @@
 
 from bot.commands.call.context import Call, Context, reply
 from bot.commands.call.jobs import past_job
-from bot.core.answers import Answer, Reply, ShownAgain
+from bot.core.answers import Answer, Reply, ResultReply
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Body, Button, Content, Moment, Strong
 from bot.core.origin import Origin
@@ -87,7 +87,7 @@ SHOW = Command(
 async def handle_show(context: Context, call: Call) -> Answer:
     job = await past_job(context, call)
     if job.state.final:
-        return ShownAgain(job=job, origin=Origin.of(call.invocation, call.language))
+        return ResultReply(job=job, origin=Origin.of(call.invocation, call.language))
     # Its own message continues to be updated; this only shows how the job stands now.
     standing = (await context.queue.status.standings([job]))[job.id]
     content = status.open_message(standing, None, call.language, previews=False)

@@ -14,14 +14,14 @@ from bot.commands.call.forms import FORM_TEXT_MOST
 from bot.commands.call.jobs import earlier_job, name_of, quoted_in
 from bot.commands.call.options import WHEN
 from bot.commands.call.submission import asking, placed
-from bot.core.answers import Answer, Asked, Placed
+from bot.core.answers import AcceptedJob, Answer, FormReply
 from bot.core.attachments import SPOKEN, AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content, Form, FormField
 from bot.core.origin import Origin
 from bot.core.platform import Album
 from bot.requests.admission import NewQuestion
-from bot.requests.conversation import PICTURES, Talk
+from bot.requests.conversation import PICTURES, Conversation
 from bot.requests.creation import require_text
 from bot.texts.catalogue import word
 from queueing.core.jobs import Job
@@ -85,7 +85,7 @@ def asked(
     said: tuple[File, ...] = (),
     *,
     name: str | None = None,
-) -> Talk:
+) -> Conversation:
     """Return a question with its pictures and recordings.
 
     `name` is the speaker, if the model should know.
@@ -99,18 +99,18 @@ def asked(
         sounds=places[len(shown) :],
         name=name,
     )
-    return Talk(turns=(turn,), files=files)
+    return Conversation(turns=(turn,), files=files)
 
 
 async def ask(
     context: Context,
     call: Call,
     named: str | None,
-    talk: Talk,
+    talk: Conversation,
     earlier: Job | None = None,
     *,
     cut: Sequence[str] = (),
-) -> Placed:
+) -> AcceptedJob:
     """Accept a question that continues an earlier one. Raises `Declined`."""
     needs = Capability.VISION if talk.pictured else Capability.TEXT_TO_TEXT
     invocation = call.invocation
@@ -157,7 +157,7 @@ async def handle_ask_about(context: Context, call: Call) -> Answer:
         ),
         send=word(language, "form.send"),
     )
-    return Asked(form=form, content=Content(body=(question,)))
+    return FormReply(form=form, content=Content(body=(question,)))
 
 
 async def _at_once(context: Context, call: Call) -> Answer:
@@ -199,7 +199,7 @@ async def join_late(context: Context, call: Call, job: Job) -> Answer:
     origin = Origin.model_validate_json(job.reply_to)
     late = tuple(file for file in call.invocation.files if file.part not in origin.parts)
     if not late:
-        return Placed(job=job)
+        return AcceptedJob(job=job)
     if not job.held and any(file.kind in SPOKEN for file in late):
         raise CallRefused("album.too_late", job=job.id)
     by = await asking(context, call, Capability.VISION)

@@ -6,7 +6,7 @@ from bot.commands.call.options import MUSIC_OPTIONS, SPEECH_OPTIONS, WHEN, given
 from bot.commands.call.submission import asking, placed, submitted
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind, Topic
-from bot.requests.creation import Drawing, DrawingOptions, require_text
+from bot.requests.creation import Creation, DrawingOptions, require_text
 from bot.requests.kinds import gives_files
 from bot.requests.recordings import SPOKEN_MOST, spoken
 from queueing.core.jobs import Job
@@ -36,7 +36,7 @@ MUSIC = Command(
 
 
 async def handle_music(context: Context, call: Call) -> Answer:
-    drawing = Drawing(
+    drawing = Creation(
         prompt=call.text("prompt") or "",
         makes=TextToAudio,
         model=call.text("model"),

@@ -10,7 +10,7 @@ from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.platform import Attachment
-from bot.requests.creation import Drawing, DrawingOptions
+from bot.requests.creation import Creation, DrawingOptions
 from queueing.core.requests import REFERENCES_MOST, Capability
 
 COMMAND = Command(
@@ -41,7 +41,7 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     files = await pictures(call, of=_meant(context, call))
-    drawing = Drawing(
+    drawing = Creation(
         prompt=call.text("prompt") or "",
         model=call.text("model"),
         style=call.text("style"),

@@ -8,7 +8,7 @@ from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.refusals import Declined, NoPicture, TooManyPictures
-from bot.requests.creation import Drawing, DrawingOptions
+from bot.requests.creation import Creation, DrawingOptions
 from bot.requests.kinds import typed
 from queueing.core.requests import Capability, TextToVideo
 
@@ -48,7 +48,7 @@ async def handle(context: Context, call: Call) -> Answer:
     if not (sources or able(Capability.TEXT_TO_VIDEO)) and able(Capability.IMAGE_TO_VIDEO):
         raise Declined(NoPicture())
     first = sources[0] if sources else None
-    drawing = Drawing(
+    drawing = Creation(
         prompt=call.text("prompt") or (typed(first.request) if first is not None else ""),
         makes=TextToVideo,
         model=call.text("model"),

@@ -9,7 +9,7 @@ from bot.commands.call.context import Call, Context, is_admin, reply, unknown_co
 from bot.commands.call.parser import options, usage
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind, Topic
-from bot.core.content import Body, Strong, Typed
+from bot.core.content import Body, CommandText, Strong
 from bot.texts.catalogue import join, word
 
 _ADMIN = "admin"
@@ -43,11 +43,11 @@ async def handle(context: Context, call: Call) -> Answer:
             "\n\n",
             Strong(word(call.language, "help.admin")),
             " · ",
-            Typed(f"/help {_ADMIN}"),
+            CommandText(f"/help {_ADMIN}"),
             "\n",
         )
         for each in shown:
-            body += (Typed(f"/{each.name}"), " ") if each.admin else ()
+            body += (CommandText(f"/{each.name}"), " ") if each.admin else ()
     body += ("\n\n", *call.say("help.more"))
     if call.invocation.group:
         body += ("\n", *call.say("help.groups"))
@@ -70,7 +70,7 @@ def _group(call: Call, heading: str, commands: Iterable[Command]) -> Body:
 
 def _command(call: Call, command: Command) -> Body:
     name, _, rest = usage(command).partition(" ")
-    shown: Body = (Typed(name), f" {rest}" if rest else "")
+    shown: Body = (CommandText(name), f" {rest}" if rest else "")
     return shown + call.say("help.line", usage="", help=word(call.language, command.help))
 
 

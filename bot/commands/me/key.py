@@ -10,7 +10,7 @@ import unicodedata
 from bot.commands.call.context import Call, CallRefused, Context, audited, is_admin, reply
 from bot.core.answers import Answer, Reply
 from bot.core.command import Command, Param, ParamKind
-from bot.core.content import Body, Content, Moment, Typed
+from bot.core.content import Body, CommandText, Content, Moment
 from bot.people.api_keys import MOST_KEYS, SERVICE, ApiKey, ApiKeys, TooManyKeys
 from bot.requests.creation import require_text
 from bot.texts.catalogue import join
@@ -101,7 +101,7 @@ async def _new(context: Context, call: Call, keys: ApiKeys) -> Answer:
 
 def _told(call: Call, key: ApiKey, secret: str) -> Body:
     text = "key.new_service" if key.is_service else "key.new"
-    told = call.say(text, secret=Typed(secret), number=key.id, person=key.user)
+    told = call.say(text, secret=CommandText(secret), number=key.id, person=key.user)
     return join((*told, *_end(call, key)))
 
 

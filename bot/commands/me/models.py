@@ -3,7 +3,7 @@
 import asyncio
 
 from bot.commands.call.context import Call, Context, reply
-from bot.core.answers import Answer, Task, Working
+from bot.core.answers import Answer, Task, TaskReply
 from bot.core.command import Command
 from bot.core.content import Body, Content, Moment, Period, Strong
 from bot.texts.catalogue import join, plain, say, word
@@ -24,7 +24,7 @@ LORAS = Command(name="loras", help="command.loras")
 
 async def handle_loras(_context: Context, call: Call) -> Answer:
     task = Task(command=LORAS.name, language=call.language)
-    return Working(content=Content(body=call.say("loras.asking")), task=task)
+    return TaskReply(content=Content(body=call.say("loras.asking")), task=task)
 
 
 async def work_loras(context: Context, task: Task) -> Content:

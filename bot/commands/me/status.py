@@ -14,10 +14,10 @@ from bot.texts.catalogue import join
 from bot.texts.status import because
 from queueing.core.errors import StoreError
 from queueing.core.leases import PostReader
-from queueing.core.snapshot import Blocked, Residency
+from queueing.core.snapshot import Residency, WaitCause
 from queueing.core.status import BackendStatus, CopyStatus, HostStatus, ModelStatus, Readiness
 
-_SIGNS = {Blocked.YIELDING: "🎮", Blocked.WAKING: "⏰", Blocked.ASLEEP: "💤"}
+_SIGNS = {WaitCause.YIELDING: "🎮", WaitCause.WAKING: "⏰", WaitCause.ASLEEP: "💤"}
 
 COMMAND = Command(name="status", help="command.status")
 

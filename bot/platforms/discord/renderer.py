@@ -12,17 +12,17 @@ from typing import Any
 import discord
 
 from bot.core.content import (
-    Bar,
     Body,
     Button,
+    CommandText,
     Content,
     Form,
     Markdown,
     Moment,
     Part,
     Period,
+    ProgressBar,
     Strong,
-    Typed,
     utf16_length,
 )
 from bot.texts.catalogue import bar_text, dated
@@ -114,10 +114,10 @@ def _shown(part: Part) -> str:  # noqa: PLR0911  # one return for each kind
             return _UNSENDABLE.sub("", text) + closing
         case Strong(text):
             return f"**{literal(text)}**" if text.strip() else ""
-        case Typed(text):
+        case CommandText(text):
             bare = _UNSENDABLE.sub("", text).replace("`", "").strip()
             return f"`{bare}`" if bare else ""
-        case Bar(share):
+        case ProgressBar(share):
             return bar_text(share)
         case _:
             return literal(part)
@@ -126,11 +126,11 @@ def _shown(part: Part) -> str:  # noqa: PLR0911  # one return for each kind
 def _shortened(part: Part, kept: float) -> Part:
     """Return about that share of a part, at least one character less, marked as cut."""
     match part:
-        case Moment() | Period() | Bar():
+        case Moment() | Period() | ProgressBar():
             return ""
         case Markdown(text):
             return Markdown(_head(text, kept))
-        case Strong(text) | Typed(text):
+        case Strong(text) | CommandText(text):
             return _head(text, kept)
         case _:
             return _head(part, kept)

@@ -19,7 +19,7 @@ from bot.platforms.telegram.attachments import attachment_of, attachments_of
 from bot.platforms.telegram.commands import TypedCommand, typed
 from bot.platforms.telegram.errors import chat_errors
 from bot.platforms.telegram.renderer import ALERT_MOST, outgoing, pressed
-from bot.platforms.telegram.updates import Begun, in_order
+from bot.platforms.telegram.updates import HandledAlbums, in_order
 from queueing.core.concurrency import timeout
 
 CONFIRM_AFTER_S = 0.7  # how long a pressed button may spin, unless its answer comes first
@@ -45,14 +45,14 @@ def place_of(chat: str) -> tuple[int, int | None]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reception:
+class CallReader:
     """Turns updates into calls. `known` are the names of our commands."""
 
     platform: str
     bot: Bot
     known: frozenset[str]
     post: Post
-    albums: Begun = field(default_factory=Begun)
+    albums: HandledAlbums = field(default_factory=HandledAlbums)
 
     def whose(self, update: Update) -> tuple[str, str]:
         """Return who sent an update and where: calls there are accepted in order."""
@@ -63,11 +63,11 @@ class Reception:
             return f"{self.platform}:{_author(message)[0]}", f"{chat.id}"
         return self.platform, ""
 
-    def call_of(self, updates: Sequence[Update]) -> "MessageCall | TelegramPress | None":
+    def call_of(self, updates: Sequence[Update]) -> "MessageCall | ButtonCall | None":
         """Return the call of an update, or of an album's parts; None if it is not for the bot."""
         query = updates[0].callback_query
         if query is not None:
-            return TelegramPress(self, query)
+            return ButtonCall(self, query)
         messages = in_order(updates)
         if not messages or _is_bot(messages[0]):
             return None
@@ -152,7 +152,7 @@ def is_private(chat: Chat) -> bool:
 class MessageCall:
     """A message that asks for something."""
 
-    reception: Reception
+    reception: CallReader
     message: Message
     asked: TypedCommand
     parts: tuple[Message, ...] = ()
@@ -209,10 +209,10 @@ class MessageCall:
         return await self.reception.post(request.chat, content, request)
 
 
-class TelegramPress:
+class ButtonCall:
     """A pressed button. Telegram accepts one answer to it, and the button spins until then."""
 
-    def __init__(self, reception: Reception, query: CallbackQuery) -> None:
+    def __init__(self, reception: CallReader, query: CallbackQuery) -> None:
         self._reception = reception
         self._query = query
         self._answered = asyncio.Event()

@@ -27,7 +27,7 @@ from bot.core.platform import (
 )
 from bot.platforms.telegram.admins import GroupAdmins
 from bot.platforms.telegram.attachments import DOWNLOAD_MOST
-from bot.platforms.telegram.calls import CONFIRM_AFTER_S, Reception, TelegramPress, place_of
+from bot.platforms.telegram.calls import CONFIRM_AFTER_S, ButtonCall, CallReader, place_of
 from bot.platforms.telegram.commands import LANGUAGES, Describe, menu
 from bot.platforms.telegram.errors import chat_errors
 from bot.platforms.telegram.media import PHOTO_BYTES_MOST, PLAYED
@@ -188,7 +188,7 @@ class Telegram:
 
     async def _receive(self, bot: Bot, handler: CommandHandler) -> ChatRefused:
         """Serve updates; return why that has become pointless."""
-        reception = Reception(
+        reception = CallReader(
             platform=self.name,
             bot=bot,
             known=frozenset({"start", *(command.name for command in handler.commands)}),
@@ -216,7 +216,7 @@ class Telegram:
 
     async def _serve(
         self,
-        reception: Reception,
+        reception: CallReader,
         updates: Sequence[Update],
         arrival: Arrival,
         handler: CommandHandler,
@@ -227,7 +227,7 @@ class Telegram:
         if call is None:
             return
         invocation = call.invocation()
-        if isinstance(call, TelegramPress):
+        if isinstance(call, ButtonCall):
             tasks.create_task(call.confirm(CONFIRM_AFTER_S if invocation else 0.0))
         if invocation is not None:
             chat_id, _ = place_of(invocation.chat)

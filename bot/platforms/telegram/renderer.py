@@ -12,16 +12,16 @@ from datetime import UTC, datetime
 from telegram import ForceReply, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, User
 
 from bot.core.content import (
-    Bar,
     Body,
     Button,
+    CommandText,
     Content,
     Markdown,
     Moment,
     Part,
     Period,
+    ProgressBar,
     Strong,
-    Typed,
     utf16_length,
 )
 from bot.platforms.telegram.markdown import Span, SpanKind, Styled, head, join, styled
@@ -131,11 +131,11 @@ def _shown(part: Part) -> Styled:  # noqa: PLR0911  # one return for each kind
             return join((begins, *(piece for end in ends for piece in (Styled(text="–"), end))))
         case Markdown(text):
             return styled(_UNSENDABLE.sub("", text))
-        case Bar(share):
+        case ProgressBar(share):
             return Styled(text=bar_text(share))
         case Strong(text):
             return _marked(text, SpanKind.BOLD)
-        case Typed(text):
+        case CommandText(text):
             return Styled(text=text) if _COMMAND.fullmatch(text) else _marked(text, SpanKind.CODE)
         case _:
             return Styled(text=_UNSENDABLE.sub("", part))

@@ -42,7 +42,7 @@ def in_order(updates: Sequence[Update]) -> tuple[Message, ...]:
     return tuple(sorted(messages, key=lambda message: message.message_id))
 
 
-class Begun:
+class HandledAlbums:
     """The recently handed-on albums: (chat, album)."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from uuid import uuid4
 from bot.core.attachments import AttachmentKind, kind_of
 from bot.core.errors import ChatError
 from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef, Respond, ShowForm
-from bot.http.clients import Bucket
+from bot.http.clients import TokenBucket
 from bot.http.sparing import sparing
 from bot.people.upload_quota import Received
 from bot.people.web_people import WebPerson
@@ -51,7 +51,9 @@ class _Caller:
     """
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    bucket: Bucket = field(default_factory=lambda: Bucket(per_s=CALLS_PER_S, burst=CALLS_BURST))
+    bucket: TokenBucket = field(
+        default_factory=lambda: TokenBucket(per_s=CALLS_PER_S, burst=CALLS_BURST)
+    )
     done: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     def remember(self, key: str) -> None:

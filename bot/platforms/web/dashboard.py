@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.core.queue import OpenJobReader
-from bot.monitoring.dashboard import OperatorRecords, to_json
-from bot.monitoring.live_state import LineNow, OperatorNow
+from bot.monitoring.dashboard import Dashboard, to_json
+from bot.monitoring.live_state import LineNow, LiveState
 from bot.monitoring.records import HourSpan
 from bot.platforms.web.renderer import shown_body
 from bot.texts import status
@@ -28,7 +28,7 @@ JOBS_SHOWN = 15  # of a line; the others are counted
 Json = dict[str, Any]
 
 
-class OperatorPicture:
+class DashboardData:
     """Draws the bot for its operators.
 
     Awaited calls raise `QueueError`s only. Equal states give equal bytes: no answer contains a
@@ -36,7 +36,7 @@ class OperatorPicture:
     """
 
     def __init__(
-        self, records: OperatorRecords, jobs: OpenJobReader, posts: PostReader | None = None
+        self, records: Dashboard, jobs: OpenJobReader, posts: PostReader | None = None
     ) -> None:
         self._records = records
         self._jobs = jobs
@@ -71,7 +71,7 @@ class OperatorPicture:
         return None if here == queue else {"here": here, "queue": queue}
 
 
-def _of_line(line: LineNow, waiting: Sequence[Job], told: OperatorNow, language: str) -> Json:
+def _of_line(line: LineNow, waiting: Sequence[Job], told: LiveState, language: str) -> Json:
     reason = line.reason if line.reason is not None and status.tells(line.reason) else None
     return {
         "oldest_at": None if line.oldest_s is None else round(told.at - line.oldest_s, 1),
@@ -119,7 +119,7 @@ MAX_VIEWERS = 20  # open pages of all admins together
 
 
 @dataclass(eq=False, slots=True)
-class Glance:
+class DashboardState:
     """What one open page is to show: the newest frame of each kind.
 
     `changed` is called when one of them is another. `unreadable` are the kinds that could not be
@@ -142,12 +142,12 @@ class Glance:
         self.changed()
 
 
-class Watcher:
+class DashboardFeed:
     """Refreshes the glances of all open pages. Without any, it waits and reads nothing."""
 
-    def __init__(self, picture: OperatorPicture) -> None:
+    def __init__(self, picture: DashboardData) -> None:
         self.picture = picture
-        self._glances: set[Glance] = set()
+        self._glances: set[DashboardState] = set()
         self._wanted = asyncio.Event()
 
     @property
@@ -156,7 +156,7 @@ class Watcher:
         return len(self._glances) >= MAX_VIEWERS
 
     @contextmanager
-    def watching(self, glance: Glance) -> Iterator[None]:
+    def watching(self, glance: DashboardState) -> Iterator[None]:
         """Keep a glance up to date until the block ends."""
         self._glances.add(glance)
         self._wanted.set()

@@ -12,8 +12,14 @@ from bot.monitoring.records import HourSpan
 from bot.people.web_people import WebPerson
 from bot.platforms.web.assets import Assets, browsers_language, page_files, require_own_page
 from bot.platforms.web.calls import Calls
-from bot.platforms.web.dashboard import Glance, Watcher
-from bot.platforms.web.page_connection import CLOSE_S, HEARTBEAT_S, TOO_MANY_TABS, OpenPage, Seat
+from bot.platforms.web.dashboard import DashboardFeed, DashboardState
+from bot.platforms.web.page_connection import (
+    CLOSE_S,
+    HEARTBEAT_S,
+    TOO_MANY_TABS,
+    PageConnection,
+    PageSession,
+)
 from bot.platforms.web.protocol import (
     ACTS,
     FROM_OPERATOR,
@@ -29,17 +35,17 @@ from queueing.core.errors import QueueError
 ANSWERS_FOLLOWED = 20  # of one page's newest acts; the others' are in the chat
 
 
-class Viewer(OpenPage[Submit]):
+class DashboardTab(PageConnection[Submit]):
     """An open page of an admin.
 
     It is woken by news of the watcher, and when the admin's chat changed: the answers to acts are
     messages there.
     """
 
-    def __init__(self, seat: Seat, watcher: Watcher) -> None:
+    def __init__(self, seat: PageSession, watcher: DashboardFeed) -> None:
         super().__init__(seat, FROM_OPERATOR)
         self._watcher = watcher
-        self._glance = Glance(language=language_of(self._language), changed=self.wake)
+        self._glance = DashboardState(language=language_of(self._language), changed=self.wake)
         self._sent: dict[str, bytes] = {}
         self._readable = True
         self._answers: dict[str, Answered | None] = {}  # by the key of an act, oldest first
@@ -90,7 +96,7 @@ class Viewer(OpenPage[Submit]):
 MAX_FRAME = 64 * 1024  # bytes: an act is a command and a few names
 
 
-class OperatorRoutes:
+class DashboardRoutes:
     """The page, its files, its events and its history. `viewers` are the open pages.
 
     `admin_of` returns whose request it is if they are an admin, None for anyone else.
@@ -98,13 +104,13 @@ class OperatorRoutes:
 
     def __init__(
         self,
-        watcher: Watcher,
+        watcher: DashboardFeed,
         *,
         calls: Calls,
         admin_of: Callable[[web.Request], WebPerson | None],
         lease: ChatLease,
     ) -> None:
-        self.viewers: set[Viewer] = set()
+        self.viewers: set[DashboardTab] = set()
         self._watcher = watcher
         self._calls = calls
         self._admin_of = admin_of
@@ -160,7 +166,7 @@ class OperatorRoutes:
     async def _serve(
         self, socket: web.WebSocketResponse, person: WebPerson, request: web.Request
     ) -> None:
-        seat = Seat(
+        seat = PageSession(
             socket=socket,
             person=person,
             calls=self._calls,
@@ -169,7 +175,7 @@ class OperatorRoutes:
             known=lambda: self._admin_of(request) == person,
             lease=self._lease,
         )
-        viewer = Viewer(seat, self._watcher)
+        viewer = DashboardTab(seat, self._watcher)
         self.viewers.add(viewer)
         try:
             await viewer.run()

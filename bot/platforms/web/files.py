@@ -1,6 +1,6 @@
 """FilesOfChat: what people send to their chat and are shown in it, over HTTP.
 
-`Lately` keeps what an edit replaced a moment ago, while a page may be about to fetch it: previews
+`RecentFiles` keeps what an edit replaced a moment ago, while a page may be about to fetch it: previews
 come faster than a slow connection fetches, which would never show one otherwise.
 """
 
@@ -20,7 +20,7 @@ from bot.platforms.web.assets import require_own_page
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.chat_log import ShownFile
 from bot.platforms.web.protocol import MAX_FILES, MAX_UPLOAD
-from bot.platforms.web.sessions import SignedIn
+from bot.platforms.web.sessions import Sessions
 from bot.platforms.web.thumbnails import Thumbnails
 from bot.requests.images import bare
 from queueing.core.concurrency import timeout
@@ -38,7 +38,7 @@ class _Kept:
     until: float
 
 
-class Lately:
+class RecentFiles:
     """Keeps what messages show for some seconds, in memory."""
 
     def __init__(self, clock: Clock) -> None:
@@ -81,9 +81,9 @@ class FilesOfChat:
 
     def __init__(
         self,
-        who: SignedIn,
+        who: Sessions,
         calls: Calls,
-        lately: Lately,
+        lately: RecentFiles,
         *,
         originals: LinkReader | None,
         thumbnails: Thumbnails,

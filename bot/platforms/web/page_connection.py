@@ -17,7 +17,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import TypeAdapter, ValidationError
 
 from bot.core.platform import ChatLease
-from bot.http.clients import Bucket
+from bot.http.clients import TokenBucket
 from bot.http.sparing import sparing
 from bot.people.web_people import WebPerson
 from bot.platforms.web.calls import Calls
@@ -43,7 +43,7 @@ Message = TypeVar("Message")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Seat:
+class PageSession:
     """Whose page is open, and for how long it may be.
 
     `chosen` is the person's own language, `language` their browser's. `known` says whether the
@@ -59,13 +59,13 @@ class Seat:
     lease: ChatLease
 
 
-class OpenPage(ABC, Generic[Message]):
+class PageConnection(ABC, Generic[Message]):
     """Carries out what a page sends, in order, and sends it what is new whenever it is woken.
 
     What is new is read when it is sent, so a slow page gets the newest state and never a backlog.
     """
 
-    def __init__(self, seat: Seat, frames: TypeAdapter[Message]) -> None:
+    def __init__(self, seat: PageSession, frames: TypeAdapter[Message]) -> None:
         self.person = seat.person
         self.known = seat.known
         self._seat = seat
@@ -74,7 +74,7 @@ class OpenPage(ABC, Generic[Message]):
         self._language = seat.chosen or seat.language
         self._replies: deque[Record] = deque()
         self._woken = asyncio.Event()
-        self._bucket = Bucket(per_s=FRAMES_PER_S, burst=FRAMES_BURST)
+        self._bucket = TokenBucket(per_s=FRAMES_PER_S, burst=FRAMES_BURST)
 
     @abstractmethod
     async def _carry_out(self, message: Message) -> None:

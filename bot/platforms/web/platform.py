@@ -24,16 +24,23 @@ from bot.http.clients import Clients
 from bot.http.listener import Listener
 from bot.http.signed_links import LinkReader
 from bot.people.upload_quota import Received
-from bot.people.web_people import LOCAL, FixedPeople, OnlyLocal, Together, WebPeople, WebPerson
+from bot.people.web_people import (
+    LOCAL,
+    CombinedPeople,
+    FixedPeople,
+    OnlyLocal,
+    WebPeople,
+    WebPerson,
+)
 from bot.platforms.web.calls import Calls, answer_id
 from bot.platforms.web.chat_log import ChatLog, ShownMessage
-from bot.platforms.web.dashboard import OperatorPicture
-from bot.platforms.web.files import FilesOfChat, Lately
-from bot.platforms.web.page_connection import OpenPage
+from bot.platforms.web.dashboard import DashboardData
+from bot.platforms.web.files import FilesOfChat, RecentFiles
+from bot.platforms.web.page_connection import PageConnection
 from bot.platforms.web.protocol import MAX_UPLOAD, CommandRow, ModelLine, command_rows
 from bot.platforms.web.renderer import shown_of
 from bot.platforms.web.server import WebServer
-from bot.platforms.web.sessions import SignedIn
+from bot.platforms.web.sessions import Sessions
 from bot.platforms.web.thumbnails import Thumbnails
 from queueing.core.errors import StoreError
 from queueing.core.ports import Clock, SystemClock
@@ -87,7 +94,7 @@ class Web:
         is_admin: Callable[[str], bool] | None = None,
         originals: LinkReader | None = None,
         results: ResultFiles | None = None,
-        operator: OperatorPicture | None = None,
+        operator: DashboardData | None = None,
         clock: Clock | None = None,
         lease: ChatLease = ALONE,
     ) -> None:
@@ -111,7 +118,7 @@ class Web:
         self._operator = operator
         self._lease = lease
         self._clock = clock or SystemClock()
-        self._lately = Lately(self._clock)
+        self._lately = RecentFiles(self._clock)
         self._server: WebServer | None = None
 
     @property
@@ -164,7 +171,7 @@ class Web:
             posted=self._wake,
             received=Received(self._files_per_hour_mb, self._clock),
         )
-        who = SignedIn(self._people, self._clients, self._operates)
+        who = Sessions(self._people, self._clients, self._operates)
         originals, thumbnails = self._originals, self._thumbnails
         files = FilesOfChat(who, calls, self._lately, originals=originals, thumbnails=thumbnails)
         return WebServer(
@@ -299,7 +306,7 @@ class Web:
             if page.person.id == chat:
                 page.wake()
 
-    def _pages(self) -> Iterable[OpenPage[Any]]:
+    def _pages(self) -> Iterable[PageConnection[Any]]:
         return () if self._server is None else self._server.pages
 
     def _require(self, chat: str, content: Content) -> None:
@@ -319,7 +326,7 @@ def _known(token: str | None, people: WebPeople | None) -> WebPeople:
     if token is None:
         return people or OnlyLocal()
     owner = FixedPeople({token: LOCAL})
-    return Together(owner, people) if people else owner
+    return CombinedPeople(owner, people) if people else owner
 
 
 @asynccontextmanager

@@ -5,7 +5,17 @@ from io import BytesIO
 
 from PIL import Image
 
-from bot.core.content import Bar, Body, Content, Markdown, Moment, Part, Period, Strong, Typed
+from bot.core.content import (
+    Body,
+    CommandText,
+    Content,
+    Markdown,
+    Moment,
+    Part,
+    Period,
+    ProgressBar,
+    Strong,
+)
 from bot.platforms.web.chat_log import (
     BarPart,
     MarkdownPart,
@@ -98,11 +108,11 @@ def _part(part: Part) -> ShownPart:  # noqa: PLR0911  # one return for each kind
             return PeriodPart(begins=begins_at, ends=ends_at)
         case Markdown(text):
             return MarkdownPart(text=_clean(text))
-        case Bar(share):
+        case ProgressBar(share):
             return BarPart(share=share)
         case Strong(text, job, pictured):
             return StrongPart(text=_clean(text), job=job, pictured=pictured)
-        case Typed(text):
+        case CommandText(text):
             return TypedPart(text=_clean(text))
         case str():
             return TextPart(text=_clean(part))

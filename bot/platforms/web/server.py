@@ -23,20 +23,20 @@ from bot.platforms.web.assets import (
     require_own_page,
 )
 from bot.platforms.web.calls import Calls
-from bot.platforms.web.dashboard import OperatorPicture, Watcher
-from bot.platforms.web.dashboard_routes import OperatorRoutes
+from bot.platforms.web.dashboard import DashboardData, DashboardFeed
+from bot.platforms.web.dashboard_routes import DashboardRoutes
 from bot.platforms.web.files import FilesOfChat
 from bot.platforms.web.page_connection import (
     CLOSE_S,
     HEARTBEAT_S,
     NOT_KNOWN,
     TOO_MANY_TABS,
-    OpenPage,
-    Seat,
+    PageConnection,
+    PageSession,
 )
 from bot.platforms.web.protocol import MAX_FRAME, CommandRow, ModelLine
-from bot.platforms.web.sessions import SignedIn, set_cookie
-from bot.platforms.web.tab import Tab
+from bot.platforms.web.sessions import Sessions, set_cookie
+from bot.platforms.web.tab import ChatTab
 from queueing.core.concurrency import TaskGroup
 
 MAX_TABS = 20  # open pages of one person
@@ -62,18 +62,18 @@ class WebServer:
     def __init__(
         self,
         *,
-        who: SignedIn,
+        who: Sessions,
         calls: Calls,
         files: FilesOfChat,
         commands: Callable[[WebPerson, str | None], tuple[CommandRow, ...]],
         overview: Callable[[], Sequence[ModelLine]],
         loopback: bool,
         names: Collection[str],
-        operator: OperatorPicture | None = None,
+        operator: DashboardData | None = None,
         lease: ChatLease = ALONE,
     ) -> None:
         self._lease = lease
-        self.tabs: set[Tab] = set()
+        self.tabs: set[ChatTab] = set()
         self.who = who
         self._calls = calls
         self.files = files
@@ -82,7 +82,7 @@ class WebServer:
         self._loopback = loopback
         self._names = names
         self._page = Assets(page_files())
-        self.watcher = None if operator is None else Watcher(operator)
+        self.watcher = None if operator is None else DashboardFeed(operator)
         self._operator = None if self.watcher is None else self._operator_routes(self.watcher)
 
     def app(self) -> web.Application:
@@ -113,12 +113,12 @@ class WebServer:
         return app
 
     @property
-    def pages(self) -> Iterator[OpenPage[Any]]:
+    def pages(self) -> Iterator[PageConnection[Any]]:
         """Every open page, of the chat and of operators."""
         return chain(self.tabs, () if self._operator is None else self._operator.viewers)
 
-    def _operator_routes(self, watcher: Watcher) -> OperatorRoutes:
-        return OperatorRoutes(
+    def _operator_routes(self, watcher: DashboardFeed) -> DashboardRoutes:
+        return DashboardRoutes(
             watcher, calls=self._calls, admin_of=self.who.admin, lease=self._lease
         )
 
@@ -169,7 +169,7 @@ class WebServer:
         self, socket: web.WebSocketResponse, person: WebPerson, request: web.Request
     ) -> None:
         chosen, language = await self._calls.language_of(person), browsers_language(request)
-        seat = Seat(
+        seat = PageSession(
             socket=socket,
             person=person,
             calls=self._calls,
@@ -178,7 +178,7 @@ class WebServer:
             known=lambda: self.who.person(request) == person,
             lease=self._lease,
         )
-        tab = Tab(
+        tab = ChatTab(
             seat,
             commands=self._commands(person, chosen or language),
             signed_in=self.who.needed,

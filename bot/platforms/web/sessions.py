@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from bot.http.clients import Clients, Guesses
+from bot.http.clients import Clients, LoginThrottle
 from bot.people.web_people import WebPeople, WebPerson
 
 COOKIE = "usher"
@@ -13,7 +13,7 @@ COOKIE_S = 400 * 24 * 3600  # the longest a browser keeps one
 TOO_MANY_TOKENS = "Too many wrong tokens came from your address. Please try again in a minute.\n"
 
 
-class SignedIn:
+class Sessions:
     """Knows people by their tokens, and slows down those who guess; `clients` identifies requests."""
 
     def __init__(
@@ -22,7 +22,7 @@ class SignedIn:
         self._people = people
         self._clients = clients
         self._is_admin = is_admin
-        self._guesses = Guesses(time.monotonic)
+        self._guesses = LoginThrottle(time.monotonic)
 
     @property
     def needed(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from bot.core.content import Form
 from bot.platforms.web.chat_log import ShownMessage
-from bot.platforms.web.page_connection import OpenPage, Seat
+from bot.platforms.web.page_connection import PageConnection, PageSession
 from bot.platforms.web.protocol import (
     FROM_PAGE,
     CommandRow,
@@ -31,7 +31,7 @@ from bot.texts.catalogue import language_of
 PAGE = 60  # messages sent at once
 
 
-class Tab(OpenPage[FromPage]):
+class ChatTab(PageConnection[FromPage]):
     """An open page of a person.
 
     It is woken when its chat or the overview changed. What to send is then read from the log.
@@ -40,7 +40,7 @@ class Tab(OpenPage[FromPage]):
 
     def __init__(
         self,
-        seat: Seat,
+        seat: PageSession,
         *,
         commands: tuple[CommandRow, ...],
         signed_in: bool,

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, StartOrder
 from queueing.core.ports import Clock
-from queueing.core.snapshot import Line, Rules
+from queueing.core.snapshot import QueueHead, Rules
 from queueing.core.status import QuarterUse
 from queueing.engine.fair.fair_order import Claim, fair_order
-from queueing.engine.fair.newcomers import FairTurns, YetToCome, turns_of
-from queueing.engine.fair.usage import Lateness, LineKey, RecentUse, person_of
+from queueing.engine.fair.newcomers import FairTurns, NewcomerEstimate, turns_of
+from queueing.engine.fair.usage import FairDelays, LineKey, RecentUsage, person_of
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Times
+from queueing.engine.fleet.learned_times import LearnedTimes
 from queueing.forecast.arrivals import Newcomers
 from queueing.forecast.durations import size_class
 from queueing.store.jobs.job_store import JobStore
@@ -30,31 +30,31 @@ MARGIN = 1.5  # times its usual time, a slot may be taken by a start
 class _Ordered:
     """A line in its fair order; it holds while the line and its people's use are the same."""
 
-    line: Line
+    line: QueueHead
     jobs: tuple[Job, ...]
     places: Mapping[int, int]
-    shown: Line
+    shown: QueueHead
     persons: frozenset[str]
     changes: int
     turns: FairTurns
 
 
-class FairLines:
+class FairQueues:
     """The store's lines, in fair order once it has begun, for rules that say so; otherwise as they are."""
 
     def __init__(
-        self, store: JobStore, *, fleet: Fleet, times: Times, clock: Clock, rules: Rules
+        self, store: JobStore, *, fleet: Fleet, times: LearnedTimes, clock: Clock, rules: Rules
     ) -> None:
         self._store = store
         self._fleet = fleet
         self._times = times
         self._clock = clock
         self._rules = rules
-        self.use = RecentUse(rules.lane_weights)
+        self.use = RecentUsage(rules.lane_weights)
         self._ordered: dict[LineKey, _Ordered] = {}
         self._key_of: dict[int, LineKey] = {}  # of the jobs in order
-        self._late = Lateness()
-        self._coming = YetToCome(self.use, self._cost_s)
+        self._late = FairDelays()
+        self._coming = NewcomerEstimate(self.use, self._cost_s)
         self._per_line = 1
         self.is_on = False
 
@@ -80,11 +80,11 @@ class FairLines:
     def _leave_off(self) -> None:
         """Leave lines in the order of arrival, and forget what was counted."""
         self.is_on = False
-        self.use = RecentUse(self._rules.lane_weights)
+        self.use = RecentUsage(self._rules.lane_weights)
         self._ordered.clear()
         self._key_of.clear()
-        self._late = Lateness()
-        self._coming = YetToCome(self.use, self._cost_s)
+        self._late = FairDelays()
+        self._coming = NewcomerEstimate(self.use, self._cost_s)
 
     def follow(self, rules: Rules) -> None:
         """Order by other rules; what was used until now counts as it did."""
@@ -119,7 +119,7 @@ class FairLines:
 
     # ------------------------------------------------------------ lines
 
-    async def lines(self, now: float, *, per_line: int) -> list[Line]:
+    async def lines(self, now: float, *, per_line: int) -> list[QueueHead]:
         """Return every line with its first startable jobs in fair order."""
         if not self.is_on:
             return await self._store.lines(now, per_line=per_line)
@@ -137,7 +137,7 @@ class FairLines:
         place = None if ordered is None else ordered.places.get(job.id)
         return job if ordered is None or place is None else ordered.jobs[place]
 
-    def _of(self, line: Line, now: float, per_line: int) -> _Ordered:
+    def _of(self, line: QueueHead, now: float, per_line: int) -> _Ordered:
         key = line.model, line.lane
         known = self._ordered.get(key)
         if known is not None and known.line is line and self._holds(known):
@@ -156,7 +156,7 @@ class FairLines:
         for job_id in self._ordered.pop(key).places:
             self._key_of.pop(job_id, None)
 
-    def _order(self, line: Line, now: float, per_line: int) -> _Ordered:
+    def _order(self, line: QueueHead, now: float, per_line: int) -> _Ordered:
         claims = [self._claim(job) for job in line.heads]
         persons = frozenset(claim.person for claim in claims if claim.person is not None)
         overtakers = self._late.overtakers_of(line)

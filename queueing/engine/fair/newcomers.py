@@ -9,9 +9,9 @@ from itertools import accumulate
 from math import inf
 
 from queueing.core.jobs import Job
-from queueing.core.snapshot import Line
+from queueing.core.snapshot import QueueHead
 from queueing.engine.fair.fair_order import Claim, Overtaker, behind_by
-from queueing.engine.fair.usage import LineKey, RecentUse, person_of
+from queueing.engine.fair.usage import LineKey, RecentUsage, person_of
 from queueing.forecast.arrivals import Comings, Newcomers, going_first
 
 
@@ -23,16 +23,16 @@ class FairTurns:
     spare_s: tuple[float, ...]  # how much more may go first
 
 
-class YetToCome:
+class NewcomerEstimate:
     """Watches who comes to each line; `cost_s` is what a job will probably take of a card."""
 
-    def __init__(self, use: RecentUse, cost_s: Callable[[Job], float]) -> None:
+    def __init__(self, use: RecentUsage, cost_s: Callable[[Job], float]) -> None:
         self._use = use
         self._cost_s = cost_s
         self._arrived: dict[LineKey, Comings] = {}
         self._newest: dict[LineKey, int] = {}  # the last job of each line that was noted there
 
-    def note(self, line: Line, now: float) -> None:
+    def note(self, line: QueueHead, now: float) -> None:
         """Note those who have come since the line was last put in order."""
         key = line.model, line.lane
         arrived = self._arrived.setdefault(key, Comings(now))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from queueing.core.jobs import Job
-from queueing.core.snapshot import Line
+from queueing.core.snapshot import QueueHead
 from queueing.core.status import QuarterUse
 from queueing.engine.fair.fair_order import Claim, Overtaker, behind_by, remaining
 
@@ -24,7 +24,7 @@ class _Running:
     seconds: float
 
 
-class RecentUse:
+class RecentUsage:
     """Adds up by person; `changed` counts the changes of each person's sum."""
 
     def __init__(self, weights: Mapping[str, int]) -> None:
@@ -91,7 +91,7 @@ LineKey = tuple[str, str]
 """A model and a lane."""
 
 
-class Lateness:
+class FairDelays:
     """Knows what has gone before the jobs of each line although it came later."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Lateness:
             for gone in state.keys() - set(keys):
                 del state[gone]
 
-    def overtakers_of(self, line: Line) -> Collection[Overtaker]:
+    def overtakers_of(self, line: QueueHead) -> Collection[Overtaker]:
         """Return what has started and can have overtaken a job of the line; forget the rest."""
         key = line.model, line.lane
         if key in self._restored:
@@ -142,7 +142,7 @@ class Lateness:
         self._overtakers[key] = kept
         return kept.values()
 
-    def moments(self, line: Line) -> Sequence[float]:
+    def moments(self, line: QueueHead) -> Sequence[float]:
         """Return when the jobs came that would wait now by arrival, in that order.
 
         Each that went first leaves its own moment to those it passed: with the moment of who was passed
@@ -153,7 +153,7 @@ class Lateness:
         begun = [each.came_at for job_id, each in overtakers.items() if job_id not in waiting]
         return sorted((*waiting.values(), *begun))[len(begun) :]
 
-    def _let_come(self, line: Line) -> None:
+    def _let_come(self, line: QueueHead) -> None:
         """Let what went before by an earlier run go before those who wait now, and no one to come.
 
         After a restart, places are given again that jobs had which went before others and ended.
@@ -165,7 +165,11 @@ class Lateness:
                 overtakers[job_id] = each._replace(seq=min(each.seq, last))
 
     def by_the_clock(
-        self, line: Line, claims: Sequence[Claim], overtakers: Collection[Overtaker], now: float
+        self,
+        line: QueueHead,
+        claims: Sequence[Claim],
+        overtakers: Collection[Overtaker],
+        now: float,
     ) -> Sequence[Claim]:
         """Return the claims with how late each is by the clock, and remember since when."""
         key = line.model, line.lane

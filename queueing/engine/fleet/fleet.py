@@ -2,7 +2,7 @@
 
 Those are what runs, how large models are, which hosts rest, what is pinned, what may leave, which
 servers can be used and which loads failed. Memory only, changed by the loader, the job runner and the
-health checker; the router reads it as part of a `World`. It never calls a server or the store.
+health checker; the router reads it as part of a `Snapshot`. It never calls a server or the store.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from queueing.core.snapshot import Copy, Residency
 from queueing.core.specs import ModelSpec
 from queueing.engine.fleet.copies import Departures, Pins
 from queueing.engine.fleet.health import BackendHealth, LoadFailures
-from queueing.engine.fleet.host_availability import Rests
+from queueing.engine.fleet.host_availability import HostAvailability
 from queueing.engine.fleet.host_memory import HostMemory
 from queueing.engine.fleet.running_jobs import RunningJobs
 
@@ -58,7 +58,7 @@ class Fleet:
         )
         self.pins = Pins(self._copies, self._copies_moved)
         self.departures = Departures(backends, copies=lambda: self.copies, copies_on=self.copies_on)
-        self.rests = Rests(catalog, self.memory, clock, changed)
+        self.rests = HostAvailability(catalog, self.memory, clock, changed)
         self.jobs = RunningJobs(
             catalog,
             clock,

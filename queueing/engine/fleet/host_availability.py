@@ -12,10 +12,10 @@ from math import inf
 from queueing.core.catalog import Catalog
 from queueing.core.constructors import quick
 from queueing.core.ports import Clock
-from queueing.core.quiet_hours import Quiet
+from queueing.core.quiet_hours import QuietSpan
 from queueing.core.snapshot import HostView, Reason
 from queueing.core.specs import HostSpec
-from queueing.core.status import Paused
+from queueing.core.status import Pauses
 from queueing.engine.fleet.host_memory import HostMemory
 from queueing.planning.hosts import why_rests
 
@@ -134,7 +134,7 @@ class MachineSleep:
 _host_view = quick(HostView)  # one is made for each host at each step
 
 
-class Rests:
+class HostAvailability:
     """Keeps why hosts rest, and shows each host to the planner; calls `changed` after a change."""
 
     def __init__(
@@ -142,13 +142,13 @@ class Rests:
     ) -> None:
         self.catalog = catalog
         self.sleep = MachineSleep(clock)
-        self.paused = Paused()
+        self.paused = Pauses()
         self._memory = memory
         self._clock = clock
         self._changed = changed
         self._yields: dict[str, float] = {}  # by host: since when another program has its card
 
-    def pause(self, paused: Paused) -> None:
+    def pause(self, paused: Pauses) -> None:
         """Replace what is paused: it starts and loads nothing; everything else may again."""
         self.paused = paused
         self._changed()
@@ -170,7 +170,7 @@ class Rests:
             waking_until=self.sleep.waking_until(host),
         )
 
-    def _quiet_of(self, host: HostSpec, now: float) -> tuple[Quiet, ...]:
+    def _quiet_of(self, host: HostSpec, now: float) -> tuple[QuietSpan, ...]:
         """Return the quiet hours that are kept: an admin may have put the host to work until some end."""
         if host.quiet is None:
             return ()

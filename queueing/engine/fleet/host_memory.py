@@ -11,7 +11,7 @@ from queueing.core.snapshot import Copy, Residency
 from queueing.core.specs import HostSpec, ModelSpec, Shares, divided
 
 
-class Budget:
+class MemoryBudget:
     """Tracks what other programs hold and what loads were measured to take, in MB."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class HostMemory:
         resized: Callable[[], None],
     ) -> None:
         self.catalog = catalog
-        self.budget = Budget()
+        self.budget = MemoryBudget()
         self._backends = backends
         self._serving = serving
         self._copies_on = copies_on

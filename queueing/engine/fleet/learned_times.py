@@ -1,6 +1,6 @@
 """Learned durations and arrivals of this installation, and what is stored of them for a restart.
 
-`Times` keeps the estimates and the rows not yet in the store, and never waits; `Checkpoint` writes
+`LearnedTimes` keeps the estimates and the rows not yet in the store, and never waits; `Checkpoint` writes
 them.
 """
 
@@ -13,28 +13,28 @@ from queueing.core.ports import Clock
 from queueing.core.snapshot import Residency
 from queueing.core.specs import HostSpec, ModelSpec
 from queueing.engine.fleet.fleet import Fleet
-from queueing.forecast.arrivals import Rates
+from queueing.forecast.arrivals import ArrivalRates
 from queueing.forecast.calibration import Calibration, Category, Score
-from queueing.forecast.durations import Durations, Learned, Usual, size_class
+from queueing.forecast.durations import DurationEstimate, Durations, LearnedDuration, size_class
 from queueing.store.jobs.job_store import JobStore
 
 _Tables = tuple[Mapping[str, float], Mapping[str, float]]  # load and service times by backend
 
 
-class Times:
+class LearnedTimes:
     """Learned durations by model and backend; the configured ones serve until then."""
 
     def __init__(self, fleet: Fleet, clock: Clock) -> None:
         self._fleet = fleet
         self._clock = clock
         self.durations = Durations()
-        self.rates = Rates()
+        self.rates = ArrivalRates()
         self.calibration = Calibration()
         self._scores: list[Score] = []  # not yet in the store
-        self._unsaved: dict[tuple[str, str, str, str], Learned] = {}
+        self._unsaved: dict[tuple[str, str, str, str], LearnedDuration] = {}
         self._worked_out: dict[str, tuple[Sequence[str], _Tables]] = {}  # by model: backends, times
 
-    def restore(self, learned: Sequence[Learned], scores: Sequence[Score] = ()) -> None:
+    def restore(self, learned: Sequence[LearnedDuration], scores: Sequence[Score] = ()) -> None:
         """Start from what an earlier run learned."""
         self.durations = Durations(learned)
         self.calibration = Calibration(scores)
@@ -44,7 +44,7 @@ class Times:
         """Work the times out again: models, or where they run, have changed."""
         self._worked_out.clear()
 
-    def take_unsaved(self) -> list[Learned]:
+    def take_unsaved(self) -> list[LearnedDuration]:
         """Return what was learned since the last call, for the store."""
         rows = list(self._unsaved.values())
         self._unsaved.clear()
@@ -62,7 +62,7 @@ class Times:
         spec = self._fleet.catalog.spec_of(model)
         return self.durations.load(spec, self._host(backend)).median_s
 
-    def service(self, job: Job, backend: str) -> Usual:
+    def service(self, job: Job, backend: str) -> DurationEstimate:
         """Return how long this job will take there."""
         spec = self._fleet.catalog.spec_of(job.model)
         return self.durations.service(spec, self._host(backend), size_class(job.request))
@@ -125,7 +125,7 @@ class Times:
         """Learn from a job that ended how far off its estimate was."""
         self._scores.append(self.calibration.observe(category, told_at, expected, actual))
 
-    def _keep(self, row: Learned) -> None:
+    def _keep(self, row: LearnedDuration) -> None:
         self._worked_out.pop(row.model, None)
         self._unsaved[row.kind, row.model, row.host, row.size] = row
 
@@ -136,12 +136,12 @@ class Times:
 class Checkpoint:
     """Keeps the store's tables of copies, learned times and sizes up to date."""
 
-    def __init__(self, *, store: JobStore, fleet: Fleet, times: Times) -> None:
+    def __init__(self, *, store: JobStore, fleet: Fleet, times: LearnedTimes) -> None:
         self._store = store
         self._fleet = fleet
         self._times = times
         self._writing = asyncio.Lock()
-        self._learned: list[Learned] = []  # not yet in the store
+        self._learned: list[LearnedDuration] = []  # not yet in the store
         self._scores: list[Score] = []
         self._sizes: dict[str, int] = {}
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from queueing.core.errors import LimitReached
-from queueing.core.jobs import Admission, Job, is_bulk
+from queueing.core.jobs import Job, SubmitLimits, is_bulk
 from queueing.store.jobs import queries
 from queueing.store.jobs.rows import Row, insert_rows
 from queueing.store.sql.database import Connection
@@ -112,7 +112,9 @@ class GpuUse:
         if seconds:
             self._arriving[owner] = self._arriving.get(owner, 0.0) + seconds
 
-    def refusal(self, connection: Connection, owner: str, limits: Admission) -> LimitReached | None:
+    def refusal(
+        self, connection: Connection, owner: str, limits: SubmitLimits
+    ) -> LimitReached | None:
         """Return the refusal of one more job, None while some of the owner's time is left.
 
         The job itself may take more than is left: then it is the last one.

@@ -3,32 +3,32 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from queueing.core.status import Paused
+from queueing.core.status import Pauses
 from queueing.forecast.calibration import Score
-from queueing.forecast.durations import Learned
+from queueing.forecast.durations import LearnedDuration
 from queueing.store.jobs import queries
 from queueing.store.sql.database import Connection, Database
 
 
-class StoredState:
+class FleetRecords:
     """Keeps in a database what an admin has paused, and what is known of models."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def paused(self) -> Paused:
+    async def paused(self) -> Pauses:
         """Return what is paused."""
         return await self._database.read(_paused)
 
-    async def note_paused(self, paused: Paused) -> None:
+    async def note_paused(self, paused: Pauses) -> None:
         """Replace what is paused."""
         await self._database.write(partial(_note_paused, paused=paused))
 
-    async def learned(self) -> list[Learned]:
+    async def learned(self) -> list[LearnedDuration]:
         """Return all learned durations."""
         return await self._database.read(_learned)
 
-    async def learn(self, learned: Sequence[Learned]) -> None:
+    async def learn(self, learned: Sequence[LearnedDuration]) -> None:
         """Replace learned durations."""
         await self._database.write(partial(_learn, learned=learned))
 
@@ -57,9 +57,9 @@ class StoredState:
         await self._database.write(partial(_note_residency, copies=copies))
 
 
-def _paused(connection: Connection) -> Paused:
+def _paused(connection: Connection) -> Pauses:
     rows = connection.execute(queries.PAUSES).fetchall()
-    return Paused(
+    return Pauses(
         everything=any(kind == "everything" for kind, _ in rows),
         models=frozenset(name for kind, name in rows if kind == "model"),
         hosts=frozenset(name for kind, name in rows if kind == "host"),
@@ -67,7 +67,7 @@ def _paused(connection: Connection) -> Paused:
     )
 
 
-def _note_paused(connection: Connection, paused: Paused) -> None:
+def _note_paused(connection: Connection, paused: Pauses) -> None:
     rows = [("everything", "")] if paused.everything else []
     rows += [("model", name) for name in sorted(paused.models)]
     rows += [("host", name) for name in sorted(paused.hosts)]
@@ -77,9 +77,9 @@ def _note_paused(connection: Connection, paused: Paused) -> None:
     connection.executemany(queries.NOTE_AWAKE, sorted(paused.awake.items()))
 
 
-def _learned(connection: Connection) -> list[Learned]:
+def _learned(connection: Connection) -> list[LearnedDuration]:
     return [
-        Learned(
+        LearnedDuration(
             kind=kind,
             model=model,
             host=host,
@@ -94,7 +94,7 @@ def _learned(connection: Connection) -> list[Learned]:
     ]
 
 
-def _learn(connection: Connection, learned: Sequence[Learned]) -> None:
+def _learn(connection: Connection, learned: Sequence[LearnedDuration]) -> None:
     connection.executemany(
         queries.LEARN,
         [

@@ -10,15 +10,15 @@ from functools import partial
 
 from queueing.core.errors import NotAccepting, StaleJob
 from queueing.core.events import JobChanged
-from queueing.core.jobs import Admission, Job, JobEvent, NewJob, StartOrder
+from queueing.core.jobs import Job, JobEvent, NewJob, StartOrder, SubmitLimits
 from queueing.core.requests import File, Output, Request
-from queueing.core.snapshot import Line
+from queueing.core.snapshot import QueueHead
 from queueing.store.jobs.batch_reading import load_places
-from queueing.store.jobs.fleet_records import StoredState
+from queueing.store.jobs.fleet_records import FleetRecords
 from queueing.store.jobs.job_reader import StoredJobs
 from queueing.store.jobs.job_writer import AdmissionCounters, Change, Replacement, Submission
 from queueing.store.jobs.positions import PositionIndex
-from queueing.store.jobs.queue_heads import HeadCache, turns
+from queueing.store.jobs.queue_heads import QueueHeads, turns
 from queueing.store.jobs.retention import StoredUpkeep
 from queueing.store.jobs.rows import changed
 from queueing.store.sql.database import (
@@ -36,7 +36,7 @@ _LOOKS = (
 )
 
 
-class JobStore(StoredJobs, StoredState, StoredUpkeep):
+class JobStore(StoredJobs, FleetRecords, StoredUpkeep):
     """The durable record of all jobs of a database; at most one for each.
 
     Every method returns after its change is durable; all are safe to call concurrently and to
@@ -52,7 +52,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
         )
         self._places: PositionIndex | None = None
         self._loading = asyncio.Lock()
-        self._heads = HeadCache()
+        self._heads = QueueHeads()
         self._accepting = self._kind(self._counters.accept)
         self._changing = self._kind(self._counters.change)
         self._moving = self._kind(self._counters.move_first)
@@ -74,7 +74,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
 
     # ------------------------------------------------------------ changes
 
-    async def add(self, new: NewJob, now: float, *, limits: Admission) -> Job:
+    async def add(self, new: NewJob, now: float, *, limits: SubmitLimits) -> Job:
         """Accept a job: place, limits and idempotency key in one transaction.
 
         A known key returns the job it made before, whatever the limits. Raises `LimitReached`, and
@@ -169,7 +169,7 @@ class JobStore(StoredJobs, StoredState, StoredUpkeep):
 
     # ------------------------------------------------------------ lines
 
-    async def lines(self, now: float, *, per_line: int) -> list[Line]:
+    async def lines(self, now: float, *, per_line: int) -> list[QueueHead]:
         """Return every line that has waiting jobs; reads only those that changed, at any depth.
 
         A line that changes while it is read is read again, so that no job is shown as waiting that

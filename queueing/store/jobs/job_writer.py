@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from queueing.core.errors import LimitReached, StaleJob
 from queueing.core.events import JobChanged, make_change
-from queueing.core.jobs import FINAL, LATER, Admission, Job, JobEvent, JobState, NewJob, is_bulk
+from queueing.core.jobs import FINAL, LATER, Job, JobEvent, JobState, NewJob, SubmitLimits, is_bulk
 from queueing.core.requests import File, Output, Request
 from queueing.store.jobs import queries
 from queueing.store.jobs.admission import Charges, GpuUse
@@ -41,7 +41,7 @@ class Submission(NamedTuple):
     new: NewJob
     request: str
     now: float
-    limits: Admission
+    limits: SubmitLimits
 
 
 class Replacement(NamedTuple):

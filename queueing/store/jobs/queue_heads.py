@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from queueing.core.jobs import HELD_UNTIL, Job, StartOrder
-from queueing.core.snapshot import Line
+from queueing.core.snapshot import QueueHead
 from queueing.store.jobs import queries
 from queueing.store.jobs.positions import LineKey, PositionIndex
 from queueing.store.jobs.rows import Row, job_from
@@ -23,10 +23,10 @@ class _Seen:
     revision: int
     per_line: int
     read_at: float
-    line: Line | None
+    line: QueueHead | None
 
 
-class HeadCache:
+class QueueHeads:
     """Remembers lines between looks; the router looks after every event, but few lines change."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class HeadCache:
         seen = self._seen.get(key)
         return () if seen is None or seen.line is None else seen.line.passed
 
-    def lines(self, places: PositionIndex) -> list[Line]:
+    def lines(self, places: PositionIndex) -> list[QueueHead]:
         """Return the lines as last read."""
         found = (self._seen.get(waiting.key) for waiting in places.lines())
         return [seen.line for seen in found if seen is not None and seen.line is not None]
@@ -137,11 +137,11 @@ class _Walk:
         self._rows = min(self._rows * 10, _MOST_ROWS)
         return more
 
-    def line(self, jobs: Mapping[int, Job]) -> Line | None:
+    def line(self, jobs: Mapping[int, Job]) -> QueueHead | None:
         """Return the line as it was found, None without any job."""
         if self._first_queued_at is None:
             return None
-        return Line(
+        return QueueHead(
             model=self._key[0],
             lane=self._key[1],
             waiting=self._waiting,
@@ -161,7 +161,7 @@ def _walk_all(connection: Connection, walks: Sequence[_Walk]) -> None:
 
 
 def turns(
-    places: PositionIndex, heads: HeadCache, job_ids: Sequence[int], begun: Collection[int]
+    places: PositionIndex, heads: QueueHeads, job_ids: Sequence[int], begun: Collection[int]
 ) -> Mapping[int, StartOrder]:
     """Return where each of the jobs with a place stands."""
     models: dict[str, tuple[Mapping[str, int], Mapping[LineKey, list[int]]]] = {}
@@ -182,7 +182,7 @@ def turns(
 
 
 def _lanes(
-    places: PositionIndex, heads: HeadCache, model: str, begun: Collection[int]
+    places: PositionIndex, heads: QueueHeads, model: str, begun: Collection[int]
 ) -> tuple[Mapping[str, int], Mapping[LineKey, list[int]]]:
     """Return how many of each lane could start, and the positions of those that could not."""
     absent: dict[LineKey, list[int]] = {line.key: [] for line in places.lines_of(model)}

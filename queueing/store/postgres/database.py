@@ -28,7 +28,7 @@ from queueing.store.postgres.transactions import (
     WENT_BACK,
     WRITING,
     WRITTEN,
-    PostgresWorker,
+    PostgresTransactions,
     of_post,
 )
 from queueing.store.sql.database import (
@@ -126,7 +126,7 @@ class PostgresDatabase:
         self.alone = alone
         self._session, reading = sessions
         self._trouble = trouble
-        worker = partial(PostgresWorker, inline=inline, failed=self._failed)
+        worker = partial(PostgresTransactions, inline=inline, failed=self._failed)
         self._tenure = tenure
         self._looking: asyncio.Task[None] | None = None
         self._writer = worker(self._session, replace(WRITING, tenure=tenure))

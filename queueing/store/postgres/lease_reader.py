@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from psycopg import errors
 
-from queueing.core.leases import Introduction, PostHolder, ServerLook
+from queueing.core.leases import Leader, LeaderInfo, ServerLook
 from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.schema import is_known
 
@@ -19,11 +19,11 @@ _HELD = (
 _OPEN = "SELECT model, count(*) FROM jobs WHERE finished_at IS NULL GROUP BY model ORDER BY model"
 
 
-def introductions(plain: Plain) -> Sequence[Introduction]:
+def introductions(plain: Plain) -> Sequence[LeaderInfo]:
     """Return the posts that are held now, by name, with what their holders told."""
     return [
-        Introduction(
-            post=PostHolder(name=name, holder=holder, address=address, epoch=epoch, left_s=left_s),
+        LeaderInfo(
+            post=Leader(name=name, holder=holder, address=address, epoch=epoch, left_s=left_s),
             about=about,
             secret=bytes(secret),
         )

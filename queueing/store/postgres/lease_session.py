@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import errors
 
-from queueing.core.leases import About, Introduction, PostHolder, Tenure
+from queueing.core.leases import About, Leader, LeaderInfo, Tenure
 from queueing.core.ports import is_off, off_in_words
 from queueing.store.postgres import lease_reader
 from queueing.store.postgres.connection import Plain
@@ -154,7 +154,7 @@ class _Seen(NamedTuple):
     address: str = ""
 
 
-class PostSession:
+class LeaseSession:
     """The posts over one session. `locks` allows locks and notices; `process` is for people.
 
     `locked` are the locks of the session before, which this one takes again at once. `confirmed` is
@@ -269,17 +269,17 @@ class PostSession:
                 self.plain.execute(_TELL, [CHANNEL, tenure.name])
         self._unlock(key)
 
-    def holders(self) -> Sequence[PostHolder]:
+    def holders(self) -> Sequence[Leader]:
         """Return every post."""
         self._confirmed.compare(self.plain)
         rows = self.plain.execute(_HOLDERS).fetchall()
         return [_holder(row) for row in rows]
 
-    def introductions(self) -> Sequence[Introduction]:
+    def introductions(self) -> Sequence[LeaderInfo]:
         """Return every post that is held now, with what its holder told."""
         return lease_reader.introductions(self.plain)
 
-    def introduce(self, post: PostHolder, about: str) -> None:
+    def introduce(self, post: Leader, about: str) -> None:
         """Replace what is told of a post's holder, if it still holds the post."""
         self.plain.execute(_INTRODUCE, [post.name, post.epoch, post.holder, about])
 
@@ -378,6 +378,6 @@ def _says_something(plain: Plain) -> bool:
     return bool(ready.poll(0))
 
 
-def _holder(row: Sequence[Any]) -> PostHolder:
+def _holder(row: Sequence[Any]) -> Leader:
     name, holder, address, epoch, left_s = row
-    return PostHolder(name=name, holder=holder, address=address, epoch=epoch, left_s=left_s)
+    return Leader(name=name, holder=holder, address=address, epoch=epoch, left_s=left_s)

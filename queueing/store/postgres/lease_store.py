@@ -14,17 +14,17 @@ from typing import TypeVar
 import psycopg
 
 from queueing.core.errors import StoreError
-from queueing.core.leases import About, Introduction, PostHolder, Tenure, nothing
+from queueing.core.leases import About, Leader, LeaderInfo, Tenure, nothing
 from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.failures import explain, is_away
-from queueing.store.postgres.lease_session import CHANNEL, Application, Confirmed, Key, PostSession
+from queueing.store.postgres.lease_session import CHANNEL, Application, Confirmed, Key, LeaseSession
 from queueing.store.postgres.session import connect, local_host, read_address
 
 T = TypeVar("T")
 
 
-class PostgresPosts:
-    """`Posts` on a server, over a session of its own; a second one hears of posts that are freed.
+class PostgresLeases:
+    """`LeaseStore` on a server, over a session of its own; a second one hears of posts that are freed.
 
     `quick` allows locks and notices: without them a successor waits for the lease, and for its next
     look. Every call is made in a thread; one that is cancelled goes on there. The posts that are
@@ -47,7 +47,7 @@ class PostgresPosts:
         self._quick = quick
         self._calls = ThreadPoolExecutor(1, thread_name_prefix="posts")
         self._hearing = ThreadPoolExecutor(1, thread_name_prefix="posts-freed")
-        self._session: PostSession | None = None
+        self._session: LeaseSession | None = None
         self._listener: Plain | None = None
         self._listening: asyncio.Future[None] | None = None
         self._locked: set[Key] = set()
@@ -90,15 +90,15 @@ class PostgresPosts:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._calls, self._free, tenure, in_order)
 
-    async def holders(self) -> Sequence[PostHolder]:
+    async def holders(self) -> Sequence[Leader]:
         """Return every post that was ever held, by name. Raises `StoreError`."""
-        return await self._call(PostSession.holders)
+        return await self._call(LeaseSession.holders)
 
-    async def introductions(self) -> Sequence[Introduction]:
+    async def introductions(self) -> Sequence[LeaderInfo]:
         """Return every post that is held now, with what its holder told. Raises `StoreError`."""
-        return await self._call(PostSession.introductions)
+        return await self._call(LeaseSession.introductions)
 
-    async def introduce(self, post: PostHolder, about: str) -> None:
+    async def introduce(self, post: Leader, about: str) -> None:
         """Replace what is told of a post's holder. Raises `StoreError`."""
         await self._call(lambda session: session.introduce(post, about))
 
@@ -132,10 +132,10 @@ class PostgresPosts:
 
     # ------------------------------------------------------------ in the thread
 
-    async def _call(self, work: Callable[[PostSession], T]) -> T:
+    async def _call(self, work: Callable[[LeaseSession], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._calls, self._tried, work)
 
-    def _tried(self, work: Callable[[PostSession], T]) -> T:
+    def _tried(self, work: Callable[[LeaseSession], T]) -> T:
         """Do something over the session; once more over a new one if the old one was lost.
 
         Raises `StoreError`.
@@ -160,7 +160,7 @@ class PostgresPosts:
             if self._stopping.is_set() and self._session is not None:
                 self._session.plain.close()  # it may have come after the posts were closed
 
-    def _done(self, work: Callable[[PostSession], T], session: PostSession) -> T:
+    def _done(self, work: Callable[[LeaseSession], T], session: LeaseSession) -> T:
         result = work(session)
         self._compared(self._confirmed.off_s)
         return result
@@ -179,7 +179,7 @@ class PostgresPosts:
             self._session.plain.close()
             self._session = None
 
-    def _begin(self) -> PostSession:
+    def _begin(self) -> LeaseSession:
         plain = connect(self._address)
         ms = max(1, round(self._lease_s * 1000))
         try:
@@ -191,7 +191,7 @@ class PostgresPosts:
                 ("tcp_user_timeout", ms),
             ):
                 plain.execute(f"SET {name} = {most_ms}")
-            return PostSession(
+            return LeaseSession(
                 plain,
                 process=self._process,
                 lease_s=self._lease_s,
@@ -203,7 +203,7 @@ class PostgresPosts:
             plain.close()
             raise
 
-    def _take_asked(self, session: PostSession) -> None:
+    def _take_asked(self, session: LeaseSession) -> None:
         session.take_all([each for each in tuple(self._asked) if not each.done])
 
     def _hear(self, within_s: float) -> None:

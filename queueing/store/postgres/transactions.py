@@ -63,7 +63,7 @@ class _CommitUnanswered(Exception):
         self.outcomes = outcomes
 
 
-class PostgresWorker(Batcher):
+class PostgresTransactions(Batcher):
     """One session, its thread and the task that feeds it."""
 
     def __init__(

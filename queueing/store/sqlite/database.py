@@ -28,7 +28,7 @@ from queueing.store.sql.database import (
 )
 from queueing.store.sql.migrations import QUEUE
 from queueing.store.sqlite.connection import SqliteConnection, Worker, explain, migrate
-from queueing.store.sqlite.file_lock import Ownership, own
+from queueing.store.sqlite.file_lock import FileLock, own
 
 _RESERVE = 64 * 1024 * 1024  # bytes: some dozens of pictures
 _SHARE = 16  # at most a sixteenth of a small disk is reserved
@@ -157,7 +157,7 @@ class SqliteDatabase:
         path: Path | None,
         writer: Worker,
         reader: Worker,
-        ownership: Ownership | None,
+        ownership: FileLock | None,
         damage: _Damage,
     ) -> None:
         self.id = database_id

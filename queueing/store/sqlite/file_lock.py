@@ -27,7 +27,7 @@ LOST = (
 )
 
 
-class Ownership:
+class FileLock:
     """Makes this process the only writer of a database, until it is closed or the process dies.
 
     `file` is the database's own, open and locked: a deleted lock file protects nothing.
@@ -57,7 +57,7 @@ class Ownership:
         self._lock.close()
 
 
-def own(path: Path) -> Ownership:
+def own(path: Path) -> FileLock:
     """Become the only process that writes here, until it is closed or the process dies.
 
     The lock is SQLite's own on an empty file beside the database: the same on every system,
@@ -90,7 +90,7 @@ def own(path: Path) -> Ownership:
             _lock_file(file)
         _hide(path)
         opened.pop_all()
-    return Ownership(path, lock, file)
+    return FileLock(path, lock, file)
 
 
 def made_by(path: Path) -> Sequence[Path]:

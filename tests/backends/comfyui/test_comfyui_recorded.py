@@ -27,7 +27,7 @@ from backends.comfyui.errors import accepted_in_part, answered, failure, refusal
 from backends.comfyui.progress import Message, Tracker, read_message, read_preview
 from backends.comfyui.workflow.graph import Graph, Node
 from backends.comfyui.workflow.graph_analysis import Medium
-from backends.comfyui.workflow.template import Workflow
+from backends.comfyui.workflow.template import Template
 from backends.common.http_replies import HttpFailed, HttpRefused
 from queueing.core.errors import (
     BackendError,
@@ -69,8 +69,8 @@ def graph(nodes: dict[str, Any]) -> Graph:
     }
 
 
-def workflow(nodes: Graph) -> Workflow:
-    return Workflow(
+def workflow(nodes: Graph) -> Template:
+    return Template(
         name="own.json",
         nodes=nodes,
         placeholders=frozenset({"prompt"}),

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.common.json_template import PROBE, TRIES, KnownForm
+from backends.common.json_template import PROBE, TRIES, JsonTemplate
 from backends.openai.program_answers import PassedOnReader
 from bot.api.openai.chat_stream import ChatStream, Heading
 from bot.api.runs.runs import Run
@@ -89,7 +89,7 @@ def test_a_reader_learns_the_same_from_chunks_it_does_not_parse(stream: list[Any
     """A word would be missing from an answer, or a reason for its end."""
     lines = written(stream)
     found = read(lines)
-    with patch.object(KnownForm, "read", lambda *_: None):
+    with patch.object(JsonTemplate, "read", lambda *_: None):
         assert found == read(lines)
 
 
@@ -98,7 +98,7 @@ def test_a_client_gets_the_same_of_chunks_that_are_not_parsed(stream: list[Any])
     """A client would get another word, or broken JSON."""
     lines = written(stream)
     found = sent(lines)
-    with patch.object(KnownForm, "read", lambda *_: None):
+    with patch.object(JsonTemplate, "read", lambda *_: None):
         assert found == sent(lines)
 
 
@@ -122,7 +122,7 @@ def test_streams_without_alike_chunks_are_examined_a_few_times_only() -> None:
         examined.append(text)
         return "kept"
 
-    known = KnownForm[str](examine)
+    known = JsonTemplate[str](examine)
     for n in range(100):
         text = f'{{"created":{n},"content":"a"}}'
         assert known.read(text) is None

@@ -12,7 +12,7 @@ from backends.common.reasons import reason_in, reasons_kept
 from backends.images import replies as images
 from backends.openai.flavours import errors as openai
 from backends.openai.flavours.errors import classify
-from queueing.core.errors import BackendError, Problem, Rejected, What, problem
+from queueing.core.errors import BackendError, Problem, ProblemKind, Rejected, problem
 
 SAID: tuple[tuple[JsonValue, str], ...] = (
     ({"error": {"message": "Value 5 is too high", "type": "x"}}, "Value 5 is too high"),
@@ -54,7 +54,7 @@ def test_every_refusal_keeps_its_reason(classify: Callable[..., BackendError]) -
     body = {"error": {"message": "No tools here", "code": 400}}
     for given in (body, json.dumps(body)):
         refusal = classify(200, given)
-        for error in (refusal, Rejected("again", problem=problem(What.NO_COMPLETIONS))):
+        for error in (refusal, Rejected("again", problem=problem(ProblemKind.NO_COMPLETIONS))):
             with pytest.raises(Rejected) as caught, reasons_kept():
                 raise error from (None if error is refusal else refusal)
             assert caught.value.problem is not None
@@ -66,6 +66,6 @@ def test_only_a_servers_answer_is_a_reason() -> None:
     refused = HttpRefused("status 400", status=400, body='{"error": "No."}')
     for cause, said in ((refused, "No."), (ValueError("secret"), ""), (None, "")):
         with pytest.raises(Rejected) as caught, reasons_kept():
-            raise Rejected("cause", problem=problem(What.REFUSED)) from cause
+            raise Rejected("cause", problem=problem(ProblemKind.REFUSED)) from cause
         assert caught.value.problem is not None
         assert Problem.read(caught.value.problem.code()).said == said

@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from backends.hardware.gpu_memory import CardMemory, NvmlProbe, is_nvidia
+from backends.hardware.gpu_memory import GpuMemory, NvmlProbe, is_nvidia
 from queueing.core.specs import HostSpec
 from tests.patience import runs_out
 
@@ -33,7 +33,7 @@ OTHER = {"vendor": "0x10de\n"}
 
 
 @pytest.fixture
-def probe(tmp_path: Path) -> CardMemory:
+def probe(tmp_path: Path) -> GpuMemory:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text(MEMINFO)
     drm = tmp_path / "sys/class/drm"
@@ -43,7 +43,7 @@ def probe(tmp_path: Path) -> CardMemory:
     smaller = RADEON | {"mem_info_vram_total": "8573157376\n", "mem_info_vram_used": "0\n"}
     for name, (address, files) in (cards | {"card10": ("0000:0b:00.0", smaller)}).items():
         _card(tmp_path, drm / name, address, files)
-    return CardMemory(NvmlProbe(), proc=tmp_path / "proc", sys=tmp_path / "sys")
+    return GpuMemory(NvmlProbe(), proc=tmp_path / "proc", sys=tmp_path / "sys")
 
 
 def _card(root: Path, card: Path, address: str, files: Mapping[str, str]) -> None:
@@ -65,7 +65,7 @@ def _card(root: Path, card: Path, address: str, files: Mapping[str, str]) -> Non
     ],
 )
 async def test_total_and_free_are_what_the_system_shows(
-    probe: CardMemory, gpu: str, found: tuple[int, int]
+    probe: GpuMemory, gpu: str, found: tuple[int, int]
 ) -> None:
     """A game on a Radeon, or a build in main memory, would not be seen until a load fails."""
     assert await probe.free_mb(replace(HOST, gpu=gpu)) == found
@@ -73,7 +73,7 @@ async def test_total_and_free_are_what_the_system_shows(
 
 @pytest.mark.parametrize("gpu", ["amd:2", "amd:0000:01:00.0", "amd:first"])
 async def test_a_card_that_is_not_there_is_told_once_with_those_that_are(
-    probe: CardMemory, gpu: str, caplog: pytest.LogCaptureFixture
+    probe: GpuMemory, gpu: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An operator would guess names, with a line of log every ten seconds."""
     with caplog.at_level(logging.WARNING):
@@ -88,7 +88,7 @@ async def test_a_system_without_these_files_has_nothing_to_measure(
 ) -> None:
     """The queue would stop where a library is missing."""
     monkeypatch.setitem(sys.modules, "psutil", None)
-    probe = CardMemory(NvmlProbe(), proc=tmp_path, sys=tmp_path)
+    probe = GpuMemory(NvmlProbe(), proc=tmp_path, sys=tmp_path)
     for gpu in ("system", "amd:0"):
         assert await probe.free_mb(replace(HOST, gpu=gpu)) is None
     (tmp_path / "meminfo").write_text("MemTotal: much\n")
@@ -104,7 +104,7 @@ async def test_main_memory_is_asked_for_where_no_file_shows_it(
     shown = SimpleNamespace(total=64 * 2**30, available=21 * 2**30)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: shown, raising=False)
     monkeypatch.setitem(sys.modules, "psutil", psutil)
-    probe = CardMemory(NvmlProbe(), proc=tmp_path, sys=tmp_path)
+    probe = GpuMemory(NvmlProbe(), proc=tmp_path, sys=tmp_path)
     assert await probe.free_mb(replace(HOST, gpu="system")) == (64 * 1024, 21 * 1024)
 
 
@@ -118,7 +118,7 @@ def test_numbers_and_uuids_are_nvidias() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
 async def test_a_card_that_hangs_takes_one_thread_and_none_of_the_others(
-    probe: CardMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    probe: GpuMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After some looks no picture could be read or drawn: those threads are few."""
     file = tmp_path / "sys/class/drm/card1/device/mem_info_vram_total"

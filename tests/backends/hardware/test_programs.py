@@ -9,7 +9,7 @@ import pynvml
 import pytest
 
 from backends.hardware.gpu_memory import MB, NvmlProbe
-from backends.hardware.gpu_programs import CardPrograms
+from backends.hardware.gpu_programs import GpuPrograms
 from queueing.core.ports import CardLook
 from queueing.core.specs import BackendSpec, HostSpec
 
@@ -105,7 +105,7 @@ async def look(
 ) -> CardLook | None:
     probe = NvmlProbe(nvml=card)
     try:
-        return await CardPrograms(probe, proc=machine.proc).use(CARD, loaded)
+        return await GpuPrograms(probe, proc=machine.proc).use(CARD, loaded)
     finally:
         await probe.aclose()
 
@@ -143,14 +143,14 @@ async def test_a_server_of_another_account_is_known_by_that_account(machine: Pro
     ollama = BackendSpec(name="ollama", kind="openai", url=f"http://localhost:{port}")
     probe = NvmlProbe(nvml=OneCard(compute=[(300, 9000)]))
     host = HostSpec(name="gpu", vram_mb=24000, backends=(ollama,), gpu="0")
-    use = await CardPrograms(probe, proc=machine.proc).use(host, frozenset({"ollama"}))
+    use = await GpuPrograms(probe, proc=machine.proc).use(host, frozenset({"ollama"}))
     await probe.aclose()
     assert use == CardLook(busy=0.3, others_mb=0)
 
 
 async def test_a_card_elsewhere_and_one_that_cannot_tell_its_work(machine: ProcTree) -> None:
     probe = NvmlProbe(nvml=OneCard(busy=None))
-    programs = CardPrograms(probe, proc=machine.proc)
+    programs = GpuPrograms(probe, proc=machine.proc)
     elsewhere = HostSpec(name="attic", vram_mb=24000, backends=(COMFY,))
     assert await programs.use(elsewhere, frozenset()) is None
     assert await programs.use(CARD, frozenset()) == CardLook()

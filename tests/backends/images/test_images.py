@@ -14,7 +14,7 @@ from PIL import Image
 from pydantic import JsonValue
 
 from backends.images.backend import Images
-from queueing.core.errors import BadModel, NotLoaded, Rejected, Unavailable, What, problem
+from queueing.core.errors import BadModel, NotLoaded, ProblemKind, Rejected, Unavailable, problem
 from queueing.core.requests import (
     Capability,
     File,
@@ -280,7 +280,7 @@ async def test_what_a_server_has_no_place_for_is_refused_in_a_sentence(
                 with pytest.raises(Rejected) as caught:
                     await output(backend, asked)
                 assert len(fake.asked(DRAWN[kind])) == before
-                assert caught.value.problem == problem(What.TAKES_NO, field=field)
+                assert caught.value.problem == problem(ProblemKind.TAKES_NO, field=field)
 
 
 # ---------------------------------------------------------------- LoRAs, loads

@@ -14,9 +14,9 @@ from backends.openai.embeddings import _checked
 from queueing.core.errors import (
     BadModel,
     NotLoaded,
+    ProblemKind,
     Rejected,
     UnreadableAnswer,
-    What,
 )
 from queueing.core.requests import (
     Capability,
@@ -184,7 +184,7 @@ async def test_tokens_go_where_they_are_understood(kind: str) -> None:
         with pytest.raises(Rejected) as refused:
             await embedded(backend, (1, 2, 3))
         assert refused.value.problem is not None
-        assert refused.value.problem.what is What.NO_TOKENS
+        assert refused.value.problem.what is ProblemKind.NO_TOKENS
         assert len(server.posted(path_of(server))) == before
 
 
@@ -200,7 +200,7 @@ async def test_dimensions_are_as_asked_or_refused(kind: str) -> None:
             with pytest.raises(Rejected) as refused:
                 await embedded(backend, "a", dimensions=asked)
             assert refused.value.problem is not None
-            assert refused.value.problem.what is What.NO_DIMENSIONS
+            assert refused.value.problem.what is ProblemKind.NO_DIMENSIONS
 
 
 async def test_a_text_that_is_too_long_is_refused_and_not_cut(subtests: pytest.Subtests) -> None:
@@ -212,7 +212,7 @@ async def test_a_text_that_is_too_long_is_refused_and_not_cut(subtests: pytest.S
                 with pytest.raises(Rejected) as refused:
                     await embedded(backend, "short", "word " * 9000)
                 assert refused.value.problem is not None
-                assert refused.value.problem.what is What.TOO_LONG
+                assert refused.value.problem.what is ProblemKind.TOO_LONG
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -276,7 +276,7 @@ async def test_a_model_that_only_writes_is_no_fault_of_the_server(kind: str) -> 
         with pytest.raises(Rejected) as refused:
             await embedded(backend, "a")
         assert refused.value.problem is not None
-        assert refused.value.problem.what is What.NO_EMBEDDINGS
+        assert refused.value.problem.what is ProblemKind.NO_EMBEDDINGS
 
 
 async def test_an_error_at_the_top_level_is_read() -> None:
@@ -354,7 +354,7 @@ async def test_a_server_without_pictures_refuses_them(kind: str) -> None:
         with pytest.raises(Rejected) as refused:
             await embedded(backend, PictureInput(picture=0), files=(picture(),))
         assert refused.value.problem is not None
-        assert refused.value.problem.what is What.NO_PICTURE_EMBEDDINGS
+        assert refused.value.problem.what is ProblemKind.NO_PICTURE_EMBEDDINGS
 
 
 async def test_a_server_that_hangs_is_given_up_when_its_caller_is() -> None:

@@ -8,7 +8,7 @@ from backends.openai.backend import FLAVOURS
 from backends.openai.flavours.flavour import Flavour
 from backends.openai.flavours.lmstudio import LMStudio3, LMStudio4
 from backends.openai.passthrough import as_completion, path_of, prompt_body
-from queueing.core.errors import Rejected, What
+from queueing.core.errors import ProblemKind, Rejected
 from queueing.core.requests import PassedOn
 
 ALL: dict[str, type[Flavour]] = {**FLAVOURS, LMStudio4.name: LMStudio4, LMStudio3.name: LMStudio3}
@@ -18,7 +18,7 @@ WITHOUT_TOKENS = {"llama-cpp-python", "ollama", "lmstudio", "lmstudio-0.3"}
 WITHOUT_ECHO = {"llamacpp", "llamacpp-router", "ollama", "lmstudio", "lmstudio-0.3"}
 
 
-def problem_of(name: str, body: dict[str, Any]) -> What | None:
+def problem_of(name: str, body: dict[str, Any]) -> ProblemKind | None:
     """Return why a kind of server is not asked, None if it is."""
     try:
         prompt_body(ALL[name](), body)
@@ -32,10 +32,10 @@ def test_each_server_gets_what_it_takes(subtests: pytest.Subtests) -> None:
     for name, flavour in ALL.items():
         with subtests.test(name=name):
             gap = {"prompt": "a", "suffix": "b"}
-            assert (problem_of(name, gap) is What.NO_SUFFIX) == (name in WITHOUT_SUFFIX)
+            assert (problem_of(name, gap) is ProblemKind.NO_SUFFIX) == (name in WITHOUT_SUFFIX)
             tokens = problem_of(name, {"prompt": [1, 2]})
-            assert (tokens is What.TEXT_PROMPTS) == (name in WITHOUT_TOKENS)
-            assert (problem_of(name, {"prompt": "a", "echo": True}) is What.NO_ECHO) == (
+            assert (tokens is ProblemKind.TEXT_PROMPTS) == (name in WITHOUT_TOKENS)
+            assert (problem_of(name, {"prompt": "a", "echo": True}) is ProblemKind.NO_ECHO) == (
                 name in WITHOUT_ECHO
             )
             assert prompt_body(flavour(), {"prompt": "a"}) == {"prompt": "a"}

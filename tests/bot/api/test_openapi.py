@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from bot.api import document as described_by
 from bot.api.document import DocumentRoute
 from bot.api.operations import ABSENT, OPERATIONS
-from bot.api.server import Gateway
+from bot.api.server import ApiServer
 from tests.bot.api.calls.test_keys import CLOSED, bearer, new_key, page_of
 from tests.bot.api.jobs.test_jobs import CHAT, DRAW, SLOW, done
 from tests.bot.api.whole_api import running
@@ -19,7 +19,7 @@ from tests.bot.api.whole_api import running
 METHODS = {"get", "post", "put", "delete", "patch"}
 
 
-def served(gateway: Gateway) -> set[str]:
+def served(gateway: ApiServer) -> set[str]:
     """Return the routes that the application really has."""
     resources = gateway._application().router.routes()
     return {

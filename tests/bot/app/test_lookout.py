@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.app.model_discovery import AGAIN_S, EMPTY_AGAIN_S, ModelLookout
+from bot.app.model_discovery import AGAIN_S, EMPTY_AGAIN_S, ModelDiscovery
 from queueing.core.errors import Unavailable
 from queueing.core.specs import ModelSpec
 from tests.simulation.installation import Installation, host, image_model, until
@@ -41,7 +41,7 @@ def test_a_server_that_comes_later_is_asked_as_soon_as_it_answers() -> None:
         there.servers["one"].up = False
         listing.error = Unavailable("no route")
         async with there.queue() as queue:
-            lookout = ModelLookout(queue.models, {"one": listing})  # type: ignore[dict-item]
+            lookout = ModelDiscovery(queue.models, {"one": listing})  # type: ignore[dict-item]
             queue.hosts.subscribe(lookout.on_hosts)
             task = asyncio.create_task(lookout.run())
             await lookout.looked.wait()
@@ -62,7 +62,7 @@ def test_servers_that_answer_are_asked_once_a_minute() -> None:
     async def scenario() -> None:
         there, listing = offering(), Listing()
         async with there.queue() as queue:
-            lookout = ModelLookout(queue.models, {"one": listing})  # type: ignore[dict-item]
+            lookout = ModelDiscovery(queue.models, {"one": listing})  # type: ignore[dict-item]
             queue.hosts.subscribe(lookout.on_hosts)
             task = asyncio.create_task(lookout.run())
             await lookout.looked.wait()
@@ -88,7 +88,7 @@ def test_the_first_model_of_an_empty_server_is_offered_within_seconds() -> None:
         (flux,) = listing.offered
         listing.offered = []
         async with there.queue() as queue:
-            lookout = ModelLookout(queue.models, {"one": listing})  # type: ignore[dict-item]
+            lookout = ModelDiscovery(queue.models, {"one": listing})  # type: ignore[dict-item]
             task = asyncio.create_task(lookout.run())
             await lookout.looked.wait()
             await asyncio.sleep(AGAIN_S * 3 + 1)

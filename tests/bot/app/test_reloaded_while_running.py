@@ -13,7 +13,7 @@ from PIL import Image
 from bot.app.app import App, BotParts
 from bot.app.setup import BotSetup
 from bot.config.loader import parse
-from bot.monitoring.history import StoredHistory
+from bot.monitoring.history import History
 from queueing.core.jobs import Job, JobState
 from tests.bot.results import attachment
 from tests.fakes.chat import FakeChat
@@ -143,7 +143,7 @@ def test_a_shorter_history_holds_for_the_hours_that_are_there_already() -> None:
     """The figures of the last weeks would stay on the disk until the bot is started again."""
 
     async def scenario(bot: Running) -> None:
-        history, began = StoredHistory(bot.parts.database), bot.clock.now()
+        history, began = History(bot.parts.database), bot.clock.now()
 
         async def hours() -> int:
             return len(await history.models(3600, began - HOUR_S, began + 2 * HOUR_S))

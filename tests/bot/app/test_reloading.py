@@ -11,7 +11,7 @@ import pytest
 
 from bot.app import control_socket
 from bot.app.control_socket import NotRunning
-from bot.app.reloader import InForce, Reloader, log_as_before
+from bot.app.reloader import LiveConfig, Reloader, log_as_before
 from bot.config.config import Config
 from bot.config.loader import ConfigError, parse
 from bot.people.audit_log import Act, AuditLog
@@ -46,7 +46,7 @@ class Bench:
     """A reloader whose next file a test sets."""
 
     def __init__(self) -> None:
-        self.in_force = InForce(parse(CONFIG, {}))
+        self.in_force = LiveConfig(parse(CONFIG, {}))
         self.next: Callable[[], Config] = lambda: parse(CONFIG, {})
         clock = SystemClock()
         self.reloader = Reloader(self.in_force, self._reread, clock, log_as=log_as_before)

@@ -10,7 +10,7 @@ from bot.app.supervisor import delete_expired
 from bot.config.sections import RetentionConfig
 from bot.platforms.web.chat_log import ChatLog, ShownMessage, TextPart
 from bot.platforms.web.renderer import shown_file
-from queueing.core.jobs import Admission, Job, JobEvent, NewJob
+from queueing.core.jobs import Job, JobEvent, NewJob, SubmitLimits
 from queueing.core.requests import File, Output, TextToImage
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
@@ -37,7 +37,7 @@ async def _drawn(store: JobStore, number: int) -> Job:
     """Have a picture drawn and delivered."""
     request = TextToImage(prompt=f"cat {number}")
     new = NewJob(model="flux", request=request, owner="web:local", key=f"k{number}")
-    job = await store.add(new, NOW, limits=Admission())
+    job = await store.add(new, NOW, limits=SubmitLimits())
     job = (await store.apply(job, JobEvent.START, NOW, backend="comfy", runner="r")).job
     output = Output(files=(_picture(number),))
     job = (await store.apply(job, JobEvent.COMPLETE, NOW + number, output=output)).job

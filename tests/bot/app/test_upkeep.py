@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli import main as cli
-from queueing.core.jobs import Admission, Job, NewJob
+from queueing.core.jobs import Job, NewJob, SubmitLimits
 from queueing.core.requests import TextToImage
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
@@ -21,7 +21,7 @@ hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
 models: {flux: {backends: [stand-in]}}
 chats: {web: {port: 0}}
 """
-LIMITS = Admission(max_open=100_000, max_waiting=100_000)
+LIMITS = SubmitLimits(max_open=100_000, max_waiting=100_000)
 
 
 def new(number: int) -> NewJob:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from backends.hardware.gpu_memory import CardMemory, NvmlProbe
+from backends.hardware.gpu_memory import GpuMemory, NvmlProbe
 from backends.media import documents, videos
 from backends.media.helper import sandbox
 from backends.media.helper.sandbox import Barrier
@@ -325,9 +325,9 @@ async def test_what_cannot_be_measured_is_told_with_its_reason(
     async def nothing(_: NvmlProbe, host: HostSpec) -> tuple[int, int] | None:
         return None
 
-    here = partial(CardMemory, proc=tmp_path / "proc", sys=tmp_path / "sys")
+    here = partial(GpuMemory, proc=tmp_path / "proc", sys=tmp_path / "sys")
     monkeypatch.setattr(NvmlProbe, "free_mb", nothing)
-    monkeypatch.setattr(check, "CardMemory", here)
+    monkeypatch.setattr(check, "GpuMemory", here)
     monkeypatch.setitem(sys.modules, "psutil", None)
     findings = await found(configured(tmp_path, CONFIG.replace("vram:", f"gpu: '{gpu}', vram:")))
     finding = findings["host", "home"]

@@ -19,7 +19,7 @@ from tests.simulation.loop import run
 
 pytest.importorskip("psycopg")
 
-from queueing.store.postgres.lease_store import PostgresPosts  # an extra
+from queueing.store.postgres.lease_store import PostgresLeases  # an extra
 
 CONFIG = """\
 database: {url}
@@ -60,7 +60,7 @@ async def test_each_post_is_shown_with_its_holder(postgres_url: str, tmp_path: P
         ("queue", None, "free"),
         ("web", None, "free"),
     ]
-    posts = PostgresPosts(postgres_url, process="gpu-1:4711", lease_s=600)
+    posts = PostgresLeases(postgres_url, process="gpu-1:4711", lease_s=600)
     about = Agreement(config, "0.9").about("queue")
     assert await posts.take("queue", address="1.1.1.1:8124", about=about) is not None
     held, note, web, same = await rows(config)
@@ -77,7 +77,7 @@ async def test_a_queue_that_no_process_takes_is_a_failure(
     postgres_url: str, tmp_path: Path
 ) -> None:
     """All would be said to work while nothing is accepted."""
-    posts = PostgresPosts(postgres_url, process="gpu-1:4711", lease_s=600)
+    posts = PostgresLeases(postgres_url, process="gpu-1:4711", lease_s=600)
     config = configured(postgres_url, tmp_path)
     about = Agreement(config, "0.9").about("web")
     assert await posts.take("web", address="10.0.0.7:8124", about=about) is not None
@@ -91,7 +91,7 @@ async def test_a_configuration_that_would_be_refused_fails(
     postgres_url: str, tmp_path: Path
 ) -> None:
     """It would turn out when the process is to be started."""
-    posts = PostgresPosts(postgres_url, process="gpu-1:4711", lease_s=600)
+    posts = PostgresLeases(postgres_url, process="gpu-1:4711", lease_s=600)
     config = configured(postgres_url, tmp_path)
     about = Agreement(config, "0.9").about("queue")
     assert await posts.take("queue", address="10.0.0.7:8124", about=about) is not None

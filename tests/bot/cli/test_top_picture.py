@@ -13,9 +13,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from bot.cli.top import TopState, duration
-from bot.monitoring.live_state import OperatorNow
+from bot.monitoring.live_state import LiveState
 from bot.monitoring.records import HourSpan
-from queueing.core.snapshot import Blocked, Reason
+from queueing.core.snapshot import Reason, WaitCause
 from tests.bot.platforms.web.dashboard.examples import ExampleRecords
 
 AT = datetime(2026, 1, 1, 12).timestamp()  # noqa: DTZ001  # noon where the test runs
@@ -35,7 +35,7 @@ def drawn(
     return stream.read()
 
 
-def with_host(**host: Any) -> OperatorNow:
+def with_host(**host: Any) -> LiveState:
     """Return the bot with its first host alone."""
     return replace(RECORDS.now, hosts=(replace(RECORDS.now.hosts[0], **host),))
 
@@ -71,7 +71,7 @@ def test_it_says_what_is_there() -> None:
 
 def test_every_moment_is_told_in_the_same_way() -> None:
     """A reason would name a time with an offset from UTC beside times without one."""
-    loading = Reason(why=Blocked.LOADING, model="flux", host="gpu-1", until=AT + 20)
+    loading = Reason(why=WaitCause.LOADING, model="flux", host="gpu-1", until=AT + 20)
     queue = replace(RECORDS.now.lines[0], reason=loading)
     shown = drawn(TopState(now=replace(RECORDS.now, lines=(queue,))))
     assert re.search(r"loading flux on gpu-1$", shown, re.MULTILINE)

@@ -1,6 +1,6 @@
 """Parts of a message that stand out or can be typed: the same words on every platform, never more."""
 
-from bot.core.content import Content, Strong, Typed
+from bot.core.content import CommandText, Content, Strong
 from bot.platforms.discord import renderer as discord_render
 from bot.platforms.telegram import renderer as telegram_render
 from bot.platforms.telegram.markdown import SpanKind
@@ -11,7 +11,7 @@ from bot.texts.catalogue import plain
 
 def test_a_name_stands_out_and_a_command_can_be_taken_over() -> None:
     """A list would be a wall of words, or its commands would have to be typed by hand."""
-    body = (Strong("flux"), " · ", Typed("/help image"), " ", Typed("/queue"))
+    body = (Strong("flux"), " · ", CommandText("/help image"), " ", CommandText("/queue"))
     assert plain(body) == "flux · /help image /queue"
     assert discord_render.fit(body, 2000) == "**flux** · `/help image` `/queue`"
     shown = telegram_render.fit(body, 4096)

@@ -10,7 +10,7 @@ import pytest
 from bot.core.content import Content
 from bot.core.queue import QueueStatus
 from bot.delivery.channels import Channels
-from bot.delivery.standings import Inquiry
+from bot.delivery.standings import StandingReader
 from bot.delivery.status_message import StatusMessage
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, JobState, stand_in
@@ -40,8 +40,8 @@ class Queue:
         return {job.id: Standing(job=job, shown="pending") for job in jobs}
 
 
-def inquire(queue: Queue) -> Inquiry:
-    return Inquiry(cast("QueueStatus", queue))
+def inquire(queue: Queue) -> StandingReader:
+    return StandingReader(cast("QueueStatus", queue))
 
 
 def job(number: int, state: JobState = JobState.PENDING) -> Job:
@@ -62,7 +62,7 @@ async def asking(queue: Queue, numbers: Sequence[int]) -> list[Standing | BaseEx
     return found
 
 
-async def _later(inquiry: Inquiry) -> Standing | None:
+async def _later(inquiry: StandingReader) -> Standing | None:
     await asyncio.sleep(0.5)
     return await inquiry.of(job(77))
 

@@ -10,9 +10,9 @@ import pytest
 
 from bot.core.content import Content, Moment, Period
 from bot.core.platform import MessageRef
-from queueing.core.events import JobChanged, LinesMoved
+from queueing.core.events import JobChanged, QueuesMoved
 from queueing.core.jobs import Job, JobEvent, JobState
-from queueing.core.snapshot import Blocked, Reason
+from queueing.core.snapshot import Reason, WaitCause
 from queueing.core.status import Estimate, Standing
 from queueing.service.shown_estimates import ShownEstimates
 from tests.fakes.chat import FakeChat
@@ -26,12 +26,12 @@ LASTS_S = 200.0
 CROWDS = ({"p1": 1}, {"p1": 2}, {"p1": 1, "p2": 2, "p3": 5, "g1": 3})
 REASONS: Sequence[Reason | None] = (
     None,
-    Reason(why=Blocked.IN_LINE, model="flux"),
-    Reason(why=Blocked.LOADING, model="flux", host="gpu-1"),
-    Reason(why=Blocked.LOADER_BUSY, model="flux", host="gpu-1", other="sdxl"),
-    Reason(why=Blocked.ROOM_BUSY, model="flux", host="gpu-1", other="sdxl"),
-    Reason(why=Blocked.LOAD_PAUSE, model="flux"),
-    Reason(why=Blocked.STARTING, model="flux"),
+    Reason(why=WaitCause.IN_LINE, model="flux"),
+    Reason(why=WaitCause.LOADING, model="flux", host="gpu-1"),
+    Reason(why=WaitCause.LOADER_BUSY, model="flux", host="gpu-1", other="sdxl"),
+    Reason(why=WaitCause.ROOM_BUSY, model="flux", host="gpu-1", other="sdxl"),
+    Reason(why=WaitCause.LOAD_PAUSE, model="flux"),
+    Reason(why=WaitCause.STARTING, model="flux"),
 )
 
 
@@ -132,7 +132,7 @@ class Oracle:
             elif self.random.random() < self.share_told:
                 models = frozenset({"flux"})
                 turned = models if self.random.random() < 0.3 else frozenset()
-                self.running.presenter.on_event(LinesMoved(models=models, turned=turned))
+                self.running.presenter.on_event(QueuesMoved(models=models, turned=turned))
 
 
 @dataclass

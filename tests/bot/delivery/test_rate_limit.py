@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.delivery.rate_limit import Overall, RateLimit, patience_s
+from bot.delivery.rate_limit import PlatformRateLimit, RateLimit, patience_s
 from bot.platforms.discord.platform import Discord
 from bot.platforms.web.platform import Web
 from tests.fakes.chat import LIMITS
@@ -62,14 +62,14 @@ def test_a_penalty_is_waited_out_and_remembered_for_a_while() -> None:
     assert rate_limit.earliest(200.0, urgent=True) == 201.0
 
 
-def request(budget: RateLimit | Overall, began_at: float, *, took_s: float = 0.0) -> None:
+def request(budget: RateLimit | PlatformRateLimit, began_at: float, *, took_s: float = 0.0) -> None:
     budget.begin(began_at)
     budget.end(began_at + took_s)
 
 
 def test_a_whole_bot_keeps_to_its_second() -> None:
     """Many chats together would break the platform's overall limit."""
-    overall = Overall(10.0)
+    overall = PlatformRateLimit(10.0)
     for _ in range(10):
         assert overall.earliest(0.0) == 0.0
         request(overall, 0.0)

@@ -6,7 +6,7 @@ import aiohttp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.http.clients import WRONG_AT_ONCE, Guesses
+from bot.http.clients import WRONG_AT_ONCE, LoginThrottle
 from bot.people.web_people import is_weak
 from bot.platforms.web.sessions import COOKIE
 from tests.bot.platforms.web.web_client import running, tab
@@ -44,7 +44,7 @@ def test_a_random_token_is_not_weak(size: int) -> None:
 def test_many_wrong_tokens_shut_an_address_for_a_while() -> None:
     """Two thousand tokens a second could be tried."""
     now = [0.0]
-    guesses = Guesses(lambda: now[0])
+    guesses = LoginThrottle(lambda: now[0])
     guesses.right("known before")
     for number in range(WRONG_AT_ONCE):
         assert guesses.may_try("here", str(number))

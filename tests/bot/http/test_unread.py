@@ -14,7 +14,7 @@ from aiohttp import web
 from bot.api.calls.errors import ApiError
 from bot.api.runs.result_turns import take_turn, until_sent
 from bot.http import files
-from bot.http.files import Turns
+from bot.http.files import DownloadSlots
 from bot.http.listener import Listener
 from queueing.core.jobs import stand_in
 from queueing.core.requests import Chat, ChatMessage, TextToImage
@@ -119,7 +119,7 @@ async def test_results_that_nobody_reads_are_not_all_in_memory(
 ) -> None:
     """A hundred calls would hold a hundred results; answers of text never wait."""
     monkeypatch.setattr(files, "WAIT_S", 0.01)
-    turns = Turns(each=1)
+    turns = DownloadSlots(each=1)
     picture = replace(stand_in(1, "flux", 0.0), request=TextToImage(prompt="a cat"))
     text = replace(picture, request=Chat(messages=(ChatMessage(role="user", text="hi"),)))
     async with until_sent():

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from bot.app.setup import MIGRATIONS
 from bot.core.origin import name_in
-from bot.monitoring.dashboard import OperatorReader
-from bot.monitoring.history import StoredHistory, StoredUsage
-from bot.monitoring.recorder import HistoryRecorder
+from bot.monitoring.dashboard import DashboardReader
+from bot.monitoring.history import History, StoredUsage
+from bot.monitoring.recorder import Recorder
 from bot.people.access import Access, PersonLimits
 from bot.people.audit_log import AuditLog
 from bot.people.people import People
@@ -28,8 +28,8 @@ class RecordedQueue:
 
     queue: JobQueue
     database: Database
-    recorder: HistoryRecorder
-    reader: OperatorReader
+    recorder: Recorder
+    reader: DashboardReader
     people: People
     audit: AuditLog
 
@@ -46,12 +46,12 @@ class Recording:
         clock = self.installation.clock
         database = await open_database(self.installation.url, migrations=(MIGRATIONS,), inline=True)
         async with self.installation.queue(JobStore(database)) as queue:
-            history = StoredHistory(database)
-            recorder = HistoryRecorder(history, queue.promises, clock, keep_s=lambda: KEPT_S)
+            history = History(database)
+            recorder = Recorder(history, queue.promises, clock, keep_s=lambda: KEPT_S)
             queue.events.subscribe(recorder.on_event)
             queue.hosts.subscribe(recorder.on_hosts)
             people, audit = People(database), AuditLog(database)
-            reader = OperatorReader(
+            reader = DashboardReader(
                 status=queue.status,
                 history=history,
                 usage=StoredUsage(database, name_in),
@@ -78,11 +78,9 @@ class Recording:
             await ended(there.queue, job)
 
 
-def _forget(recorder: HistoryRecorder) -> None:
+def _forget(recorder: Recorder) -> None:
     """Have it know nothing any more, as after a kill."""
-    fresh = HistoryRecorder(
-        recorder._history, recorder._promises, recorder._clock, keep_s=lambda: KEPT_S
-    )
+    fresh = Recorder(recorder._history, recorder._promises, recorder._clock, keep_s=lambda: KEPT_S)
     recorder.__dict__.update(fresh.__dict__)
 
 

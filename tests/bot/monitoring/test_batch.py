@@ -4,7 +4,7 @@ import pytest
 
 from bot.monitoring.history import HistoryBatch
 from queueing.core.events import CopyLeft, LoadCause, LoadEnded
-from queueing.core.snapshot import Leaving
+from queueing.core.snapshot import EvictionCause
 
 BOTH = ("box/0", "box/1")
 LOADED = LoadEnded(model="qwen", backend="b", hosts=BOTH, cause=LoadCause.REQUEST, seconds=9.0)
@@ -14,7 +14,7 @@ LOADED = LoadEnded(model="qwen", backend="b", hosts=BOTH, cause=LoadCause.REQUES
     ("event", "counted"),
     [
         (LOADED, "loads"),
-        (CopyLeft(model="qwen", backend="b", hosts=BOTH, why=Leaving.ROOM), "evictions"),
+        (CopyLeft(model="qwen", backend="b", hosts=BOTH, why=EvictionCause.ROOM), "evictions"),
     ],
 )
 def test_what_spans_cards_counts_on_each_and_once_for_its_model(

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 
 from bot.app.supervisor import beside
-from bot.monitoring.metrics import Instruments
+from bot.monitoring.metrics import Metrics
 from bot.monitoring.metrics_endpoint import MetricsEndpoint, MetricsPlace
 from tests.bot.config.configs import problems, with_lines
 
@@ -17,7 +17,7 @@ TOKEN = "Zk4pX91mQv7sLr2T"
 
 @asynccontextmanager
 async def served(token: str | None = None) -> AsyncIterator[str]:
-    endpoint = MetricsEndpoint(MetricsPlace(port=0, token=token), Instruments("1.2.3"))
+    endpoint = MetricsEndpoint(MetricsPlace(port=0, token=token), Metrics("1.2.3"))
     async with beside(endpoint.run()):
         await endpoint.connected.wait()
         yield f"http://127.0.0.1:{endpoint.port}/metrics"

@@ -23,11 +23,11 @@ from bot.monitoring.buckets import (
     ended_job,
     tallied,
 )
-from bot.monitoring.history import HistoryBatch, StoredHistory
-from bot.monitoring.recorder import HistoryRecorder
-from queueing.core.errors import StoreError, What, problem
+from bot.monitoring.history import History, HistoryBatch
+from bot.monitoring.recorder import Recorder
+from queueing.core.errors import ProblemKind, StoreError, problem
 from queueing.core.events import JobChanged, Stopping
-from queueing.core.jobs import Admission, Job, JobEvent, NewJob
+from queueing.core.jobs import Job, JobEvent, NewJob, SubmitLimits
 from queueing.core.requests import Output, TextToImage
 from queueing.core.status import Estimate
 from queueing.service.shown_estimates import Promises
@@ -41,7 +41,7 @@ DAY_S = 86400.0
 EVER = 10 * 365 * DAY_S
 
 
-class FailingHistory(StoredHistory):
+class FailingHistory(History):
     """A history whose database may be away, before or after it has written."""
 
     def __init__(self, database: Database) -> None:
@@ -82,7 +82,7 @@ class Machine(RuleBasedStateMachine):
         self.history = FailingHistory(self.database)
         self.promises = Promises()
         clock = type("Clock", (), {"now": lambda _: self.now})()
-        self.recorder = HistoryRecorder(self.history, self.promises, clock, keep_s=lambda: EVER)
+        self.recorder = Recorder(self.history, self.promises, clock, keep_s=lambda: EVER)
         self.do(self.recorder.take_up())
 
     # ------------------------------------------------------------ what happens
@@ -95,7 +95,7 @@ class Machine(RuleBasedStateMachine):
     def a_job_begins(self, model: str, promised_s: float | None) -> None:
         key = f"k{next(self.numbers)}"
         new = NewJob(model=model, request=TextToImage(prompt="cat"), owner="ada", key=key)
-        job = self.do(self.store.add(new, self.now, limits=Admission()))
+        job = self.do(self.store.add(new, self.now, limits=SubmitLimits()))
         if promised_s is not None:
             at = self.now + promised_s
             ends = Estimate(at=at, earliest=at - 5, latest=at + 5)
@@ -109,7 +109,7 @@ class Machine(RuleBasedStateMachine):
             return
         job = self.running.pop(data.draw(st.integers(0, len(self.running) - 1)))
         done = JobEvent(event)
-        error = problem(What.MEMORY).code() if done is JobEvent.FAIL else None
+        error = problem(ProblemKind.MEMORY).code() if done is JobEvent.FAIL else None
         output = Output(text="a") if done is JobEvent.COMPLETE else None
         change = self.do(self.store.apply(job, done, self.now, error=error, output=output))
         self.untold.append(change)

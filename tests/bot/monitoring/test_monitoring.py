@@ -14,9 +14,9 @@ import yaml
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
 from bot.monitoring.cluster_metrics import ClusterState
-from bot.monitoring.metrics import Instruments, Shown
+from bot.monitoring.metrics import Metrics, Shown
 from bot.monitoring.queue_metrics import BusyHosts, QueueState
-from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.status import (
     BackendStatus,
     CopyStatus,
@@ -24,14 +24,14 @@ from queueing.core.status import (
     HostStatus,
     LaneStatus,
     ModelStatus,
-    Paused,
-    QueueSnapshot,
+    Pauses,
+    StatusReport,
 )
 
 MONITORING = Path(__file__).parents[3] / "docs" / "monitoring"
 ALERTS = MONITORING / "alerts.yml"
 PROMETHEUS_OWN = {"le", "instance", "job"}
-SNAPSHOT = QueueSnapshot(
+SNAPSHOT = StatusReport(
     models=(
         ModelStatus(
             name="flux",
@@ -46,7 +46,7 @@ SNAPSHOT = QueueSnapshot(
                     running=1,
                 ),
             ),
-            reason=Reason(why=Blocked.IN_LINE, model="flux"),
+            reason=Reason(why=WaitCause.IN_LINE, model="flux"),
             service_s=1.0,
             next_ends=Estimate(at=2.0, earliest=1.0, latest=3.0),
             vram_mb=1,
@@ -68,13 +68,13 @@ SNAPSHOT = QueueSnapshot(
         ),
     ),
     hosts=(HostStatus(name="gpu-1", vram_mb=1, usable_mb=1, used_mb=1, paused=False),),
-    paused=Paused(),
+    paused=Pauses(),
 )
 
 
 def filled() -> Shown:
     """Return instruments of which each shows something."""
-    instruments = Instruments("1.2.3")
+    instruments = Metrics("1.2.3")
     for each in tuple(instruments.registry._collector_to_names):
         if isinstance(each, Counter | Histogram):
             child = each.labels(*("x" for _ in each._labelnames)) if each._labelnames else each

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 from bot.api.runs.views import machine_list
 from bot.monitoring.dashboard import to_json
-from bot.monitoring.live_state import OperatorNow, now_of
-from queueing.core.snapshot import Blocked, Reason, Residency
+from bot.monitoring.live_state import LiveState, now_of
+from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.status import (
     BackendStatus,
     CopyStatus,
     Estimate,
     HostStatus,
     ModelStatus,
-    Paused,
-    QueueSnapshot,
+    Pauses,
     RunningStatus,
+    StatusReport,
     Trouble,
 )
 
@@ -52,7 +52,7 @@ BUSY = replace(
     waiting=2,
     running=1,
     copies=(copy(running=1),),
-    reason=Reason(why=Blocked.IN_LINE, model="flux"),
+    reason=Reason(why=WaitCause.IN_LINE, model="flux"),
     vram_mb=9000,
     oldest_at=NOW - 12.5,
 )
@@ -79,16 +79,16 @@ RUNNING = RunningStatus(
     ends=ENDS,
     fraction=0.25,
 )
-SNAPSHOT = QueueSnapshot(
+SNAPSHOT = StatusReport(
     models=(BUSY, IDLE),
     backends=(SERVER,),
     hosts=(HOST, replace(HOST, name="gpu-2", foreign_mb=0)),
-    paused=Paused(),
+    paused=Pauses(),
     running=(RUNNING,),
 )
 
 
-def made(snapshot: QueueSnapshot = SNAPSHOT) -> OperatorNow:
+def made(snapshot: StatusReport = SNAPSHOT) -> LiveState:
     return now_of(snapshot, NOW, {"web:1": "Ada"})
 
 
@@ -170,7 +170,7 @@ def test_it_is_written_as_plain_json() -> None:
 
 def test_a_host_at_rest_is_told_from_one_that_an_admin_paused() -> None:
     """An operator would look for the admin who stopped it, or see nothing at all."""
-    quiet = Reason(why=Blocked.QUIET, model="", host="gpu-1", until=NOW + 60)
+    quiet = Reason(why=WaitCause.QUIET, model="", host="gpu-1", until=NOW + 60)
     hosts = (
         replace(HOST, rest=quiet),
         replace(HOST, name="gpu-2", rest=quiet, paused=True),
@@ -186,11 +186,11 @@ def test_a_host_at_rest_is_told_from_one_that_an_admin_paused() -> None:
 
 def test_a_host_whose_owner_wants_it_says_so() -> None:
     """An operator would see an open host on which nothing starts."""
-    cases: list[tuple[Blocked, str]] = [
-        (Blocked.QUIET, "quiet"),
-        (Blocked.YIELDING, "yielding"),
-        (Blocked.ASLEEP, "asleep"),
-        (Blocked.WAKING, "waking"),
+    cases: list[tuple[WaitCause, str]] = [
+        (WaitCause.QUIET, "quiet"),
+        (WaitCause.YIELDING, "yielding"),
+        (WaitCause.ASLEEP, "asleep"),
+        (WaitCause.WAKING, "waking"),
     ]
     for why, mode in cases:
         rest = Reason(why=why, model="", host=HOST.name, until=5.0)

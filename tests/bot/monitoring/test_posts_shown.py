@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 from prometheus_client import generate_latest
 
-from bot.app.cluster.leases import Lease, PostKeeper
+from bot.app.cluster.leases import Lease, LeaseKeeper
 from bot.app.metering import Meters
-from bot.monitoring.metrics import Instruments
+from bot.monitoring.metrics import Metrics
 from queueing.core.ports import SystemClock
 from tests.bot.monitoring.scraped import Scraped
 from tests.fakes.posts import FakePosts, PostTable
@@ -23,8 +23,8 @@ class Process:
     def __init__(self, table: PostTable, name: str) -> None:
         self.posts, self.clock = FakePosts(table, name), SystemClock()
         now = asyncio.get_running_loop().time
-        keeper = PostKeeper(self.posts, lease_s=LEASE_S, clock=now)
-        self._meters = Meters(Instruments(""), cast("Any", None))
+        keeper = LeaseKeeper(self.posts, lease_s=LEASE_S, clock=now)
+        self._meters = Meters(Metrics(""), cast("Any", None))
         self._meters.on_posts(keeper, self.clock)
         self.task = asyncio.ensure_future(keeper.serve("queue", self._duty))
 

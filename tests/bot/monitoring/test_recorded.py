@@ -12,7 +12,7 @@ import pytest
 from bot.core.origin import Origin
 from bot.monitoring.dashboard import to_json
 from bot.monitoring.recorder import EVERY_S
-from bot.monitoring.records import HostHours, HourSpan, ModelHours, OperatorHours
+from bot.monitoring.records import HostHours, HourSpan, HoursRecord, ModelHours
 from bot.people.audit_log import Act
 from queueing.core.errors import Rejected
 from queueing.core.events import Progressed
@@ -40,11 +40,11 @@ def there(request: pytest.FixtureRequest, tmp_path: Path) -> Recording:
     return Recording(two_cards(f"sqlite:///{tmp_path}/usher.db"))
 
 
-def models(hours: OperatorHours) -> Mapping[str, ModelHours]:
+def models(hours: HoursRecord) -> Mapping[str, ModelHours]:
     return {each.name: each for each in hours.models}
 
 
-def hosts(hours: OperatorHours) -> Mapping[str, HostHours]:
+def hosts(hours: HoursRecord) -> Mapping[str, HostHours]:
     return {each.name: each for each in hours.hosts}
 
 
@@ -84,7 +84,7 @@ def test_an_hour_shows_what_happened(there: Recording) -> None:
 def test_the_steps_of_every_span_add_up(there: Recording, subtests: pytest.Subtests) -> None:
     """The curve would tell of other jobs than the figures beside it."""
 
-    def add_up(hours: OperatorHours) -> None:
+    def add_up(hours: HoursRecord) -> None:
         flux, card = models(hours)["flux"], hosts(hours)["gpu-1"]
         assert sum(step.done for step in flux.steps) == flux.done == 3
         assert sum(step.given for step in hours.promises.steps) == hours.promises.given == 3

@@ -18,7 +18,7 @@ from bot.core.errors import (
     TooLarge,
 )
 from bot.monitoring.delivery_meter import counted
-from bot.monitoring.metrics import DeliveryCounts, Instruments, watch_loop
+from bot.monitoring.metrics import DeliveryCounts, Metrics, watch_loop
 from tests.bot.api import whole_api
 from tests.bot.monitoring.scraped import scrape
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_telegram
@@ -97,7 +97,7 @@ async def test_edits_deliveries_and_commits_of_a_chat_are_measured(tmp_path: Pat
 )
 async def test_an_edit_that_fails_is_counted_by_its_failure(error: ChatError, outcome: str) -> None:
     """A chat that refuses every edit would look like one that shows them."""
-    instruments = Instruments("")
+    instruments = Metrics("")
 
     async def edit() -> None:
         raise error

@@ -8,7 +8,7 @@ from typing import Any, cast
 from prometheus_client import generate_latest
 
 from bot.app.metering import Meters
-from bot.monitoring.metrics import Instruments
+from bot.monitoring.metrics import Metrics
 from queueing.core.errors import OutOfMemory, Unavailable
 from queueing.core.jobs import Job
 from queueing.core.specs import WakeSpec
@@ -38,7 +38,7 @@ def _always(fate: Fate, _work: object) -> Fate:
 
 def new_meters() -> tuple[Meters, Callable[[], Scraped]]:
     """Return meters, and what they show."""
-    instruments = Instruments("")
+    instruments = Metrics("")
     meters = Meters(instruments, cast("Any", None))
     return meters, lambda: Scraped(generate_latest(cast("Any", instruments.now())).decode())
 

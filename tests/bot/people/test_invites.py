@@ -10,7 +10,7 @@ import pytest
 from bot.app.setup import MIGRATIONS
 from bot.config.loader import parse
 from bot.people.invites import Invites
-from bot.people.web_people import LOCAL, FixedPeople, Together, WebPerson
+from bot.people.web_people import LOCAL, CombinedPeople, FixedPeople, WebPerson
 from queueing.store.engines import open_database
 from queueing.store.sql.database import Database
 from tests.bot.cli.test_cli import CONFIG
@@ -116,7 +116,7 @@ async def test_the_owner_and_the_invited_are_known_together(database: Database) 
     """Inviting a person would lock the owner out, or make everyone the owner."""
     invites = await Invites.read(database, PAGE)
     link = (await invites.invite("Ada", 1.0)).link
-    people = Together(FixedPeople({"o" * 20: LOCAL}), invites)
+    people = CombinedPeople(FixedPeople({"o" * 20: LOCAL}), invites)
     assert people.by_token("o" * 20) == LOCAL
     assert people.by_token(token_of(link)) == WebPerson(id="ada", name="Ada")
     assert people.by_token("x" * 20) is None

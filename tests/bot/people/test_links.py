@@ -19,7 +19,7 @@ from bot.config import loader as configuration
 from bot.core.content import Content
 from bot.core.errors import ContentRefused
 from bot.people.links import Links
-from bot.platforms.registry import Fittings
+from bot.platforms.registry import PlatformParts
 from bot.platforms.web.platform import Web
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import SystemClock
@@ -99,7 +99,7 @@ class Installation:
 async def installation(folder: Path, text: str = CONFIG) -> AsyncIterator[Installation]:
     chat, clock, webs = WatchedChat(), Later(), list[Web]()
 
-    def chats(fittings: Fittings) -> list[WatchedChat | Web]:
+    def chats(fittings: PlatformParts) -> list[WatchedChat | Web]:
         webs.append(
             Web(
                 port=0,

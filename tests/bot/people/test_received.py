@@ -17,7 +17,7 @@ from bot.people.upload_quota import Received
 from bot.platforms.web.chat_log import ChatLog, ShownMessage
 from bot.platforms.web.renderer import shown_file
 from queueing.core.errors import NotAccepting
-from queueing.core.jobs import Admission, NewJob
+from queueing.core.jobs import NewJob, SubmitLimits
 from queueing.core.requests import File, TextToImage
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
@@ -119,7 +119,7 @@ async def test_a_database_of_its_largest_size_is_a_full_disk(database: Database)
         files=(File(name="a", mime="b", data=bytes(9 * MB)),),
     )
     with pytest.raises(NotAccepting) as refused:
-        await store.add(new, 1.0, limits=Admission())
+        await store.add(new, 1.0, limits=SubmitLimits())
     assert refused.value.full_disk
     await _put(log, 1)  # smaller ones go on
     assert await database.used_mb() <= 8

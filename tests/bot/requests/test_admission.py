@@ -32,8 +32,8 @@ from bot.people.access import Access, PersonLimits
 from bot.people.people import Person
 from bot.people.upload_quota import ReceivedBytes
 from bot.requests.admission import AdmissionService, NewQuestion
-from bot.requests.conversation import Talk
-from bot.requests.creation import Drawing, DrawingOptions
+from bot.requests.conversation import Conversation
+from bot.requests.creation import Creation, DrawingOptions
 from bot.requests.limits import Asking, RequestLimits
 from bot.requests.options import Style
 from queueing.core.errors import NotCapable, UnknownModel
@@ -49,8 +49,8 @@ from tests.simulation.loop import run
 
 ADA = Person(user="api:ada")
 PICTURE = File(name="p.png", mime="image/png", data=bytes(700_000))
-CAT = Drawing(prompt="a cat")
-HUGE = Drawing(prompt="a cat", options=DrawingOptions(size=(8192, 8192)))
+CAT = Creation(prompt="a cat")
+HUGE = Creation(prompt="a cat", options=DrawingOptions(size=(8192, 8192)))
 
 
 @asynccontextmanager
@@ -97,7 +97,7 @@ def _service(
 
 
 async def asked(
-    drawing: Drawing = CAT,
+    drawing: Creation = CAT,
     *,
     limits: PersonLimits | None = None,
     person: Person = ADA,
@@ -181,7 +181,7 @@ def test_files_at_once_are_counted_before_others_are_looked_at() -> None:
                 Asking(person=ADA, key="no"), "flux", upscaling, (PICTURE,)
             )
             assert isinstance(refused, NotCapable)  # and counts for nothing
-            drawing = Drawing(prompt="a cat", files=(PICTURE,))
+            drawing = Creation(prompt="a cat", files=(PICTURE,))
             asking = [Asking(person=ADA, key=f"k{number}") for number in range(10)]
             return await asyncio.gather(
                 *(both[number % 2].draw(each, drawing) for number, each in enumerate(asking))
@@ -199,10 +199,10 @@ def test_files_at_once_are_counted_before_others_are_looked_at() -> None:
         (QuotaUsedUp(limit=2, free_at=3600.0), {"limits": PersonLimits(per_hour=2), "before": 2}),
         (TooManyOpen(limit=1, done_at=None), {"limits": PersonLimits(open_per_person=1), "before": 1}),
         (LineFull(model="flux", limit=2, again_at=None), {"waiting": 2, "before": 2}),
-        (UnknownStyle(name="x", known=("noir",)), {"drawing": Drawing(prompt="a", style="x")}),
-        (NoPicture(), {"drawing": Drawing(prompt="a", options=DrawingOptions(strength=0.5))}),
-        (NoText(), {"drawing": Drawing(prompt="")}),
-        (TextTooLong(length=4001, limit=4000), {"drawing": Drawing(prompt="a" * 4001)}),
+        (UnknownStyle(name="x", known=("noir",)), {"drawing": Creation(prompt="a", style="x")}),
+        (NoPicture(), {"drawing": Creation(prompt="a", options=DrawingOptions(strength=0.5))}),
+        (NoText(), {"drawing": Creation(prompt="")}),
+        (TextTooLong(length=4001, limit=4000), {"drawing": Creation(prompt="a" * 4001)}),
         (BeyondModel(model="flux", what="pixels", asked=8192 * 8192, most=2048 * 2048), {"drawing": HUGE}),
     ],
     ids=lambda each: type(each).__name__,
@@ -223,9 +223,9 @@ def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
 
     async def play() -> list[Job | Refusal]:
         async with services() as (service,):
-            question = Talk(turns=(ChatMessage(role="user", text="why?", pictures=(0,)),))
+            question = Conversation(turns=(ChatMessage(role="user", text="why?", pictures=(0,)),))
             return [
-                await service.draw(Asking(person=ADA, key="a"), Drawing(prompt="a", model="flx")),
+                await service.draw(Asking(person=ADA, key="a"), Creation(prompt="a", model="flx")),
                 await service.ask(
                     Asking(person=ADA, key="b"),
                     NewQuestion(talk=replace(question, files=(PICTURE,))),
@@ -250,12 +250,12 @@ def test_pictures_that_come_late_count_against_the_hour_as_well() -> None:
 
     async def play() -> tuple[Job | Refusal, Job | Refusal]:
         async with services(files_mb=1) as (service,):
-            question = Talk(turns=(ChatMessage(role="user", text="what differs?"),))
+            question = Conversation(turns=(ChatMessage(role="user", text="what differs?"),))
             mine = Asking(person=ADA, key="a")
             job = await service.ask(mine, NewQuestion(talk=question, model="qwen"))
             assert isinstance(job, Job)
             turn = ChatMessage(role="user", text="and this")
-            late_picture = Talk(turns=(turn,), files=(PICTURE,))
+            late_picture = Conversation(turns=(turn,), files=(PICTURE,))
             late = await service.add(mine, job, late_picture)
             return late, await service.add(mine, job, late_picture)
 

@@ -8,7 +8,7 @@ import pytest
 
 from bot.core.refusals import BeyondModel, Declined
 from bot.requests.limits import Bounds
-from queueing.core.errors import What, problem
+from queueing.core.errors import ProblemKind, problem
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent
 from queueing.core.requests import Request, TextToAudio, TextToImage, TextToVideo
@@ -71,7 +71,7 @@ def test_a_request_far_above_the_models_defaults_is_refused(
     assert beyond(request_, usual, **most) == expected
 
 
-def failed(request: Request, what: What = What.MEMORY) -> JobChanged:
+def failed(request: Request, what: ProblemKind = ProblemKind.MEMORY) -> JobChanged:
     job = Job.__new__(Job)
     known = {"model": "flux", "request": request, "error": problem(what).code()}
     for name, value in known.items():
@@ -82,7 +82,7 @@ def failed(request: Request, what: What = What.MEMORY) -> JobChanged:
 def test_what_ran_out_of_memory_is_not_tried_again() -> None:
     """The next such request would empty the card once more."""
     bounds, large = Bounds(), drawing(width=960, height=1024)
-    for harmless in (failed(large, What.CRASHED), failed(drawing(width=512, height=512))):
+    for harmless in (failed(large, ProblemKind.CRASHED), failed(drawing(width=512, height=512))):
         bounds.on_event(harmless, {"flux": USUAL})
     bounds.require(SPEC, large, USUAL)
     bounds.on_event(failed(large), {"flux": USUAL})

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable, places_of
-from bot.requests.conversation import PICTURES, USUAL_CHARS, Talk, continued, room_chars
+from bot.requests.conversation import PICTURES, USUAL_CHARS, Conversation, continued, room_chars
 from bot.requests.options import Style
 from bot.requests.word_filter import unwanted_word
 from queueing.core.requests import ChatMessage, File
@@ -23,7 +23,7 @@ def file(name: str) -> File:
     return File(name=name, mime="image/png", data=b"")
 
 
-def talks(*lengths: int, pictures: tuple[int, ...] = ()) -> Talk:
+def talks(*lengths: int, pictures: tuple[int, ...] = ()) -> Conversation:
     """Return questions and answers in turn, each that long; some questions with a picture."""
     turns = [
         answer("a" * length) if place % 2 else user("q" * length)
@@ -32,10 +32,10 @@ def talks(*lengths: int, pictures: tuple[int, ...] = ()) -> Talk:
     for index, place in enumerate(pictures):
         turns[place] = turns[place].model_copy(update={"pictures": (index,)})
     files = tuple(file(f"{index}.png") for index in range(len(pictures)))
-    return Talk(turns=tuple(turns), files=files)
+    return Conversation(turns=tuple(turns), files=files)
 
 
-ASKED = Talk(turns=(user("why?"),))
+ASKED = Conversation(turns=(user("why?"),))
 
 
 def test_the_oldest_pairs_go_first_and_system_and_question_stay() -> None:
@@ -49,7 +49,7 @@ def test_the_oldest_pairs_go_first_and_system_and_question_stay() -> None:
 
 def test_a_system_prompt_of_before_is_replaced_by_the_one_of_now() -> None:
     """A changed rule of a chat would not hold in conversations that go on."""
-    earlier = Talk(turns=(ChatMessage(role="system", text="old"), user("a"), answer("b")))
+    earlier = Conversation(turns=(ChatMessage(role="system", text="old"), user("a"), answer("b")))
     talk = continued(earlier, ASKED, system="new", room=99, sees=False)
     assert [turn.text for turn in talk.turns] == ["new", "a", "b", "why?"]
 
@@ -57,7 +57,7 @@ def test_a_system_prompt_of_before_is_replaced_by_the_one_of_now() -> None:
 def test_pictures_come_along_for_a_model_that_sees_the_newest_ones() -> None:
     """A question would point to another picture, or a blind model be sent one."""
     earlier = talks(1, 1, 1, 1, 1, 1, pictures=(0, 2, 4))
-    asked = Talk(turns=(user("these?", 0, 1),), files=(file("x.png"), file("y.png")))
+    asked = Conversation(turns=(user("these?", 0, 1),), files=(file("x.png"), file("y.png")))
     talk = continued(earlier, asked, system="", room=999, sees=True)
     assert [each.name for each in talk.files] == ["1.png", "2.png", "x.png", "y.png"]
     assert [turn.pictures for turn in talk.turns if turn.role == "user"] == [(), (0,), (1,), (2, 3)]

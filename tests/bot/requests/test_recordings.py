@@ -18,7 +18,7 @@ from bot.core.platform import Album, Attachment
 from bot.people.access import PersonLimits
 from bot.requests import media as sounds
 from bot.requests import recordings
-from queueing.core.errors import Problem, What
+from queueing.core.errors import Problem, ProblemKind
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Capability, Chat, File, Output, SpeechToText, TextToSpeech
 from queueing.core.specs import ModelSpec
@@ -236,12 +236,12 @@ def test_a_recording_that_cannot_be_written_down_is_said_in_a_sentence() -> None
 @pytest.mark.parametrize(
     ("said", "what"),
     [
-        ("  \n", What.NOTHING_SAID),
-        ("[BLANK_AUDIO]", What.NOTHING_SAID),
-        ("a dirty word", What.UNWANTED),
+        ("  \n", ProblemKind.NOTHING_SAID),
+        ("[BLANK_AUDIO]", ProblemKind.NOTHING_SAID),
+        ("a dirty word", ProblemKind.UNWANTED),
     ],
 )
-def test_what_cannot_be_asked_is_not_asked(said: str, what: What) -> None:
+def test_what_cannot_be_asked_is_not_asked(said: str, what: ProblemKind) -> None:
     """A model would answer silence, or a recording would say what may not be typed."""
     gpu = house()
     settings = ChatSettingsTable(by_key={"*": ChatSettings(words=("dirty",))})

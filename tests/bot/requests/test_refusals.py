@@ -7,7 +7,7 @@ from backends.media.sounds import SoundFault
 from bot.core import refusals
 from bot.core.refusals import Refusal
 from bot.texts.catalogue import CATALOGUES, plain, say
-from bot.texts.refusals import Told, sentence
+from bot.texts.refusals import RefusalContext, sentence
 from queueing.core.errors import (
     LimitReached,
     NoServer,
@@ -81,7 +81,7 @@ def test_each_reason_has_its_own_sentence() -> None:
     """A person would be told nothing, or that something else is wrong."""
     for language in CATALOGUES:
         for refusal in REFUSALS:
-            key, values = sentence(refusal, Told(language, ("flux", "qwen"), "ask"))
+            key, values = sentence(refusal, RefusalContext(language, ("flux", "qwen"), "ask"))
             text = plain(say(language, key, **values))
             assert len(text) > 10, refusal
             assert "None" not in text, refusal
@@ -102,5 +102,5 @@ def test_a_sentence_holds_the_numbers_and_names_of_its_reason() -> None:
             (refusals.UnknownStyle(name="x", known=("comic",)), "comic"),
             (UnknownModel("flx", nearest=("flux",)), "flux"),
         ):
-            key, values = sentence(refusal, Told(language, ("flux", "qwen"), "ask"))
+            key, values = sentence(refusal, RefusalContext(language, ("flux", "qwen"), "ask"))
             assert told in plain(say(language, key, **values)), language

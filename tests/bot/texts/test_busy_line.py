@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from bot.texts.status import busy_line
 from queueing.core.catalog import Catalog
-from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.status import (
     BackendStatus,
     CopyStatus,
     HostStatus,
     ModelStatus,
-    Paused,
-    QueueSnapshot,
+    Pauses,
+    StatusReport,
 )
 from tests.simulation.installation import host, image_model
 
@@ -57,15 +57,15 @@ def card(name: str) -> HostStatus:
 
 FLUX = model("flux", copy("comfy", "gpu-1", 1), waiting=80)
 WAN = model("wan", copy("wan", "gpu-2", 2))
-ALL_BUSY = QueueSnapshot(
+ALL_BUSY = StatusReport(
     models=(FLUX, WAN),
     backends=(server("comfy", "gpu-1"), server("forge", "gpu-1"), server("wan", "gpu-2")),
     hosts=(card("gpu-1"), card("gpu-2")),
-    paused=Paused(),
+    paused=Pauses(),
 )
 
 
-def told(snapshot: QueueSnapshot, language: str = "en") -> str:
+def told(snapshot: StatusReport, language: str = "en") -> str:
     return "".join(map(str, busy_line("flux", 1200.0, snapshot, CATALOG, language)))
 
 
@@ -107,7 +107,7 @@ def test_an_idle_model_that_can_do_the_same_is_named_instead() -> None:
 def test_cards_that_do_nothing_now_are_not_counted() -> None:
     """One card in quiet hours would hide that all others are busy."""
     idle = replace(ALL_BUSY, models=(FLUX,))
-    quiet = replace(card("gpu-2"), rest=Reason(why=Blocked.QUIET, model="", host="gpu-2"))
+    quiet = replace(card("gpu-2"), rest=Reason(why=WaitCause.QUIET, model="", host="gpu-2"))
     away = (*ALL_BUSY.backends[:2], server("wan", "gpu-2", up=False))
     assert told(idle) == ""
     assert told(replace(idle, hosts=(card("gpu-1"), quiet))) == EVERYTHING

@@ -11,10 +11,10 @@ from queueing.core.errors import (
     BackendError,
     OutOfMemory,
     Problem,
+    ProblemKind,
     Rejected,
     StoreError,
     Unavailable,
-    What,
     problem,
     problem_of,
 )
@@ -44,7 +44,7 @@ VALUES: dict[str, str | int] = {
 
 def test_every_problem_is_told_in_every_language() -> None:
     """A German would read English, or an internal error instead of what went wrong."""
-    for what in What:
+    for what in ProblemKind:
         texts = {told(Problem(what=what, values=VALUES), language) for language in CATALOGUES}
         assert len(texts) == len(CATALOGUES), what
         assert all(text and "{" not in text for text in texts), what
@@ -52,19 +52,19 @@ def test_every_problem_is_told_in_every_language() -> None:
 
 def test_a_problem_is_kept_as_a_code() -> None:
     """After a restart a job would have failed for no reason."""
-    full = Problem(what=What.NO_LORA, values={"name": "ink"}, attempts=3, unloadable="flux")
+    full = Problem(what=ProblemKind.NO_LORA, values={"name": "ink"}, attempts=3, unloadable="flux")
     assert Problem.read(full.code()) == full
 
 
 @pytest.mark.parametrize("code", ['{"what": "of_a_newer_version"}', '{"what": "late", "x": 1}', ""])
 def test_a_problem_that_only_a_newer_version_knows_is_told_in_general(code: str) -> None:
     """While a cluster is upgraded, an older process could not tell that a job has failed."""
-    assert Problem.read(code) == Problem(what=What.BUG)
+    assert Problem.read(code) == Problem(what=ProblemKind.BUG)
 
 
 def test_how_often_it_was_tried_and_what_was_not_loaded_is_told() -> None:
     """People would try again what was tried three times for them."""
-    why = Problem(what=What.MEMORY, attempts=3, unloadable="flux")
+    why = Problem(what=ProblemKind.MEMORY, attempts=3, unloadable="flux")
     assert told(why, "en").startswith("flux couldn't be loaded. The card doesn't have enough")
     assert told(why, "en").endswith("It was tried 3 times.")
     assert told(why, "de").endswith("Es wurde 3-mal versucht.")
@@ -73,8 +73,8 @@ def test_how_often_it_was_tried_and_what_was_not_loaded_is_told() -> None:
 @pytest.mark.parametrize(("language", "advice"), [("en", "smaller"), ("de", "kleiner")])
 def test_a_smaller_request_is_advised_only_where_it_helps(language: str, advice: str) -> None:
     """People would ask for smaller and smaller pictures of a model that fits on no card."""
-    assert advice in told(Problem(what=What.MEMORY), language)
-    assert advice not in told(Problem(what=What.MEMORY, unloadable="flux"), language)
+    assert advice in told(Problem(what=ProblemKind.MEMORY), language)
+    assert advice not in told(Problem(what=ProblemKind.MEMORY, unloadable="flux"), language)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_smaller_request_is_advised_only_where_it_helps(language: str, advice:
 )
 def test_an_error_without_a_problem_of_its_own_has_one_by_its_class(error: Exception) -> None:
     """Its own words, which are for the log, would be shown."""
-    assert problem_of(error).what in What
+    assert problem_of(error).what in ProblemKind
     assert not problem_of(error).values
 
 
@@ -104,7 +104,7 @@ def test_a_failed_job_is_told_in_german() -> None:
     installation = Installation.of(
         [image_model("flux", "comfy", max_attempts=1)], [host("gpu-1", "comfy")]
     )
-    refusal = Rejected("400", problem=problem(What.NOT_TAKEN, field="steps"))
+    refusal = Rejected("400", problem=problem(ProblemKind.NOT_TAKEN, field="steps"))
     installation.servers["comfy"].fates = lambda _request: Fate(error=refusal)
     chat = in_bot(scenario, installation=installation)
     (message,) = chat.messages.values()

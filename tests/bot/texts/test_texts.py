@@ -26,10 +26,10 @@ from bot.texts.catalogue import (
     say,
 )
 from bot.texts.status import because, gigabytes, running, waiting
-from queueing.core.errors import What
+from queueing.core.errors import ProblemKind
 from queueing.core.jobs import JobState, stand_in
 from queueing.core.requests import Capability, Progress, TextToImage
-from queueing.core.snapshot import Blocked, Reason
+from queueing.core.snapshot import Reason, WaitCause
 from queueing.core.status import Estimate, Standing
 
 REFERENCE = CATALOGUES[DEFAULT_LANGUAGE]
@@ -100,7 +100,7 @@ def test_every_ability_and_command_has_its_text() -> None:
 @pytest.mark.parametrize("language", CATALOGUES)
 def test_every_reason_has_a_sentence(language: str) -> None:
     """A person would wait without being told why."""
-    for why, host in product(Blocked, (None, "gpu-1")):
+    for why, host in product(WaitCause, (None, "gpu-1")):
         text = plain(because(Reason(why=why, model="flux", host=host, other="sdxl"), language))
         assert len(text) > 5, why
         assert "None" not in text, why
@@ -111,13 +111,18 @@ ENDS = Estimate(at=1e9, earliest=1e9 - 60, latest=1e9 + 60)
 
 def test_a_moment_is_shown_only_where_one_can_be_known() -> None:
     """A person would be promised a time while an admin holds the model back."""
-    cases: list[Blocked] = [Blocked.PAUSED, Blocked.OFFLINE, Blocked.KEPT, Blocked.ROOM_BUSY]
+    cases: list[WaitCause] = [
+        WaitCause.PAUSED,
+        WaitCause.OFFLINE,
+        WaitCause.KEPT,
+        WaitCause.ROOM_BUSY,
+    ]
     for why in cases:
         reason = Reason(why=why, model="flux", host="gpu-1", other="sdxl")
         waits = stand_in(1, "flux", 0.0)
         standing = Standing(job=waits, shown="ready", position=2, reason=reason, ends=ENDS)
         shown = waiting(standing, "en")
-        assert any(isinstance(part, Period) for part in shown) == (why is Blocked.ROOM_BUSY), why
+        assert any(isinstance(part, Period) for part in shown) == (why is WaitCause.ROOM_BUSY), why
 
 
 def test_every_text_is_used_and_every_key_used_exists() -> None:
@@ -134,7 +139,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
     made |= {f"unable.{able}" for able in Capability}
     made |= {f"help.{topic}" for topic in Topic}
     made |= {f"attached.{kind}" for kind in AttachmentKind}
-    made |= {f"failure.{what}" for what in What} | {f"field.{field}" for field in WORDS}
+    made |= {f"failure.{what}" for what in ProblemKind} | {f"field.{field}" for field in WORDS}
     made |= {f"state.{state}" for state in JobState}
     made |= {f"settings.{param.name}" for param in SETTINGS.params}
     made |= {param.help for command in COMMANDS for param in command.params}

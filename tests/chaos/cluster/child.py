@@ -43,7 +43,7 @@ def without_locks() -> None:
     """Have this process take posts by their leases alone."""
     from queueing.store.postgres import lease_store  # noqa: PLC0415  once the clock is set
 
-    lease_store.PostgresPosts = partial(lease_store.PostgresPosts, quick=False)  # type: ignore[assignment,misc]
+    lease_store.PostgresLeases = partial(lease_store.PostgresLeases, quick=False)  # type: ignore[assignment,misc]
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from bot.config.values import Token, Url
 from bot.core.platform import ChatPlatform
 from bot.people.names import IdForm, NameForms
 from bot.platforms import registry
-from bot.platforms.registry import PLATFORMS, Fittings
+from bot.platforms.registry import PLATFORMS, PlatformParts
 from tests.fakes.chat import FakeChat
 
 TOKEN, PASSWORD = "canary-of-the-pigeons", "canary%20feather"
@@ -61,7 +61,7 @@ class Pigeon(FakeChat):
         logging.getLogger("pigeon").error("%s", settings.token.get_secret_value())
 
 
-def made(chats: ChatsConfig, _: Fittings) -> ChatPlatform | None:
+def made(chats: ChatsConfig, _: PlatformParts) -> ChatPlatform | None:
     settings = getattr(chats, "pigeon", None)
     return Pigeon(settings) if isinstance(settings, PigeonConfig) else None
 

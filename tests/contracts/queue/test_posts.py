@@ -7,14 +7,14 @@ from functools import partial
 
 import pytest
 
-from queueing.core.leases import Posts
-from queueing.store.postgres.lease_store import PostgresPosts
+from queueing.core.leases import LeaseStore
+from queueing.store.postgres.lease_store import PostgresLeases
 from tests.fakes.posts import FakePosts, PostTable
 from tests.fakes.programs.postgres_server import end_leases
 
 LEASE_S = 600.0
 
-Open = Callable[[str], Posts]
+Open = Callable[[str], LeaseStore]
 Lapse = Callable[[], Awaitable[None]]
 
 
@@ -32,8 +32,8 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Open, 
             return
         url = request.getfixturevalue("postgres_url")
 
-        def open_real(process: str) -> Posts:
-            posts = PostgresPosts(
+        def open_real(process: str) -> LeaseStore:
+            posts = PostgresLeases(
                 url, process=process, lease_s=LEASE_S, quick=request.param == "postgres"
             )
             stack.push_async_callback(posts.aclose)

@@ -14,20 +14,20 @@ from queueing.core.errors import (
     NoServer,
     NotCapable,
     Problem,
+    ProblemKind,
     QueueError,
     Refused,
     Unavailable,
     UnknownModel,
-    What,
 )
-from queueing.core.events import Erased, Event, Forgotten, JobChanged, LinesMoved, Progressed
-from queueing.core.jobs import Admission, Job, JobEvent, JobState, NewJob
+from queueing.core.events import Erased, Event, Forgotten, JobChanged, Progressed, QueuesMoved
+from queueing.core.jobs import Job, JobEvent, JobState, NewJob, SubmitLimits
 from queueing.core.requests import Chat, ChatMessage, File, Output, TextToImage
 from tests.contracts.queue.queue_harness import SERVICES, Queues, queues
 from tests.fakes.clock import START
 from tests.simulation.loop import in_virtual_time
 
-NO_LIMITS = Admission()
+NO_LIMITS = SubmitLimits()
 PICTURE = File(name="a.png", mime="image/png", data=bytes(range(256)))
 _numbers = iter(range(10**9))
 
@@ -91,13 +91,13 @@ def changes(told: list[Event], job: Job) -> list[JobChanged]:
 @in_virtual_time
 async def test_a_known_key_is_the_job_it_made_before(there: Queues) -> None:
     """A call repeated after a lost connection would draw a second picture, or be refused."""
-    once, one = new(key="telegram:7"), Admission(max_open=1)
+    once, one = new(key="telegram:7"), SubmitLimits(max_open=1)
     async with there.opened() as (service, _):
         both = await asyncio.gather(*(service.submitter.submit(once, limits=one) for _ in range(2)))
         assert both[0].id == both[1].id
         done = await ended(service, both[0])
     async with there.opened() as (service, _):
-        assert await service.submitter.submit(once, limits=Admission(max_open=0)) == done
+        assert await service.submitter.submit(once, limits=SubmitLimits(max_open=0)) == done
         assert await service.jobs.find("telegram:7") == done
         assert await service.jobs.find("telegram:8") is None
         assert [job.id for job in await service.jobs.history("ada", limit=9)] == [done.id]
@@ -109,8 +109,8 @@ async def test_limits_hold_for_what_comes_at_once(there: Queues) -> None:
     async with there.opened() as (service, _):
         await service.admin.pause()
         for scope, limits in (
-            ("owner", Admission(max_open=3)),
-            ("hour", Admission(max_per_hour=3)),
+            ("owner", SubmitLimits(max_open=3)),
+            ("hour", SubmitLimits(max_per_hour=3)),
         ):
             asked = (service.submitter.submit(new(owner=scope), limits=limits) for _ in range(6))
             answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -183,7 +183,7 @@ async def test_a_held_job_is_given_up_with_a_reason_or_begins_with_its_request(
 ) -> None:
     """A recording that no one can write down would be waited for until the end of time."""
     monkeypatch.setattr(queue_server, "LOOK_EVERY_S", 60.0)  # at what nobody asks for
-    reason = Problem(what=What.SILENT)
+    reason = Problem(what=ProblemKind.SILENT)
     async with there.opened() as (service, told):
         lost, kept = [
             await service.submitter.submit(replace(new(), held=True), limits=NO_LIMITS)
@@ -242,11 +242,11 @@ REFUSALS: list[tuple[Callable[[QueueService], Awaitable[object]], QueueError]] =
         NoServer("huge", None),
     ),
     (
-        lambda service: service.submitter.submit(new(), limits=Admission(max_open=0)),
+        lambda service: service.submitter.submit(new(), limits=SubmitLimits(max_open=0)),
         LimitReached("owner", 0),
     ),
     (
-        lambda service: service.submitter.submit(new(), limits=Admission(max_per_hour=0)),
+        lambda service: service.submitter.submit(new(), limits=SubmitLimits(max_per_hour=0)),
         LimitReached("hour", 0, free_at=START + 3600),
     ),
     (lambda service: service.models.loras("flax"), UnknownModel("flax", ("flux",))),
@@ -274,14 +274,14 @@ async def test_what_an_admin_is_refused_says_why(there: Queues) -> None:
         with pytest.raises(Refused) as refusal:
             await service.admin.pause(host="gpu-9")
         assert refusal.value.problem is not None
-        assert refusal.value.problem.what is What.GONE
+        assert refusal.value.problem.what is ProblemKind.GONE
         assert refusal.value.problem.values == {"name": "gpu-9"}
         there.installation.servers["other"].up = False
         await asyncio.sleep(120)
         with pytest.raises(Unavailable) as away:
             await service.preloads.preload("llama", None)
         assert away.value.problem is not None
-        assert away.value.problem.what is What.NO_ANSWER
+        assert away.value.problem.what is ProblemKind.NO_ANSWER
 
 
 # ------------------------------------------------------------ events
@@ -409,7 +409,7 @@ async def test_standings_agree_with_what_is_told(there: Queues) -> None:
             standings = await service.status.standings(current)
             news, heard = told[max(0, heard - 1) :], len(told)
             touched = {e.job.id for e in news if isinstance(e, JobChanged)}
-            moved = {model for e in news if isinstance(e, LinesMoved) for model in e.models}
+            moved = {model for e in news if isinstance(e, QueuesMoved) for model in e.models}
             for job in current:
                 state = (standings[job.id].job.state.value, standings[job.id].position)
                 if shown.get(job.id, state) != state:

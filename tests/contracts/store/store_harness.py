@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from queueing.core.jobs import Admission, Job, JobEvent, NewJob
+from queueing.core.jobs import Job, JobEvent, NewJob, SubmitLimits
 from queueing.core.requests import File, Output, TextToImage
 from queueing.store.jobs.job_store import JobStore
 
 NOW = 1_000.0
-NO_LIMITS = Admission()
+NO_LIMITS = SubmitLimits()
 PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG\x00")
 Open = Callable[[], Awaitable[JobStore]]
 

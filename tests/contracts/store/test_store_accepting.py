@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from queueing.core.errors import LimitReached
-from queueing.core.jobs import Admission, Job, NewJob
+from queueing.core.jobs import Job, NewJob, SubmitLimits
 from queueing.core.requests import Chat, ChatMessage, TextToImage
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NOW, PICTURE, add, end, new, start
@@ -46,7 +46,7 @@ async def test_a_known_key_brings_the_first_job_whatever_the_limits(store: JobSt
     """A redelivered update would make a second job, or be refused although its job runs."""
     asked = new()
     first = await add(store, asked)
-    again = await store.add(asked, NOW + 1, limits=Admission(max_open=1, max_waiting=1))
+    again = await store.add(asked, NOW + 1, limits=SubmitLimits(max_open=1, max_waiting=1))
     assert again == first
     ended = await end(store, first)
     assert await add(store, asked) == ended
@@ -62,7 +62,7 @@ async def test_the_same_key_at_the_same_moment_makes_one_job(store: JobStore) ->
 
 async def test_an_owner_at_the_limit_is_refused_until_a_job_ends(store: JobStore) -> None:
     """One person could fill the queue, or would stay locked out after the jobs ended."""
-    limits = Admission(max_open=2)
+    limits = SubmitLimits(max_open=2)
     first, _ = [await store.add(new(), NOW, limits=limits) for _ in range(2)]
     with pytest.raises(LimitReached) as refusal:
         await store.add(new(), NOW, limits=limits)
@@ -74,7 +74,7 @@ async def test_an_owner_at_the_limit_is_refused_until_a_job_ends(store: JobStore
 
 async def test_limits_hold_against_simultaneous_requests(store: JobStore) -> None:
     """Ten requests in one moment would all pass a limit of three."""
-    asked = [store.add(new(), NOW, limits=Admission(max_open=3)) for _ in range(10)]
+    asked = [store.add(new(), NOW, limits=SubmitLimits(max_open=3)) for _ in range(10)]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert sum(isinstance(answer, Job) for answer in answers) == 3
     assert sum(isinstance(answer, LimitReached) for answer in answers) == 7
@@ -82,7 +82,7 @@ async def test_limits_hold_against_simultaneous_requests(store: JobStore) -> Non
 
 async def test_a_full_line_refuses_and_running_jobs_do_not_fill_it(store: JobStore) -> None:
     """A model's queue would grow without end, or its running jobs would count as waiting."""
-    limits = Admission(max_waiting=2)
+    limits = SubmitLimits(max_waiting=2)
     first = await store.add(new(), NOW, limits=limits)
     await store.add(new(lane="vip"), NOW, limits=limits)
     with pytest.raises(LimitReached) as refusal:

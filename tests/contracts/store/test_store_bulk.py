@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.errors import LimitReached
-from queueing.core.jobs import Admission, Job, NewJob
+from queueing.core.jobs import Job, NewJob, SubmitLimits
 from queueing.core.requests import Embed
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NO_LIMITS, NOW, Open, add, end, heads, new
 
-IN_LINE = Admission(max_in_line=1)
+IN_LINE = SubmitLimits(max_in_line=1)
 MODEL = "words"
 
 
@@ -18,13 +18,13 @@ def embedding(owner: str = "ada") -> NewJob:
     return replace(new(MODEL, owner=owner), request=Embed(inputs=("a cat",)))
 
 
-async def embeddings(store: JobStore, count: int, limits: Admission = NO_LIMITS) -> list[Job]:
+async def embeddings(store: JobStore, count: int, limits: SubmitLimits = NO_LIMITS) -> list[Job]:
     return [await store.add(embedding(), NOW, limits=limits) for _ in range(count)]
 
 
 async def test_a_limit_on_open_jobs_counts_bulk_apart(store: JobStore) -> None:
     """A document of hundreds of calls would forbid its owner any picture, and the reverse."""
-    two = Admission(max_open=2)
+    two = SubmitLimits(max_open=2)
     await embeddings(store, 2, two)
     with pytest.raises(LimitReached):
         await store.add(embedding(), NOW, limits=two)
@@ -71,7 +71,7 @@ async def test_bulk_has_no_line_in_a_history(store: JobStore) -> None:
 
 async def test_bulk_counts_against_no_hourly_quota(store: JobStore) -> None:
     """One document would use up a day of pictures."""
-    one = Admission(max_per_hour=1)
+    one = SubmitLimits(max_per_hour=1)
     await embeddings(store, 3)
     await store.add(new(), NOW, limits=one)
     with pytest.raises(LimitReached):

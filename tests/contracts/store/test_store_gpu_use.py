@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.errors import LimitReached, StaleJob, StoreError
-from queueing.core.jobs import Admission, Job, JobEvent
+from queueing.core.jobs import Job, JobEvent, SubmitLimits
 from queueing.core.requests import Output
 from queueing.core.status import GpuTime
 from queueing.store.jobs.admission import GpuUse
@@ -14,7 +14,7 @@ from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NOW, Open, add, new, start
 
 DAY_S = 86_400.0
-MINUTE = Admission(max_gpu_s=60.0)
+MINUTE = SubmitLimits(max_gpu_s=60.0)
 
 
 async def ended(
@@ -25,7 +25,9 @@ async def ended(
     return running, (await done).job
 
 
-async def ask(store: JobStore, seconds: float, *, limits: Admission = MINUTE) -> Job | LimitReached:
+async def ask(
+    store: JobStore, seconds: float, *, limits: SubmitLimits = MINUTE
+) -> Job | LimitReached:
     try:
         return await store.add(replace(new(), gpu_s=seconds), NOW, limits=limits)
     except LimitReached as refusal:
@@ -114,9 +116,9 @@ async def test_what_was_used_today_counts_and_what_was_used_before_does_not(
     """A limit would never be reached, or never be free again."""
     await ended(store, 61.0)
     assert isinstance(await ask(store, 1.0), LimitReached)
-    tomorrow = Admission(max_gpu_s=60.0, gpu_since=NOW + 900)
+    tomorrow = SubmitLimits(max_gpu_s=60.0, gpu_since=NOW + 900)
     assert isinstance(await ask(store, 1.0, limits=tomorrow), Job)
-    assert isinstance(await ask(store, 1.0, limits=Admission()), Job)
+    assert isinstance(await ask(store, 1.0, limits=SubmitLimits()), Job)
 
 
 async def test_a_repeated_call_is_never_refused(store: JobStore) -> None:
@@ -130,7 +132,7 @@ async def test_a_repeated_call_is_never_refused(store: JobStore) -> None:
 
 async def test_no_time_means_none(store: JobStore) -> None:
     """A limit of nothing would let the first job of each day through."""
-    assert isinstance(await ask(store, 1.0, limits=Admission(max_gpu_s=0.0)), LimitReached)
+    assert isinstance(await ask(store, 1.0, limits=SubmitLimits(max_gpu_s=0.0)), LimitReached)
 
 
 async def test_old_use_is_forgotten(store: JobStore) -> None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.errors import LimitReached
-from queueing.core.jobs import Admission, JobEvent
+from queueing.core.jobs import JobEvent, SubmitLimits
 from queueing.core.requests import File, Output, TextToImage
-from queueing.core.status import Paused
-from queueing.forecast.durations import Learned
+from queueing.core.status import Pauses
+from queueing.forecast.durations import LearnedDuration
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NOW, Open, add, end, heads, new, start
 
@@ -153,14 +153,14 @@ async def test_where_a_conversation_is_remembered_is_kept(store: JobStore, reope
 
 async def test_learned_times_are_replaced_one_by_one(store: JobStore) -> None:
     """Estimates would start from nothing after a restart."""
-    load = Learned(
+    load = LearnedDuration(
         kind="load", model="flux", host="gpu", size="", samples=1, median_s=9.5, spread_s=1.0
     )
-    service = Learned(
+    service = LearnedDuration(
         kind="service", model="flux", host="gpu", size="s", samples=2, median_s=3.0, spread_s=0.5
     )
     await store.learn([load, service])
-    newer = Learned(
+    newer = LearnedDuration(
         kind="load", model="flux", host="gpu", size="", samples=2, median_s=8.0, spread_s=1.0
     )
     await store.learn([newer])
@@ -192,16 +192,16 @@ async def test_only_cancelled_jobs_that_had_started_and_are_untold_are_abandoned
 
 async def test_pauses_are_replaced_whole_and_kept(store: JobStore, reopen: Open) -> None:
     """What an admin stopped would go on after a restart, or stay stopped after a resume."""
-    assert await store.paused() == Paused()
-    await store.note_paused(Paused(everything=True, models=frozenset({"flux"})))
-    paused = Paused(
+    assert await store.paused() == Pauses()
+    await store.note_paused(Pauses(everything=True, models=frozenset({"flux"})))
+    paused = Pauses(
         models=frozenset({"flux", "sdxl"}), hosts=frozenset({"gpu-1"}), awake={"gpu-2": 5.5}
     )
     await store.note_paused(paused)
     again = await reopen()
     assert await again.paused() == paused
-    await again.note_paused(Paused())
-    assert await again.paused() == Paused()
+    await again.note_paused(Pauses())
+    assert await again.paused() == Pauses()
 
 
 async def test_a_history_is_the_owners_own_newest_first(store: JobStore) -> None:
@@ -231,7 +231,7 @@ async def test_residency_is_replaced_whole(store: JobStore) -> None:
 
 async def test_everything_stands_after_a_restart(store: JobStore, reopen: Open) -> None:
     """A restart would lose jobs, places, the overflow, limits or the identity of attempts."""
-    limits = Admission(max_in_line=2)
+    limits = SubmitLimits(max_in_line=2)
     jobs = [await store.add(new(), NOW, limits=limits) for _ in range(4)]
     bobs = [await add(store, new(owner="bob")) for _ in range(3)]
     running = await start(store, jobs[0])
@@ -243,7 +243,7 @@ async def test_everything_stands_after_a_restart(store: JobStore, reopen: Open) 
     await again.apply(running, JobEvent.RETRY, NOW)
     assert await heads(again) == [jobs[0].id, jobs[1].id, bobs[0].id, bobs[2].id]
     with pytest.raises(LimitReached):
-        await again.add(new(), NOW, limits=Admission(max_open=4))
+        await again.add(new(), NOW, limits=SubmitLimits(max_open=4))
 
 
 async def test_a_running_jobs_place_is_not_given_away_by_a_restart(

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.errors import StaleJob
-from queueing.core.jobs import Admission, JobEvent, JobState
+from queueing.core.jobs import JobEvent, JobState, SubmitLimits
 from queueing.core.requests import File, TextToImage
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NOW, Open, add, heads, new, start
@@ -198,7 +198,7 @@ async def test_only_a_job_that_never_started_gets_another_request(store: JobStor
 
 async def test_a_job_of_the_overflow_can_get_another_request(store: JobStore) -> None:
     """Enhancement would let a person pass their own earlier jobs."""
-    one_in_line = Admission(max_in_line=1)
+    one_in_line = SubmitLimits(max_in_line=1)
     first, second, third = [
         await store.add(new(delay_s=9.0), NOW, limits=one_in_line) for _ in range(3)
     ]
@@ -247,5 +247,7 @@ async def test_turns_count_what_could_start(store: JobStore) -> None:
 
 async def test_a_job_of_the_overflow_has_no_turn(store: JobStore) -> None:
     """A person's tenth job would be told a place among those that stand in line."""
-    first, second = [await store.add(new(), NOW, limits=Admission(max_in_line=1)) for _ in range(2)]
+    first, second = [
+        await store.add(new(), NOW, limits=SubmitLimits(max_in_line=1)) for _ in range(2)
+    ]
     assert list(await store.turns([first.id, second.id], begun=())) == [first.id]

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from queueing.core.jobs import LATER, Admission, Job, JobEvent
+from queueing.core.jobs import LATER, Job, JobEvent, SubmitLimits
 from queueing.core.requests import Output
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NO_LIMITS, NOW, Open, add, end, new, start
 
-ONE = Admission(max_in_line=1)
+ONE = SubmitLimits(max_in_line=1)
 
 
 async def waiting_for(store: JobStore, seconds: float | None) -> Job:

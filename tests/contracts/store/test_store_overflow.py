@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from queueing.core.errors import StaleJob
-from queueing.core.jobs import Admission, JobEvent, JobState
+from queueing.core.jobs import JobEvent, JobState, SubmitLimits
 from queueing.core.requests import Output
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NOW, Open, add, end, heads, new, start
@@ -13,7 +13,7 @@ from tests.contracts.store.store_harness import NOW, Open, add, end, heads, new,
 
 async def test_jobs_beyond_the_limit_wait_behind_and_enter_at_the_end(store: JobStore) -> None:
     """One person's many jobs would stand before other people's first."""
-    limits = Admission(max_in_line=1)
+    limits = SubmitLimits(max_in_line=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
     bobs = await store.add(new(owner="bob"), NOW, limits=limits)
     assert (second.seq, third.seq) == (None, None)
@@ -30,7 +30,7 @@ async def test_jobs_beyond_the_limit_wait_behind_and_enter_at_the_end(store: Job
 
 async def test_a_cancelled_overflow_job_lets_nobody_in(store: JobStore) -> None:
     """Cancelling what does not stand in line would let an owner exceed the limit in line."""
-    limits = Admission(max_in_line=1)
+    limits = SubmitLimits(max_in_line=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
     await store.apply(second, JobEvent.CANCEL, NOW)
     assert await heads(store) == [first.id]
@@ -40,7 +40,7 @@ async def test_a_cancelled_overflow_job_lets_nobody_in(store: JobStore) -> None:
 
 async def test_an_end_says_whose_line_the_next_job_has_entered(store: JobStore) -> None:
     """People in that line would be shown places that are no longer true."""
-    limits = Admission(max_in_line=1)
+    limits = SubmitLimits(max_in_line=1)
     first, _, other = [
         await store.add(new(model), NOW, limits=limits) for model in ("flux", "flux", "sdxl")
     ]
@@ -56,14 +56,14 @@ async def test_an_end_says_whose_line_the_next_job_has_entered(store: JobStore) 
 
 async def test_an_end_lets_one_into_the_line_of_another_model(store: JobStore) -> None:
     """The line of the model that the job entered would not be looked at again."""
-    limits = Admission(max_in_line=1)
+    limits = SubmitLimits(max_in_line=1)
     first, _ = [await store.add(new(model), NOW, limits=limits) for model in ("flux", "sdxl")]
     assert (await store.apply(first, JobEvent.CANCEL, NOW)).entered == "sdxl"
 
 
 async def test_a_overflow_job_that_entered_meanwhile_is_stale(store: JobStore) -> None:
     """A change meant for the overflow would overwrite the place the job has got since."""
-    limits = Admission(max_in_line=1)
+    limits = SubmitLimits(max_in_line=1)
     first, second = [await store.add(new(), NOW, limits=limits) for _ in range(2)]
     await end(store, first)
     with pytest.raises(StaleJob):
@@ -119,7 +119,7 @@ async def test_jobs_moved_together_come_in_the_order_they_were_moved(
     store: JobStore, reopen: Open
 ) -> None:
     """One transaction moves all that waits: a job could come before one that was moved later."""
-    limits = Admission(max_in_line=3)
+    limits = SubmitLimits(max_in_line=3)
     jobs = [await store.add(new(), NOW, limits=limits) for _ in range(5)]
     vips = [await add(store, new(lane="vip", owner="eve")) for _ in range(3)]
     await start(store, jobs[0])
@@ -145,7 +145,7 @@ async def test_what_does_not_wait_cannot_be_moved(store: JobStore) -> None:
 
 async def test_a_overflow_job_moved_first_counts_against_its_owners_limit(store: JobStore) -> None:
     """Each move would let one more of the owner's jobs into the line for good."""
-    limits = Admission(max_in_line=1)
+    limits = SubmitLimits(max_in_line=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
     await store.move_first(third.id)
     assert await heads(store) == [third.id, first.id]
@@ -155,7 +155,7 @@ async def test_a_overflow_job_moved_first_counts_against_its_owners_limit(store:
 
 async def test_the_overflow_belongs_to_the_owner_over_all_models(store: JobStore) -> None:
     """The limit in line would be evaded by asking several models."""
-    limits = Admission(max_in_line=1)
+    limits = SubmitLimits(max_in_line=1)
     first = await store.add(new("flux"), NOW, limits=limits)
     second = await store.add(new("sdxl"), NOW, limits=limits)
     assert second.seq is None
@@ -165,7 +165,7 @@ async def test_the_overflow_belongs_to_the_owner_over_all_models(store: JobStore
 
 async def test_a_job_in_the_overflow_cannot_start(store: JobStore) -> None:
     """A job would run without ever having had a place in line."""
-    limits = Admission(max_in_line=1)
+    limits = SubmitLimits(max_in_line=1)
     await store.add(new(), NOW, limits=limits)
     second = await store.add(new(), NOW, limits=limits)
     with pytest.raises(StaleJob):

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.errors import LimitReached
-from queueing.core.jobs import Admission, Job, JobEvent
+from queueing.core.jobs import Job, JobEvent, SubmitLimits
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NOW, Open, add, end, new, start
 
 HOUR_S = 3600.0
-TWO = Admission(max_per_hour=2)
+TWO = SubmitLimits(max_per_hour=2)
 
 
 async def ask(store: JobStore, *, now: float = NOW, owner: str = "ada") -> Job | LimitReached:
@@ -57,7 +57,7 @@ async def test_the_moment_a_quota_frees_up(store: JobStore) -> None:
         asked = new(owner=f"{owner}")
         for moment in moments:
             await add(store, new(owner=asked.owner), now=moment)
-        adding = store.add(asked, 5.0, limits=Admission(max_per_hour=per_hour))
+        adding = store.add(asked, 5.0, limits=SubmitLimits(max_per_hour=per_hour))
         if free_at is None:
             await adding
             continue

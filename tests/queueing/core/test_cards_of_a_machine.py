@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from queueing.core.catalog import Catalog
-from queueing.core.errors import OutOfMemory, Refused, What, problem
+from queueing.core.errors import OutOfMemory, ProblemKind, Refused, problem
 from queueing.core.events import CopyLeft, Event, LoadEnded
 from queueing.core.jobs import JobState
 from queueing.core.ports import CardLook
-from queueing.core.snapshot import Blocked
+from queueing.core.snapshot import WaitCause
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec, WakeSpec
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.host_availability import MachineSleep
@@ -162,7 +162,7 @@ async def test_a_server_over_both_cards_that_is_down_is_told_with_its_machine() 
         await asyncio.sleep(30)
         reason = (await queue.status.standings([job]))[job.id].reason
         assert reason is not None
-        assert (reason.why, reason.host) == (Blocked.OFFLINE, "box")
+        assert (reason.why, reason.host) == (WaitCause.OFFLINE, "box")
 
 
 @in_virtual_time
@@ -173,7 +173,7 @@ async def test_a_preload_that_finds_no_memory_names_all_its_cards() -> None:
     async with made.queue() as queue:
         with pytest.raises(OutOfMemory) as failed:
             await queue.preloads.preload("qwen", None)
-        assert failed.value.problem == problem(What.FULL, host="box/0 + box/1")
+        assert failed.value.problem == problem(ProblemKind.FULL, host="box/0 + box/1")
 
 
 def test_the_cards_of_a_machine_sleep_and_wake_together() -> None:
@@ -215,7 +215,7 @@ async def test_a_game_on_one_card_gets_it_from_a_model_that_spans_both(card: str
         await asyncio.sleep(600)
         reason = (await queue.status.standings([job]))[job.id].reason
         assert reason is not None
-        assert (reason.why, reason.host) == (Blocked.YIELDING, card)
+        assert (reason.why, reason.host) == (WaitCause.YIELDING, card)
         rests = {host.name: host.rest is not None for host in queue.status.snapshot().hosts}
         assert rests == {name: name == card for name in ("box/0", "box/1")}
         free = "small" if card == "box/1" else "flux"

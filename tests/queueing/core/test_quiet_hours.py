@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.core.quiet_hours import AHEAD, Quiet, QuietHours, WeeklyWindow
+from queueing.core.quiet_hours import AHEAD, QuietHours, QuietSpan, WeeklyWindow
 
 BERLIN = ZoneInfo("Europe/Berlin")
 EVERY_DAY = frozenset(range(7))
@@ -33,14 +33,14 @@ def hours(*windows: tuple[object, str, str]) -> QuietHours:
     )
 
 
-def first(quiet: QuietHours, now: str) -> Quiet:
+def first(quiet: QuietHours, now: str) -> QuietSpan:
     return quiet.coming(at(now))[0]
 
 
 def test_a_window_is_the_hours_of_its_days() -> None:
     evenings = hours((range(5), "18:00", "23:00"))
-    friday = Quiet(at("2026-11-27 18:00"), at("2026-11-27 23:00"))
-    monday = Quiet(at("2026-11-30 18:00"), at("2026-11-30 23:00"))
+    friday = QuietSpan(at("2026-11-27 18:00"), at("2026-11-27 23:00"))
+    monday = QuietSpan(at("2026-11-30 18:00"), at("2026-11-30 23:00"))
     assert first(evenings, "2026-11-27 12:00") == friday
     assert first(evenings, "2026-11-27 22:59") == friday
     assert first(evenings, "2026-11-27 23:00") == monday
@@ -49,14 +49,14 @@ def test_a_window_is_the_hours_of_its_days() -> None:
 
 def test_a_window_over_midnight_ends_on_the_next_day() -> None:
     nights = hours(((5,), "22:00", "06:00"))
-    night = Quiet(at("2026-11-28 22:00"), at("2026-11-29 06:00"))
+    night = QuietSpan(at("2026-11-28 22:00"), at("2026-11-29 06:00"))
     assert first(nights, "2026-11-28 12:00") == night
     assert first(nights, "2026-11-29 05:00") == night, "on Sunday morning it is still Saturday's"
 
 
 def test_windows_that_touch_are_one() -> None:
     weekend = hours(((4,), "18:00", "24:00"), ((5, 6), "00:00", "24:00"))
-    whole = Quiet(at("2026-11-27 18:00"), at("2026-11-30 00:00"))
+    whole = QuietSpan(at("2026-11-27 18:00"), at("2026-11-30 00:00"))
     assert first(weekend, "2026-11-28 12:00") == whole
 
 
@@ -73,7 +73,7 @@ def test_the_clock_skips_an_hour_in_spring(
 ) -> None:
     """From 2:00 it goes to 3:00: a time in between is when it jumps."""
     quiet = hours((EVERY_DAY, begins, ends))
-    assert first(quiet, "2026-03-29 00:30") == Quiet(at(expected[0]), at(expected[1]))
+    assert first(quiet, "2026-03-29 00:30") == QuietSpan(at(expected[0]), at(expected[1]))
 
 
 def test_a_window_within_the_skipped_hour_does_not_exist_that_day() -> None:

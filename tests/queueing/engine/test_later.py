@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from queueing.core.errors import Problem, What
+from queueing.core.errors import Problem, ProblemKind
 from queueing.core.jobs import LATER, JobEvent, JobState
-from queueing.core.snapshot import Blocked
+from queueing.core.snapshot import WaitCause
 from queueing.service.job_queue import JobQueue
 from tests.fakes.clock import START
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model, until
@@ -52,7 +52,7 @@ async def test_a_later_job_runs_when_nothing_else_waits_for_its_card(model: str)
         assert (told[later.id].position, told[last.id].position) == (None, 3)
         reason = told[later.id].reason
         assert reason is not None
-        assert (reason.why, reason.until) == (Blocked.LATER, None)
+        assert (reason.why, reason.until) == (WaitCause.LATER, None)
         assert (await ended(queue, later)).state is JobState.COMPLETED
         assert (await queue.jobs.get(first.id) or first).state is JobState.COMPLETED
     assert order(world) == ["a", "b", "c", "d", "later"]
@@ -109,7 +109,7 @@ async def test_it_is_said_at_once_where_a_moment_cannot_be_kept() -> None:
         await asyncio.sleep(1)
         told = await queue.status.standings([tight, easy])
         whys = [reason.why for job in (tight, easy) if (reason := told[job.id].reason)]
-        assert whys == [Blocked.LATE, Blocked.LATER]
+        assert whys == [WaitCause.LATE, WaitCause.LATER]
 
 
 @in_virtual_time
@@ -129,7 +129,7 @@ async def test_a_job_that_has_not_begun_in_time_ends_once(tmp_path: Path) -> Non
         assert failed is not None
         assert failed.state is JobState.FAILED
         problem = Problem.read(failed.error or "")
-        assert (problem.what, problem.values) == (What.WAITED, {"minutes": 2})
+        assert (problem.what, problem.values) == (ProblemKind.WAITED, {"minutes": 2})
         assert (await queue.jobs.get(other.id) or other).state is JobState.COMPLETED
     await asyncio.sleep(2000)
     async with world.queue() as queue:

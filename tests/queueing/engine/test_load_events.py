@@ -2,7 +2,7 @@
 
 from queueing.core.errors import Unavailable
 from queueing.core.events import CopyLeft, Event, LoadCause, LoadEnded
-from queueing.core.snapshot import Leaving
+from queueing.core.snapshot import EvictionCause
 from queueing.service.job_queue import JobQueue
 from tests.simulation.installation import (
     Installation,
@@ -26,7 +26,7 @@ def heard(queue: JobQueue) -> list[LoadEnded | CopyLeft]:
     return events
 
 
-def _why(event: LoadEnded | CopyLeft) -> LoadCause | Leaving:
+def _why(event: LoadEnded | CopyLeft) -> LoadCause | EvictionCause:
     return event.cause if isinstance(event, LoadEnded) else event.why
 
 
@@ -42,7 +42,7 @@ async def test_a_load_for_a_request_names_what_had_to_leave() -> None:
     assert isinstance(first, LoadEnded)
     assert isinstance(second, LoadEnded)
     assert (first.model, first.hosts, first.cause) == ("flux", ("gpu",), LoadCause.REQUEST)
-    assert left == CopyLeft(model="flux", backend="comfy", hosts=("gpu",), why=Leaving.ROOM)
+    assert left == CopyLeft(model="flux", backend="comfy", hosts=("gpu",), why=EvictionCause.ROOM)
     assert (second.model, second.failed) == ("sdxl", False)
     assert second.seconds >= installation.servers["comfy"].load_s
 
@@ -68,7 +68,7 @@ async def test_what_an_admin_loads_and_unloads_is_told_apart() -> None:
         await queue.preloads.preload("flux", None)
         await queue.preloads.unload("flux", None)
         await until(lambda: len(events) == 2)
-    assert [_why(event) for event in events] == [LoadCause.PRELOAD, Leaving.ADMIN]
+    assert [_why(event) for event in events] == [LoadCause.PRELOAD, EvictionCause.ADMIN]
 
 
 @in_virtual_time

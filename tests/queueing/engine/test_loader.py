@@ -12,15 +12,15 @@ from queueing.core.errors import (
     ModelCrashed,
     OutOfMemory,
     Problem,
+    ProblemKind,
     Refused,
     ShortOfMemory,
     Unavailable,
     UnknownFailure,
     UnreadableAnswer,
-    What,
 )
 from queueing.core.jobs import JobState
-from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.specs import Timeouts
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
@@ -100,20 +100,20 @@ async def test_a_model_short_of_main_memory_is_told_after_its_tries_and_costs_no
         server.load_fates = lambda: ShortOfMemory("not enough system memory")
         done = await ended(queue, await installation.ask(queue, "flux", "b"), within_s=300)
         told = Problem.read(done.error or "")
-        assert (told.what, told.unloadable) == (What.MEMORY, "flux")
+        assert (told.what, told.unloadable) == (ProblemKind.MEMORY, "flux")
 
 
 @pytest.mark.parametrize(
     ("error", "tries", "what"),
     [
-        (ModelCrashed("its process ended with exit code 1"), 1, What.CRASHED),
-        (UnknownFailure("status 500"), 3, What.FAILED),
-        (UnreadableAnswer("<html>"), 3, What.UNREADABLE),
+        (ModelCrashed("its process ended with exit code 1"), 1, ProblemKind.CRASHED),
+        (UnknownFailure("status 500"), 3, ProblemKind.FAILED),
+        (UnreadableAnswer("<html>"), 3, ProblemKind.UNREADABLE),
     ],
 )
 @in_virtual_time
 async def test_a_load_that_fails_for_no_known_reason_costs_nobody_a_model(
-    error: Exception, tries: int, what: What, caplog: pytest.LogCaptureFixture
+    error: Exception, tries: int, what: ProblemKind, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One half-downloaded file would empty a card at each try, and nobody would learn why."""
     installation = one_card(image_model("flux"), image_model("good"))
@@ -222,7 +222,7 @@ async def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
         (model,) = queue.status.snapshot().models
         assert model.copies == ()
         assert model.reason is not None
-        assert model.reason.why is Blocked.LOAD_PAUSE
+        assert model.reason.why is WaitCause.LOAD_PAUSE
         assert (await ended(queue, job)).state is JobState.COMPLETED
 
 
@@ -341,7 +341,7 @@ async def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> No
         flux, sdxl = queue.status.snapshot().models
         assert [copy.pinned for copy in flux.copies] == [True]
         assert sdxl.reason is not None
-        assert sdxl.reason.why is Blocked.PINNED
+        assert sdxl.reason.why is WaitCause.PINNED
         assert await queue.preloads.preload("flux", "gpu") == "comfy"
         assert list(await queue.preloads.unload("flux", None)) == ["comfy"]
         assert (await ended(queue, job)).state is JobState.COMPLETED
@@ -365,7 +365,9 @@ async def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised(
         job = await installation.ask(queue, "flux", "b")
         await asyncio.sleep(1000)
         standing = (await queue.status.standings([job]))[job.id]
-        assert standing.reason == Reason(why=Blocked.KEPT, model="flux", host="gpu", other="llama")
+        assert standing.reason == Reason(
+            why=WaitCause.KEPT, model="flux", host="gpu", other="llama"
+        )
         assert standing.ends is None
         installation.servers["vllm"].evict("llama")  # a person ended it by hand
         assert (await ended(queue, job)).state is JobState.COMPLETED

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from queueing.core.snapshot import BackendView, Copy, Residency, World
+from queueing.core.snapshot import BackendView, Copy, Residency, Snapshot
 from queueing.engine.change_tracker import news
 from tests.queueing.planning.worlds import copy, host, jobs, line, model, world
 
 
-def shared(*copies: Copy, up: bool = True) -> World:
+def shared(*copies: Copy, up: bool = True) -> Snapshot:
     """Return a world in which flux and sdxl wait for one card, and llm for another one."""
     seen = world(
         model("flux", line(jobs("flux", 1, 2)), on=("b1",)),

@@ -12,19 +12,19 @@ from bot.cli import memory_kept
 from queueing.core.errors import Refused
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.reasons import sentence
-from queueing.core.snapshot import Blocked, Reason
+from queueing.core.snapshot import Reason, WaitCause
 from queueing.core.specs import HostSpec, ModelSpec
 from tests.samples import examples
 from tests.simulation.installation import Installation, ended, host, image_model
 from tests.simulation.loop import in_virtual_time
 
 ACTED_ON = {
-    Blocked.KEPT: "operator can",
-    Blocked.PINNED: "an admin keeps",
-    Blocked.PAUSED: "paused by an admin",
-    Blocked.OFFLINE: "offline",
-    Blocked.NO_ROOM: "other programs are using the memory",
-    Blocked.YIELDING: "another program",
+    WaitCause.KEPT: "operator can",
+    WaitCause.PINNED: "an admin keeps",
+    WaitCause.PAUSED: "paused by an admin",
+    WaitCause.OFFLINE: "offline",
+    WaitCause.NO_ROOM: "other programs are using the memory",
+    WaitCause.YIELDING: "another program",
 }
 """The reasons that only a person can end, and what of them says so."""
 
@@ -84,7 +84,7 @@ async def test_what_finds_no_room_beside_a_preloaded_model_is_told_before() -> N
         await asyncio.sleep(60)
         reason = (await queue.status.standings([job]))[job.id].reason
         assert reason is not None
-        assert (reason.why, reason.other) == (Blocked.PINNED, "keep")
+        assert (reason.why, reason.other) == (WaitCause.PINNED, "keep")
         assert _check_told(installation, reason)
 
 
@@ -179,8 +179,8 @@ async def test_what_never_ends_names_what_must_change(
             assert reason is not None
             assert reason.why in ACTED_ON, reason
             assert ACTED_ON[reason.why] in sentence(reason, now=installation.clock.now())
-            if reason.why is Blocked.PINNED and not installation.keepers:
+            if reason.why is WaitCause.PINNED and not installation.keepers:
                 assert _check_told(installation, reason), reason
-            if reason.why is Blocked.KEPT:
+            if reason.why is WaitCause.KEPT:
                 assert not _has_room(installation, reason.model), reason
                 assert _check_told(installation, reason), reason

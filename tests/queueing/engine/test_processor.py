@@ -15,12 +15,12 @@ from queueing.core.errors import (
     NotLoaded,
     OutOfMemory,
     Problem,
+    ProblemKind,
     Rejected,
     ResultGone,
     Unavailable,
     UnknownFailure,
     UnreadableAnswer,
-    What,
     problem,
 )
 from queueing.core.events import JobChanged
@@ -90,7 +90,7 @@ async def test_a_lost_connection_while_fetching_does_not_draw_again() -> None:
 async def test_a_refusal_of_the_server_is_told_to_the_person() -> None:
     """People would read internals, or nothing, when a server refuses their request."""
     installation = one_model()
-    refusal = Rejected("400 bad sampler", problem=problem(What.NOT_TAKEN, field="steps"))
+    refusal = Rejected("400 bad sampler", problem=problem(ProblemKind.NOT_TAKEN, field="steps"))
     installation.servers["comfy"].fates = fates(cat=[Fate(error=refusal)])
     async with installation.queue() as queue:
         job = await installation.ask(queue, "flux", "cat")
@@ -111,7 +111,7 @@ async def test_a_fault_of_ours_fails_one_job_and_nothing_else(
         bad = await installation.ask(queue, "flux", "cat")
         good = await installation.ask(queue, "flux", "dog")
         done = await ended(queue, bad)
-        assert (done.state, done.error) == (JobState.FAILED, problem(What.BUG).code())
+        assert (done.state, done.error) == (JobState.FAILED, problem(ProblemKind.BUG).code())
         assert (await ended(queue, good)).state is JobState.COMPLETED
     assert f"job {1}" in caplog.text
     assert "KeyError" in caplog.text
@@ -133,7 +133,7 @@ async def test_a_server_that_falls_silent_is_given_up(timeouts: Timeouts, longes
     async with installation.queue() as queue:
         job = await installation.ask(queue, "flux", "cat")
         done = await ended(queue, job)
-        assert (done.state, done.error) == (JobState.FAILED, problem(What.LATE).code())
+        assert (done.state, done.error) == (JobState.FAILED, problem(ProblemKind.LATE).code())
         assert done.finished_at is not None
         assert done.started_at is not None
         assert done.finished_at - done.started_at < longest_s
@@ -261,7 +261,7 @@ async def test_a_server_that_is_always_busy_is_told_within_minutes() -> None:
         job = await installation.ask(queue, "flux", "busy")
         done = await ended(queue, job)
         assert done.state is JobState.FAILED
-        assert Problem.read(done.error or "") == problem(What.BUSY, seconds=7)
+        assert Problem.read(done.error or "") == problem(ProblemKind.BUSY, seconds=7)
         assert done.finished_at is not None
         assert done.finished_at - done.queued_at < 300
         assert not server.unloads

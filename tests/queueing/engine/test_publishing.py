@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from queueing.core.errors import StaleJob
-from queueing.core.events import JobChanged, LinesMoved, Produced
+from queueing.core.events import JobChanged, Produced, QueuesMoved
 from queueing.core.jobs import Job, JobEvent
 from queueing.engine.event_bus import EventBus
 from queueing.service.job_queue import JobQueue
@@ -120,7 +120,7 @@ async def test_a_moved_job_has_its_line_looked_at_though_the_caller_has_gone() -
         store.open.set()
 
         def told() -> bool:
-            return any(isinstance(event, LinesMoved) for event in installation.events)
+            return any(isinstance(event, QueuesMoved) for event in installation.events)
 
         await until(told, within_s=1.0)
 

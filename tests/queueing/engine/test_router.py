@@ -8,7 +8,7 @@ import pytest
 
 from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
-from queueing.core.snapshot import Line, Plan, World
+from queueing.core.snapshot import Plan, QueueHead, Snapshot
 from queueing.planning.planner import plan
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
@@ -58,7 +58,7 @@ async def test_a_fault_in_the_planner_stops_nothing_for_good(
     """One odd world would stop the bot for everyone."""
     worlds = []
 
-    def sometimes(world: World) -> Plan:
+    def sometimes(world: Snapshot) -> Plan:
         worlds.append(world)
         if 1 < len(worlds) < 5:
             raise ZeroDivisionError
@@ -79,7 +79,7 @@ async def test_a_wide_copy_begins_all_it_can_take_in_one_step(
     """Forty free places would be filled in five steps, each with a flush before the next."""
     plans = []
 
-    def noted(world: World) -> Plan:
+    def noted(world: Snapshot) -> Plan:
         plans.append(plan(world))
         return plans[-1]
 
@@ -133,7 +133,7 @@ async def test_what_the_router_did_itself_asks_for_no_second_look(
     """Every job would cost two decisions, one of them for nothing."""
     moments: list[float] = []
 
-    def noted(world: World) -> Plan:
+    def noted(world: Snapshot) -> Plan:
         moments.append(world.now)
         return plan(world)
 
@@ -178,14 +178,14 @@ async def test_an_old_answer_of_the_store_starts_nothing_twice(
 
         def __init__(self, store: JobStore) -> None:
             super().__init__(store)
-            self.answer: list[Line] = []
+            self.answer: list[QueueHead] = []
             self.late = False
 
         async def apply(self, job: Job, event: JobEvent, now: float, **fields: Any) -> JobChanged:
             self.late = event is JobEvent.START
             return await self._store.apply(job, event, now, **fields)
 
-        async def lines(self, now: float, *, per_line: int) -> list[Line]:
+        async def lines(self, now: float, *, per_line: int) -> list[QueueHead]:
             if self.late:
                 self.late = False
                 return self.answer

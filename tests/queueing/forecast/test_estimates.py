@@ -14,7 +14,7 @@ from queueing.core.requests import (
     TextToImage,
 )
 from queueing.core.specs import ModelSpec
-from queueing.forecast.arrivals import Rates
+from queueing.forecast.arrivals import ArrivalRates
 from queueing.forecast.durations import USUAL_SIZE, Durations, size_class, work_of
 
 FLUX = ModelSpec(
@@ -147,7 +147,7 @@ def test_estimates_stay_within_what_was_seen(seconds: list[float]) -> None:
 
 def test_the_arrival_rate_follows_the_arrivals_and_fades() -> None:
     """The planner would keep what no one asks for and evict what everyone does."""
-    rates = Rates()
+    rates = ArrivalRates()
     for second in range(0, 7200, 10):
         rates.arrived("flux", float(second))
     assert rates.per_s("flux", 7200.0) == pytest.approx(0.1, rel=0.05)
@@ -157,7 +157,7 @@ def test_the_arrival_rate_follows_the_arrivals_and_fades() -> None:
 
 def test_a_rate_is_right_before_the_window_is_full() -> None:
     """During the first half hour nothing would seem asked for, and promises would be too early."""
-    rates = Rates()
+    rates = ArrivalRates()
     for second in range(0, 300, 10):
         rates.arrived("flux", float(second))
     assert rates.per_s("flux", 300.0) == pytest.approx(0.1, rel=0.1)
@@ -165,6 +165,6 @@ def test_a_rate_is_right_before_the_window_is_full() -> None:
 
 def test_the_first_arrival_is_no_stream() -> None:
     """One request after a start would be taken for hundreds an hour."""
-    rates = Rates()
+    rates = ArrivalRates()
     rates.arrived("flux", 0.0)
     assert rates.per_s("flux", 0.0) < 0.02

@@ -5,19 +5,19 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.jobs import Job
-from queueing.core.snapshot import BackendView, Residency, World
-from queueing.forecast.durations import Usual
+from queueing.core.snapshot import BackendView, Residency, Snapshot
+from queueing.forecast.durations import DurationEstimate
 from queueing.forecast.forecast import Forecast
 from tests.queueing.planning.worlds import GB, NOW, copy, jobs, line, model, world
 
 TWO_BACKENDS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h1"))
 
 
-def ten_seconds(_job: Job, _backend: str) -> Usual:
-    return Usual(samples=9, median_s=10.0, mean_s=10.0, spread_s=1.0)
+def ten_seconds(_job: Job, _backend: str) -> DurationEstimate:
+    return DurationEstimate(samples=9, median_s=10.0, mean_s=10.0, spread_s=1.0)
 
 
-def done_in(snapshot: World, job: Job, position: int, **options: int) -> float:
+def done_in(snapshot: Snapshot, job: Job, position: int, **options: int) -> float:
     """Return the seconds until the job is expected to be done."""
     expected = Forecast(snapshot, ten_seconds, **options).of(job, position)
     assert expected is not None

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.jobs import LANES, Job
-from queueing.core.quiet_hours import Quiet
-from queueing.core.snapshot import BackendView, Rules, World
-from queueing.forecast.durations import Usual
+from queueing.core.quiet_hours import QuietSpan
+from queueing.core.snapshot import BackendView, Rules, Snapshot
+from queueing.forecast.durations import DurationEstimate
 from queueing.forecast.simulated_queue import Started
 from queueing.forecast.simulation import Simulation
 from queueing.planning.dispatch import spent
@@ -49,11 +49,11 @@ class Checked(Simulation):
         assert spent(board) == expected.lane_spent
 
 
-def ten_seconds(_job: Job, _backend: str) -> Usual:
-    return Usual(samples=9, median_s=10.0, mean_s=10.0, spread_s=1.0)
+def ten_seconds(_job: Job, _backend: str) -> DurationEstimate:
+    return DurationEstimate(samples=9, median_s=10.0, mean_s=10.0, spread_s=1.0)
 
 
-def drawn(rng: random.Random) -> World:
+def drawn(rng: random.Random) -> Snapshot:
     """Return six models with slots on three cards, some busy, some expected."""
     left = dict.fromkeys(NAMES, 2)
     serial = {name: rng.random() < 0.3 for name in NAMES}
@@ -83,7 +83,7 @@ def drawn(rng: random.Random) -> World:
     )
 
 
-def in_lanes(rng: random.Random, snapshot: World) -> World:
+def in_lanes(rng: random.Random, snapshot: Snapshot) -> Snapshot:
     """Return a world whose people stand in three lanes, some in conversations that servers remember."""
     models = {}
     for name, view in snapshot.models.items():
@@ -111,12 +111,12 @@ def in_lanes(rng: random.Random, snapshot: World) -> World:
     return replace(snapshot, models=models, rules=Rules())
 
 
-def given_back(rng: random.Random, snapshot: World) -> World:
+def given_back(rng: random.Random, snapshot: Snapshot) -> Snapshot:
     """Return a world whose owner wants the cards at times, and whose idle models leave."""
     hosts = {}
     for name, view in snapshot.hosts.items():
         begins_at = NOW + rng.uniform(-100, 300)
-        quiet = Quiet(begins_at, begins_at + rng.uniform(60, 900))
+        quiet = QuietSpan(begins_at, begins_at + rng.uniform(60, 900))
         given = rng.random() < 0.7
         yields_since = NOW - 60 if rng.random() < 0.1 else None
         hosts[name] = replace(
@@ -157,7 +157,7 @@ def test_cards_that_are_given_back_are_foreseen(seeds: range) -> None:
         saved_decisions(snapshot, Asking)
 
 
-def check_open(snapshot: World, start: Started) -> None:
+def check_open(snapshot: Snapshot, start: Started) -> None:
     """Check that a job neither begins in quiet hours nor so shortly before that it meets them."""
     view = snapshot.hosts[snapshot.backends[start.backend].host]
     assert not rests(view, start.at)
@@ -174,7 +174,7 @@ def test_what_is_plain_needs_no_decision(seeds: range) -> None:
     assert saved > 0
 
 
-def saved_decisions(snapshot: World, asking: type[Simulation]) -> int:
+def saved_decisions(snapshot: Snapshot, asking: type[Simulation]) -> int:
     """Return how many decisions less a simulation takes for the same starts, on any like server."""
     starts, decisions = run(Simulation(snapshot, ten_seconds, most_starts=150))
     all_starts, all_decisions = run(asking(snapshot, ten_seconds, most_starts=150))

@@ -19,8 +19,8 @@ from queueing.core.snapshot import (
     Reservation,
     Residency,
     Rules,
+    Snapshot,
     Waiting,
-    World,
 )
 from queueing.core.specs import Shares
 from queueing.planning.planner import plan
@@ -187,7 +187,7 @@ class Replay:
         if answer.look_at is not None:
             self._at(answer.look_at, "look", ("", ""))
 
-    def world(self, now: float) -> World:
+    def world(self, now: float) -> Snapshot:
         """Return what `plan()` sees now."""
         copies = tuple(
             Copy(
@@ -206,7 +206,7 @@ class Replay:
             busy[held.backend] += len(held.running)
             if not held.ready and self.backends[held.backend].serial:
                 busy[held.backend] += 1
-        return World(
+        return Snapshot(
             now=now,
             models={model.name: self._view(model, now) for model in self.models.values()},
             hosts=self.hosts,
@@ -257,7 +257,7 @@ class Replay:
         shares = spec.shares.get(backend)
         return dict(shares) if shares else {self.backends[backend].host: spec.vram_mb}
 
-    def _carry_out(self, now: float, world: World, answer: Plan) -> None:
+    def _carry_out(self, now: float, world: Snapshot, answer: Plan) -> None:
         self.reservations = answer.reservations
         self.spent = answer.lane_spent
         for start in answer.starts:

@@ -3,14 +3,14 @@
 import random
 from dataclasses import replace
 
-from queueing.core.snapshot import BackendView, Copy, HostView, ModelView, World
+from queueing.core.snapshot import BackendView, Copy, HostView, ModelView, Snapshot
 from tests.queueing.planning.worlds import GB, host
 
 CARDS = ("h0", "h1")
 SERVERS = ("b0", "b1", "b2", "b3")  # two on each card
 
 
-def on_shared_cards(rng: random.Random, snapshot: World, *, serial: bool) -> World:
+def on_shared_cards(rng: random.Random, snapshot: Snapshot, *, serial: bool) -> Snapshot:
     """Return a world of the same models and lines where two servers share each of two cards."""
     servers = {
         name: BackendView(name=name, host=CARDS[index // 2], serial=serial)
@@ -31,7 +31,7 @@ def on_shared_cards(rng: random.Random, snapshot: World, *, serial: bool) -> Wor
 
 def _moved(
     rng: random.Random,
-    snapshot: World,
+    snapshot: Snapshot,
     models: dict[str, ModelView],
     servers: dict[str, BackendView],
 ) -> tuple[Copy, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from queueing.core.catalog import Catalog
-from queueing.core.snapshot import BackendView, Evict, Leaving, Plan
+from queueing.core.snapshot import BackendView, Evict, EvictionCause, Plan
 from queueing.core.specs import IDLE_UNLOAD_S
 from queueing.planning.planner import plan
 from tests.fakes.servers.backend import FakeServer
@@ -18,7 +18,7 @@ COMFY = BackendView(name="b1", host="h1", unloads_together=True)
 
 
 def leaving(answer: Plan) -> list[str]:
-    return [evict.model for evict in answer.evictions if evict.why is Leaving.IDLE]
+    return [evict.model for evict in answer.evictions if evict.why is EvictionCause.IDLE]
 
 
 # ---------------------------------------------------------------- the rule

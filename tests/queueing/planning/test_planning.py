@@ -6,7 +6,6 @@ from itertools import product
 
 from queueing.core.snapshot import (
     BackendView,
-    Blocked,
     Evict,
     HostView,
     Load,
@@ -14,6 +13,7 @@ from queueing.core.snapshot import (
     Plan,
     Reason,
     Residency,
+    WaitCause,
     Waiting,
 )
 from queueing.planning.planner import plan
@@ -30,7 +30,7 @@ def started(answer: Plan) -> list[tuple[int, str]]:
     return [(start.job.id, start.backend) for start in answer.starts]
 
 
-def why(answer: Plan, name: str) -> Blocked:
+def why(answer: Plan, name: str) -> WaitCause:
     return answer.reasons[name].why
 
 
@@ -43,7 +43,7 @@ def test_the_head_of_a_ready_model_starts() -> None:
     answer = plan(world(model("flux", line(waiting)), copies=(copy("flux"),)))
     assert started(answer) == [(waiting[0].id, "b1")]
     assert answer.loads == ()
-    assert why(answer, "flux") is Blocked.IN_LINE
+    assert why(answer, "flux") is WaitCause.IN_LINE
 
 
 def test_a_copy_runs_as_many_jobs_as_it_has_slots() -> None:
@@ -130,7 +130,7 @@ def test_a_serial_backend_starts_nothing_while_it_loads() -> None:
     )
     answer = plan(snapshot)
     assert answer.starts == ()
-    assert why(answer, "sdxl") is Blocked.LOADER_BUSY
+    assert why(answer, "sdxl") is WaitCause.LOADER_BUSY
 
 
 def test_on_a_serial_backend_the_oldest_head_comes_first() -> None:
@@ -144,7 +144,7 @@ def test_on_a_serial_backend_the_oldest_head_comes_first() -> None:
     )
     answer = plan(snapshot)
     assert started(answer) == [(old[0].id, "b1")]
-    assert why(answer, "a") is Blocked.ROOM_BUSY
+    assert why(answer, "a") is WaitCause.ROOM_BUSY
 
 
 def test_the_host_with_the_fewest_running_jobs_is_preferred() -> None:
@@ -170,7 +170,7 @@ def test_nothing_starts_on_a_paused_or_lost_backend() -> None:
         answer = plan(snapshot)
         assert answer.starts == ()
         assert answer.loads == ()
-        assert why(answer, "flux") in {Blocked.OFFLINE, Blocked.PAUSED}
+        assert why(answer, "flux") in {WaitCause.OFFLINE, WaitCause.PAUSED}
 
 
 def test_a_paused_model_neither_starts_nor_loads() -> None:
@@ -179,7 +179,7 @@ def test_a_paused_model_neither_starts_nor_loads() -> None:
     for copies in ((copy("flux"),), ()):
         answer = plan(world(model("flux", line(waiting), paused=True), copies=copies))
         assert (answer.starts, answer.loads) == ((), ())
-        assert why(answer, "flux") is Blocked.PAUSED
+        assert why(answer, "flux") is WaitCause.PAUSED
 
 
 def test_a_line_whose_jobs_all_pause_is_looked_at_when_the_first_may_start() -> None:
@@ -188,14 +188,14 @@ def test_a_line_whose_jobs_all_pause_is_looked_at_when_the_first_may_start() -> 
     answer = plan(world(model("flux", pausing), copies=(copy("flux"),)))
     assert answer.look_at == NOW + 20
     assert answer.reasons["flux"].until == NOW + 20
-    assert why(answer, "flux") is Blocked.RETRY_PAUSE
+    assert why(answer, "flux") is WaitCause.RETRY_PAUSE
 
 
 def test_a_line_whose_only_job_has_its_prompt_improved_says_so() -> None:
     """A person who has just asked would read about a failed attempt."""
     held = replace(line((), more=1, next_start_at=NOW + 8), held=True)
     answer = plan(world(model("flux", held), copies=(copy("flux"),)))
-    assert why(answer, "flux") is Blocked.ENHANCING
+    assert why(answer, "flux") is WaitCause.ENHANCING
 
 
 # ---------------------------------------------------------------- lanes
@@ -250,12 +250,12 @@ def test_a_suspect_waits_until_its_backend_is_empty_and_keeps_it_empty() -> None
     busy = world(*models, copies=(copy("a", vram_mb=GB), copy("b", vram_mb=GB, running=1)))
     answer = plan(busy)
     assert answer.starts == ()
-    assert why(answer, "a") is Blocked.SUSPECT
-    assert why(answer, "b") is Blocked.SUSPECT
+    assert why(answer, "a") is WaitCause.SUSPECT
+    assert why(answer, "b") is WaitCause.SUSPECT
     empty = world(*models, copies=(copy("a", vram_mb=GB), copy("b", vram_mb=GB)))
     answer = plan(empty)
     assert started(answer) == [(suspect[0].id, "b1")]
-    assert why(answer, "b") is Blocked.SUSPECT
+    assert why(answer, "b") is WaitCause.SUSPECT
 
 
 def test_jobs_older_than_a_suspect_go_first() -> None:
@@ -280,7 +280,7 @@ def test_a_model_that_waits_is_loaded_once() -> None:
     )
     answer = plan(snapshot)
     assert answer.loads == (Load(model="flux", backend="b1"),)
-    assert why(answer, "flux") is Blocked.LOADING
+    assert why(answer, "flux") is WaitCause.LOADING
     coming = copy("flux", residency=Residency.LOADING, ready_at=NOW + 12)
     answer = plan(
         world(
@@ -335,7 +335,7 @@ def test_what_runs_is_never_evicted() -> None:
     )
     answer = plan(snapshot)
     assert answer.loads == ()
-    assert why(answer, "flux") is Blocked.ROOM_BUSY
+    assert why(answer, "flux") is WaitCause.ROOM_BUSY
     assert answer.reasons["flux"].other == "sdxl"
 
 
@@ -358,7 +358,7 @@ def test_one_host_loads_one_model_at_a_time() -> None:
     )
     answer = plan(snapshot)
     assert [load.model for load in answer.loads] == ["a"]
-    assert why(answer, "b") is Blocked.LOADER_BUSY
+    assert why(answer, "b") is WaitCause.LOADER_BUSY
     assert answer.reasons["b"].other == "a"
 
 
@@ -412,7 +412,7 @@ def test_a_pinned_copy_stays() -> None:
     )
     answer = plan(snapshot)
     assert answer.loads == ()
-    assert why(answer, "flux") is Blocked.PINNED
+    assert why(answer, "flux") is WaitCause.PINNED
     assert answer.reasons["flux"].other == "sdxl"
 
 
@@ -436,7 +436,7 @@ def test_a_model_that_its_server_cannot_unload_is_named_where_it_keeps_others_ou
         answer = plan(snapshot)
         assert answer.loads == ()
         assert answer.reasons["flux"] == Reason(
-            why=Blocked.KEPT, model="flux", host="h1", other="llama"
+            why=WaitCause.KEPT, model="flux", host="h1", other="llama"
         )
 
 
@@ -453,7 +453,7 @@ def test_where_another_host_will_take_a_model_that_one_is_told_of() -> None:
         backends=(*TWO_CARDS, STAYS),
     )
     reason = plan(snapshot).reasons["flux"]
-    assert (reason.why, reason.host, reason.other) == (Blocked.ROOM_BUSY, "h2", "sdxl")
+    assert (reason.why, reason.host, reason.other) == (WaitCause.ROOM_BUSY, "h2", "sdxl")
 
 
 def test_a_small_model_that_stays_is_not_blamed_for_a_busy_card() -> None:
@@ -495,7 +495,7 @@ def test_a_failed_load_is_not_repeated_before_its_pause_ends() -> None:
     answer = plan(snapshot)
     assert answer.loads == ()
     assert answer.look_at == NOW + 30
-    assert why(answer, "flux") is Blocked.LOAD_PAUSE
+    assert why(answer, "flux") is WaitCause.LOAD_PAUSE
 
 
 def test_a_model_about_to_be_used_again_is_not_evicted() -> None:
@@ -535,7 +535,7 @@ def test_other_programs_make_a_model_wait_and_not_fail() -> None:
     squeezed = HostView(name="h1", usable_mb=6 * GB, budget_mb=20 * GB)
     answer = plan(world(model("flux", line(jobs("flux", 5))), hosts=(squeezed,)))
     assert answer.loads == ()
-    assert why(answer, "flux") is Blocked.NO_ROOM
+    assert why(answer, "flux") is WaitCause.NO_ROOM
 
 
 def test_idle_copies_leave_when_other_programs_take_memory() -> None:
@@ -568,13 +568,13 @@ def test_an_empty_world_needs_nothing() -> None:
 def test_a_model_no_host_serves_says_so() -> None:
     """A person would wait without ever being told that nothing can serve them."""
     answer = plan(world(model("ghost", line(jobs("ghost", 5)), on=("gone",))))
-    assert why(answer, "ghost") is Blocked.OFFLINE
+    assert why(answer, "ghost") is WaitCause.OFFLINE
 
 
 def test_a_line_that_starts_whole_says_so() -> None:
     """The last look at a line would claim that it still waits."""
     answer = plan(world(model("flux", line(jobs("flux", 5))), copies=(copy("flux"),)))
-    assert why(answer, "flux") is Blocked.STARTING
+    assert why(answer, "flux") is WaitCause.STARTING
 
 
 def test_an_empty_line_is_no_reason_to_load() -> None:

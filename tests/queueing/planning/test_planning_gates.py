@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from queueing.core.snapshot import (
     BackendView,
-    Blocked,
     Evict,
     Load,
     Plan,
     Reservation,
     Residency,
     Rules,
-    World,
+    Snapshot,
+    WaitCause,
 )
 from queueing.planning.planner import plan
 from tests.queueing.planning.worlds import GB, NOW, copy, host, jobs, line, model, world
@@ -23,7 +23,7 @@ TWO_CARDS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h2"
 HOT_GONE = (Evict(model="hot", backend="b1"),)
 
 
-def hot_and_cold(cold_age_s: float, *hot_ages_s: float, ready_at: float = 0.0) -> World:
+def hot_and_cold(cold_age_s: float, *hot_ages_s: float, ready_at: float = 0.0) -> Snapshot:
     """Return a host on which `hot` runs and `cold` has waited for that long."""
     return world(
         model("hot", line(jobs("hot", *hot_ages_s)), rate_per_s=0.1),
@@ -32,7 +32,7 @@ def hot_and_cold(cold_age_s: float, *hot_ages_s: float, ready_at: float = 0.0) -
     )
 
 
-def after(snapshot: World, answer: Plan, *, running: int = 0, later_s: float = 0.0) -> World:
+def after(snapshot: Snapshot, answer: Plan, *, running: int = 0, later_s: float = 0.0) -> Snapshot:
     """Return the world after an answer, with so many jobs still running on `hot`."""
     hot = replace(snapshot.copies[0], running=running)
     return replace(
@@ -56,7 +56,7 @@ def test_a_model_waits_its_age_limit_before_a_host_is_reserved() -> None:
     assert due.reservations == (
         Reservation(host="h1", backend="b1", model="cold", due=NOW, victims=HOT_GONE),
     )
-    assert due.reasons["cold"].why is Blocked.ROOM_BUSY
+    assert due.reasons["cold"].why is WaitCause.ROOM_BUSY
 
 
 def test_a_young_job_moved_first_does_not_make_its_line_younger() -> None:
@@ -139,7 +139,7 @@ def test_a_reserved_host_takes_no_other_load() -> None:
     reserved = plan(hot_and_cold(LIMIT_S + 10, 60)).reservations
     answer = plan(replace(snapshot, reservations=reserved))
     assert answer.loads == ()
-    assert answer.reasons["small"].why is Blocked.RESERVED
+    assert answer.reasons["small"].why is WaitCause.RESERVED
     assert answer.reasons["small"].other == "cold"
 
 
@@ -174,7 +174,7 @@ def test_a_ready_model_behind_a_gate_says_for_whom() -> None:
     kept = Reservation(host="h1", backend="b1", model="cold", due=NOW - 10, victims=victims)
     answer = plan(replace(late, reservations=(kept,)))
     assert answer.starts == ()
-    assert answer.reasons["hot"].why is Blocked.GATED
+    assert answer.reasons["hot"].why is WaitCause.GATED
     assert answer.reasons["hot"].other == "cold"
 
 
@@ -209,7 +209,7 @@ def test_the_host_that_is_empty_soonest_is_reserved() -> None:
     assert [reservation.host for reservation in plan(snapshot).reservations] == ["h2"]
 
 
-def crowded(age_s: float, waiting: int) -> World:
+def crowded(age_s: float, waiting: int) -> Snapshot:
     """Return a busy host for which three models have waited for that long, each with such a line."""
     names = ("m0", "m1", "m2")
     lines = {name: line(jobs(name, age_s), more=waiting - 1) for name in names}
@@ -239,7 +239,7 @@ def test_many_short_lines_wait_no_longer() -> None:
 
 def backlog(
     waiting: int, *, rate_per_s: float = 0.0, evictable: bool = False, service_s: float = 10.0
-) -> World:
+) -> Snapshot:
     """Return a model with that many waiting jobs on one of two hosts."""
     others = (copy("calm", "b2"),) if evictable else ()
     ages = [float(age) for age in range(waiting, 0, -1)]

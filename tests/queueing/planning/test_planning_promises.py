@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from queueing.core.snapshot import (
     BackendView,
-    Blocked,
     Copy,
     HostView,
     ModelView,
@@ -17,7 +16,8 @@ from queueing.core.snapshot import (
     Reason,
     Residency,
     Rules,
-    World,
+    Snapshot,
+    WaitCause,
 )
 from queueing.planning.planner import plan
 from tests.queueing.planning.replay import Arrival, Trace, TraceModel, mean, simulate
@@ -31,7 +31,7 @@ PATIENT = Rules()
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(draw: st.DrawFn) -> Snapshot:
     """Draw a world that a fleet could be in: copies fit, nothing runs twice."""
     views = tuple(
         BackendView(
@@ -114,7 +114,7 @@ def _copies(
 
 @examples(400, quick=60)
 @given(worlds())
-def test_no_answer_breaks_a_promise(snapshot: World) -> None:
+def test_no_answer_breaks_a_promise(snapshot: Snapshot) -> None:
     """A card would run out of memory, a picture be cut short, or a person be passed by."""
     answer = plan(snapshot)
     note(repr(answer))
@@ -129,7 +129,7 @@ def test_no_answer_breaks_a_promise(snapshot: World) -> None:
 
 
 @st.composite
-def full_worlds(draw: st.DrawFn) -> World:
+def full_worlds(draw: st.DrawFn) -> Snapshot:
     """Draw a world in which much of what is in memory stays there."""
     drawn = draw(worlds())
     return replace(
@@ -146,7 +146,7 @@ def full_worlds(draw: st.DrawFn) -> World:
 
 @examples(200, quick=40)
 @given(full_worlds())
-def test_a_host_named_in_a_reason_will_have_room(snapshot: World) -> None:
+def test_a_host_named_in_a_reason_will_have_room(snapshot: Snapshot) -> None:
     """People would wait for the end of what is not in their way, or think that an end will come."""
     answer = plan(snapshot)
     assume(not answer.loads and not answer.evictions)  # they change who is in the way
@@ -158,11 +158,11 @@ def test_a_host_named_in_a_reason_will_have_room(snapshot: World) -> None:
             if (view := snapshot.backends[backend]).up and not view.paused
         ]
         room_on = {view.host for view in usable if _room_one_day(snapshot, model, view)}
-        if reason.why in {Blocked.KEPT, Blocked.PINNED}:
+        if reason.why in {WaitCause.KEPT, WaitCause.PINNED}:
             assert not room_on
             others = [c for c in snapshot.copies if c.model == reason.other and _on(c, reason)]
             assert any(c.pinned or not snapshot.backends[c.backend].can_unload for c in others)
-        elif reason.why in {Blocked.ROOM_BUSY, Blocked.RESERVED} and not _here(snapshot, name):
+        elif reason.why in {WaitCause.ROOM_BUSY, WaitCause.RESERVED} and not _here(snapshot, name):
             assert reason.host in room_on
 
 
@@ -170,11 +170,11 @@ def _on(held: Copy, reason: Reason) -> bool:
     return HOST_OF[held.backend] == reason.host
 
 
-def _here(snapshot: World, model: str) -> bool:
+def _here(snapshot: Snapshot, model: str) -> bool:
     return any(held.model == model for held in snapshot.copies)
 
 
-def _room_one_day(snapshot: World, model: ModelView, target: BackendView) -> bool:
+def _room_one_day(snapshot: Snapshot, model: ModelView, target: BackendView) -> bool:
     """Tell whether the model fits once all that can leave has left."""
     if any((held.model, held.backend) == (model.name, target.name) for held in snapshot.copies):
         return True
@@ -191,14 +191,14 @@ def _room_one_day(snapshot: World, model: ModelView, target: BackendView) -> boo
     return model.vram_mb <= host.usable_mb - held_mb
 
 
-def _held_by(snapshot: World, held: Copy, target: BackendView, here: list[Copy]) -> bool:
+def _held_by(snapshot: Snapshot, held: Copy, target: BackendView, here: list[Copy]) -> bool:
     view = snapshot.backends[held.backend]
     group = [each for each in here if each.backend == held.backend]
     pinned = any(each.pinned for each in group) if view.unloads_together else held.pinned
     return pinned or not (view.can_unload or (view is target and view.max_models is not None))
 
 
-def _busy_stays(snapshot: World, answer: Plan) -> None:
+def _busy_stays(snapshot: Snapshot, answer: Plan) -> None:
     started = {(start.job.model, start.backend) for start in answer.starts}
     held = {(c.model, c.backend): c for c in snapshot.copies}
     leaving = [evict for load in answer.loads for evict in load.evict] + list(answer.evictions)
@@ -216,7 +216,7 @@ def _busy_stays(snapshot: World, answer: Plan) -> None:
             assert together <= {e.model for e in leaving if e.backend == gone.backend}
 
 
-def _budget_holds(snapshot: World, answer: Plan) -> None:
+def _budget_holds(snapshot: Snapshot, answer: Plan) -> None:
     used = dict.fromkeys(snapshot.hosts, 0)
     for held in snapshot.copies:
         used[HOST_OF[held.backend]] += held.vram_mb
@@ -239,7 +239,7 @@ def _budget_holds(snapshot: World, answer: Plan) -> None:
         assert bound is None or len(here) - len(gone) + 1 <= bound
 
 
-def _starts_are_possible(snapshot: World, answer: Plan) -> None:
+def _starts_are_possible(snapshot: Snapshot, answer: Plan) -> None:
     for name, view in snapshot.backends.items():
         starts = [start for start in answer.starts if start.backend == name]
         loads = [load for load in answer.loads if load.backend == name]
@@ -257,7 +257,7 @@ def _starts_are_possible(snapshot: World, answer: Plan) -> None:
         assert not snapshot.models[start.job.model].paused
 
 
-def _order_holds(snapshot: World, answer: Plan) -> None:
+def _order_holds(snapshot: Snapshot, answer: Plan) -> None:
     for name, view in snapshot.models.items():
         for waiting in view.waiting:
             started = [
@@ -266,7 +266,7 @@ def _order_holds(snapshot: World, answer: Plan) -> None:
             assert tuple(started) == waiting.heads[: len(started)]
 
 
-def _one_load_for_each(snapshot: World, answer: Plan) -> None:
+def _one_load_for_each(snapshot: Snapshot, answer: Plan) -> None:
     for load in answer.loads:
         view = snapshot.models[load.model]
         assert view.load_after <= snapshot.now
@@ -282,7 +282,7 @@ def _one_load_for_each(snapshot: World, answer: Plan) -> None:
 
 @examples(300, quick=50)
 @given(worlds())
-def test_no_head_is_held_back_without_a_gate(snapshot: World) -> None:
+def test_no_head_is_held_back_without_a_gate(snapshot: Snapshot) -> None:
     """A job would wait for nothing while its model is ready and has a free slot."""
     answer = plan(snapshot)
     gated = {reservation.host for reservation in answer.reservations}
@@ -314,7 +314,7 @@ def test_no_head_is_held_back_without_a_gate(snapshot: World) -> None:
 
 @examples(400, quick=60)
 @given(worlds(), st.data())
-def test_what_a_server_remembers_delays_nobody(snapshot: World, data: st.DataObject) -> None:
+def test_what_a_server_remembers_delays_nobody(snapshot: Snapshot, data: st.DataObject) -> None:
     """Old conversations would go before new ones, or keep a card from those who wait for it."""
     remembers = st.sampled_from([None, *BACKENDS])
     models = {
@@ -343,7 +343,7 @@ def test_what_a_server_remembers_delays_nobody(snapshot: World, data: st.DataObj
 
 @examples(200, quick=40)
 @given(worlds())
-def test_the_answer_depends_on_the_world_alone(snapshot: World) -> None:
+def test_the_answer_depends_on_the_world_alone(snapshot: Snapshot) -> None:
     """Two looks at the same moment would contradict each other."""
     assert plan(snapshot) == plan(snapshot)
 

@@ -8,10 +8,10 @@ import pytest
 
 from bot.texts import reasons
 from queueing.core.jobs import Job, JobState
-from queueing.core.quiet_hours import Quiet, QuietHours, WeeklyWindow
+from queueing.core.quiet_hours import QuietHours, QuietSpan, WeeklyWindow
 from queueing.core.reasons import is_open_ended, words
-from queueing.core.snapshot import BackendView, Blocked, HostView, Leaving, Plan, Reason
-from queueing.forecast.durations import Usual
+from queueing.core.snapshot import BackendView, EvictionCause, HostView, Plan, Reason, WaitCause
+from queueing.forecast.durations import DurationEstimate
 from queueing.forecast.forecast import Forecast
 from queueing.planning.hosts import LEAD_S
 from queueing.planning.planner import plan, preload_waits_for
@@ -26,14 +26,14 @@ EVERY_DAY = frozenset(range(7))
 
 def quiet(begins_in_s: float, ends_in_s: float, *, open_s: float = 60000.0) -> HostView:
     """Return a host of 20 GB with quiet hours."""
-    spans = (Quiet(NOW + begins_in_s, NOW + ends_in_s),)
+    spans = (QuietSpan(NOW + begins_in_s, NOW + ends_in_s),)
     return HostView(
         name="h1", usable_mb=20 * GB, budget_mb=20 * GB, quiet=spans, longest_open_s=open_s
     )
 
 
 def leaving(answer: Plan) -> list[str]:
-    return [evict.model for evict in answer.evictions if evict.why is Leaving.QUIET]
+    return [evict.model for evict in answer.evictions if evict.why is EvictionCause.QUIET]
 
 
 # ---------------------------------------------------------------- the rule
@@ -50,7 +50,7 @@ def test_nothing_begins_in_quiet_hours_and_all_that_is_idle_leaves() -> None:
     assert answer.loads == ()
     assert leaving(answer) == ["flux", "sdxl"]
     assert answer.reasons["flux"] == Reason(
-        why=Blocked.QUIET, model="flux", host="h1", until=NOW + 600
+        why=WaitCause.QUIET, model="flux", host="h1", until=NOW + 600
     )
     assert answer.look_at is not None
     assert answer.look_at <= NOW + 600
@@ -73,7 +73,7 @@ def test_a_job_begins_only_if_it_will_be_done_by_then(left_s: float, *, begins: 
     if not begins:
         span = card.quiet[0]
         assert answer.reasons["flux"] == Reason(
-            why=Blocked.QUIET_SOON,
+            why=WaitCause.QUIET_SOON,
             model="flux",
             host="h1",
             since=span.begins_at,
@@ -99,7 +99,7 @@ def test_a_load_begins_only_if_a_job_is_done_after_it(left_s: float, *, begins: 
     waiting = model("flux", line(jobs("flux", 5.0)), load_s=30.0, service_s=10.0)
     answer = plan(world(waiting, hosts=(quiet(left_s + LEAD_S, 600),)))
     assert bool(answer.loads) is begins
-    assert (answer.reasons["flux"].why is Blocked.QUIET_SOON) is not begins
+    assert (answer.reasons["flux"].why is WaitCause.QUIET_SOON) is not begins
 
 
 def test_no_host_is_reserved_for_what_it_has_no_time_for() -> None:
@@ -129,7 +129,7 @@ def test_a_job_longer_than_a_host_is_ever_open_does_not_wait_for_ever() -> None:
     assert plan(ready).starts != ()
     late = plan(world(film, copies=(copy("film"),), hosts=(quiet(600, 80000, open_s=3600.0),)))
     assert late.starts == ()
-    assert late.reasons["film"].why is Blocked.QUIET_SOON
+    assert late.reasons["film"].why is WaitCause.QUIET_SOON
 
 
 def test_an_admins_load_waits_for_the_end_and_is_told_so() -> None:
@@ -138,25 +138,25 @@ def test_an_admins_load_waits_for_the_end_and_is_told_so() -> None:
     assert plan(asked).loads == ()
     reason = preload_waits_for(asked, "flux")
     assert reason is not None
-    assert (reason.why, reason.until) == (Blocked.QUIET, NOW + 600)
+    assert (reason.why, reason.until) == (WaitCause.QUIET, NOW + 600)
     soon = preload_waits_for(world(wanted, hosts=(quiet(30, 600),)), "flux")
     assert soon is not None
-    assert soon.why is Blocked.QUIET_SOON
+    assert soon.why is WaitCause.QUIET_SOON
 
 
 def test_a_pause_by_an_admin_is_told_rather_than_the_quiet_hours_behind_it() -> None:
     card = replace(quiet(-60, 600), paused=True)
     answer = plan(world(model("flux", line(jobs("flux", 5.0))), hosts=(card,)))
-    assert answer.reasons["flux"].why is Blocked.PAUSED
+    assert answer.reasons["flux"].why is WaitCause.PAUSED
 
 
 # ---------------------------------------------------------------- what is said
 
 
 def test_what_is_said_names_the_moments_in_both_languages() -> None:
-    busy = Reason(why=Blocked.QUIET, model="flux", host="gpu-1", until=2.0)
-    soon = Reason(why=Blocked.QUIET_SOON, model="flux", host="gpu-1", since=1.0, until=2.0)
-    game = Reason(why=Blocked.YIELDING, model="flux", host="gpu-1", since=1.0)
+    busy = Reason(why=WaitCause.QUIET, model="flux", host="gpu-1", until=2.0)
+    soon = Reason(why=WaitCause.QUIET_SOON, model="flux", host="gpu-1", since=1.0, until=2.0)
+    game = Reason(why=WaitCause.YIELDING, model="flux", host="gpu-1", since=1.0)
     assert words(busy) == ("gpu-1 has quiet hours", " until ", 2.0)
     assert reasons.words(busy) == ("gpu-1 hat Ruhezeit", " bis ", 2.0)
     for reason, moments in ((soon, {1.0, 2.0}), (game, {1.0})):
@@ -170,8 +170,8 @@ def test_what_is_said_names_the_moments_in_both_languages() -> None:
 # ---------------------------------------------------------------- what is promised
 
 
-def ten_seconds(_job: Job, _backend: str) -> Usual:
-    return Usual(samples=9, median_s=10.0, mean_s=10.0, spread_s=1.0)
+def ten_seconds(_job: Job, _backend: str) -> DurationEstimate:
+    return DurationEstimate(samples=9, median_s=10.0, mean_s=10.0, spread_s=1.0)
 
 
 def promised_in_s(there: object, job: Job, place: int) -> float:
@@ -228,13 +228,13 @@ def test_a_queue_keeps_the_card_free_and_goes_on_afterwards(
             standing = (await queue.status.standings([job]))[job.id]
             assert standing.reason is not None
             assert standing.reason == Reason(
-                why=Blocked.QUIET, model="flux", host="gpu", until=START + 3600
+                why=WaitCause.QUIET, model="flux", host="gpu", until=START + 3600
             )
             assert standing.ends is not None
             assert standing.ends.at == pytest.approx(START + 3600 + 15, abs=8)
             (shown,) = queue.status.snapshot().hosts
             assert shown.rest is not None
-            assert (shown.rest.why, shown.rest.until) == (Blocked.QUIET, START + 3600)
+            assert (shown.rest.why, shown.rest.until) == (WaitCause.QUIET, START + 3600)
             assert not shown.paused
             (model,) = queue.status.snapshot().models
             assert model.next_ends is not None

@@ -13,11 +13,11 @@ from queueing.core.errors import (
     ModelCrashed,
     NotLoaded,
     OutOfMemory,
+    ProblemKind,
     Rejected,
     Unavailable,
     UnknownFailure,
     UnreadableAnswer,
-    What,
     problem,
 )
 from queueing.core.jobs import Job, JobState
@@ -68,13 +68,15 @@ def test_a_refused_request_fails_at_once(error: BackendError) -> None:
 
 def test_the_servers_own_sentence_reaches_the_person() -> None:
     """People would read a general text where the server's adapter knew better."""
-    error = Rejected("cause", problem=problem(What.TOO_LARGE))
-    assert after_failure(JOB, error, SPEC, NOW) == Fail(problem=problem(What.TOO_LARGE))
+    error = Rejected("cause", problem=problem(ProblemKind.TOO_LARGE))
+    assert after_failure(JOB, error, SPEC, NOW) == Fail(problem=problem(ProblemKind.TOO_LARGE))
 
 
 def test_a_fault_of_ours_is_not_shown_to_people() -> None:
     """Internals of the bot would be posted in a chat, or a bug would be tried for ever."""
-    assert after_failure(JOB, KeyError("secret"), SPEC, NOW) == Fail(problem=problem(What.BUG))
+    assert after_failure(JOB, KeyError("secret"), SPEC, NOW) == Fail(
+        problem=problem(ProblemKind.BUG)
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_a_busy_server_is_asked_again_when_it_says_and_costs_no_attempt() -> Non
     for after_s, values in ((None, {}), (7.2, {"seconds": 8}), (1e300, {"seconds": 86_400})):
         busy = Busy("429", after_s=after_s)
         ended = after_failure(replace(last, sendings=8), busy, two, NOW)
-        assert ended == Fail(problem=problem(What.BUSY, **values))
+        assert ended == Fail(problem=problem(ProblemKind.BUSY, **values))
     assert isinstance(after_failure(last, Busy("429", after_s=90.0), SPEC, NOW), Fail)
 
 
@@ -131,7 +133,7 @@ def test_a_server_that_is_always_busy_keeps_nobody_for_long(after_s: float | Non
         assert not told.charged
         waited_s += told.not_before - NOW
         job = replace(job, sendings=job.sendings + 1)
-    assert told.problem.what is What.BUSY
+    assert told.problem.what is ProblemKind.BUSY
     assert waited_s <= 300
 
 
@@ -171,4 +173,4 @@ def test_a_job_interrupted_by_restarts_is_given_up_late_and_after_pauses() -> No
     assert sum(pauses) >= 600.0
     given_up = interrupted(LOST_MOST)
     assert isinstance(given_up, Fail)
-    assert given_up.problem.what is What.LOST
+    assert given_up.problem.what is ProblemKind.LOST

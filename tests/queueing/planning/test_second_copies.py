@@ -7,14 +7,14 @@ import pytest
 
 from queueing.core.snapshot import (
     BackendView,
-    Blocked,
     Copy,
     Evict,
     Load,
     ModelView,
     Residency,
     Rules,
-    World,
+    Snapshot,
+    WaitCause,
 )
 from queueing.forecast.simulation import Simulation
 from queueing.planning.planner import plan
@@ -42,7 +42,7 @@ def held(backend: str, *, ends_in_s: float | None = 5.0, pinned: bool = False) -
     )
 
 
-def card(*models: ModelView, copies: tuple[Copy, ...]) -> World:
+def card(*models: ModelView, copies: tuple[Copy, ...]) -> Snapshot:
     """Return a card of 20 GB under three servers."""
     return world(*models, copies=copies, backends=ONE_CARD)
 
@@ -88,7 +88,7 @@ def test_with_the_rule_off_none_is_loaded() -> None:
     assert plan(crowded).loads == ()
 
 
-def wanting(*copies: Copy, left: int = 8) -> World:
+def wanting(*copies: Copy, left: int = 8) -> Snapshot:
     """Return a card on which another model waits for the memory of the second copy."""
     other = model("other", line(jobs("other", 2)), on=("b3",), vram_mb=9 * GB)
     return card(hot(left), other, copies=copies)
@@ -106,7 +106,7 @@ def test_a_busy_second_copy_ends_its_job_and_starts_no_other() -> None:
     """The model that waits would wait for its age limit, two minutes and more."""
     both = wanting(held("b1", ends_in_s=9.0), held("b2", ends_in_s=4.0))
     reason = plan(both).reasons["other"]
-    assert (reason.why, reason.other) == (Blocked.ROOM_BUSY, "hot")
+    assert (reason.why, reason.other) == (WaitCause.ROOM_BUSY, "hot")
     ended = plan(wanting(held("b1", ends_in_s=9.0), held("b2", ends_in_s=None)))
     assert [load.model for load in ended.loads] == ["other"]
 
@@ -195,7 +195,7 @@ def test_a_second_copy_comes_only_to_a_server_that_no_other_model_needs() -> Non
     assert plan(with_slots).loads == (Load(model="hot", backend="b2"),)
 
 
-def on_one_card(rng: random.Random) -> World:
+def on_one_card(rng: random.Random) -> Snapshot:
     """Return a drawn world whose three servers share one card, and whose models may be there twice."""
     snapshot = in_lanes(rng, drawn(rng))
     models = {
@@ -231,7 +231,7 @@ def test_second_copies_are_foreseen_as_they_are_planned(seeds: range) -> None:
         assert simulation.decisions > 5
 
 
-def foreseen(snapshot: World) -> Simulation:
+def foreseen(snapshot: Snapshot) -> Simulation:
     """Return a forecast of a hundred starts."""
     simulation = Simulation(snapshot, ten_seconds, most_starts=100)
     while not simulation.over:
@@ -249,7 +249,7 @@ def test_a_forecast_uses_both_copies() -> None:
     """A line of twenty would be promised twice as late as it is served."""
     crowded = card(hot(20), copies=(held("b1"),))
 
-    def last_start(snapshot: World) -> float:
+    def last_start(snapshot: Snapshot) -> float:
         return foreseen(snapshot).lines["hot", "normal"].starts[19].at - NOW
 
     alone = last_start(replace(crowded, rules=Rules(double=False)))

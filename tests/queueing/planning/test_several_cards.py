@@ -5,15 +5,15 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.core.quiet_hours import Quiet
+from queueing.core.quiet_hours import QuietSpan
 from queueing.core.snapshot import (
     BackendView,
-    Blocked,
     Copy,
     HostView,
     ModelView,
     Reason,
     Residency,
+    WaitCause,
 )
 from queueing.core.specs import divided, parts, whole_mb
 from queueing.planning.hosts import to_wake, why_rests
@@ -184,7 +184,7 @@ def test_a_model_for_both_cards_waits_for_the_load_on_either() -> None:
 
     assert not answer.loads
     reason = answer.reasons["w"]
-    assert (reason.why, reason.host, reason.other) == (Blocked.LOADER_BUSY, "box/1", "t")
+    assert (reason.why, reason.host, reason.other) == (WaitCause.LOADER_BUSY, "box/1", "t")
 
 
 def test_only_the_card_that_is_too_full_is_cleared() -> None:
@@ -236,7 +236,7 @@ def test_what_is_too_large_for_its_part_of_one_card_says_what_it_waits_for() -> 
     )
     reason = plan(here).reasons["w"]
 
-    assert (reason.why, reason.host, reason.other) == (Blocked.ROOM_BUSY, "box/1", "p")
+    assert (reason.why, reason.host, reason.other) == (WaitCause.ROOM_BUSY, "box/1", "p")
 
 
 OTHER = HostView(name="box/1", usable_mb=16 * GB, budget_mb=16 * GB)
@@ -257,12 +257,12 @@ def why_waits(*others: Copy, second: HostView = OTHER) -> Reason:
 def test_the_card_that_keeps_a_model_waiting_is_named() -> None:
     """An admin would resume, or empty, the card that has long been free."""
     for second, why in (
-        (replace(OTHER, paused=True), Blocked.PAUSED),
-        (replace(OTHER, usable_mb=4 * GB), Blocked.NO_ROOM),
-        (replace(OTHER, yields_since=NOW - 9), Blocked.YIELDING),
-        (replace(OTHER, quiet=(Quiet(NOW - 9, NOW + 900),)), Blocked.QUIET),
-        (replace(OTHER, quiet=(Quiet(NOW + 40, NOW + 900),)), Blocked.QUIET_SOON),
-        (replace(OTHER, waking_until=NOW + 60), Blocked.WAKING),
+        (replace(OTHER, paused=True), WaitCause.PAUSED),
+        (replace(OTHER, usable_mb=4 * GB), WaitCause.NO_ROOM),
+        (replace(OTHER, yields_since=NOW - 9), WaitCause.YIELDING),
+        (replace(OTHER, quiet=(QuietSpan(NOW - 9, NOW + 900),)), WaitCause.QUIET),
+        (replace(OTHER, quiet=(QuietSpan(NOW + 40, NOW + 900),)), WaitCause.QUIET_SOON),
+        (replace(OTHER, waking_until=NOW + 60), WaitCause.WAKING),
     ):
         reason = why_waits(second=second)
         assert (reason.why, reason.host) == (why, "box/1")
@@ -272,9 +272,9 @@ def test_a_machine_that_sleeps_is_told_as_one() -> None:
     """People would read that one of its cards does."""
     of_box = {"machine": "box", "usable_mb": 16 * GB, "budget_mb": 16 * GB}
     asleep = HostView(name="box/0", asleep=True, **of_box)  # type: ignore[arg-type]
-    assert why_rests(asleep, NOW) == Reason(why=Blocked.ASLEEP, model="", host="box")
+    assert why_rests(asleep, NOW) == Reason(why=WaitCause.ASLEEP, model="", host="box")
     wakes = replace(asleep, asleep=False, waking_until=NOW + 60)
-    assert why_rests(wakes, NOW) == Reason(why=Blocked.WAKING, model="", host="box")
+    assert why_rests(wakes, NOW) == Reason(why=WaitCause.WAKING, model="", host="box")
 
 
 def test_another_machine_is_woken_while_a_game_has_one_of_two_cards() -> None:
@@ -294,7 +294,7 @@ def test_a_copy_that_stays_is_told_with_the_card_on_which_it_is_in_the_way() -> 
     kept = copy("k", "both", vram_mb=12 * GB, shares=shares, pinned=True)
     reason = why_waits(kept)
 
-    assert (reason.why, reason.host, reason.other) == (Blocked.PINNED, "box/1", "k")
+    assert (reason.why, reason.host, reason.other) == (WaitCause.PINNED, "box/1", "k")
 
 
 def test_a_load_is_told_with_all_its_cards() -> None:
@@ -302,7 +302,7 @@ def test_a_load_is_told_with_all_its_cards() -> None:
     loading = copy("w", "both", residency=Residency.LOADING, vram_mb=16 * GB, shares=WHOLE)
     reason = why_waits(loading)
 
-    assert (reason.why, reason.host) == (Blocked.LOADING, "box/0 + box/1")
+    assert (reason.why, reason.host) == (WaitCause.LOADING, "box/0 + box/1")
 
 
 @given(st.integers(1, 200_000), st.lists(st.floats(0.1, 10), min_size=1, max_size=4))

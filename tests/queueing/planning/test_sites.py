@@ -5,16 +5,16 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queueing.core.quiet_hours import Quiet
-from queueing.core.snapshot import BackendView, HostView, World
-from queueing.planning.hosts import LEAD_S, Site, fitting, sites, to_wake
+from queueing.core.quiet_hours import QuietSpan
+from queueing.core.snapshot import BackendView, HostView, Snapshot
+from queueing.planning.hosts import LEAD_S, StartOption, fitting, sites, to_wake
 from queueing.planning.planner import plan
 from queueing.service.deadlines import SLACK_S, Way, spare_s, surely_done_at
 from tests.queueing.planning.worlds import GB, NOW, jobs, line, model, world
 from tests.samples import examples
 
 HOUR = 3600.0
-REST = Quiet(NOW - HOUR, NOW + HOUR)
+REST = QuietSpan(NOW - HOUR, NOW + HOUR)
 
 
 @st.composite
@@ -36,7 +36,7 @@ def hosts(draw: st.DrawFn, name: str) -> HostView:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(draw: st.DrawFn) -> Snapshot:
     """Draw two machines, one with two cards, and a model that waits for a place on some servers."""
     left, right = draw(hosts("box/0")), draw(hosts("box/1"))
     right = replace(  # the cards of a machine sleep as one
@@ -61,7 +61,7 @@ def worlds(draw: st.DrawFn) -> World:
     return world(flux, hosts=(left, right, far), backends=tuple(servers))
 
 
-def begins(there: World, backend: str) -> bool:
+def begins(there: Snapshot, backend: str) -> bool:
     """Return whether a server begins to load the model, or will by itself, if it is the only one."""
     alone = replace(there, models={"flux": replace(there.models["flux"], backends=(backend,))})
     ((name, cards),) = sites(alone, alone.models["flux"])
@@ -78,7 +78,7 @@ def begins(there: World, backend: str) -> bool:
 
 @examples(300, quick=60)
 @given(worlds())
-def test_a_model_is_expected_where_the_planner_begins_it(there: World) -> None:
+def test_a_model_is_expected_where_the_planner_begins_it(there: Snapshot) -> None:
     """A job would wait for a server that is down, or for one of two cards while the other is lent."""
     flux = there.models["flux"]
     found = {name: {host.name for host in cards} for name, cards in sites(there, flux)}
@@ -94,11 +94,11 @@ CARD = HostView(name="box/0", usable_mb=16 * GB, budget_mb=16 * GB)
 
 def test_a_job_on_two_cards_is_done_before_the_quiet_hours_of_either() -> None:
     """It would begin by the card that is open longer, and be put off on the other one."""
-    early, late = Quiet(NOW + HOUR, NOW + 9 * HOUR), Quiet(NOW + 2 * HOUR, NOW + 9 * HOUR)
+    early, late = QuietSpan(NOW + HOUR, NOW + 9 * HOUR), QuietSpan(NOW + 2 * HOUR, NOW + 9 * HOUR)
     way = Way(quiet=(late, early), load_s=10.0, kept_s=0.0, wake_s=0.0)
     spare = spare_s(NOW + 100, NOW + 8 * HOUR, way, service_s=20.0, work_s=0.0)
     assert spare == HOUR - LEAD_S - 100 - SLACK_S
-    both = Site("both", (replace(CARD, quiet=(late,)), replace(CARD, quiet=(early,))))
+    both = StartOption("both", (replace(CARD, quiet=(late,)), replace(CARD, quiet=(early,))))
     assert surely_done_at(NOW + HOUR / 2, NOW, [both]) == NOW + 9 * HOUR + LEAD_S
     assert surely_done_at(NOW + HOUR / 3, NOW, [both]) == NOW + 2 * HOUR / 3
 

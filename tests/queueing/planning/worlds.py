@@ -13,8 +13,8 @@ from queueing.core.snapshot import (
     Reservation,
     Residency,
     Rules,
+    Snapshot,
     Waiting,
-    World,
 )
 from queueing.core.specs import Shares
 
@@ -120,7 +120,7 @@ def world(
     lane_spent: Mapping[tuple[str, str], int] | None = None,
     rules: Rules | None = None,
     now: float = NOW,
-) -> World:
+) -> Snapshot:
     """Return a world; one host `h1` with one backend `b1` unless said otherwise."""
     views = backends or (BackendView(name="b1", host="h1"),)
     loads = {c.backend for c in copies if c.residency is not Residency.READY}
@@ -129,7 +129,7 @@ def world(
         + (view.serial and view.name in loads)
         for view in views
     }
-    return World(
+    return Snapshot(
         now=now,
         models={m.name: m for m in models},
         hosts={h.name: h for h in hosts or (host("h1"),)},

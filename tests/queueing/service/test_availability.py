@@ -6,7 +6,7 @@ from queueing.core.catalog import Catalog
 from queueing.core.ports import ServerInfo
 from queueing.core.specs import HostSpec, ModelSpec
 from queueing.engine.fleet.fleet import Fleet
-from queueing.engine.fleet.learned_times import Times
+from queueing.engine.fleet.learned_times import LearnedTimes
 from queueing.service.model_reader import is_at_hand
 from tests.fakes.clock import VirtualClock
 from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
@@ -44,7 +44,7 @@ class Scene:
     def answers(self, *wanted: str) -> bool:
         return is_at_hand(
             self.fleet,
-            Times(self.fleet, VirtualClock()),
+            LearnedTimes(self.fleet, VirtualClock()),
             self.text,
             beside=FLUX,
             wanted=wanted,

@@ -5,12 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from queueing.core.errors import BackendError, Refused, StoreError, Unavailable, UnknownModel, What
-from queueing.core.events import Forgotten, JobChanged, LinesMoved
-from queueing.core.jobs import Admission, Job, JobState
+from queueing.core.errors import (
+    BackendError,
+    ProblemKind,
+    Refused,
+    StoreError,
+    Unavailable,
+    UnknownModel,
+)
+from queueing.core.events import Forgotten, JobChanged, QueuesMoved
+from queueing.core.jobs import Job, JobState, SubmitLimits
 from queueing.core.requests import Chat, ChatMessage
-from queueing.core.snapshot import Blocked, Rules
-from queueing.core.status import Paused
+from queueing.core.snapshot import Rules, WaitCause
+from queueing.core.status import Pauses
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
@@ -54,16 +61,16 @@ async def test_a_paused_model_says_so_and_promises_no_time() -> None:
     async with installation.queue() as queue:
         jobs = await ask(queue, installation, "flux", "a", "b", "c")
         await until(lambda: installation.servers["comfy"].running)
-        assert await queue.admin.pause(model="F") == Paused(models=frozenset({"flux"}))
+        assert await queue.admin.pause(model="F") == Pauses(models=frozenset({"flux"}))
         await asyncio.sleep(60)
         assert prompts(installation) == ["a"]
         standing = (await queue.status.standings(jobs[1:]))[jobs[1].id]
         assert standing.reason is not None
-        assert (standing.reason.why, standing.reason.host) == (Blocked.PAUSED, None)
+        assert (standing.reason.why, standing.reason.host) == (WaitCause.PAUSED, None)
         assert (standing.position, standing.ends) == (1, None)
         flux, sdxl = queue.status.snapshot().models
         assert (flux.paused, sdxl.paused) == (True, False)
-        assert await queue.admin.resume(model="flux") == Paused()
+        assert await queue.admin.resume(model="flux") == Pauses()
         for job in jobs:
             await ended(queue, job, within_s=70)
     assert prompts(installation) == ["a", "b", "c"]
@@ -79,7 +86,7 @@ async def test_people_are_told_at_once_that_their_line_is_paused() -> None:
         installation.events.clear()
         await queue.admin.pause()
         await asyncio.sleep(0.1)
-        moved = [event for event in installation.events if isinstance(event, LinesMoved)]
+        moved = [event for event in installation.events if isinstance(event, QueuesMoved)]
         assert any("flux" in event.models for event in moved)
 
 
@@ -105,7 +112,7 @@ async def test_a_pause_before_the_queue_runs_adds_to_those_of_the_last_run(tmp_p
         await queue.admin.pause(model="flux")
     store = JobStore(await open_database(installation.url, inline=True))
     early = installation.build(store, installation.connect())
-    both = Paused(models=frozenset({"flux"}), hosts=frozenset({"gpu-2"}))
+    both = Pauses(models=frozenset({"flux"}), hosts=frozenset({"gpu-2"}))
     assert await early.admin.pause(host="gpu-2") == both
     await store.aclose()
     async with installation.queue() as queue:
@@ -122,7 +129,7 @@ async def test_a_pause_that_cannot_be_stored_does_not_take_effect() -> None:
         store.failing.add("note_paused")
         with pytest.raises(StoreError):
             await queue.admin.pause()
-        assert queue.status.snapshot().paused == Paused()
+        assert queue.status.snapshot().paused == Pauses()
         (job,) = await ask(queue, installation, "flux", "a")
         assert (await ended(queue, job)).state is JobState.COMPLETED
 
@@ -146,7 +153,7 @@ async def test_unknown_names_are_refused() -> None:
         ):
             with pytest.raises(UnknownModel):
                 await unknown_model
-        assert queue.status.snapshot().paused == Paused()
+        assert queue.status.snapshot().paused == Pauses()
 
 
 # ---------------------------------------------------------------- draining
@@ -241,13 +248,15 @@ async def test_a_preload_on_a_dead_server_fails_as_soon_as_that_is_known() -> No
 @pytest.mark.parametrize(
     ("error", "says"),
     [
-        (Unavailable("connect: [Errno 111]"), What.LOAD_STOPPED),
-        (RuntimeError("bug"), What.BUG),
-        (BackendError("{'error': 'x'}\nTraceback …"), What.LOAD_REFUSED),
+        (Unavailable("connect: [Errno 111]"), ProblemKind.LOAD_STOPPED),
+        (RuntimeError("bug"), ProblemKind.BUG),
+        (BackendError("{'error': 'x'}\nTraceback …"), ProblemKind.LOAD_REFUSED),
     ],
 )
 @in_virtual_time
-async def test_a_failed_preload_says_why_without_internals(error: Exception, says: What) -> None:
+async def test_a_failed_preload_says_why_without_internals(
+    error: Exception, says: ProblemKind
+) -> None:
     """An admin would read a traceback, or the request would stay and load in a circle."""
     installation = two_hosts()
     installation.servers["comfy"].load_fates = lambda: error
@@ -334,7 +343,7 @@ async def test_one_persons_flood_waits_in_the_overflow_and_enters_job_by_job() -
     """One person's ten jobs would stand before everyone else's first."""
     installation = two_hosts()
     server = installation.servers["comfy"]
-    limits = Admission(max_in_line=2)
+    limits = SubmitLimits(max_in_line=2)
     async with installation.queue() as queue:
         flood = [
             await queue.submitter.submit(
@@ -365,7 +374,7 @@ async def test_a_person_is_told_when_a_job_leaves_their_overflow() -> None:
     installation = two_hosts()
     async with installation.queue() as queue:
         await queue.admin.pause(model="sdxl")  # so nothing else moves that line
-        limits = Admission(max_in_line=1)
+        limits = SubmitLimits(max_in_line=1)
         await queue.submitter.submit(installation.new("sdxl", "c", owner="bob"), limits=limits)
         first = await queue.submitter.submit(
             installation.new("flux", "a", owner="ada"), limits=limits
@@ -377,7 +386,7 @@ async def test_a_person_is_told_when_a_job_leaves_their_overflow() -> None:
         installation.events.clear()
         await ended(queue, first)
         await asyncio.sleep(0.1)
-        moved = [event for event in installation.events if isinstance(event, LinesMoved)]
+        moved = [event for event in installation.events if isinstance(event, QueuesMoved)]
         assert any("sdxl" in event.models for event in moved)
         standing = (await queue.status.standings([second]))[second.id]
         assert (standing.overflow, standing.position) == (False, 2)
@@ -406,7 +415,7 @@ async def test_a_job_moved_out_of_the_overflow_runs_next() -> None:
     """An admin's limit would hold only for jobs that are in line already."""
     installation = two_hosts()
     async with installation.queue() as queue:
-        limits = Admission(max_in_line=1)
+        limits = SubmitLimits(max_in_line=1)
         jobs = [
             await queue.submitter.submit(
                 installation.new("flux", f"{n}", owner="ada"), limits=limits

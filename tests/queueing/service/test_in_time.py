@@ -13,7 +13,7 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import LATER, Job, JobState
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.requests import Work
-from queueing.core.snapshot import Blocked, Rules
+from queueing.core.snapshot import Rules, WaitCause
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec, SleepSpec, Timeouts, WakeSpec
 from queueing.service import deadlines
 from queueing.service.job_queue import JobQueue
@@ -208,7 +208,7 @@ async def test_it_is_said_at_once_that_quiet_hours_end_too_late() -> None:
         await asyncio.sleep(1)
         reason = (await queue.status.standings([job]))[job.id].reason
         assert reason is not None
-        assert (reason.why, reason.until) == (Blocked.LATE, START + 8 * HOUR)
+        assert (reason.why, reason.until) == (WaitCause.LATE, START + 8 * HOUR)
         crowds.cancel()
 
 
@@ -349,7 +349,7 @@ def promised(
                 job = await ask(queue, there, chance.choice(list(waiting)), due_at=due_at)
                 await asyncio.sleep(1)
                 reason = (await queue.status.standings([job]))[job.id].reason
-                warned.append((job, reason is not None and reason.why is Blocked.LATE))
+                warned.append((job, reason is not None and reason.why is WaitCause.LATE))
             late_s = await in_time(queue, [job for job, _ in warned])
             crowds.cancel()
         broken = [

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from queueing.core.errors import LimitReached, NotCapable, Refused
-from queueing.core.events import LinesMoved, Progressed
+from queueing.core.events import Progressed, QueuesMoved
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.requests import Capability, Chat, ChatMessage, File
-from queueing.core.snapshot import Blocked
+from queueing.core.snapshot import WaitCause
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from tests.fakes.clock import VirtualClock
@@ -233,7 +233,7 @@ async def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
         assert [loading[job.id].position for job in jobs] == [1, 2, 3]
         reason = loading[jobs[0].id].reason
         assert reason is not None
-        assert reason.why is Blocked.LOADING
+        assert reason.why is WaitCause.LOADING
         await asyncio.sleep(10)
         running = await queue.status.standings(
             [job for each in jobs if (job := await queue.jobs.get(each.id)) is not None]
@@ -272,7 +272,7 @@ def test_those_in_other_lanes_hear_of_an_arrival_that_goes_before_them() -> None
             installation.events.clear()
             await installation.ask(queue, "flux", "b", lane=lane)
             await asyncio.sleep(0.1)
-            return any(isinstance(event, LinesMoved) for event in installation.events)
+            return any(isinstance(event, QueuesMoved) for event in installation.events)
 
     assert run(moved_by("vip"))
     assert not run(moved_by("relaxed"))  # one who comes to the end of a line moves no one
@@ -301,7 +301,7 @@ async def test_listeners_learn_when_a_line_moves() -> None:
         for prompt in ("a", "b"):
             job = await installation.ask(queue, "flux", prompt)
         await until(lambda: installation.history(job.id)[-1] is JobEvent.COMPLETE)
-        moves = [event for event in installation.events if isinstance(event, LinesMoved)]
+        moves = [event for event in installation.events if isinstance(event, QueuesMoved)]
         assert moves
         assert all(event.models == {"flux"} for event in moves)
 
@@ -337,7 +337,7 @@ async def test_models_and_backends_tell_what_is_where() -> None:
         assert flux.next_ends is not None
         assert (sdxl.waiting, sdxl.copies) == (1, ())
         assert sdxl.reason is not None
-        assert sdxl.reason.why is Blocked.ROOM_BUSY
+        assert sdxl.reason.why is WaitCause.ROOM_BUSY
         (backend,) = queue.status.snapshot().backends
         assert (backend.name, backend.up, backend.description) == ("comfy", True, "fake 1.0")
 

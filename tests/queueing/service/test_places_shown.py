@@ -5,7 +5,7 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
-from queueing.core.events import JobChanged, LinesMoved
+from queueing.core.events import JobChanged, QueuesMoved
 from queueing.core.jobs import LANES, Job, JobEvent, JobState
 from queueing.core.snapshot import Rules
 from queueing.core.status import Standing
@@ -137,7 +137,7 @@ async def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told()
         assert len(done_at) == 5
         assert done_at == sorted(done_at)
         await asyncio.sleep(1)
-        moved = [e for e in world.events if isinstance(e, LinesMoved) and "flux" in e.models]
+        moved = [e for e in world.events if isinstance(e, QueuesMoved) and "flux" in e.models]
         assert moved
         await ended(queue, flood[-1])
     starts = [prompt for _, _, prompt in world.servers["comfy"].starts]

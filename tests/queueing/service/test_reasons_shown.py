@@ -4,7 +4,7 @@ import asyncio
 import random
 from dataclasses import dataclass
 
-from queueing.core.snapshot import Blocked, Reason
+from queueing.core.snapshot import Reason, WaitCause
 from queueing.core.status import ModelStatus
 from tests.samples import seeds
 from tests.simulation.installation import Installation, ended, host, image_model
@@ -70,9 +70,9 @@ def test_the_model_that_a_reason_names_as_busy_is_busy(seeds: range) -> None:
         world = installation()
         told: list[tuple[float, Reason]] = []
         starts = run(crowd(world, random.Random(seed), told))
-        assert Blocked.ROOM_BUSY in {reason.why for _, reason in told}
+        assert WaitCause.ROOM_BUSY in {reason.why for _, reason in told}
         for at, reason in told:
-            if reason.why is Blocked.ROOM_BUSY and reason.other:
+            if reason.why is WaitCause.ROOM_BUSY and reason.other:
                 check_busy(starts, at, reason, world)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from queueing.core.catalog import Catalog
 from queueing.core.errors import Refused, UnknownModel
 from queueing.core.jobs import Job, JobEvent, JobState
-from queueing.core.snapshot import Blocked, Rules
+from queueing.core.snapshot import Rules, WaitCause
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
 from queueing.service.job_queue import JobQueue
 from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
@@ -173,7 +173,7 @@ async def test_jobs_of_a_model_that_is_gone_wait_with_a_true_reason_and_go_on_wh
         assert (await ended(queue, first)).state is JobState.COMPLETED
         standing = (await queue.status.standings([second]))[second.id]
         assert standing.reason is not None
-        assert standing.reason.why is Blocked.OFFLINE
+        assert standing.reason.why is WaitCause.OFFLINE
         await until(lambda: not old.cards["gpu"].held)
         assert [each.name for each in queue.status.snapshot().models] == ["sdxl"]
         change(old, queue, [FLUX, SDXL], [host("gpu", "one")])

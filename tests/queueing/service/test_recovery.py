@@ -9,7 +9,7 @@ from queueing.core.catalog import Catalog
 from queueing.core.errors import OutOfMemory
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
-from queueing.core.snapshot import Blocked, Reason
+from queueing.core.snapshot import Reason, WaitCause
 from queueing.planning.retry import LOST_AT_ONCE, LOST_MOST
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
@@ -243,9 +243,9 @@ async def test_a_server_that_only_forgot_is_no_failed_load(tmp_path: Path) -> No
             reason = (await queue.status.standings([job]))[job.id].reason
             seen.add(None if reason is None else reason.why)
             await asyncio.sleep(0.1)
-    assert Blocked.LOADING in seen
-    assert Blocked.LOAD_PAUSE not in seen
-    assert Blocked.RETRY_PAUSE not in seen
+    assert WaitCause.LOADING in seen
+    assert WaitCause.LOAD_PAUSE not in seen
+    assert WaitCause.RETRY_PAUSE not in seen
 
 
 @in_virtual_time
@@ -350,7 +350,7 @@ async def test_jobs_of_a_model_that_left_the_configuration_say_so_and_go_on_when
     async with installation.queue() as queue:
         await asyncio.sleep(10)
         standing = (await queue.status.standings(await queue.jobs.open_jobs()))[job_id]
-        assert standing.reason == Reason(why=Blocked.OFFLINE, model="flux")
+        assert standing.reason == Reason(why=WaitCause.OFFLINE, model="flux")
         assert (standing.position, standing.ends) == (1, None)
     installation.catalog = whole
     async with installation.queue() as queue:
@@ -506,5 +506,5 @@ async def test_a_job_that_pauses_after_a_failed_attempt_is_told_so_beside_others
             if standing.position is None and standing.job.state is JobState.PENDING:
                 seen.add(None if standing.reason is None else standing.reason.why)
             await asyncio.sleep(0.1)
-    assert Blocked.RETRY_PAUSE in seen
-    assert seen <= {Blocked.RETRY_PAUSE, Blocked.STARTING, Blocked.LOADING}
+    assert WaitCause.RETRY_PAUSE in seen
+    assert seen <= {WaitCause.RETRY_PAUSE, WaitCause.STARTING, WaitCause.LOADING}

@@ -29,7 +29,7 @@ import psycopg  # an extra
 
 from queueing.store.postgres import lease_session  # an extra
 from queueing.store.postgres import lease_store as posts_module  # an extra
-from queueing.store.postgres.lease_store import PostgresPosts  # an extra
+from queueing.store.postgres.lease_store import PostgresLeases  # an extra
 from queueing.store.postgres.session import (
     connect,  # an extra
     read_address,  # an extra
@@ -63,9 +63,9 @@ def written(connection: Connection) -> bool:
 @asynccontextmanager
 async def posts_of(
     url: str, *processes: str, lease_s: float = LONG_S
-) -> AsyncIterator[list[PostgresPosts]]:
+) -> AsyncIterator[list[PostgresLeases]]:
     async with AsyncExitStack() as stack:
-        made = [PostgresPosts(url, process=each, lease_s=lease_s) for each in processes]
+        made = [PostgresLeases(url, process=each, lease_s=lease_s) for each in processes]
         for each in made:
             stack.push_async_callback(each.aclose)
         yield made
@@ -256,7 +256,7 @@ async def test_a_process_takes_the_post_of_its_predecessor_at_the_same_address_a
             assert await eve.take("queue", address=address) is not None
 
 
-def break_off(url: str, posts: PostgresPosts) -> None:
+def break_off(url: str, posts: PostgresLeases) -> None:
     """End the session of a process's posts."""
     assert posts._session is not None
     pid = posts._session.plain.info.backend_pid
@@ -422,7 +422,7 @@ async def test_a_session_that_begins_while_the_posts_are_closed_is_closed_too(
         return made[-1]
 
     monkeypatch.setattr(posts_module, "connect", slow)
-    posts = PostgresPosts(clean, process="ada", lease_s=LONG_S)
+    posts = PostgresLeases(clean, process="ada", lease_s=LONG_S)
     calling = asyncio.ensure_future(posts.holders() if call == "holders" else posts.freed(LONG_S))
     await asyncio.to_thread(asked.wait, 60)
     await posts.aclose()
@@ -528,7 +528,7 @@ async def test_a_process_whose_clock_is_wrong_holds_no_post(
     monkeypatch.setattr(lease_session, "COMPARE_EVERY_S", 0.0)
     off, now, noted = [0.0], time.time, list[float]()
     monkeypatch.setattr(time, "time", lambda: now() + off[0])
-    posts = PostgresPosts(clean, process="ada", lease_s=LONG_S, compared=noted.append)
+    posts = PostgresLeases(clean, process="ada", lease_s=LONG_S, compared=noted.append)
     for off[0] in (10 * DAY_S, -61.0):
         assert await posts.take("queue", address="") is None
     assert "864000 s ahead of the database server's" in caplog.text

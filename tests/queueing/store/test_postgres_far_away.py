@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from queueing.core.errors import StaleJob
-from queueing.core.jobs import Admission, Job, JobEvent
+from queueing.core.jobs import Job, JobEvent, SubmitLimits
 from queueing.core.requests import Output, TextToImage
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
@@ -130,7 +130,7 @@ async def test_a_batch_costs_few_ways_to_the_server(postgres_url: str) -> None:
         )
         found["erase"] = await turns_of(writing, store.erase(range(1, 21)))
         for each in range(JOBS):
-            await store.add(new(owner=f"o{each % 7}"), NOW, limits=Admission(max_in_line=4))
+            await store.add(new(owner=f"o{each % 7}"), NOW, limits=SubmitLimits(max_in_line=4))
         found["fail"] = await turns_of(
             writing,
             *(

@@ -20,7 +20,7 @@ KILLS = int(os.environ.get("USHER_STORE_KILLS", "6"))  # more in a nightly run
 CHILD = """
 import asyncio, os, sys
 from queueing.core.jobs import JobEvent, NewJob
-from queueing.core.jobs import Admission
+from queueing.core.jobs import SubmitLimits
 from queueing.core.requests import Output, TextToImage
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.engines import open_database
@@ -29,7 +29,7 @@ async def caller(store, number):
     for turn in range(10**9):
         key = f"{os.getpid()}:{number}:{turn}"
         new = NewJob(model=f"m{number % 3}", request=TextToImage(prompt="cat"), owner="o", key=key)
-        job = await store.add(new, 1.0, limits=Admission())
+        job = await store.add(new, 1.0, limits=SubmitLimits())
         os.write(1, f"pending {job.id}\\n".encode())
         if turn % 3:
             job = (await store.apply(job, JobEvent.START, 2.0, runner="r", backend="b")).job

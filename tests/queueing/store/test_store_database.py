@@ -12,7 +12,7 @@ import pytest
 
 from queueing.core.errors import NotAccepting, StoreError
 from queueing.core.events import JobChanged
-from queueing.core.jobs import Admission, JobEvent, NewJob
+from queueing.core.jobs import JobEvent, NewJob, SubmitLimits
 from queueing.core.requests import File, Output, TextToImage
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import MigrationSet
@@ -20,7 +20,7 @@ from queueing.store.sqlite import backup
 from queueing.store.sqlite import database as database_module
 from queueing.store.sqlite.database import SqliteDatabase, open_sqlite
 
-LIMITS = Admission()
+LIMITS = SubmitLimits()
 
 
 def new(number: int, *, size: int = 0) -> NewJob:

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 
 from queueing.core.errors import LimitReached, StaleJob
-from queueing.core.jobs import FINAL, TRANSITIONS, Admission, Job, JobEvent, JobState, NewJob
+from queueing.core.jobs import FINAL, TRANSITIONS, Job, JobEvent, JobState, NewJob, SubmitLimits
 from queueing.core.requests import Output, TextToImage
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
@@ -29,7 +29,7 @@ T = TypeVar("T")
 OWNERS = st.sampled_from(["ada", "bob"])
 LINES = st.sampled_from([("flux", "normal"), ("flux", "vip"), ("sdxl", "normal")])
 LIMITS = st.builds(
-    Admission,
+    SubmitLimits,
     max_open=st.none() | st.integers(1, 12),
     max_in_line=st.none() | st.integers(1, 3),
     max_waiting=st.none() | st.integers(1, 20),
@@ -61,14 +61,14 @@ class Model:
     def charged(self, owner: str, now: float) -> int:
         return sum(who == owner and at > now - HOUR_S for who, at in self.charges.values())
 
-    def refuses(self, new: NewJob, limits: Admission, now: float) -> bool:
+    def refuses(self, new: NewJob, limits: SubmitLimits, now: float) -> bool:
         quota = limits.max_per_hour
         used_up = quota is not None and self.charged(new.owner, now) >= quota
         too_many = limits.max_open is not None and len(self.open_of(new.owner)) >= limits.max_open
         full = limits.max_waiting is not None and self.waiting_for(new.model) >= limits.max_waiting
         return used_up or too_many or full
 
-    def accept(self, job: Job, key: str, limits: Admission) -> None:
+    def accept(self, job: Job, key: str, limits: SubmitLimits) -> None:
         row = self.overflow.setdefault(job.owner, [])
         placed = len(self.open_of(job.owner)) - len(row)
         self.jobs[job.id] = job
@@ -161,15 +161,15 @@ class StoreMachine(RuleBasedStateMachine):
         return self.runner.run(work)
 
     @rule(owner=OWNERS, line=LINES, limits=LIMITS, delay_s=st.sampled_from([0.0, 5.0, HELD]))
-    def add(self, owner: str, line: tuple[str, str], limits: Admission, delay_s: float) -> None:
+    def add(self, owner: str, line: tuple[str, str], limits: SubmitLimits, delay_s: float) -> None:
         self._add([(owner, line)], limits, delay_s)
 
     @rule(asked=st.lists(st.tuples(OWNERS, LINES), min_size=2, max_size=8), limits=LIMITS)
-    def add_together(self, asked: list[tuple[str, tuple[str, str]]], limits: Admission) -> None:
+    def add_together(self, asked: list[tuple[str, tuple[str, str]]], limits: SubmitLimits) -> None:
         self._add(asked, limits, 0.0)
 
     def _add(
-        self, asked: Iterable[tuple[str, tuple[str, str]]], limits: Admission, delay_s: float
+        self, asked: Iterable[tuple[str, tuple[str, str]]], limits: SubmitLimits, delay_s: float
     ) -> None:
         news = [
             NewJob(
@@ -202,7 +202,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         old = self.model.jobs[known]
         new = NewJob(model="other", request=old.request, owner="eve", key=f"k{number}")
-        again = self.run(self.store.add(new, self.now, limits=Admission(max_open=0)))
+        again = self.run(self.store.add(new, self.now, limits=SubmitLimits(max_open=0)))
         assert again.id == known
 
     @precondition(lambda self: self.model.jobs)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from queueing.core.errors import NotAccepting, StoreError
-from queueing.core.jobs import Admission, NewJob
+from queueing.core.jobs import NewJob, SubmitLimits
 from queueing.core.requests import TextToImage
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
@@ -142,7 +142,7 @@ async def test_a_file_that_is_gone_takes_nothing_more(
     assert said is not None
     assert "deleted or replaced" in said
     with pytest.raises(NotAccepting, match="deleted or replaced"):
-        await store.add(new, now=1.0, limits=Admission(max_open=9, max_waiting=9))
+        await store.add(new, now=1.0, limits=SubmitLimits(max_open=9, max_waiting=9))
     database.look_at_file()
     assert caplog.text.count("deleted or replaced") == 1
     await database.aclose()

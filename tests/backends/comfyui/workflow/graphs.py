@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare
+from backends.comfyui.workflow.template import Template, parse_workflow, prepare
 
 Nodes = dict[str, Any]
 
@@ -14,7 +14,7 @@ def node(class_type: str, **inputs: Any) -> dict[str, Any]:
     return {"class_type": class_type, "inputs": inputs}
 
 
-def prepared(nodes: Nodes, **values: JsonValue) -> Workflow:
+def prepared(nodes: Nodes, **values: JsonValue) -> Template:
     return prepare(parse_workflow(json.dumps(nodes), name="own.json"), values, name="own.json")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from backends.comfyui.workflow.graph import FILES, Asked, Graph
 from backends.comfyui.workflow.graph_analysis import Medium
 from backends.comfyui.workflow.rendering import fill
-from backends.comfyui.workflow.template import Workflow, parse_workflow, prepare
+from backends.comfyui.workflow.template import Template, parse_workflow, prepare
 from queueing.core.requests import TextToAudio, TextToImage, TextToVideo
 
 _FILE = re.compile(r"\.(safetensors|pth)$")
@@ -47,24 +47,24 @@ EVERYTHING: Mapping[str, Any] = {
 }
 
 
-def shipped(path: Path) -> Workflow:
+def shipped(path: Path) -> Template:
     """Return a shipped template with its own values."""
     graph = parse_workflow(path.read_text(encoding="utf-8"), name=path.name)
     return prepare(graph, {}, name=path.name)
 
 
-def asked(template: Workflow, picture: str = "usher/a.png", **options: Any) -> Graph:
+def asked(template: Template, picture: str = "usher/a.png", **options: Any) -> Graph:
     """Return the graph of a request with these options, and with the files that it needs."""
     return _filled(template, dict.fromkeys(template.needs, picture), options)
 
 
-def everything_asked(template: Workflow, picture: str = "usher/a.png") -> Graph:
+def everything_asked(template: Template, picture: str = "usher/a.png") -> Graph:
     """Return the graph of a request with every option and file that a template has a place for."""
     options = {name: value for name, value in EVERYTHING.items() if name in template.options}
     return _filled(template, dict.fromkeys(template.placeholders & FILES, picture), options)
 
 
-def files(template: Workflow) -> set[str]:
+def files(template: Template) -> set[str]:
     """Return the model files a template loads, each after its folder."""
     found = set()
     for node in template.nodes.values():
@@ -75,6 +75,6 @@ def files(template: Workflow) -> set[str]:
     return found
 
 
-def _filled(template: Workflow, places: Mapping[str, str], options: Mapping[str, Any]) -> Graph:
+def _filled(template: Template, places: Mapping[str, str], options: Mapping[str, Any]) -> Graph:
     request = _REQUESTS[template.medium].model_validate({"prompt": "a cat", **options})
     return fill(template, request, prefix="usher/1", files=places)

@@ -8,7 +8,7 @@ from backends.comfyui.workflow.graph import Graph, as_json, link_of, places
 from backends.comfyui.workflow.graph_analysis import Medium
 from backends.comfyui.workflow.graph_edits import without
 from backends.comfyui.workflow.rendering import fill, warm_up
-from backends.comfyui.workflow.template import Workflow
+from backends.comfyui.workflow.template import Template
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import (
     Capability,
@@ -273,7 +273,7 @@ def test_a_graph_that_draws_over_the_mask_needs_it() -> None:
     ],
 )  # fmt: skip
 def test_what_a_graph_has_no_place_for_is_refused_in_a_sentence(
-    own: Workflow, request_: TextToVideo, files: dict[str, str], says: str
+    own: Template, request_: TextToVideo, files: dict[str, str], says: str
 ) -> None:
     """A file or a wish would silently be ignored."""
     if not says:

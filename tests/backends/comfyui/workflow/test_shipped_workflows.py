@@ -11,7 +11,7 @@ from backends.comfyui.workflow.graph import Node, link_of, names_in, words_in
 from backends.comfyui.workflow.graph_analysis import unscaled
 from backends.comfyui.workflow.node_types import least_version
 from backends.comfyui.workflow.rendering import warm_up
-from backends.comfyui.workflow.template import Workflow
+from backends.comfyui.workflow.template import Template
 from queueing.core.requests import Capability, LoraWeight
 from tests.backends.comfyui.workflow.described import SHIPPED, faults, recorded
 from tests.backends.comfyui.workflow.shipped import asked, everything_asked, files, shipped
@@ -25,7 +25,7 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def row(template: Workflow) -> str:
+def row(template: Template) -> str:
     rows = [line for line in MODELS.split("\n") if line.startswith(f"| `{template.name}` ")]
     assert len(rows) == 1
     return rows[0]

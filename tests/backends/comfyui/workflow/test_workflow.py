@@ -13,7 +13,7 @@ from backends.comfyui.model_templates import read_templates
 from backends.comfyui.workflow.graph import WORDS, as_json
 from backends.comfyui.workflow.node_types import NumberRange
 from backends.comfyui.workflow.rendering import fill, fit_size, warm_up
-from backends.comfyui.workflow.template import Workflow, blame, parse_workflow, prepare
+from backends.comfyui.workflow.template import Template, blame, parse_workflow, prepare
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import SEED_MAX, Capability, LoraWeight, TextToImage
 from queueing.core.specs import ModelSpec
@@ -31,7 +31,7 @@ TEMPLATE: dict[str, Any] = {
 }
 
 
-def workflow(template: dict[str, Any] | None = None, **values: JsonValue) -> Workflow:
+def workflow(template: dict[str, Any] | None = None, **values: JsonValue) -> Template:
     nodes = parse_workflow(json.dumps(template or TEMPLATE), name="own.json")
     return prepare(nodes, values, name="own.json")
 
@@ -42,7 +42,7 @@ def changed(node: str, **inputs: Any) -> dict[str, Any]:
     return {**TEMPLATE, node: {**old, "inputs": {**old["inputs"], **inputs}}}
 
 
-def shipped(name: str) -> tuple[Workflow, ...]:
+def shipped(name: str) -> tuple[Template, ...]:
     model = ModelSpec(
         name="m",
         backends=("b",),
@@ -55,7 +55,7 @@ def shipped(name: str) -> tuple[Workflow, ...]:
     return read_templates(model).all
 
 
-def upscaling(name: str) -> Workflow:
+def upscaling(name: str) -> Template:
     able = frozenset({Capability.UPSCALE})
     spec = ModelSpec(
         name="m", backends=("b",), capabilities=able, options={"workflow": f"{name}.json"}
@@ -68,7 +68,7 @@ UPSCALING = [upscaling("upscale"), upscaling("upscale-model")]
 
 
 @pytest.mark.parametrize("template", DRAWING, ids=lambda found: found.name)
-def test_shipped_templates_are_sound_on_the_server(template: Workflow) -> None:
+def test_shipped_templates_are_sound_on_the_server(template: Template) -> None:
     """A template that Usher brings along would be refused by the server."""
     files = {"picture": "usher/a.png"} if "picture" in template.placeholders else {}
     request = TextToImage(prompt="a cat", width=1000, height=700, seed=SEED_MAX, count=2)
@@ -86,7 +86,7 @@ def test_shipped_templates_are_sound_on_the_server(template: Workflow) -> None:
 
 
 @pytest.mark.parametrize("template", UPSCALING, ids=lambda found: found.name)
-def test_shipped_templates_enlarge_a_picture_on_the_server(template: Workflow) -> None:
+def test_shipped_templates_enlarge_a_picture_on_the_server(template: Template) -> None:
     """The button that makes a picture larger would end in a refusal."""
     request = TextToImage(prompt="what it shows", seed=7, upscale=True)
     for graph in (

@@ -23,10 +23,10 @@ from queueing.core.errors import (
     Busy,
     NotLoaded,
     OutOfMemory,
+    ProblemKind,
     Rejected,
     Unavailable,
     UnreadableAnswer,
-    What,
     problem,
 )
 from queueing.core.requests import (
@@ -94,7 +94,7 @@ async def spoken(
     return sound
 
 
-def what(error: pytest.ExceptionInfo[BackendError]) -> What | None:
+def what(error: pytest.ExceptionInfo[BackendError]) -> ProblemKind | None:
     return error.value.problem.what if error.value.problem else None
 
 
@@ -150,7 +150,7 @@ async def test_a_translation_is_asked_for_as_the_server_takes_it(kind: str) -> N
         if kind == "llamacpp":
             with pytest.raises(Rejected) as caught:
                 await heard(backend, translate=True)
-            assert what(caught) is What.NO_TRANSLATION
+            assert what(caught) is ProblemKind.NO_TRANSLATION
             assert not server.calls
             return
         output = await heard(backend, translate=True, language="de")
@@ -235,13 +235,13 @@ async def test_a_model_without_segments_is_asked_without(kind: str) -> None:
         assert forms == ["verbose_json", "json"]
 
 
-HEARING_FAULTS: dict[SpeechFault, tuple[type[BackendError], What | None]] = {
+HEARING_FAULTS: dict[SpeechFault, tuple[type[BackendError], ProblemKind | None]] = {
     SpeechFault.ERROR_200: (OutOfMemory, None),
     SpeechFault.HTML: (UnreadableAnswer, None),
     SpeechFault.BUSY: (Busy, None),
-    SpeechFault.TOO_LONG: (Rejected, What.LONG_SOUND),
-    SpeechFault.UNREADABLE: (Rejected, What.BAD_SOUND),
-    SpeechFault.DEAF: (Rejected, What.NO_HEARING),
+    SpeechFault.TOO_LONG: (Rejected, ProblemKind.LONG_SOUND),
+    SpeechFault.UNREADABLE: (Rejected, ProblemKind.BAD_SOUND),
+    SpeechFault.DEAF: (Rejected, ProblemKind.NO_HEARING),
     SpeechFault.NO_TEXT: (UnreadableAnswer, None),
 }
 
@@ -272,7 +272,7 @@ async def test_what_is_no_recording_is_told_before_it_is_sent() -> None:
     async with speech("generic") as server, connected(server) as backend:
         with pytest.raises(Rejected) as caught:
             await heard(backend, b"this is no sound at all")
-        assert what(caught) is What.BAD_SOUND
+        assert what(caught) is ProblemKind.BAD_SOUND
         assert not server.calls
 
 
@@ -416,7 +416,7 @@ async def test_an_unknown_voice_is_told(kind: str) -> None:
     async with speech(kind) as server, connected(server) as backend:
         with pytest.raises(Rejected) as caught:
             await spoken(backend, mouth(server), voice="af_hart")
-        told = problem(What.OTHER_VOICES, name="af_hart", there="af_heart")
+        told = problem(ProblemKind.OTHER_VOICES, name="af_hart", there="af_heart")
         assert caught.value.problem == told
         assert not server.calls
         with pytest.raises(BadModel, match=r"models\..*\.voice: .*af_heart, am_adam"):
@@ -441,7 +441,7 @@ async def test_a_voice_that_only_the_server_knows_to_be_wrong_is_told() -> None:
         server.faults.append(SpeechFault.NO_VOICE)
         with pytest.raises(Rejected) as caught:
             await spoken(backend, mouth(server), voice="af_hart")
-        assert what(caught) is What.NO_VOICE
+        assert what(caught) is ProblemKind.NO_VOICE
 
 
 async def test_cancelling_closes_the_connection() -> None:
@@ -510,7 +510,7 @@ async def test_kokoro_that_may_not_unload_is_remembered_as_such() -> None:
         assert backend.can_unload
         with pytest.raises(Rejected) as caught:
             await backend.unload(mouth(server))
-        assert what(caught) is What.STAYS
+        assert what(caught) is ProblemKind.STAYS
         assert not backend.can_unload
         await backend.probe()
         assert not backend.can_unload

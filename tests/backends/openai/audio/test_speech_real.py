@@ -15,7 +15,7 @@ import pytest
 
 from backends.media.sounds import as_voice
 from backends.openai.backend import OpenAI
-from queueing.core.errors import BackendError, Rejected, Unavailable, What
+from queueing.core.errors import BackendError, ProblemKind, Rejected, Unavailable
 from queueing.core.requests import Capability, File, Output, SpeechToText, Work
 from queueing.core.specs import BackendSpec, ModelSpec
 from tests.contracts.backend.backend_harness import until
@@ -99,4 +99,4 @@ async def test_a_voice_message_is_heard_and_what_is_no_sound_refused() -> None:
             await heard(backend, File(name="x.wav", mime="audio/wav", data=b"no sound at all"))
         assert isinstance(caught.value, BackendError)
         assert caught.value.problem is not None
-        assert caught.value.problem.what is What.BAD_SOUND
+        assert caught.value.problem.what is ProblemKind.BAD_SOUND

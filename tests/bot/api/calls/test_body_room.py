@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from bot.api.calls import bodies
-from bot.api.calls.bodies import A_PERSONS, COPIES, ROOM, SMALL, BodyRoom, HeldBody
+from bot.api.calls.bodies import A_PERSONS, COPIES, ROOM, SMALL, BodyMemory, HeldBody
 from bot.api.calls.errors import ApiError
 from bot.api.runs.answers import Answering
 from queueing.core.jobs import Job
@@ -20,13 +20,13 @@ MB = 1024 * 1024
 CHAT = {"model": "llama", "messages": [{"role": "user", "content": "hi" * 90_000}]}
 
 
-async def filled(room: BodyRoom, person: str, size: int) -> HeldBody:
+async def filled(room: BodyMemory, person: str, size: int) -> HeldBody:
     body = HeldBody(room, person)
     await asyncio.wait_for(room.grow(body, size), WAIT_S)
     return body
 
 
-async def waiting(room: BodyRoom, body: HeldBody) -> asyncio.Task[None]:
+async def waiting(room: BodyMemory, body: HeldBody) -> asyncio.Task[None]:
     """Begin to read more of a body for which there is no room."""
     task = asyncio.create_task(room.grow(body, 1))
     for _ in range(3):
@@ -37,7 +37,7 @@ async def waiting(room: BodyRoom, body: HeldBody) -> asyncio.Task[None]:
 
 async def test_a_body_waits_until_another_is_stored() -> None:
     """Fifty callers of 64 MB each would take the memory of the machine."""
-    room = BodyRoom()
+    room = BodyMemory()
     first = await filled(room, "a", A_PERSONS)
     second = await filled(room, "b", ROOM - A_PERSONS)
     task = await waiting(room, second)
@@ -48,7 +48,7 @@ async def test_a_body_waits_until_another_is_stored() -> None:
 
 async def test_one_person_leaves_room_for_others() -> None:
     """A program that never completes its requests must not stop everyone's pictures."""
-    room = BodyRoom()
+    room = BodyMemory()
     await filled(room, "a", A_PERSONS)
     greedy = HeldBody(room, "a")
     await room.grow(greedy, SMALL)
@@ -62,7 +62,7 @@ async def test_small_bodies_never_wait_and_a_large_one_is_refused_in_the_end(
 ) -> None:
     """An ordinary question goes through while pictures wait."""
     monkeypatch.setattr(bodies, "WAIT_S", 0.01)
-    room = BodyRoom()
+    room = BodyMemory()
     await filled(room, "a", ROOM)
     await filled(room, "b", SMALL)
     late = HeldBody(room, "b")
@@ -79,13 +79,13 @@ async def test_what_is_made_of_a_large_text_takes_room_until_it_is_stored(
 ) -> None:
     """Ten texts of 7 MB at once took 300 MB, though their bodies fitted."""
     released: list[int] = []
-    release = BodyRoom.release
+    release = BodyMemory.release
 
-    def forgotten(room: BodyRoom, body: HeldBody) -> None:
+    def forgotten(room: BodyMemory, body: HeldBody) -> None:
         released.append(body.size)
         release(room, body)
 
-    monkeypatch.setattr(BodyRoom, "release", forgotten)
+    monkeypatch.setattr(BodyMemory, "release", forgotten)
     async with running(tmp_path) as api:
         for words, copies in (("hi" * 90_000, COPIES), ("hi", 0)):
             released.clear()

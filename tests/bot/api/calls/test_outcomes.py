@@ -5,21 +5,21 @@ import pytest
 from bot.api.calls.errors import ApiError, problem_of
 from bot.texts.refusals import told
 from queueing.core import errors
-from queueing.core.errors import BackendError, Busy, Problem, What, problem
+from queueing.core.errors import BackendError, Busy, Problem, ProblemKind, problem
 from queueing.core.jobs import JobState, make_job, stand_in
 
 CALLERS = 400
 OF_SERVERS = {429, 502, 503, 504}
 OPERATORS = {
-    What.BUG, What.UNABLE, What.NO_MODEL, What.SILENT, What.ONLY_THOUGHTS, What.MISCONFIGURED,
-    What.STEP_FAILED, What.NO_PICTURE, What.NO_RESULT, What.KEPT_BACK, What.MORE_RESULTS,
-    What.UNHEARD, What.NO_LISTENER,
+    ProblemKind.BUG, ProblemKind.UNABLE, ProblemKind.NO_MODEL, ProblemKind.SILENT, ProblemKind.ONLY_THOUGHTS, ProblemKind.MISCONFIGURED,
+    ProblemKind.STEP_FAILED, ProblemKind.NO_PICTURE, ProblemKind.NO_RESULT, ProblemKind.KEPT_BACK, ProblemKind.MORE_RESULTS,
+    ProblemKind.UNHEARD, ProblemKind.NO_LISTENER,
 }  # fmt: skip
 """What a later request would meet again, until somebody changes something there."""
 ADMINS = {
-    What.STAYS, What.NO_ANSWER, What.LOAD_LATE, What.LOAD_REFUSED, What.LOAD_STOPPED,
-    What.LOAD_SETUP, What.FULL, What.OTHER_WISH, What.NOT_THERE, What.NOWHERE, What.PAUSED,
-    What.ALL_PAUSED, What.RESUMED,
+    ProblemKind.STAYS, ProblemKind.NO_ANSWER, ProblemKind.LOAD_LATE, ProblemKind.LOAD_REFUSED, ProblemKind.LOAD_STOPPED,
+    ProblemKind.LOAD_SETUP, ProblemKind.FULL, ProblemKind.OTHER_WISH, ProblemKind.NOT_THERE, ProblemKind.NOWHERE, ProblemKind.PAUSED,
+    ProblemKind.ALL_PAUSED, ProblemKind.RESUMED,
 }  # fmt: skip
 """What admins are told; no job ends with it."""
 
@@ -40,8 +40,8 @@ def error_of(ended: Problem) -> ApiError:
     return problem_of(make_job(**values | {"state": JobState.FAILED, "error": ended.code()}))
 
 
-@pytest.mark.parametrize("what", sorted(set(What) - ADMINS))
-def test_every_problem_has_a_status_that_says_whose_it_is(what: What) -> None:
+@pytest.mark.parametrize("what", sorted(set(ProblemKind) - ADMINS))
+def test_every_problem_has_a_status_that_says_whose_it_is(what: ProblemKind) -> None:
     """A program would repeat its own mistake, or give up on a server that is only busy."""
     status = error_of(problem(what, **VALUES)).status
     assert status == 500 if what in OPERATORS else status in {CALLERS} | OF_SERVERS
@@ -55,7 +55,7 @@ def test_every_failure_of_a_server_is_the_servers(subtests: pytest.Subtests) -> 
             with subtests.test(kind.__name__):
                 assert error_of(errors.problem_of(kind())).status in OF_SERVERS
     assert error_of(errors.problem_of(TimeoutError())).status == 504
-    assert error_of(problem(What.REFUSED)).status == CALLERS
+    assert error_of(problem(ProblemKind.REFUSED)).status == CALLERS
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from backends.common.json_template import KnownForm
+from backends.common.json_template import JsonTemplate
 from bot.api.openai.completions import CompletionHeading, CompletionStream
 from bot.api.openai.response_output import OutputItems
 from bot.api.openai.response_request import Responses
@@ -35,7 +35,7 @@ def chat_chunk(chance: random.Random) -> dict[str, Any]:
     return chance.choice(others) if chance.random() < 0.2 else piece(**{name: word})
 
 
-def responses(form: KnownForm[str] | None) -> ResponseStream:
+def responses(form: JsonTemplate[str] | None) -> ResponseStream:
     asked = Responses.model_validate({"model": "llama", "input": "Hi"})
     frame = ResponseFrame(number=1, created=1, asked=asked)
     stream = ResponseStream(frame=frame, items=OutputItems(1))
@@ -53,7 +53,7 @@ def test_responses_are_the_same(subtests: pytest.Subtests) -> None:
     for seed in range(40):
         with subtests.test(seed=seed):
             chance = random.Random(seed)
-            quick, slow = responses(None), responses(KnownForm(never))
+            quick, slow = responses(None), responses(JsonTemplate(never))
             run = Run(stand_in(1, "llama", 0.0))
             for chunk in in_form(chat_chunk(chance) for _ in range(chance.randint(1, 60))):
                 run.chunks.append(chunk)
@@ -69,7 +69,7 @@ def test_completions_are_the_same(subtests: pytest.Subtests) -> None:
             chance = random.Random(seed)
             heading = CompletionHeading(id="cmpl-1", model="llama", created=1)
             quick, slow = CompletionStream(heading=heading), CompletionStream(heading=heading)
-            slow.known = KnownForm(never)
+            slow.known = JsonTemplate(never)
             run = Run(stand_in(1, "llama", 0.0))
             likely = text_piece("a", logprobs={"tokens": ["a"]})
             words = [text_piece(chance.choice(WORDS)) for _ in range(60)]

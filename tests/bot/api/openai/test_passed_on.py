@@ -15,7 +15,7 @@ from bot.api.openai.chat import ChatCompletions
 from bot.api.openai.response_request import Responses
 from bot.api.openai.sampling import Sampling
 from bot.texts.refusals import told
-from queueing.core.errors import What, problem
+from queueing.core.errors import ProblemKind, problem
 from tests.bot.api.scripted import ScriptedServer, piece, scripted
 from tests.bot.api.whole_api import Api
 
@@ -360,7 +360,9 @@ async def test_a_program_learns_why_its_server_refused(tmp_path: Path) -> None:
             assert error["message"].endswith(" Its server said: “Tools need --jinja, see …”.")
         (job, *_) = (await api.get("/jobs"))["data"]
     assert "--jinja" in job["error"]["message"]
-    assert told(problem(What.REFUSED, said="x"), "en") == told(problem(What.REFUSED), "en")
+    assert told(problem(ProblemKind.REFUSED, said="x"), "en") == told(
+        problem(ProblemKind.REFUSED), "en"
+    )
 
 
 async def test_a_request_that_is_too_long_is_known_as_such(tmp_path: Path) -> None:

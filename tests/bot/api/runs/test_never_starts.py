@@ -10,7 +10,7 @@ from backends.demo.backend import Demo
 from bot.api.runs import answers, runs
 from bot.api.runs.runs import STUCK_LOOKS, Run
 from queueing.core.jobs import JobState, stand_in
-from queueing.core.snapshot import Blocked, Reason
+from queueing.core.snapshot import Reason, WaitCause
 from queueing.core.status import Standing
 from tests.bot.api.whole_api import CONFIG, Api, running
 
@@ -35,7 +35,7 @@ PINNED = "an admin keeps llama in memory on box"
 KEPT = "its operator can end it, or set vram of llama"
 
 
-def standing(why: Blocked) -> Standing:
+def standing(why: WaitCause) -> Standing:
     reason = Reason(why=why, model="flux", host="box", other="llama")
     return Standing(job=stand_in(1, "flux", 0.0), shown="pending", reason=reason)
 
@@ -85,14 +85,14 @@ def test_only_a_lasting_reason_counts() -> None:
     """A call would be refused in the moment before a measurement shows that there is room."""
     run = Run(stand_in(1, "flux", 0.0))
 
-    def stuck(*reasons: Blocked) -> bool:
+    def stuck(*reasons: WaitCause) -> bool:
         for why in reasons:
             run.stand(standing(why))
         return run.stuck is not None
 
-    assert not stuck(*[Blocked.KEPT] * (STUCK_LOOKS - 1), Blocked.LOADING)
-    assert not stuck(*[Blocked.PINNED] * (STUCK_LOOKS - 1))
-    assert stuck(Blocked.KEPT)
+    assert not stuck(*[WaitCause.KEPT] * (STUCK_LOOKS - 1), WaitCause.LOADING)
+    assert not stuck(*[WaitCause.PINNED] * (STUCK_LOOKS - 1))
+    assert stuck(WaitCause.KEPT)
     run.change(replace(run.job, state=JobState.PROCESSING, version=1))
     assert run.stuck is None
 
@@ -100,5 +100,5 @@ def test_only_a_lasting_reason_counts() -> None:
 def test_who_waits_to_the_end_learns_why() -> None:
     """The error after hours would be no more than a number."""
     run = Run(stand_in(1, "flux", 0.0))
-    run.stand(standing(Blocked.OFFLINE))
+    run.stand(standing(WaitCause.OFFLINE))
     assert "box is offline" in answers.unfinished(run).message

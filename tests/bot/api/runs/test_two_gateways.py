@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from bot.api.runs.runs import PLATFORM
-from bot.api.server import Gateway
+from bot.api.server import ApiServer
 from bot.app import assembly
 from bot.app.app import App, gateway_of
 from bot.app.setup import BotSetup
@@ -42,7 +42,7 @@ from tests.fakes.linked_queue import SMALL, linked
 
 pytest.importorskip("psycopg")
 
-from queueing.store.postgres.lease_store import PostgresPosts  # an extra
+from queueing.store.postgres.lease_store import PostgresLeases  # an extra
 
 CHAT = "/chat/completions"
 LONG_S = 600.0
@@ -70,7 +70,7 @@ class TwoApis:
 async def two_apis(url: str, text: str = CONFIG) -> AsyncIterator[TwoApis]:
     setup = BotSetup(configuration.parse(text, {}), database_url=url, grace_s=GRACE_S)
     async with AsyncExitStack() as stack:
-        posts = PostgresPosts(url, process="one", lease_s=LONG_S)
+        posts = PostgresLeases(url, process="one", lease_s=LONG_S)
         stack.push_async_callback(posts.aclose)
         tenure = await posts.take("queue", address="")
         parts = await stack.enter_async_context(App(setup).running(tenure=tenure))
@@ -78,7 +78,7 @@ async def two_apis(url: str, text: str = CONFIG) -> AsyncIterator[TwoApis]:
         timeout = aiohttp.ClientTimeout(total=WAIT_S)
         session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
 
-        async def serve(gateway: Gateway | None) -> Api:
+        async def serve(gateway: ApiServer | None) -> Api:
             assert gateway is not None
             async with asyncio.timeout(WAIT_S):
                 await gateway.connected.wait()

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bot.app.cluster.protocol import NotTrusted, greet_holder
-from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import MemoryWire, Wire, WireBroken
@@ -30,7 +30,7 @@ class Cluster:
     _server: QueueServer | None = None
 
     def __post_init__(self) -> None:
-        self.link = QueueLink(self.dial)
+        self.link = QueueConnection(self.dial)
         self.queue = RemoteQueue(self.link, NoFiles())
         self.queue.events.subscribe(self.told.append)
 

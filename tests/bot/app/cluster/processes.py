@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from bot.app.cluster.leader_finder import QUEUE, QueueFinder
-from bot.app.cluster.queue_link import QueueLink
-from bot.app.cluster.queue_server import Entrance, QueueServer
+from bot.app.cluster.leader_finder import QUEUE, LeaderFinder
+from bot.app.cluster.queue_link import QueueConnection
+from bot.app.cluster.queue_server import QueueListener, QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import MemoryWire, Wire, WireBroken
 from queueing.core.events import Event
@@ -47,12 +47,12 @@ class NetworkProcess:
     def __init__(self, network: Network, name: str) -> None:
         self.network = network
         self.posts = FakePosts(network.table, name)
-        self.entrance = Entrance()
+        self.entrance = QueueListener()
         self.entrance.address = f"{name}:1"
-        self.finder = QueueFinder(
+        self.finder = LeaderFinder(
             self.posts, self.entrance, partial(network.call, name), look_every_s=LEASE_S / 3
         )
-        self.link = QueueLink(self.finder.dial, self.finder.moved)
+        self.link = QueueConnection(self.finder.dial, self.finder.moved)
         self.queue = RemoteQueue(self.link, NoFiles())
         self.told: list[Event] = []
         self.link.subscribe(self.told.append)

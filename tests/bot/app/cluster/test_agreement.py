@@ -8,7 +8,7 @@ from bot.app.cluster.agreement import DECISIVE, Agreement, version_of
 from bot.app.runner import require_models
 from bot.config.config import Config
 from bot.config.loader import ConfigError, parse
-from queueing.core.leases import Introduction, ServerLook
+from queueing.core.leases import LeaderInfo, ServerLook
 from tests.fakes.posts import FakePosts, PostTable
 from tests.simulation.loop import run
 
@@ -30,7 +30,7 @@ def agreement(old: str = "", new: str = "", *, version: str = "1.0") -> Agreemen
     return Agreement(read(old, new), version)
 
 
-async def told(posts: FakePosts, by: Agreement, post: str = DECISIVE) -> Introduction:
+async def told(posts: FakePosts, by: Agreement, post: str = DECISIVE) -> LeaderInfo:
     assert await posts.take(post, address="", about=by.about(post)) is not None
     (found,) = [each for each in await posts.introductions() if each.post.name == post]
     return found

@@ -5,7 +5,7 @@ import pytest
 from bot.app.cluster.leases import posts_of
 from bot.config.config import Config
 from bot.config.loader import parse
-from bot.platforms.registry import Fittings, platform_of, platforms
+from bot.platforms.registry import PlatformParts, platform_of, platforms
 from queueing.core.ports import SystemClock
 from tests.bot.config.configs import with_lines
 from tests.bot.platforms.discord.discord_bot import NotesInMemory
@@ -21,8 +21,8 @@ def config(*lines: str) -> Config:
     return parse(with_lines(*lines), {})
 
 
-def fittings(given: Config) -> Fittings:
-    return Fittings(
+def fittings(given: Config) -> PlatformParts:
+    return PlatformParts(
         notes=NotesInMemory(),
         access=given.access(),
         clock=SystemClock(),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.cluster.leader_finder import QUEUE, QueueFinder
-from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.leader_finder import QUEUE, LeaderFinder
+from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import QueueServer, entrance_at
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import WireBroken, calling
@@ -81,8 +81,8 @@ async def test_the_queue_is_served_while_it_is_held(tmp_path: Path) -> None:
     ):
         with pytest.raises(WireBroken):
             await (await call(entrance.address)).receive()
-        finder = QueueFinder(eve, elsewhere, call, look_every_s=BEAT_S)
-        link = QueueLink(finder.dial, finder.moved)
+        finder = LeaderFinder(eve, elsewhere, call, look_every_s=BEAT_S)
+        link = QueueConnection(finder.dial, finder.moved)
         running = tasks.create_task(link.run())
         for _ in range(2):
             tenure = await ada.take(QUEUE, address=entrance.address)

@@ -21,7 +21,7 @@ from bot.app.cluster.protocol import (
 from bot.core.service import QueueService
 from queueing.core import errors
 from queueing.core.catalog import Catalog, Offer
-from queueing.core.errors import Problem, QueueError, Unavailable, What
+from queueing.core.errors import Problem, ProblemKind, QueueError, Unavailable
 from queueing.core.events import Event
 from queueing.core.requests import (
     FILM_S_MOST,
@@ -151,7 +151,9 @@ st.register_type_strategy(
 )
 st.register_type_strategy(
     Problem,
-    st.builds(Problem, what=st.sampled_from(What), values=st.dictionaries(WORDS, st.integers())),
+    st.builds(
+        Problem, what=st.sampled_from(ProblemKind), values=st.dictionaries(WORDS, st.integers())
+    ),
 )
 MODEL = st.from_type(ModelSpec)
 st.register_type_strategy(
@@ -209,7 +211,7 @@ def test_an_event_survives_it_as_what_it_is(event: Event) -> None:
 ERRORS = [
     each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, QueueError)
 ]
-WHY = Problem(what=What.GONE, values={"name": "gpu-9"})
+WHY = Problem(what=ProblemKind.GONE, values={"name": "gpu-9"})
 
 
 def example(kind: type[QueueError]) -> QueueError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bot.app.cluster.leases import GivesWay, Lease, PostKeeper
+from bot.app.cluster.leases import GivesWay, Lease, LeaseKeeper
 from queueing.core.errors import Fenced, StoreError
 from tests.fakes.posts import FakePosts, PostTable
 from tests.simulation.loop import run
@@ -28,7 +28,7 @@ class Process:
 
     def __post_init__(self) -> None:
         self.posts = FakePosts(self.table, self.name)
-        keeper = PostKeeper(self.posts, lease_s=LEASE_S, clock=self._clock)
+        keeper = LeaseKeeper(self.posts, lease_s=LEASE_S, clock=self._clock)
         self.task = asyncio.ensure_future(keeper.serve("queue", self._duty))
 
     def _clock(self) -> float:
@@ -267,7 +267,7 @@ def test_a_duty_that_fails_frees_its_post() -> None:
         posts = FakePosts(table, "first")
         clock = asyncio.get_running_loop().time
         with pytest.raises(ZeroDivisionError):
-            await PostKeeper(posts, lease_s=LEASE_S, clock=clock).serve("queue", fails)
+            await LeaseKeeper(posts, lease_s=LEASE_S, clock=clock).serve("queue", fails)
         assert (await posts.holders())[0].holder == ""
 
     run(scenario())
@@ -286,7 +286,7 @@ def test_a_duty_that_was_fenced_begins_anew_at_once_where_its_lease_still_runs()
             await asyncio.Event().wait()
 
         posts = FakePosts(table, "first")
-        keeper = PostKeeper(posts, lease_s=LEASE_S, clock=asyncio.get_running_loop().time)
+        keeper = LeaseKeeper(posts, lease_s=LEASE_S, clock=asyncio.get_running_loop().time)
         task = asyncio.ensure_future(keeper.serve("queue", duty))
         await asyncio.sleep(LEASE_S / 10)
         assert (epochs, posts.in_order) == ([1, 2], [False])
@@ -314,7 +314,7 @@ def test_a_duty_that_cannot_be_done_here_is_left_to_another_process(error: Excep
 
         clock = asyncio.get_running_loop().time
         keepers = [
-            PostKeeper(FakePosts(table, name), lease_s=LEASE_S, clock=clock)
+            LeaseKeeper(FakePosts(table, name), lease_s=LEASE_S, clock=clock)
             for name in ("first", "second")
         ]
         tasks = [asyncio.ensure_future(keepers[0].serve("telegram", cannot))]

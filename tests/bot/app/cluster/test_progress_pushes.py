@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.app.cluster import protocol
-from bot.app.cluster.outbox import EVERY_S, News, ProgressNews, ProgressPushes, merged
+from bot.app.cluster.outbox import EVERY_S, News, ProgressBatch, ProgressNews, merged
 from bot.app.cluster.protocol import from_json, to_json
 from bot.app.cluster.queue_server import written_progress
 from queueing.core.events import Progressed
@@ -43,13 +43,13 @@ def told(pushed: list[bytes]) -> list[Progressed]:
     return [news.report(told) for each in read for told in from_json(each.body, tuple[News, ...])]
 
 
-def pushes(pushed: list[bytes]) -> ProgressPushes:
+def pushes(pushed: list[bytes]) -> ProgressBatch:
     def push(news: Sequence[News]) -> None:
         frame = written_progress(news)
         assert frame is not None
         pushed.append(frame)
 
-    return ProgressPushes(push)
+    return ProgressBatch(push)
 
 
 def token(job_id: int, number: int) -> Progressed:

@@ -11,7 +11,7 @@ import pytest
 from bot.app.cluster.leader_finder import QUEUE
 from bot.app.cluster.transport import Wire, WireBroken
 from queueing.core.events import EventsMissed
-from queueing.core.jobs import Admission
+from queueing.core.jobs import SubmitLimits
 from tests.bot.app.cluster.processes import LEASE_S, Network, NetworkProcess, network
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
@@ -34,7 +34,7 @@ def play(folder: Path, scenario: Scenario) -> None:
 
 async def submit(process: NetworkProcess, key: str) -> int:
     new = process.network.installation.new("flux", "cat", key=key)
-    return (await process.queue.submitter.submit(new, limits=Admission())).id
+    return (await process.queue.submitter.submit(new, limits=SubmitLimits())).id
 
 
 def test_every_process_finds_the_queue(tmp_path: Path) -> None:

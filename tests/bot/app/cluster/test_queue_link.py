@@ -8,18 +8,18 @@ import pytest
 
 from bot.app.cluster import protocol
 from bot.app.cluster.protocol import NotTrusted, greet_guest, greet_holder
-from bot.app.cluster.queue_link import PATIENCE_S, QueueLink
+from bot.app.cluster.queue_link import PATIENCE_S, QueueConnection
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import MemoryWire, Wire, WireBroken
 from queueing.core.errors import StoreError
 from queueing.core.events import Event, EventsMissed, JobChanged
-from queueing.core.jobs import Admission, Job, JobState
+from queueing.core.jobs import Job, JobState, SubmitLimits
 from tests.bot.app.cluster.holders import Cluster, cluster
 from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model, until
 from tests.simulation.loop import run
 
-NO_LIMITS = Admission()
+NO_LIMITS = SubmitLimits()
 
 
 def installation(folder: Path) -> Installation:
@@ -185,7 +185,7 @@ def test_a_link_goes_on_after_a_break_and_a_call_that_no_one_answers() -> None:
         raise AssertionError
 
     async def scenario() -> None:
-        running = asyncio.create_task(QueueLink(dial).run())
+        running = asyncio.create_task(QueueConnection(dial).run())
         await asyncio.sleep(60)
         assert len(dialled) > 10
         running.cancel()
@@ -204,7 +204,7 @@ def test_a_link_whose_connection_breaks_during_a_stop_stops() -> None:
         async def dial() -> Wire:
             return near
 
-        running = asyncio.create_task(QueueLink(dial).run())
+        running = asyncio.create_task(QueueConnection(dial).run())
         await asyncio.sleep(1)
         near.cut()
         await asyncio.sleep(0)

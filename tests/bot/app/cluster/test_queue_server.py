@@ -13,7 +13,7 @@ from bot.app.cluster.protocol import greet_holder
 from bot.app.cluster.transport import MemoryWire, WireBroken
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.events import JobChanged, Progressed
-from queueing.core.jobs import Admission, Job
+from queueing.core.jobs import Job, SubmitLimits
 from queueing.core.requests import Progress
 from tests.bot.app.cluster.holders import SECRET, Cluster, cluster
 from tests.simulation.installation import Installation, host, image_model, until
@@ -33,7 +33,7 @@ def play(folder: Path, scenario: Callable[[Cluster], Awaitable[None]]) -> None:
 
 async def submit(made: Cluster, key: str = "k") -> Job:
     new = made.installation.new("flux", "cat", key=key)
-    return await made.queue.submitter.submit(new, limits=Admission())
+    return await made.queue.submitter.submit(new, limits=SubmitLimits())
 
 
 async def greeted(made: Cluster) -> MemoryWire:
@@ -215,7 +215,7 @@ def test_a_process_that_joins_during_an_answer_is_told_all_of_it(tmp_path: Path)
         async with made.holder():
             assert made._server is not None
             await made.link.connected()
-            late = queue_link.QueueLink(made.dial)
+            late = queue_link.QueueConnection(made.dial)
             heard: list[object] = []
             late.subscribe(heard.append)
             joined: list[asyncio.Task[None]] = []

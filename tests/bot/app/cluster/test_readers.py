@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.core.origin import Origin
 from queueing.core.events import Event, Progressed
-from queueing.core.jobs import Admission, Job
+from queueing.core.jobs import Job, SubmitLimits
 from queueing.core.requests import File, Progress
 from tests.bot.app.cluster.holders import Cluster, cluster
 from tests.fakes.no_files import NoFiles
@@ -52,7 +52,7 @@ class Reader:
     """Another process, and what it has been told of progress."""
 
     def __init__(self, made: Cluster, *reads: str) -> None:
-        self.link = QueueLink(made.dial, reads=reads)
+        self.link = QueueConnection(made.dial, reads=reads)
         self.told: list[Progress] = []
         self.link.subscribe(self._listen)
 
@@ -75,7 +75,7 @@ async def connected(**readers: Reader) -> AsyncIterator[None]:
 
 async def accepted(made: Cluster, reply_to: str) -> Job:
     new = made.installation.new("flux", "cat", reply_to=reply_to)
-    job = await made.queue.submitter.submit(new, limits=Admission())
+    job = await made.queue.submitter.submit(new, limits=SubmitLimits())
     await asyncio.sleep(1)
     return job
 

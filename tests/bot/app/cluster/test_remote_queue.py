@@ -9,7 +9,7 @@ import pytest
 from pydantic import ConfigDict, TypeAdapter
 
 from bot.app.cluster.protocol import PARTS, Method, method
-from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.core.platform import ChatLease
 from queueing.core.errors import Fenced
@@ -52,7 +52,7 @@ class Lease(ChatLease):
 async def test_a_former_holder_asks_the_queue_for_nothing_more() -> None:
     """What a frozen process had heard would become a job when it comes back."""
     link, lease = CountedLink(), Lease()
-    queue = RemoteQueue(cast("QueueLink", link), OneCat(), lease)
+    queue = RemoteQueue(cast("QueueConnection", link), OneCat(), lease)
     await queue.submitter.cancel(1)
     await queue.jobs.get(1)
     lease.mine = False
@@ -66,7 +66,7 @@ async def test_a_former_holder_asks_the_queue_for_nothing_more() -> None:
 async def test_files_are_read_without_the_holder_of_the_queue() -> None:
     """A result above some hundred megabytes could not be delivered, and none while it is away."""
     link, job = CountedLink(), cast("Job", None)
-    queue = RemoteQueue(cast("QueueLink", link), OneCat())
+    queue = RemoteQueue(cast("QueueConnection", link), OneCat())
     assert await queue.jobs.inputs(job) == (CAT,)
     assert await queue.jobs.output(job) == Output(files=(CAT,))
     assert not link.calls

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.cluster.leader_finder import QUEUE, QueueFinder
-from bot.app.cluster.leases import Lease, PostKeeper
-from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.leader_finder import QUEUE, LeaderFinder
+from bot.app.cluster.leases import Lease, LeaseKeeper
+from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import QueueServer, entrance_at
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import calling
 from queueing.core.events import Event, EventsMissed
-from queueing.core.jobs import Admission
+from queueing.core.jobs import SubmitLimits
 from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model
 
 pytest.importorskip("psycopg")
 
-from queueing.store.postgres.lease_store import PostgresPosts  # an extra
+from queueing.store.postgres.lease_store import PostgresLeases  # an extra
 
 LEASE_S, BEAT_S = 30.0, 10.0
 
@@ -39,7 +39,7 @@ class Peer:
 async def peer(
     url: str, installation: Installation, name: str, held: Callable[[str], None]
 ) -> AsyncIterator[Peer]:
-    posts = PostgresPosts(url, process=name, lease_s=LEASE_S)
+    posts = PostgresLeases(url, process=name, lease_s=LEASE_S)
     async with (
         entrance_at(None, None, posts.local_host, heartbeat_s=BEAT_S) as entrance,
         calling(heartbeat_s=BEAT_S) as call,
@@ -54,11 +54,11 @@ async def peer(
                     held(name)
                     await asyncio.Event().wait()
 
-        finder = QueueFinder(posts, entrance, call, look_every_s=BEAT_S)
-        link = QueueLink(finder.dial, finder.moved)
+        finder = LeaderFinder(posts, entrance, call, look_every_s=BEAT_S)
+        link = QueueConnection(finder.dial, finder.moved)
         told: list[Event] = []
         link.subscribe(told.append)
-        keeper = PostKeeper(posts, lease_s=LEASE_S)
+        keeper = LeaseKeeper(posts, lease_s=LEASE_S)
         keeping = tasks.create_task(keeper.serve(QUEUE, duty, address=entrance.address))
         linking = tasks.create_task(link.run())
         try:
@@ -81,7 +81,7 @@ async def test_the_queue_moves_and_every_link_follows(postgres_url: str, tmp_pat
 
     async def submit(asking: Peer, key: str) -> int:
         new = made.new("flux", "cat", key=key)
-        return (await asking.queue.submitter.submit(new, limits=Admission())).id
+        return (await asking.queue.submitter.submit(new, limits=SubmitLimits())).id
 
     async with (
         asyncio.timeout(60),

@@ -19,11 +19,11 @@ import pytest
 from aiohttp import web
 
 from bot.app.cluster.protocol import NotTrusted, greet_guest, greet_holder
-from bot.app.cluster.queue_link import QueueLink
+from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import PIECE, WebSocketWire, Wire, WireBroken, calling, listening
-from queueing.core.jobs import Admission
+from queueing.core.jobs import SubmitLimits
 from queueing.core.requests import Capability, File
 from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model
@@ -49,7 +49,7 @@ async def linked(port: int) -> AsyncIterator[RemoteQueue]:
             await greet_holder(wire, SECRET)
             return wire
 
-        link = QueueLink(dial)
+        link = QueueConnection(dial)
         running = tasks.create_task(link.run())
         try:
             async with asyncio.timeout(60):
@@ -70,7 +70,7 @@ async def test_a_picture_of_ten_megabytes_goes_over(tmp_path: Path) -> None:
         ):
             await queue.admin.pause()
             new = installation(tmp_path).new("flux", "cat", files=(BIG,))
-            job = await remote.submitter.submit(new, limits=Admission())
+            job = await remote.submitter.submit(new, limits=SubmitLimits())
             assert await queue.jobs.inputs(job) == (BIG,)
 
 

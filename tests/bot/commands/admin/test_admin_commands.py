@@ -12,9 +12,9 @@ import pytest
 from bot.people.access import Access, PersonLimits, Role
 from bot.people.people import Person
 from queueing.core.errors import StoreError, Unavailable
-from queueing.core.leases import PostHolder
+from queueing.core.leases import Leader
 from queueing.core.ports import ServerInfo
-from queueing.engine.fleet.host_memory import Budget
+from queueing.engine.fleet.host_memory import MemoryBudget
 from tests.fakes.chat import FakeChat
 from tests.fakes.servers.backend import FakeBackend
 from tests.simulation.bot_installation import ADMIN, Bot, bot
@@ -248,7 +248,7 @@ def test_status_tells_what_is_not_measured_any_more(monkeypatch: pytest.MonkeyPa
     async def scenario(running: Bot) -> None:
         await say(running, "/status", "fake:1")
 
-    monkeypatch.setattr(Budget, "unmeasured_since", lambda *_: 60.0)
+    monkeypatch.setattr(MemoryBudget, "unmeasured_since", lambda *_: 60.0)
     (text,) = in_bot(scenario)
     assert "of 23 GB in use · other programs' memory not measured since" in text
 
@@ -285,14 +285,14 @@ class ShownPosts:
 
     away: bool = False
 
-    async def posts(self) -> Sequence[PostHolder]:
+    async def posts(self) -> Sequence[Leader]:
         """Return what one process holds."""
         if self.away:
             raise StoreError("the database does not answer")
-        held = PostHolder(
+        held = Leader(
             name="queue", holder="gpu-1:4711", address="10.0.0.7:8124", epoch=3, left_s=9.5
         )
-        return [held, PostHolder(name="discord", holder="", address="", epoch=0, left_s=0)]
+        return [held, Leader(name="discord", holder="", address="", epoch=0, left_s=0)]
 
 
 def test_status_tells_admins_which_process_does_what() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from queueing.core.errors import OutOfMemory
-from queueing.core.jobs import Admission, JobState
+from queueing.core.jobs import JobState, SubmitLimits
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
-from queueing.core.status import Paused
+from queueing.core.status import Pauses
 from tests.bot.commands.admin.test_admin_commands import say
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import ADMIN, Bot, play
@@ -216,7 +216,7 @@ def test_a_line_is_cleared_with_its_overflow_while_running_work_goes_on() -> Non
     async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]
         server.service_s = 30.0
-        limits = Admission(max_in_line=1)
+        limits = SubmitLimits(max_in_line=1)
         jobs = [
             await running.queue.submitter.submit(
                 installation.new("flux", str(n), owner="fake:1"), limits=limits
@@ -281,7 +281,7 @@ def test_a_wrong_name_changes_nothing() -> None:
     async def scenario(running: Bot, installation: Installation) -> None:
         for text, _ in WRONG_NAMES:
             await say(running, text)
-            assert running.queue.status.snapshot().paused == Paused(), text
+            assert running.queue.status.snapshot().paused == Pauses(), text
         await say(running, "/audit")
 
     told = [answer for _, answer in WRONG_NAMES]

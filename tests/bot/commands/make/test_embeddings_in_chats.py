@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from queueing.core.jobs import Admission, NewJob
+from queueing.core.jobs import NewJob, SubmitLimits
 from queueing.core.requests import Capability, Embed
 from tests.bot.commands.admin.test_admin_commands import say
 from tests.fakes.chat import FakeChat
@@ -25,7 +25,7 @@ async def embed(running: Bot, count: int) -> None:
         new = NewJob(
             model="words", request=Embed(inputs=("a cat",)), owner=USER, key=f"program:{number}"
         )
-        await running.queue.submitter.submit(new, limits=Admission())
+        await running.queue.submitter.submit(new, limits=SubmitLimits())
 
 
 def answers(chat: FakeChat) -> list[str]:

@@ -13,7 +13,7 @@ from bot.texts import results
 from bot.texts.catalogue import CATALOGUES, plain, say
 from bot.texts.results import Abilities, Measures
 from bot.texts.status import ping, result, running
-from queueing.core.jobs import Admission, JobState, NewJob, stand_in
+from queueing.core.jobs import JobState, NewJob, SubmitLimits, stand_in
 from queueing.core.requests import (
     AnyRequest,
     Capability,
@@ -117,7 +117,7 @@ def test_a_job_of_every_kind_is_listed_shown_repeated_and_changed(
             key="k",
             reply_to=Origin.of(call, "en").model_dump_json(),
         )
-        await bot.queue.submitter.submit(new, limits=Admission())
+        await bot.queue.submitter.submit(new, limits=SubmitLimits())
         await asyncio.sleep(60)
         for line in ("/history", "/show 1", "/edit 1", "/again 1"):
             await typing(bot, line, USER)

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from bot.core.content import (
     Body,
     Button,
+    CommandText,
     Content,
     Markdown,
     Moment,
     Period,
     Strong,
-    Typed,
     utf16_length,
 )
 from bot.platforms.discord.renderer import TEXT_MOST, fit, literal, pressed, text_of, view_of
@@ -28,7 +28,7 @@ PARTS = (
     TEXTS
     | TEXTS.map(Markdown)
     | TEXTS.map(Strong)
-    | TEXTS.map(Typed)
+    | TEXTS.map(CommandText)
     | st.integers(0, 2**33).map(lambda at: Moment(float(at)))
 )
 BODIES = st.lists(PARTS, max_size=6).map(tuple)

@@ -11,13 +11,13 @@ from telegram import MessageEntity
 
 from bot.core.content import (
     Button,
+    CommandText,
     Content,
     Markdown,
     Moment,
     Part,
     Period,
     Strong,
-    Typed,
     utf16_length,
 )
 from bot.platforms.telegram.markdown import styled
@@ -232,7 +232,9 @@ _MARKS = st.text(alphabet="ab \n*_~`[]()!#>\\@🐈-1.:/ht", max_size=120)
 
 @given(
     st.lists(
-        st.one_of(st.text(), _MARKS.map(Markdown), st.text().map(Strong), st.text().map(Typed)),
+        st.one_of(
+            st.text(), _MARKS.map(Markdown), st.text().map(Strong), st.text().map(CommandText)
+        ),
         max_size=6,
     ),
     st.booleans(),

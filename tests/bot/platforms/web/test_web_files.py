@@ -16,7 +16,7 @@ from yarl import URL
 
 from bot.app.setup import MIGRATIONS
 from bot.core.content import Content
-from bot.http.files import AT_ONCE_EACH, PIECE, FileSender, Sendable, Turns, sendable
+from bot.http.files import AT_ONCE_EACH, PIECE, DownloadSlots, FileSender, Sendable, sendable
 from bot.people.web_people import WebPerson
 from bot.platforms.web import calls
 from bot.platforms.web.calls import Calls
@@ -153,7 +153,7 @@ async def test_downloads_that_nobody_reads_hold_a_piece_each_and_are_ended(
 
 async def test_so_many_downloads_run_at_once() -> None:
     """Each takes memory; one person could take everyone's."""
-    turns = Turns(each=2, overall=3)
+    turns = DownloadSlots(each=2, overall=3)
     holding = contextlib.AsyncExitStack()
     for whose in ("ada", "ada", "ben"):
         await holding.enter_async_context(turns.of(whose))

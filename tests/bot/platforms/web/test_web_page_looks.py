@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bot.core.content import Bar, Button, Content, Markdown, Moment, Strong, Typed
+from bot.core.content import Button, CommandText, Content, Markdown, Moment, ProgressBar, Strong
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
 from tests.bot.platforms.web.web_client import picture
 
@@ -63,7 +63,7 @@ async def test_an_address_is_a_link_and_can_be_copied(stage: Stage) -> None:
 async def test_a_commands_name_writes_it_into_the_field(stage: Stage) -> None:
     """A newcomer would have to type what stands before their eyes."""
     page = stage.page
-    await stage.show(Content(body=(Strong("Pictures"), "\n", Typed("/image"), " <prompt>")))
+    await stage.show(Content(body=(Strong("Pictures"), "\n", CommandText("/image"), " <prompt>")))
     assert await page.text(".line strong") == "Pictures"
     await page.click(".typed")
     await page.wait("document.getElementById('text').value === '/image '")
@@ -72,7 +72,7 @@ async def test_a_commands_name_writes_it_into_the_field(stage: Stage) -> None:
 async def test_progress_is_a_real_bar_and_numbers_stay_beside_their_units(stage: Stage) -> None:
     """Five signs show nothing of the first tenth, and "17" would stand on another line than "GB"."""
     page = stage.page
-    await stage.show(Content(body=("step 4/80 ", Bar(0.05), " · 17 GB, 13 s, 4 steps")))
+    await stage.show(Content(body=("step 4/80 ", ProgressBar(0.05), " · 17 GB, 13 s, 4 steps")))
     assert await page.evaluate("document.querySelector('progress').value") == 0.05
     assert "17\u00a0GB, 13\u00a0s, 4 steps" in await page.text(".line")
 

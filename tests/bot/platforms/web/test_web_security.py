@@ -18,7 +18,7 @@ from yarl import URL
 
 from bot.core.content import Content
 from bot.core.platform import MessageRef
-from bot.http.clients import Bucket, host_allowed
+from bot.http.clients import TokenBucket, host_allowed
 from bot.http.connection_limits import ConnectionLimits
 from bot.http.listener import Listener
 from bot.people.web_people import FixedPeople, WebPerson
@@ -28,7 +28,7 @@ from bot.platforms.web.page_connection import FRAMES_BURST, MAX_VALUES, NOT_KNOW
 from bot.platforms.web.platform import Web
 from bot.platforms.web.protocol import MAX_FILES, MAX_UPLOAD
 from bot.platforms.web.server import MAX_TABS
-from bot.platforms.web.tab import Tab as OpenTab
+from bot.platforms.web.tab import ChatTab
 from queueing.core.requests import File
 from tests.bot.platforms.web.web_client import Tab, picture, running, tab
 from tests.fakes.command_handler import ScriptedHandler
@@ -404,12 +404,12 @@ async def test_what_a_page_sends_fills_no_log(
 ) -> None:
     """Thirty lines a second, or as many tracebacks, would hide what an operator must see."""
 
-    async def fails(_tab: OpenTab, _message: object) -> None:
+    async def fails(_tab: ChatTab, _message: object) -> None:
         raise ZeroDivisionError
 
     caplog.set_level(logging.INFO, "bot.platforms.web")
     async with running(web_chat(port=0), handler) as web:
-        monkeypatch.setattr(OpenTab, "_carry_out", fails)
+        monkeypatch.setattr(ChatTab, "_carry_out", fails)
         for _ in range(2):  # closing a page and opening another one does not help
             async with tab(web, greet=False) as page:
                 for _ in range(5):
@@ -536,7 +536,7 @@ async def test_uploads_of_one_person_do_not_pile_up(handler: ScriptedHandler) ->
 
 def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
     """Floods would pass, or people who pause between lines would be refused."""
-    bucket = Bucket(per_s=2, burst=3)
+    bucket = TokenBucket(per_s=2, burst=3)
     assert [bucket.take(100.0) for _ in range(4)] == [True, True, True, False]
     assert bucket.take(100.5)
     assert not bucket.take(100.6)

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from bot.http import listener as web_listener
 from bot.http.clients import Clients, home
-from bot.http.connection_limits import ConnectionLimits, Visit, beyond_a_person, in_the_way, is_full
+from bot.http.connection_limits import (
+    ConnectionLimits,
+    OpenConnection,
+    beyond_a_person,
+    in_the_way,
+    is_full,
+)
 from bot.http.listener import Listener
 
 WAIT_S = 60.0
@@ -59,7 +65,7 @@ def test_any_header_names_somebody(peer: str, forwarded: list[str]) -> None:
 )
 def test_who_has_a_cookie_finds_room(overall: int, comers: list[tuple[str, str, int]]) -> None:
     """Strangers of one address, or of many, could keep everyone else out."""
-    room, visits = ConnectionLimits.of(overall), list[Visit]()
+    room, visits = ConnectionLimits.of(overall), list[OpenConnection]()
     for at, (address, person, busy) in enumerate(comers):
         leaving = in_the_way(visits, address, room)
         if leaving is not None:
@@ -68,7 +74,7 @@ def test_who_has_a_cookie_finds_room(overall: int, comers: list[tuple[str, str, 
         elif is_full(visits, room):
             assert all(visit.busy and visit.person for visit in visits)
             continue
-        visit = Visit(address=address, proxy=False, at=at)
+        visit = OpenConnection(address=address, proxy=False, at=at)
         visits.append(visit)
         if person:
             visit.person, visit.busy = person, busy

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queueing.core.jobs import Job, stand_in
-from queueing.core.snapshot import Line
+from queueing.core.snapshot import QueueHead
 from queueing.engine.fair.fair_order import HALF_LIFE_S, Claim, Overtaker, fair_order, remaining
-from queueing.engine.fair.usage import Lateness
+from queueing.engine.fair.usage import FairDelays
 
 PEOPLE = ("ada", "bob", "eve", None)
 COSTS = st.floats(0.0, 100.0)
@@ -125,7 +125,7 @@ def test_what_was_used_long_ago_counts_little() -> None:
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=40))
 def test_a_line_is_shown_with_the_moments_it_would_have_by_arrival(steps: list[int | None]) -> None:
     """With the moments of those who were passed it would get turns from other models."""
-    late, waiting, by_arrival = Lateness(), list[Job](), list[float]()
+    late, waiting, by_arrival = FairDelays(), list[Job](), list[float]()
     for number, step in enumerate(steps, start=1):
         if step is None or not waiting:
             waiting.append(stand_in(number, "flux", 10.0 * number))
@@ -134,6 +134,8 @@ def test_a_line_is_shown_with_the_moments_it_would_have_by_arrival(steps: list[i
             late.began(waiting.pop(step % len(waiting)), 5.0, 10.0 * number)
             by_arrival.pop(0)
         heads, count = tuple(waiting), len(waiting)
-        line = Line(model="flux", lane="normal", waiting=count, heads=heads, first_queued_at=0.0)
+        line = QueueHead(
+            model="flux", lane="normal", waiting=count, heads=heads, first_queued_at=0.0
+        )
         late.overtakers_of(line)
         assert late.moments(line) == by_arrival

@@ -31,10 +31,10 @@ import asyncio, os, sys, uuid
 from queueing.core.errors import StaleJob
 from queueing.core.jobs import JobEvent, NewJob
 from queueing.core.requests import Output, TextToImage
-from queueing.core.jobs import Admission
+from queueing.core.jobs import SubmitLimits
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.engines import open_database
-from queueing.store.postgres.lease_store import PostgresPosts
+from queueing.store.postgres.lease_store import PostgresLeases
 
 LEASE_S, SECONDS = 15.0, float(sys.argv[3])
 
@@ -49,7 +49,7 @@ async def caller(store, number):
     while True:
         prompt = TextToImage(prompt="cat")
         new = NewJob(model="m", request=prompt, owner=f"o{number % 3}", key=str(uuid.uuid4()))
-        job = await store.add(new, 1.0, limits=Admission())
+        job = await store.add(new, 1.0, limits=SubmitLimits())
         job = (await store.apply(job, JobEvent.START, 2.0, runner="r", backend="b")).job
         await end(store, job)
 
@@ -59,7 +59,7 @@ async def renew(posts, tenure):
         await posts.renew(tenure)
 
 async def main():
-    posts = PostgresPosts(sys.argv[1], process=sys.argv[2], lease_s=LEASE_S)
+    posts = PostgresLeases(sys.argv[1], process=sys.argv[2], lease_s=LEASE_S)
     while (tenure := await posts.take("queue", address="")) is None:
         await posts.freed(0.05)
     store = JobStore(await open_database(sys.argv[1], tenure=tenure))

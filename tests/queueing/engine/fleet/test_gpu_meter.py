@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queueing.core.errors import Unavailable
-from queueing.core.jobs import Admission, JobState
+from queueing.core.jobs import JobState, SubmitLimits
 from queueing.engine.fleet.running_jobs import GpuMeter
 from tests.fakes.servers.backend import Fate
 from tests.queueing.service.test_recovery import end_of, left_running
@@ -145,7 +145,7 @@ async def test_a_limited_person_holds_what_the_queue_expects(tmp_path: Path) -> 
     installation = two_at_once()
     async with installation.queue() as queue:
         new = installation.new("flux", "cat", owner="ada")
-        limits = Admission(max_gpu_s=60.0)
+        limits = SubmitLimits(max_gpu_s=60.0)
         job = await queue.submitter.submit(new, limits=limits)
         assert job.gpu_s == 5.0  # as configured; nothing is learned yet
         assert (await queue.jobs.gpu_time("ada", 0.0)).held_s == 5.0

@@ -9,7 +9,7 @@ import pytest
 from bot.texts import reasons
 from queueing.core.jobs import JobEvent, JobState
 from queueing.core.reasons import words
-from queueing.core.snapshot import Blocked
+from queueing.core.snapshot import WaitCause
 from queueing.core.specs import Timeouts
 from tests.fakes.servers.backend import FakeBackend, FakeProbe
 from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
@@ -34,7 +34,7 @@ async def test_a_server_that_is_away_is_shown_and_comes_back_by_itself() -> None
         assert backend.error == "comfy: connection refused"
         reason = queue.status.snapshot().models[0].reason
         assert reason is not None
-        assert reason.why is Blocked.OFFLINE
+        assert reason.why is WaitCause.OFFLINE
         assert reason.since == backend.since
         server.up = True
         done = await ended(queue, job, within_s=60)
@@ -52,7 +52,7 @@ async def test_a_server_that_is_away_beside_one_that_works_is_told_by_its_own_na
         await asyncio.sleep(30)
         reason = (await queue.status.standings([job]))[job.id].reason
         assert reason is not None
-        assert (reason.why, reason.host, reason.backend) == (Blocked.OFFLINE, "gpu", "comfy")
+        assert (reason.why, reason.host, reason.backend) == (WaitCause.OFFLINE, "gpu", "comfy")
         for say in (words, reasons.words):
             said = "".join(str(piece) for piece in say(reason))
             assert said.startswith("comfy ")
@@ -247,7 +247,7 @@ async def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> 
         await asyncio.sleep(60)
         reason = queue.status.snapshot().models[0].reason
         assert reason is not None
-        assert reason.why is Blocked.NO_ROOM
+        assert reason.why is WaitCause.NO_ROOM
         assert not server.loads
         card.other_mb = 0
         assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
@@ -334,7 +334,7 @@ async def test_a_model_that_a_server_holds_for_others_is_taken_memory_until_it_g
         await asyncio.sleep(60)
         (reason,) = [m.reason for m in queue.status.snapshot().models if m.name == "flux"]
         assert reason is not None
-        assert reason.why is Blocked.NO_ROOM
+        assert reason.why is WaitCause.NO_ROOM
         assert queue.status.snapshot().hosts[0].foreign_mb == 15000
         assert not any("flux" in each for each in server.loads)
         server.others = {}

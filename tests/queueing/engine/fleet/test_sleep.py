@@ -10,7 +10,7 @@ import pytest
 
 from queueing.core.jobs import Job, JobState
 from queueing.core.reasons import sentence
-from queueing.core.snapshot import Blocked
+from queueing.core.snapshot import WaitCause
 from queueing.core.specs import SleepSpec, Timeouts, WakeSpec
 from queueing.core.status import Standing
 from queueing.service.job_queue import JobQueue
@@ -39,7 +39,7 @@ def stored(queue: JobQueue) -> JobStore:
     return queue.jobs
 
 
-def why(told: Standing) -> Blocked | None:
+def why(told: Standing) -> WaitCause | None:
     return None if told.reason is None else told.reason.why
 
 
@@ -64,7 +64,7 @@ async def test_a_waiting_job_wakes_its_machine_and_is_promised_an_end() -> None:
         job = await submit(queue, installation)
         await asyncio.sleep(1)
         told = await standing(queue, job)
-        assert why(told) is Blocked.WAKING
+        assert why(told) is WaitCause.WAKING
         assert told.reason is not None
         assert sentence(told.reason, now=began) == "gpu-2 is waking"
         assert told.ends is not None
@@ -108,15 +108,15 @@ def test_a_machine_that_does_not_wake_is_told_as_down_and_is_called_further(
         async with installation.queue() as queue:
             job = await submit(queue, installation)
             await asyncio.sleep(170)
-            assert why(await standing(queue, job)) is Blocked.WAKING
+            assert why(await standing(queue, job)) is WaitCause.WAKING
             await asyncio.sleep(30)
             told = await standing(queue, job)
-            assert why(told) is Blocked.OFFLINE
+            assert why(told) is WaitCause.OFFLINE
             assert told.ends is None
             calls = len(machines.calls)
             await asyncio.sleep(600)
             assert 8 <= len(machines.calls) - calls <= 11
-            assert why(await standing(queue, job)) is Blocked.OFFLINE
+            assert why(await standing(queue, job)) is WaitCause.OFFLINE
             machines.takes_s = TAKES_S
             assert (await ended(queue, job)).state is JobState.COMPLETED
 
@@ -139,7 +139,7 @@ async def test_an_idle_machine_is_put_to_sleep_and_woken_again() -> None:
         await asyncio.sleep(60)
         (shown,) = queue.status.snapshot().hosts
         assert shown.rest is not None
-        assert shown.rest.why is Blocked.ASLEEP
+        assert shown.rest.why is WaitCause.ASLEEP
         assert (await ended(queue, await submit(queue, installation))).attempt == 1
 
 

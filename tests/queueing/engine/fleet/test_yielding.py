@@ -12,9 +12,9 @@ from queueing.core.catalog import Catalog
 from queueing.core.jobs import Job, JobState
 from queueing.core.ports import CardLook
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
-from queueing.core.snapshot import Blocked, Rules
+from queueing.core.snapshot import Rules, WaitCause
 from queueing.core.specs import HostSpec
-from queueing.core.status import Paused
+from queueing.core.status import Pauses
 from queueing.engine.program_watcher import BUSY, GONE_S, SURE, Yielding, after, is_used
 from queueing.service.job_queue import JobQueue
 from tests.fakes.clock import START
@@ -111,7 +111,7 @@ async def submit(there: Installation, queue: JobQueue, prompt: str) -> Job:
     return await there.ask(queue, "flux", prompt)
 
 
-async def reason(queue: JobQueue, job: Job) -> Blocked | None:
+async def reason(queue: JobQueue, job: Job) -> WaitCause | None:
     found = (await queue.status.standings([job]))[job.id].reason
     return None if found is None else found.why
 
@@ -130,7 +130,7 @@ async def test_a_game_gets_the_card_and_the_queue_takes_it_back() -> None:
         await ended(queue, first)
         await until(lambda: server.memory == set(), within_s=5)
         await asyncio.sleep(300)
-        assert await reason(queue, second) is Blocked.YIELDING
+        assert await reason(queue, second) is WaitCause.YIELDING
         standing = (await queue.status.standings([second]))[second.id]
         assert standing.ends is None
         (shown,) = queue.status.snapshot().hosts
@@ -156,7 +156,7 @@ async def test_a_game_at_the_start_is_seen_before_anything_begins(tmp_path: Path
         await asyncio.sleep(60)
     async with there.queue() as queue:
         await asyncio.sleep(60)
-        assert await reason(queue, job) is Blocked.YIELDING
+        assert await reason(queue, job) is WaitCause.YIELDING
         assert there.servers["comfy"].loads == []
 
 
@@ -223,7 +223,7 @@ async def test_a_host_that_need_not_yield_any_more_works_at_once() -> None:
     async with there.queue() as queue:
         job = await submit(there, queue, "a")
         await asyncio.sleep(30)
-        assert await reason(queue, job) is Blocked.YIELDING
+        assert await reason(queue, job) is WaitCause.YIELDING
         works = Catalog(there.catalog.models.values(), [replace(spec, yields_above_mb=None)])
         queue.reconfiguration.apply(works, {}, Rules())
         assert (await ended(queue, job)).state is JobState.COMPLETED
@@ -241,7 +241,7 @@ async def test_an_admin_takes_the_card_back_from_a_game_until_it_has_gone(tmp_pa
     async with there.queue() as queue:
         job = await submit(there, queue, "a")
         await asyncio.sleep(30)
-        assert await reason(queue, job) is Blocked.YIELDING
+        assert await reason(queue, job) is WaitCause.YIELDING
         await queue.admin.resume(host="gpu")
         assert (await ended(queue, job)).state is JobState.COMPLETED
         (shown,) = queue.status.snapshot().hosts
@@ -257,7 +257,7 @@ async def test_an_admin_takes_the_card_back_from_a_game_until_it_has_gone(tmp_pa
         await asyncio.sleep(30)
         job = await submit(there, queue, "c")
         await asyncio.sleep(30)
-        assert await reason(queue, job) is Blocked.YIELDING
+        assert await reason(queue, job) is WaitCause.YIELDING
 
 
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
@@ -269,7 +269,7 @@ async def test_an_admin_takes_the_card_back_in_quiet_hours_until_they_end() -> N
     async with there.queue() as queue:
         job = await submit(there, queue, "a")
         await asyncio.sleep(30)
-        assert await reason(queue, job) is Blocked.QUIET
+        assert await reason(queue, job) is WaitCause.QUIET
         await queue.admin.resume(host="gpu")
         assert (await ended(queue, job)).state is JobState.COMPLETED
         (shown,) = queue.status.snapshot().hosts
@@ -282,11 +282,11 @@ async def test_an_admin_takes_the_card_back_in_quiet_hours_until_they_end() -> N
         await asyncio.sleep(2 * 3600)
         job = await submit(there, queue, "b")
         await asyncio.sleep(30)
-        assert await reason(queue, job) is Blocked.QUIET, "the next hours are quiet again"
+        assert await reason(queue, job) is WaitCause.QUIET, "the next hours are quiet again"
 
 
 def test_what_an_admin_took_back_is_told_by_a_value() -> None:
-    paused = Paused(hosts=frozenset({"gpu"})).waking("gpu", 5.0)
+    paused = Pauses(hosts=frozenset({"gpu"})).waking("gpu", 5.0)
     assert paused.awake == {"gpu": 5.0}
     assert paused.is_awake("gpu", 4.0)
     assert not paused.is_awake("gpu", 5.0)

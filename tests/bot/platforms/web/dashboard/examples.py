@@ -10,8 +10,8 @@ from bot.monitoring.live_state import (
     CopyNow,
     HostNow,
     LineNow,
+    LiveState,
     MemoryNow,
-    OperatorNow,
     RunningNow,
     ServerNow,
 )
@@ -20,10 +20,10 @@ from bot.monitoring.records import (
     ErrorHours,
     HostHours,
     HourSpan,
+    HoursRecord,
     ModelHours,
     ModelStep,
-    OperatorHours,
-    OperatorPeople,
+    PeopleRecord,
     PersonUse,
     PromiseHours,
     PromiseStep,
@@ -34,7 +34,7 @@ from bot.people.access import PersonLimits
 from bot.people.audit_log import Act
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, stand_in
-from queueing.core.snapshot import Blocked, Reason, Residency
+from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.status import Estimate, Trouble
 
 Shown = TypeVar("Shown")
@@ -42,7 +42,7 @@ PEOPLE = tuple(f"telegram:{4200 + number}" for number in range(30))
 
 
 class ExampleRecords:
-    """Implements `OperatorRecords` with what a test puts there; `away` makes every read fail."""
+    """Implements `Dashboard` with what a test puts there; `away` makes every read fail."""
 
     def __init__(self, at: float) -> None:
         self.now = busy_now(at)
@@ -51,13 +51,13 @@ class ExampleRecords:
         self.away = False
         self.reads = 0
 
-    async def read_now(self) -> OperatorNow:
+    async def read_now(self) -> LiveState:
         return self._read(self.now)
 
-    async def read_hours(self, span: HourSpan) -> OperatorHours:
+    async def read_hours(self, span: HourSpan) -> HoursRecord:
         return self._read(self.spans[span])
 
-    async def read_people(self) -> OperatorPeople:
+    async def read_people(self) -> PeopleRecord:
         return self._read(self.people)
 
     def _read(self, record: Shown) -> Shown:
@@ -93,9 +93,9 @@ def waiting(at: float, model: str, count: int) -> Sequence[Job]:
 # ---------------------------------------------------------------- now
 
 
-def busy_now(at: float) -> OperatorNow:
+def busy_now(at: float) -> LiveState:
     """Return two cards at work, a third that is away."""
-    return OperatorNow(
+    return LiveState(
         at=at,
         mode="open",
         hosts=(_studio(at), _workshop(at), _attic(at)),
@@ -218,7 +218,7 @@ def _range(at: float) -> Estimate:
 
 
 def _lines(at: float) -> tuple[LineNow, ...]:
-    others = Reason(why=Blocked.ROOM_BUSY, model="wan", host="gpu-1", other="flux")
+    others = Reason(why=WaitCause.ROOM_BUSY, model="wan", host="gpu-1", other="flux")
     trouble = Trouble(backend="workshop", cause="CUDA error: out of memory", again_at=at + 120)
     return (
         _line("flux", 24, 1, at=at, mb=17408),
@@ -255,7 +255,7 @@ def _line(
 # ---------------------------------------------------------------- the last hours
 
 
-def hours(span: HourSpan, at: float) -> OperatorHours:
+def hours(span: HourSpan, at: float) -> HoursRecord:
     """Return a span with mornings, evenings, and an hour in which the bot did not run."""
     step_s, count = STEPS[span]
     ends = (at // step_s + 1) * step_s
@@ -264,7 +264,7 @@ def hours(span: HourSpan, at: float) -> OperatorHours:
     moments = [begins + step_s * place for place in range(count) if not 20 <= place < 26]
     models = [_model(name, moments, step_s, chance) for name in ("flux", "llama", "sdxl", "wan")]
     given = [PromiseStep(at=each, given=9, kept=9 - chance.randint(0, 2)) for each in moments]
-    return OperatorHours(
+    return HoursRecord(
         span=span,
         at=at,
         begins=begins,
@@ -370,7 +370,7 @@ def _segments(shares: Sequence[Shares], step_s: float, chance: random.Random) ->
 # ---------------------------------------------------------------- people
 
 
-def crowd(at: float) -> OperatorPeople:
+def crowd(at: float) -> PeopleRecord:
     """Return thirty people, one of them banned, one an admin, and what admins did."""
     usual = PersonLimits()
     people = [
@@ -403,4 +403,4 @@ def crowd(at: float) -> OperatorPeople:
         Act(at=at - 400, actor="telegram:1", action="ban", subject=PEOPLE[4], detail="for 2 h"),
         Act(at=at - 3000, actor="web:local", action="preload", subject="flux", detail="gpu-1"),
     )
-    return OperatorPeople(at=at, since=at - 30_000, people=tuple(people), more=0, acts=acts)
+    return PeopleRecord(at=at, since=at - 30_000, people=tuple(people), more=0, acts=acts)

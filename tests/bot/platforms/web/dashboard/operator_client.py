@@ -11,7 +11,7 @@ from uuid import uuid4
 import aiohttp
 
 from bot.people.web_people import FixedPeople, WebPerson
-from bot.platforms.web.dashboard import OperatorPicture
+from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.web_client import WAIT_S
@@ -32,7 +32,7 @@ class Example:
             token=TOKEN,
             people=FixedPeople({ADAS: WebPerson(id="ada", name="Ada")}),
             is_admin=lambda user: user in self.admins,
-            operator=OperatorPicture(self.records, self.jobs),
+            operator=DashboardData(self.records, self.jobs),
         )
 
 

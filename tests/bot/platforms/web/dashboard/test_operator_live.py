@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 
 from bot.core.content import Content
-from bot.platforms.web.dashboard import Glance, OperatorPicture, Watcher
+from bot.platforms.web.dashboard import DashboardData, DashboardFeed, DashboardState
 from bot.platforms.web.protocol import ACTS
-from queueing.core.leases import PostHolder
+from queueing.core.leases import Leader
 from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.dashboard.operator_client import Example, operator_tab
 from tests.bot.platforms.web.web_client import running, text_of
@@ -57,13 +57,15 @@ def test_nothing_is_read_while_no_page_is_open() -> None:
     records = ExampleRecords(at=1_795_400_000.0)
 
     async def scenario() -> list[int]:
-        watcher = Watcher(OperatorPicture(records, ExampleJobs(at=1_795_400_000.0)))
+        watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0)))
         watching = asyncio.create_task(watcher.run())
         read = []
         for glances in (0, 1, 0):
             with ExitStack() as stack:
                 for _ in range(glances):
-                    stack.enter_context(watcher.watching(Glance("en", changed=lambda: None)))
+                    stack.enter_context(
+                        watcher.watching(DashboardState("en", changed=lambda: None))
+                    )
                 await asyncio.sleep(60)
             await asyncio.sleep(60)
             read.append(records.reads)
@@ -82,10 +84,10 @@ def test_a_page_is_never_more_than_a_second_behind() -> None:
 
     async def scenario() -> list[float]:
         loop, shown = asyncio.get_running_loop(), asyncio.Event()
-        watcher = Watcher(OperatorPicture(records, ExampleJobs(at=1_795_400_000.0)))
+        watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0)))
         watching = asyncio.create_task(watcher.run())
         behind = []
-        with watcher.watching(Glance("en", changed=shown.set)):
+        with watcher.watching(DashboardState("en", changed=shown.set)):
             for pause_s in (0.1, 0.33, 0.49, 0.51, 0.77, 1.3):
                 await asyncio.sleep(pause_s)
                 shown.clear()
@@ -115,14 +117,14 @@ async def test_a_process_says_whose_words_it_shows(
     """An operator would look for a load in the log of the wrong machine."""
 
     class Held:
-        async def posts(self) -> list[PostHolder]:
+        async def posts(self) -> list[Leader]:
             return [
-                PostHolder(name=name, holder=holder, address="", epoch=1, left_s=5.0)
+                Leader(name=name, holder=holder, address="", epoch=1, left_s=5.0)
                 for name, holder in holders.items()
             ]
 
     at = 1_795_400_000.0
-    picture = OperatorPicture(ExampleRecords(at), ExampleJobs(at), Held())
+    picture = DashboardData(ExampleRecords(at), ExampleJobs(at), Held())
     assert json.loads(await picture.now("en"))["cluster"] == told
 
 

@@ -10,8 +10,8 @@ import pytest_asyncio
 from bot.core.content import Content
 from bot.monitoring.records import HourSpan, Segment
 from bot.people.audit_log import Act
-from bot.platforms.web.dashboard import OperatorPicture
-from queueing.core.snapshot import Blocked, Reason
+from bot.platforms.web.dashboard import DashboardData
+from queueing.core.snapshot import Reason, WaitCause
 from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.dashboard.operator_client import ADAS, TOKEN, Example
 from tests.bot.platforms.web.test_web_page import ATTACKS, chromium
@@ -104,7 +104,7 @@ async def test_a_host_at_rest_says_why_and_can_be_put_to_work(room: Room) -> Non
     """An operator would see an open host that does nothing."""
     page, records = room.page, room.records
     first, *others = records.now.hosts
-    quiet = Reason(why=Blocked.QUIET, model="", host="gpu-1", until=records.now.at + 3600)
+    quiet = Reason(why=WaitCause.QUIET, model="", host="gpu-1", until=records.now.at + 3600)
     resting = replace(first, mode="quiet", rest=quiet)
     records.now = replace(records.now, hosts=(resting, *others))
     await page.wait_text("quiet hours", ".host .chip")
@@ -123,7 +123,7 @@ async def test_a_machine_that_sleeps_is_no_fault(room: Room) -> None:
     page, records = room.page, room.records
     first, *others = records.now.hosts
     down = tuple(replace(each, up=False, error="No route to host") for each in first.servers)
-    why = Reason(why=Blocked.ASLEEP, model="", host="gpu-1")
+    why = Reason(why=WaitCause.ASLEEP, model="", host="gpu-1")
     asleep = replace(first, mode="asleep", rest=why, servers=down, running=(), copies=())
     records.now = replace(records.now, hosts=(asleep, *others))
     await page.wait_text("asleep", ".host .chip")
@@ -444,7 +444,7 @@ async def test_the_way_here_is_on_an_admins_chat_page_only(chromium: Chromium) -
 async def test_a_page_of_a_busy_bot_needs_no_motion_and_knows_the_dark(chromium: Chromium) -> None:
     """Stripes would move before people whom that makes ill."""
     records = ExampleRecords(at=1_795_400_000.0)
-    picture = OperatorPicture(records, ExampleJobs(at=1_795_400_000.0))
+    picture = DashboardData(records, ExampleJobs(at=1_795_400_000.0))
     web = web_chat(port=0, operator=picture, is_admin=lambda _: True)
     async with running(web, ScriptedHandler()), chromium.page() as page:
         features = [

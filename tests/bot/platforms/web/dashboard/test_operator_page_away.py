@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bot.platforms.web.dashboard import OperatorPicture
+from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.dashboard.operator_client import TOKEN, Example
@@ -30,7 +30,7 @@ async def test_the_page_comes_back_with_its_server_and_what_was_pressed_is_done(
     records, jobs, port = ExampleRecords(at), ExampleJobs(at), port_of(handler)
 
     def web() -> Web:
-        picture = OperatorPicture(records, jobs)
+        picture = DashboardData(records, jobs)
         return web_chat(port=port, operator=picture, is_admin=lambda _: True)
 
     async with chromium.page() as page:
