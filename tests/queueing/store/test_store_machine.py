@@ -261,7 +261,8 @@ class StoreMachine(RuleBasedStateMachine):
         ids = list(self.model.jobs)
         job = self.model.jobs[ids[number % len(ids)]]
         request = TextToImage(prompt=words, original="cat")
-        version = None if older is None else job.version - older
+        stored = self.run(self.store.get(job.id))  # entering the line raises its version, too
+        version = None if older is None or stored is None else stored.version - older
         after = self.run(
             self.store.replace_request(job.id, request, release=release, version=version)
         )
