@@ -93,15 +93,33 @@ def together(catalog: Catalog, keepers: Collection[str]) -> Iterator[str]:
 
 
 def _is_crowded(catalog: Catalog, host: HostSpec, keepers: Sequence[str], model: ModelSpec) -> bool:
-    """Return whether a model fits beside each model that stays on a host, but not beside all."""
+    """Return whether a model fits beside each model that stays on a host, but not beside all.
+
+    Preloaded models stay, too. A model of unknown size needs any room at all.
+    """
     on = {spec.name for spec in host.backends} & set(model.backends)
     if not on:
         return False
-    least_mb = min(_part_mb(catalog, host, model, name) for name in on)
+    least_mb = max(1.0, min(_part_mb(catalog, host, model, name) for name in on))
     kept_mb = [mb for name in keepers for mb in _staying_mb(catalog, host, name, model)]
-    if not least_mb or not kept_mb or least_mb + max(kept_mb) > host.usable_mb:
+    if not kept_mb:
+        return False
+    kept_mb += _preloaded_mb(catalog, host, keepers, model)
+    if least_mb + max(kept_mb) > host.usable_mb:
         return False
     return least_mb + sum(kept_mb) > host.usable_mb
+
+
+def _preloaded_mb(
+    catalog: Catalog, host: HostSpec, keepers: Sequence[str], but: ModelSpec
+) -> list[float]:
+    """Return what the preloaded models of a host's other servers take there."""
+    others = {spec.name for spec in host.backends} - set(keepers)
+    return [
+        _least_mb(catalog, host, each)
+        for each in catalog.models.values()
+        if each.preload and each is not but and each.backends and others.issuperset(each.backends)
+    ]
 
 
 def _staying_mb(catalog: Catalog, host: HostSpec, backend: str, but: ModelSpec) -> Sequence[float]:

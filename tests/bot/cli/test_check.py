@@ -506,6 +506,18 @@ def test_what_stays_together_is_told_as_well() -> None:
     assert not list(memory_kept.together(catalog, ()))
 
 
+def test_what_stays_beside_preloaded_models_is_told_as_well() -> None:
+    """A small model would wait for ever, and nothing would have said so."""
+    models = [
+        image_model("small", vram_mb=None),
+        image_model("kept", vram_mb=14_000, preload=True),
+        image_model("alpha", "one", vram_mb=10_000),
+    ]
+    catalog = Catalog(models, [host("home", "comfy", "one")])
+    (told,) = memory_kept.together(catalog, ("one",))
+    assert "no room on home for small until" in told
+
+
 @pytest.mark.parametrize(
     ("vram", "keep", "others", "told"),
     [
