@@ -16,16 +16,14 @@ from queueing.core.ports import Clock
 
 _FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 3600.0
+CROWDED_S = 4.0  # between two edits of one message
+_SOON_S = 15.0  # until a job ends whose result is to find room
 _MOST = 1000  # channels, before those at rest are dropped
 
 
 def pause_s(failures: int) -> float:
     """Return how long to wait after that many failures in a row, in seconds."""
     return min(_FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30), LONGEST_PAUSE_S)
-
-
-_SOON_S = 15.0
-CROWDED_S = 4.0  # between two edits of one message
 
 
 def paused_until(since: float, tries: int) -> float:

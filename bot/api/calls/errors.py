@@ -264,7 +264,7 @@ def too_late(job: Job, reason: Reason | None = None) -> ApiError:
 
 
 def cannot_start(reason: Reason) -> ApiError:
-    """Return the error for a call whose job was cancelled, because it would wait in vain."""
+    """Return the error for a call whose job was cancelled because nothing could start it."""
     return ApiError(
         status=HTTPStatus.SERVICE_UNAVAILABLE,
         message=f"This request cannot start as things stand: {reason_sentence(reason)}.",
