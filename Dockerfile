@@ -14,7 +14,7 @@
 # They must listen on more than 127.0.0.1 of the host: `--listen` of ComfyUI, "Serve on Local
 # Network" of LM Studio.
 #
-# The card, so that memory other programs take is seen: with NVIDIA's container toolkit, add
+# The GPU, so that memory other programs take is seen: with NVIDIA's container toolkit, add
 #       --gpus all -e NVIDIA_DRIVER_CAPABILITIES=utility
 # The toolkit then brings the driver's NVML library in; without it, what the servers say and the
 # configured sizes count.
@@ -22,8 +22,8 @@
 # The web chat: chats.web with host 0.0.0.0 and a token, and
 #       -p 127.0.0.1:8080:8080
 #
-# Films and sound need PyAV, whose build carries x264 and x265 under the GPL. An image with them is
-# yours to make (docs/decisions/0010-films-and-sound.md says why):
+# Videos and sound need PyAV, whose build carries x264 and x265 under the GPL. An image with them is
+# yours to make (docs/decisions/0010-videos-and-sound.md says why):
 #   docker build --build-arg MEDIA=yes -t usher .
 #
 # A database on a PostgreSQL server (docs/postgresql.md): --build-arg POSTGRES=yes

@@ -26,7 +26,7 @@ LOCKS = {
     "media": ROOT / "locks/media.lock",  # in addition to either: videos, sound and PDFs
     "postgres": ROOT / "locks/postgres.lock",  # in addition to either: PostgreSQL's driver
 }
-EXTRAS = {"media": "films, sound and PDFs (PyAV, pypdfium2)", "postgres": "PostgreSQL (psycopg)"}
+EXTRAS = {"media": "videos, sound and PDFs (PyAV, pypdfium2)", "postgres": "PostgreSQL (psycopg)"}
 OLDEST = (3, 11)
 
 

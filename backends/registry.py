@@ -5,7 +5,7 @@ from typing import Protocol
 
 from backends.comfyui.backend import ComfyUI
 from backends.demo.backend import Demo
-from backends.images.backend import PICTURE_FLAVOURS, Images
+from backends.images.backend import IMAGE_FLAVOURS, Images
 from backends.openai.backend import FLAVOURS, LMStudio, OpenAI
 from queueing.core.errors import BadModel
 from queueing.core.ports import Backend
@@ -37,7 +37,7 @@ KINDS: Mapping[str, BackendKind] = {
 """Every kind of backend by its name in the configuration."""
 
 
-FLAVOURS_OF: Mapping[str, Iterable[str]] = {"openai": FLAVOURS, "images": PICTURE_FLAVOURS}
+FLAVOURS_OF: Mapping[str, Iterable[str]] = {"openai": FLAVOURS, "images": IMAGE_FLAVOURS}
 """The servers that share a kind, by their names as a `flavour` of it."""
 
 

@@ -144,7 +144,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def films_have_their_turn() -> Iterator[None]:
+def videos_have_their_turn() -> Iterator[None]:
     """Have the helper for files give its time to no one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(helper, "PROGRAM", EAGER)
@@ -153,7 +153,7 @@ def films_have_their_turn() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def demo_paints_on_small_canvases() -> Iterator[None]:
-    """Let a picture of the demo take a hundredth of a second and not one: there are hundreds."""
+    """Let an image of the demo take a hundredth of a second and not one: there are hundreds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo_art, "CANVAS", CANVAS)
         yield
@@ -200,7 +200,7 @@ def lines_are_new() -> None:
 
 @pytest.fixture(autouse=True)
 def files_are_new() -> None:
-    """Forget what was found about films and sounds: tests share them."""
+    """Forget what was found about videos and sounds: tests share them."""
     videos._looks.clear()
     videos._fits.clear()
 

@@ -13,12 +13,14 @@ import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.fakes.ports import is_kept
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 ROOT = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 Closable = socket.socket | sqlite3.Connection

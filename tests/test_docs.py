@@ -33,7 +33,7 @@ NAMED = {
     ("hosts",),
     ("models",),
     ("hosts", "*", "backends"),
-    ("hosts", "*", "cards"),
+    ("hosts", "*", "gpus"),
 }  # their keys are names of people's own
 
 
@@ -141,7 +141,7 @@ def _undocumented(command: Command, text: str) -> list[str]:
         return [f"{len(rows)} rows"]
     if command.admin and "all" in rows[0]:
         return ["said to be for all"]
-    named = [each for each in command.params if each.kind not in {"picture", "sound"}]
+    named = [each for each in command.params if each.kind not in {"image", "sound"}]
     options = [f"--{each.name}" for each in named if not each.positional]
     return [option for option in options if not re.search(rf"`{option}[` ]", text)]
 

@@ -201,7 +201,7 @@ def test_extras_without_a_wheel_are_left_out_and_all_else_is_installed(
     assert tasks.prepare("run")
     assert installed == ["run.lock", "postgres.lock"]
     told = capsys.readouterr().err
-    assert "Left out: films" in told
+    assert "Left out: videos" in told
     assert "Left out: PostgreSQL" not in told
     assert not tasks.prepare("run")
 

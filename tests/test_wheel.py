@@ -140,7 +140,7 @@ def test_it_is_started_by_each_of_its_names(
 
 def test_the_demo_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     """A newcomer's first command would end with a module that is not found."""
-    # A sound goes through the helper, a process of its own, and takes it less time than a film.
+    # A sound goes through the helper, a process of its own, and takes it less time than a video.
     said, made = ("/speak a cat", ".mp3") if videos.available() else ("/image flux cat", ".png")
     demo = [str(installed / "usher-bot"), "demo", "--speed", "100", "--out", "out", "--say", said]
     told = done(*demo, cwd=tmp_path, timeout_s=280)

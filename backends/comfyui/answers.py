@@ -122,7 +122,7 @@ class Stats(BoundedRecord):
 
     @property
     def total_mb(self) -> int:
-        """The memory of the card, or of the machine when it runs on a CPU."""
+        """The memory of the GPU, or of the machine when it runs on a CPU."""
         return self.devices[0].vram_total // _MB
 
     @property
@@ -132,7 +132,7 @@ class Stats(BoundedRecord):
 
     @property
     def held_mb(self) -> int:
-        """How much of the card this server holds; 0 on a CPU, where that is unknown."""
+        """How much of the GPU this server holds; 0 on a CPU, where that is unknown."""
         device = self.devices[0]
         return 0 if device.type == "cpu" else device.torch_vram_total // _MB
 
@@ -197,7 +197,7 @@ def read_stats(body: JsonValue) -> Stats:
 
 
 def read_upload(body: JsonValue) -> str:
-    """Return the name by which a graph finds an uploaded picture."""
+    """Return the name by which a graph finds an uploaded image."""
     file = _read(_UPLOADS, body)
     return f"{file.subfolder}/{file.name}" if file.subfolder else file.name
 

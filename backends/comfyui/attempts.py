@@ -8,8 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-
-import aiohttp
+from typing import TYPE_CHECKING
 
 from backends.comfyui.answers import Ended, Stage
 from backends.comfyui.errors import accepted_in_part, raise_if_failed, refusal, refused_prompt
@@ -22,6 +21,9 @@ from backends.common.websocket import listener
 from queueing.core.concurrency import timeout, undisturbed
 from queueing.core.errors import BackendError, ResultGone, Unavailable, UnreadableAnswer
 from queueing.core.ports import Report
+
+if TYPE_CHECKING:
+    import aiohttp
 
 log = logging.getLogger(__name__)
 

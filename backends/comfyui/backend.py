@@ -55,7 +55,7 @@ from queueing.core.requests import (
 from queueing.core.specs import BackendSpec, ModelSpec
 
 FREE_S = 10.0
-NO_PICTURE = problem(ProblemKind.NO_PICTURE)
+NO_IMAGE = problem(ProblemKind.NO_IMAGE)
 NO_RESULT = problem(ProblemKind.NO_RESULT)
 FREED_MB = 512  # what a process may hold when no model is loaded
 
@@ -126,16 +126,16 @@ class ComfyUI(Backend):
         return self._templates(model).usual
 
     def remarks(self, model: ModelSpec) -> Sequence[str]:
-        """Return which templates take a picture in any size it comes in."""
+        """Return which templates take an image in any size it comes in."""
         return [
-            f"{workflow.name}: node {key} encodes a picture in the size it comes in, up to"
+            f"{workflow.name}: node {key} encodes an image in the size it comes in, up to"
             " 4096 pixels a side: put ImageScale before it."
             for workflow in self._templates(model).all
             for key in unscaled(workflow.nodes)
         ]
 
     def weightless(self, model: ModelSpec) -> bool:
-        """Return whether its templates need no model, such as those that enlarge a picture."""
+        """Return whether its templates need no model, such as those that enlarge an image."""
         return all(workflow.weightless for workflow in self._templates(model).all)
 
     async def probe(self) -> ServerInfo:
@@ -261,8 +261,8 @@ class ComfyUI(Backend):
             made = await self._made(key, workflow, ended) if ended.told else ended
             await self._attempts.give_way()
             if not made.files:
-                draws = workflow.medium is Medium.PICTURE
-                why = NO_PICTURE if draws else NO_RESULT
+                draws = workflow.medium is Medium.IMAGE
+                why = NO_IMAGE if draws else NO_RESULT
                 raise Rejected(f"attempt ended without a file ({model.name})", problem=why)
             keep = self._options.keep_metadata
             return await collected(self._server, made.files, model.name, keep_metadata=keep)
@@ -367,7 +367,7 @@ class ComfyUI(Backend):
 
     def _request(self, model: ModelSpec, work: Work) -> tuple[Asked, Template, dict[str, File]]:
         if not isinstance(work.request, Asked):
-            draws = self._templates(model).all[0].medium is Medium.PICTURE
+            draws = self._templates(model).all[0].medium is Medium.IMAGE
             what = ProblemKind.DRAWS_ONLY if draws else ProblemKind.UNABLE
             raise Rejected("a chat for a graph", problem=problem(what))
         files = places(work.request, work.files)

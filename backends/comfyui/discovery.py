@@ -27,7 +27,7 @@ FOLDERS = (CHECKPOINTS, MODELS)
 
 _BY_METADATA: tuple[tuple[str, str], ...] = (
     (r"refiner", "an SDXL refiner"),
-    (r"inpaint|-edit$", "a model that only paints into pictures"),
+    (r"inpaint|-edit$", "a model that only paints into images"),
     (r"^stable-diffusion-xl|^sdxl|^illustrious|^pony", "SDXL"),
     (r"^stable-diffusion-v1|^sd[_-]?v?1", "Stable Diffusion 1.5"),
     (r"^stable-diffusion-v2|^sd[_-]?v?2", "Stable Diffusion 2"),

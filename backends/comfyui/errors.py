@@ -33,10 +33,10 @@ from queueing.core.errors import (
 from queueing.core.requests import Generation
 
 MISCONFIGURED = problem(ProblemKind.MISCONFIGURED)
-UNREADABLE_PICTURE = problem(ProblemKind.BAD_START)
+UNREADABLE_IMAGE = problem(ProblemKind.BAD_START)
 STEP_FAILED = problem(ProblemKind.STEP_FAILED)
 
-_PICTURES = FILES - {"audio"}
+_IMAGES = FILES - {"audio"}
 BAD_PROMPT = 400
 # What the runtime raises, and how it begins: other nodes quote people's texts in their errors.
 _OF_RUNTIME = ("RuntimeError", "AcceleratorError")
@@ -115,8 +115,8 @@ def failure(failed: NodeFailure, workflow: Template) -> BackendError:
         return ShortOfMemory(cause)
     if of_runtime and _SICK.match(message):
         return ModelCrashed(cause)
-    if _PICTURES & _placeholders(workflow, failed.node_id):
-        return Rejected(cause, problem=UNREADABLE_PICTURE)
+    if _IMAGES & _placeholders(workflow, failed.node_id):
+        return Rejected(cause, problem=UNREADABLE_IMAGE)
     if is_loader(workflow, failed.node_id):
         return BadModel(cause, problem=MISCONFIGURED)
     return Rejected(cause, problem=STEP_FAILED)
@@ -141,8 +141,8 @@ def _asks(request: Asked, word: str) -> bool:
 
 
 def _wish(word: str, request: Asked) -> Problem:
-    if word in _PICTURES:
-        return UNREADABLE_PICTURE
+    if word in _IMAGES:
+        return UNREADABLE_IMAGE
     if word == "lora" and isinstance(request, Generation):
         return problem(ProblemKind.NO_LORA, name=", ".join(lora.name for lora in request.lora)[:80])
     return problem(ProblemKind.NOT_TAKEN, field=FOLLOWS.get(word, word))

@@ -151,7 +151,7 @@ FAMILIES: tuple[Family, ...] = (
         "Chroma", r"chroma", "chroma.json",
         _beside("clip", _ENCODERS, r"^t5xxl-fp8", r"^t5xxl-fp16$", r"^t5-?(v1-1-)?xxl"), _AE,
     ),
-    # ------------------------------------------------------------ films
+    # ------------------------------------------------------------ videos
     _without("a special kind of Wan 2.2", _WAN22 + r".*(fun|s2v|animate|vace|camera)"),
     _model(
         "Wan 2.2 5B", _WAN22 + r".*ti2v.*5b", "wan22-5b.json",
@@ -159,7 +159,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     _experts("Wan 2.2 14B from text", _WAN22 + r".*t2v.*high|" + _WAN22 + r".*high.*t2v",
              "wan22-t2v.json"),
-    _experts("Wan 2.2 14B from pictures", _WAN22 + r".*i2v.*high|" + _WAN22 + r".*high.*i2v",
+    _experts("Wan 2.2 14B from images", _WAN22 + r".*i2v.*high|" + _WAN22 + r".*high.*i2v",
              "wan22-i2v.json"),
     _without("half of Wan 2.2 14B", _WAN22 + r".*low"),
     _without("an earlier Wan", r"^wan-?(2[.-]?1|21)|^wan.*(vace|1\.3b)"),
@@ -171,7 +171,7 @@ FAMILIES: tuple[Family, ...] = (
         "HunyuanVideo 1.5 from text", r"hunyuan-?video-?1\.?5.*t2v", "hunyuan15-t2v.json", *_HUNYUAN
     ),
     _model(
-        "HunyuanVideo 1.5 from a picture", r"hunyuan-?video-?1\.?5.*i2v", "hunyuan15-i2v.json",
+        "HunyuanVideo 1.5 from an image", r"hunyuan-?video-?1\.?5.*i2v", "hunyuan15-i2v.json",
         *_HUNYUAN, _beside("vision", "clip_vision", r"^sigclip-vision"),
     ),
     _without("an earlier Hunyuan", r"hunyuan"),
@@ -200,7 +200,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     _without("Stable Diffusion 3 without encoders", r"(sd|stable-diffusion)-?3", CHECKPOINTS),
     _without("an SDXL refiner", r"refiner", CHECKPOINTS),
-    _without("a model that only paints into pictures", r"inpaint", CHECKPOINTS),
+    _without("a model that only paints into images", r"inpaint", CHECKPOINTS),
     _checkpoint(
         "SDXL Turbo", r"^sd-?xl-turbo", "sdxl.json",
         steps=4, guidance=1, width=512, height=512, sampler="euler_ancestral", scheduler="normal",

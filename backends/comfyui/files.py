@@ -18,14 +18,14 @@ from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.graph import Asked
 from backends.comfyui.workflow.rendering import fit_size
 from backends.comfyui.workflow.template import Template
-from backends.common.file_types import is_film, is_picture, is_sound, is_text, mime_of, moves
-from backends.media.images import as_png, open_picture, transparent_parts
+from backends.common.file_types import is_image, is_sound, is_text, is_video, mime_of, moves
+from backends.media.images import as_png, open_image, transparent_parts
 from backends.media.result_files import KeptBack, bare
 from queueing.core.errors import ProblemKind, Rejected, UnreadableAnswer, problem
 from queueing.core.requests import File, Output, TextToImage, TextToVideo
 
 KEPT_BACK = problem(ProblemKind.KEPT_BACK)
-FILES_MOST = 32  # a workflow may save every frame of a film
+FILES_MOST = 32  # a workflow may save every frame of a video
 BYTES_MOST = 512 * 1024 * 1024  # held at once; the last file may go beyond
 
 _MEDIA = re.compile(r"png|jpe?g|webp|gif|avif|mp[34]|webm|mkv|mov|flac|opus|ogg|wav|m4a")
@@ -40,7 +40,7 @@ async def collected(
 ) -> Output:
     """Return everything an attempt made; with `keep_metadata`, including the workflow.
 
-    Films come first, animated pictures among them, then sounds, then pictures, as their own bytes
+    Videos come first, animated images among them, then sounds, then images, as their own bytes
     tell. What is beyond `FILES_MOST` and `BYTES_MOST` stays on the server, and a file that cannot
     be stripped is left out; `missing` says so. Raises `Rejected` if no file is left.
     """
@@ -68,7 +68,7 @@ async def collected(
 async def _download(server: ComfyUIServer, file: ServerFile, keep_metadata: bool) -> File:
     """Return one file under a name that is only its ending.
 
-    Raises `UnreadableAnswer` for a page or other text in place of a picture, a film or a sound.
+    Raises `UnreadableAnswer` for a page or other text in place of an image, a video or a sound.
     """
     data, said = await server.download(file)
     mime = mime_of(data)
@@ -81,7 +81,7 @@ async def _download(server: ComfyUIServer, file: ServerFile, keep_metadata: bool
             data = await bare(data)
         except ValueError as error:
             raise UnreadableAnswer(f"{_shown(file)}: {error}") from error
-        if is_picture(mime) and mime != mime_of(data):
+        if is_image(mime) and mime != mime_of(data):
             mime = mime_of(data)
             suffix = mime.rpartition("/")[2]
     other = "application/octet-stream" if _SHOWN.match(said) else said
@@ -89,11 +89,11 @@ async def _download(server: ComfyUIServer, file: ServerFile, keep_metadata: bool
 
 
 def _rank(file: File) -> int:
-    if is_film(file.mime) or moves(file.data):
+    if is_video(file.mime) or moves(file.data):
         return 0
     if is_sound(file.mime):
         return 1
-    return 2 if is_picture(file.mime) else 3
+    return 2 if is_image(file.mime) else 3
 
 
 def _rank_by_name(file: ServerFile) -> int:
@@ -122,7 +122,7 @@ _SILENCE_HZ = 8000
 
 @dataclass(frozen=True, slots=True)
 class ServerUpload:
-    """A file as the server receives it; pictures have a size in pixels."""
+    """A file as the server receives it; images have a size in pixels."""
 
     file: File
     size: tuple[int, int] | None = None
@@ -133,14 +133,14 @@ async def uploaded(
 ) -> tuple[dict[str, str], Asked]:
     """Upload files and return their names on the server by placeholder, and the request.
 
-    A size left open follows the first picture's shape. Without a place for them, or with too few,
+    A size left open follows the first image's shape. Without a place for them, or with too few,
     nothing is uploaded, because filling the graph will refuse them.
     """
     if not files.keys() <= workflow.placeholders or not workflow.needs <= files.keys():
         return dict.fromkeys(files, ""), request
     prepared = await asyncio.to_thread(prepare_uploads, files)
     width, height = (workflow.defaults.get(side) for side in ("width", "height"))
-    size = prepared["picture"].size if "picture" in prepared else None
+    size = prepared["image"].size if "image" in prepared else None
     if size and isinstance(width, int) and isinstance(height, int):
         request = _shaped(request, size, (width, height))
     return {word: await server.upload(each.file) for word, each in prepared.items()}, request
@@ -149,7 +149,7 @@ async def uploaded(
 def prepare_uploads(files: Mapping[str, File]) -> dict[str, ServerUpload]:
     """Return a request's files, by placeholder, as the server should receive them.
 
-    A mask gets the size of the first picture. Raises `Rejected` for a picture that is none.
+    A mask gets the size of the first image. Raises `Rejected` for an image that is none.
     """
     found = {
         word: _sound(file) if word == "audio" else as_upload(file)
@@ -157,19 +157,19 @@ def prepare_uploads(files: Mapping[str, File]) -> dict[str, ServerUpload]:
         if word != "mask"
     }
     if "mask" in files:
-        picture = found.get("picture")
-        found["mask"] = as_mask(files["mask"], picture.size if picture else None)
+        image = found.get("image")
+        found["mask"] = as_mask(files["mask"], image.size if image else None)
     return found
 
 
 def as_upload(file: File) -> ServerUpload:
-    """Return a person's picture as the server should receive it, and its size in pixels.
+    """Return a person's image as the server should receive it, and its size in pixels.
 
     Only the first frame (LoadImage makes a batch of all), upright, and nothing but the pixels. The
-    name is a hash of the content, so the same picture takes no further space on the server. Raises
-    `Rejected` for anything that is not a picture.
+    name is a hash of the content, so the same image takes no further space on the server. Raises
+    `Rejected` for anything that is not an image.
     """
-    image = open_picture(file)
+    image = open_image(file)
     image.thumbnail((UPLOAD_SIDE, UPLOAD_SIDE))
     return ServerUpload(_named(as_png(image), "png"), image.size)
 
@@ -182,7 +182,7 @@ def as_mask(file: File, size: tuple[int, int] | None) -> ServerUpload:
     """
     painted = transparent_parts(file)
     if painted is None:
-        painted = open_picture(file).convert("L")
+        painted = open_image(file).convert("L")
     if size is None:
         painted.thumbnail((UPLOAD_SIDE, UPLOAD_SIDE))
     elif painted.size != size:
@@ -200,11 +200,11 @@ def stand_in(word: str) -> File:
     return _named(as_png(Image.new("RGB", (64, 64), "grey")), "png")
 
 
-def _shaped(request: Asked, picture: tuple[int, int], default: tuple[int, int]) -> Asked:
-    """Return a request whose open size follows a picture's shape."""
+def _shaped(request: Asked, image: tuple[int, int], default: tuple[int, int]) -> Asked:
+    """Return a request whose open size follows an image's shape."""
     if not isinstance(request, TextToImage | TextToVideo) or request.width or request.height:
         return request
-    width, height = fit_size(picture, default)
+    width, height = fit_size(image, default)
     return request.model_copy(update={"width": width, "height": height})
 
 

@@ -32,16 +32,16 @@ _MODELS = ("ckpt_name", "unet_name")  # inputs that name a model rather than a p
 _LISTED = 10  # file names in an error text
 
 _LACKS: Mapping[Capability, tuple[str, str]] = {
-    Capability.TEXT_TO_IMAGE: ("workflow", "it needs a picture, or draws none"),
-    Capability.TEXT_TO_VIDEO: ("workflow", "it needs a picture, or saves no film"),
+    Capability.TEXT_TO_IMAGE: ("workflow", "it needs an image, or draws none"),
+    Capability.TEXT_TO_VIDEO: ("workflow", "it needs an image, or saves no video"),
     Capability.TEXT_TO_AUDIO: ("workflow", "it saves no sound, or speaks"),
     Capability.TEXT_TO_SPEECH: ("workflow", "it holds no {{voice}} and saves no sound"),
-    Capability.IMAGE_TO_IMAGE: ("picture_workflow", "there is no template that holds {{picture}}"),
+    Capability.IMAGE_TO_IMAGE: ("image_workflow", "there is no template that holds {{image}}"),
     Capability.IMAGE_TO_VIDEO: (
-        "picture_workflow",
-        "there is no template for films with {{picture}}",
+        "image_workflow",
+        "there is no template for videos with {{image}}",
     ),
-    Capability.IMAGE_EDIT: ("edit_workflow", "pictures are only where its drawing starts"),
+    Capability.IMAGE_EDIT: ("edit_workflow", "images are only where its drawing starts"),
     Capability.UPSCALE: ("workflow", "it holds {{prompt}} and draws"),
 }
 """By ability: the setting to look at, and what the templates lack."""
@@ -50,14 +50,14 @@ _LACKS: Mapping[Capability, tuple[str, str]] = {
 class ModelOptions(Record):
     """The settings of a model on ComfyUI.
 
-    `workflow`, `picture_workflow` (for requests that start from a picture) and `edit_workflow` (for
-    those that change or combine pictures) are names of shipped templates or paths of files.
+    `workflow`, `image_workflow` (for requests that start from an image) and `edit_workflow` (for
+    those that change or combine images) are names of shipped templates or paths of files.
     `values` fill placeholders: file names of checkpoints and the like, and defaults for steps,
     sizes and so on.
     """
 
     workflow: str
-    picture_workflow: str | None = None
+    image_workflow: str | None = None
     edit_workflow: str | None = None
     values: Mapping[str, bool | int | float | str] = {}
 
@@ -178,9 +178,9 @@ def _lacking(workflow: Template, class_type: str) -> str:
 
 
 def _names(model: ModelSpec, options: ModelOptions) -> list[str]:
-    """Return the templates of a model; a shipped template may come with one for pictures."""
-    names = [options.workflow, options.picture_workflow, options.edit_workflow]
-    if Capability.IMAGE_TO_IMAGE in model.capabilities and not options.picture_workflow:
+    """Return the templates of a model; a shipped template may come with one for images."""
+    names = [options.workflow, options.image_workflow, options.edit_workflow]
+    if Capability.IMAGE_TO_IMAGE in model.capabilities and not options.image_workflow:
         variant = f"{options.workflow.removesuffix('.json')}-img2img.json"
         names.append(variant if variant in _shipped() else None)
     return list(dict.fromkeys(filter(None, names)))

@@ -27,7 +27,7 @@ from queueing.core.requests import File, Progress
 HANDSHAKE = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
 """The first frame of every connection: asks for previews that name their prompt."""
 
-_LABELLED_PREVIEW = 4  # the frame kind of a picture with a JSON header
+_LABELLED_PREVIEW = 4  # the frame kind of an image with a JSON header
 _SAMPLER_WEIGHT = 30  # the sampler takes most of the time; every other node counts 1
 _STEPS_MOST = 100_000  # a server that reports more reports nonsense
 _SUFFIXES = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp"}
@@ -83,7 +83,7 @@ def read_message(text: str) -> Message | None:
 
 
 def read_preview(frame: bytes, key: str) -> File | None:
-    """Return the picture in a binary frame that belongs to this attempt, or None.
+    """Return the image in a binary frame that belongs to this attempt, or None.
 
     Unlabelled frames are dropped: the server broadcasts previews of other people's prompts in them.
     """
@@ -102,7 +102,7 @@ def read_preview(frame: bytes, key: str) -> File | None:
 class Tracker:
     """Follows one attempt through its graph; neither its fraction nor its steps ever fall.
 
-    The steps of all samplers count together: the second expert of a film goes on where the first
+    The steps of all samplers count together: the second expert of a video goes on where the first
     one ended.
     """
 

@@ -45,7 +45,7 @@ WORKFLOWS_LIMIT = 32 * 1024 * 1024  # of hundreds of prompts
 LIST_LIMIT = 4 * 1024 * 1024  # of a folder's files
 FORGETS_S = 1.0  # between two looks at whether it still knows a prompt
 NEWEST = (1, 8, 64, 512)  # how many prompts of the history to read, growing as needed
-PREVIEWS = "latent2rgb"  # costs the card nothing; the server's own default is no preview
+PREVIEWS = "latent2rgb"  # costs the GPU nothing; the server's own default is no preview
 
 
 class ComfyUIServer:
@@ -170,7 +170,7 @@ class ComfyUIServer:
         return prompt.id if prompt else None
 
     async def upload(self, file: File) -> str:
-        """Store a picture under its own name and return the name for LoadImage."""
+        """Store an image under its own name and return the name for LoadImage."""
         fields = {"subfolder": "usher", "type": "input", "overwrite": "true"}
         try:
             return read_upload(

@@ -53,14 +53,14 @@ OUT_OF_MEMORY = (
     "(torch[.])?(cuda[.])?outofmemoryerror",
     "model limit reached, try again later",  # llama.cpp's router: all it may keep are busy
 )
-"""A lack of memory of a card, as servers were seen to report it."""
+"""A lack of memory of a GPU, as servers were seen to report it."""
 _OF_MAIN_MEMORY = (
     r"(\[enforce fail[^\]]*\] *(data)?[.]? *)?defaultcpuallocator: "
     r"(not enough|can't allocate) memory(: you tried to allocate [0-9].*)?"
     f"|model requires more system memory {_SIZE} than is available( {_SIZE})?"  # Ollama
 )
 NO_MAIN_MEMORY = (f"{_PASSED_ON}({_OF_MAIN_MEMORY})",)
-"""A lack of the machine's own memory: no model leaves a card for it."""
+"""A lack of the machine's own memory: no model leaves a GPU for it."""
 _OF_LOADS = (  # with any status, as LM Studio was seen to say it
     *OUT_OF_MEMORY,
     "model loading (was stopped|aborted) due to insufficient system resources.*",

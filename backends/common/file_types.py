@@ -73,9 +73,9 @@ def fault_of_old(data: bytes) -> Fault | None:
 
 
 SENT = ("PNG", "JPEG", "WEBP")
-"""The picture formats, as Pillow names them, that people send and every chat and model accepts."""
+"""The image formats, as Pillow names them, that people send and every chat and model accepts."""
 MOVING = ("PNG", "WEBP", "GIF", "AVIF")
-"""The picture formats that can be animated."""
+"""The image formats that can be animated."""
 MOVING_TYPES = frozenset(f"image/{form.lower()}" for form in MOVING)
 
 PLAYED = frozenset(
@@ -123,7 +123,7 @@ _MPEG_LAYER_3 = 0b01
 
 
 def mime_of(data: bytes) -> str:
-    """Return the media type of a picture, a film or a sound; "" for anything else."""
+    """Return the media type of an image, a video or a sound; "" for anything else."""
     for magic, mime in _MAGIC.items():
         if data.startswith(magic):
             return mime
@@ -137,7 +137,7 @@ def mime_of(data: bytes) -> str:
 
 
 def moves(data: bytes) -> bool:
-    """Return whether a picture file is an animation: GIF, APNG, or WebP with that flag."""
+    """Return whether an image file is an animation: GIF, APNG, or WebP with that flag."""
     if data.startswith((b"GIF87a", b"GIF89a")):
         return True
     if data[8:16] == b"WEBPVP8X":
@@ -149,13 +149,13 @@ def moves(data: bytes) -> bool:
     )  # it stands before the pixels, or counts for nothing
 
 
-def is_picture(mime: str) -> bool:
-    """Return whether a media type is a picture's."""
+def is_image(mime: str) -> bool:
+    """Return whether a media type is an image's."""
     return mime.startswith("image/")
 
 
-def is_film(mime: str) -> bool:
-    """Return whether a media type is a film's."""
+def is_video(mime: str) -> bool:
+    """Return whether a media type is a video's."""
     return mime.startswith("video/")
 
 

@@ -175,7 +175,7 @@ class Http:
     ) -> tuple[bytes, str]:
         """Return a body of at most `limit` bytes and its media type, without parameters.
 
-        `read_s` bounds each pause in the transfer, not the whole: pictures may be large.
+        `read_s` bounds each pause in the transfer, not the whole: images may be large.
         """
         call = ServerCall(method="GET", url=self._url(path, params))
         async with self._open(call, read_s) as response:

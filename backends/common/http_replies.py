@@ -19,7 +19,7 @@ from pydantic_core import from_json
 from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.errors import Rejected, Unavailable, UnknownFailure, UnreadableAnswer
 
-JSON_LIMIT = 64 * 1024 * 1024  # of an answer that may hold pictures
+JSON_LIMIT = 64 * 1024 * 1024  # of an answer that may hold images
 WORDS_LIMIT = 8 * 1024 * 1024  # of JSON that says something about a server
 LARGE = 1024 * 1024  # from here on, a server's answers are read and parsed one at a time
 VALUES_MOST = 1_000_000  # of one answer
@@ -126,7 +126,7 @@ async def read_body(
 
     A large one waits for its `turn` before the rest is read.
     """
-    chunks, size = [], 0  # joined once: growing one buffer would copy a picture many times
+    chunks, size = [], 0  # joined once: growing one buffer would copy an image many times
     if cut and _is_compressed(response):
         return b""
     _require_plain(response)

@@ -1,6 +1,6 @@
 """The demo's sounds, without a model: speech, music, and what is heard in a recording.
 
-A wave file is written with the standard library, so the demo sounds without any film library.
+A wave file is written with the standard library, so the demo sounds without any video library.
 """
 
 import asyncio
@@ -200,7 +200,7 @@ async def _worked(pace: Pace, steps: int, *, share: float = 1.0) -> None:
 async def _heard_s(file: File) -> float | None:
     try:
         return (await videos.looked_at(file)).looks.seconds or length_s(file.data)
-    except videos.FilmError:
+    except videos.VideoError:
         return length_s(file.data)
 
 

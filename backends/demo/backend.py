@@ -1,6 +1,6 @@
 """Demo: an honest stand-in for an inference server, for trying Usher without one.
 
-It draws and films with Pillow, plays tones, writes from a template, hashes words into vectors, takes
+It draws and videos with Pillow, plays tones, writes from a template, hashes words into vectors, takes
 as long as a model would, and states in every result that no model was used. It stores nothing: after
 a restart it knows no attempt.
 """
@@ -16,11 +16,11 @@ from pydantic import Field
 
 from backends.common.options import read_options
 from backends.demo.audio import compose, listen, speak
-from backends.demo.images import draw, enlarge, starting_picture
+from backends.demo.images import draw, enlarge, starting_image
 from backends.demo.pace import Beat, Pace, known
 from backends.demo.texts import NOTE, answer, chunk, continuation, hashed, tokens_of, whole_answer
-from backends.demo.videos import film
-from backends.media.images import open_picture
+from backends.demo.videos import video
+from backends.media.images import open_image
 from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable
 from queueing.core.ports import Backend, Fetch, Report, ServerInfo
 from queueing.core.requests import (
@@ -45,12 +45,12 @@ EMBED_STEPS, AT_ONCE = 4, 8  # a large batch takes longer
 _COMMON = frozenset({"steps", "seed", "negative", "guidance"})
 DRAWS = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
 EDITS = frozenset({Capability.IMAGE_EDIT})
-FILMS = frozenset({Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO})
+VIDEOS = frozenset({Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO})
 COMPOSES = frozenset({Capability.TEXT_TO_AUDIO})
 TAKES = (  # by what a model can do: all but a LoRA
     (DRAWS, _COMMON | {"width", "height", "count", "strength"}),
     (EDITS, _COMMON | {"width", "height", "count", "strength"}),
-    (FILMS, _COMMON | {"width", "height", "seconds", "fps"}),
+    (VIDEOS, _COMMON | {"width", "height", "seconds", "fps"}),
     (COMPOSES, _COMMON | {"seconds", "lyrics"}),
     (frozenset({Capability.TEXT_TO_SPEECH}), frozenset({"voice", "speed"})),
     (frozenset({Capability.SPEECH_TO_TEXT}), frozenset({"language", "translate", "prompt"})),
@@ -60,7 +60,7 @@ OFFERED = {
     "demo-retoucher": EDITS,
     "demo-lens": frozenset({Capability.UPSCALE}),
     "demo-writer": frozenset({Capability.TEXT_TO_TEXT, Capability.VISION}),
-    "demo-camera": FILMS,
+    "demo-camera": VIDEOS,
     "demo-organ": COMPOSES,
     "demo-voice": frozenset({Capability.TEXT_TO_SPEECH}),
     "demo-ear": frozenset({Capability.SPEECH_TO_TEXT}),
@@ -73,7 +73,7 @@ class DemoBackendOptions(Record):
     """What the demo pretends. A model's options override its backend's.
 
     Times are in seconds; None uses the model's own `load_s` and `service_s`. `step_s` is the time
-    of one step of a picture or one word of a text and overrides `service_s`. `fail_rate` and
+    of one step of an image or one word of a text and overrides `service_s`. `fail_rate` and
     `oom_rate` are the shares of attempts and loads that fail.
     """
 
@@ -116,7 +116,7 @@ class Demo(Backend):
         return ServerInfo(
             description="demo stand-in (no model)",
             notes=(
-                "Pictures, films, sounds and texts are made without a model; use a real server for real ones.",
+                "Images, videos, sounds and texts are made without a model; use a real server for real ones.",
             ),
         )
 
@@ -194,7 +194,7 @@ async def _media(
 ) -> Fetch:
     match request:
         case TextToVideo():
-            return await film(request, work, pace)
+            return await video(request, work, pace)
         case TextToAudio():
             return await compose(request, work, pace)
         case TextToSpeech():
@@ -222,8 +222,8 @@ async def _write(request: Chat, work: Work, pace: Pace) -> Fetch:
 
 async def _embed(request: Embed, work: Work, pace: Pace) -> Fetch:
     files = enumerate(work.files)
-    pictures = {n: await asyncio.to_thread(starting_picture, file) for n, file in files}
-    vectors = await asyncio.to_thread(hashed, request, pictures)
+    images = {n: await asyncio.to_thread(starting_image, file) for n, file in files}
+    vectors = await asyncio.to_thread(hashed, request, images)
     beat, steps = Beat(pace.step_s(EMBED_STEPS)), EMBED_STEPS + len(vectors) // AT_ONCE
     for step in range(1, steps + 1):
         await beat.step()
@@ -238,8 +238,8 @@ async def _words(request: Chat, files: Sequence[File]) -> list[str]:
         return continuation(request.passed_on).split(" ")
     heard = {index for turn in request.messages for index in turn.sounds}
     shown = [file for index, file in enumerate(files) if index not in heard]
-    pictures = [await asyncio.to_thread(open_picture, file) for file in shown]
-    return answer(request, [picture.size for picture in pictures]).split(" ")
+    images = [await asyncio.to_thread(open_image, file) for file in shown]
+    return answer(request, [image.size for image in images]).split(" ")
 
 
 def _failing(report: Report, fails: bool, progress: Progress) -> None:

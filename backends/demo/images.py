@@ -1,4 +1,4 @@
-"""The stand-in for picture models: draws, edits and enlarges, step by step."""
+"""The stand-in for image models: draws, edits and enlarges, step by step."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,20 +8,20 @@ from PIL import Image
 
 from backends.demo.pace import Beat, Pace
 from backends.demo.painting import CANVAS, Painting
-from backends.media.images import as_jpeg, as_png, open_picture, transparent_parts
+from backends.media.images import as_jpeg, as_png, open_image, transparent_parts
 from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.ports import Fetch
 from queueing.core.requests import File, Output, Progress, TextToImage, Work
 
-SIDE = 768  # pixels, if neither the request nor its picture sets a size
-USUAL_PIXELS = 1024 * 1024  # a picture of another size takes longer or shorter in proportion
+SIDE = 768  # pixels, if neither the request nor its image sets a size
+USUAL_PIXELS = 1024 * 1024  # an image of another size takes longer or shorter in proportion
 STEPS = 20
-PREVIEWS = 8  # per picture
+PREVIEWS = 8  # per image
 UPSCALE, UPSCALE_STEPS = 2, 4
 
 
 async def draw(request: TextToImage, work: Work, pace: Pace) -> Fetch:
-    """Draw pictures, or edit those of the request."""
+    """Draw images, or edit those of the request."""
     base, mask = await asyncio.to_thread(_given, request, work.files)
     steps, size = request.steps or STEPS, _size(request, base)
     step_s = pace.step_s(STEPS) * (_share(size) if request.width else 1.0)
@@ -35,11 +35,11 @@ async def draw(request: TextToImage, work: Work, pace: Pace) -> Fetch:
             preview = await asyncio.to_thread(painted, paintings[-1], step, steps)
             done = number * steps + step
             pace.report(Progress(fraction=done / total, step=(done, total), preview=preview))
-    return partial(_pictures, work.key, paintings)
+    return partial(_images, work.key, paintings)
 
 
 async def enlarge(work: Work, pace: Pace) -> Fetch:
-    """Enlarge the picture of a request."""
+    """Enlarge the image of a request."""
     if not work.files:
         raise Rejected("nothing to enlarge", problem=problem(ProblemKind.NOTHING_TO_ENLARGE))
     beat = Beat(pace.step_s(UPSCALE_STEPS))
@@ -58,43 +58,42 @@ def painted(painting: Painting, step: int, steps: int) -> File | None:
     return File(name="preview.jpg", mime="image/jpeg", data=data)
 
 
-def starting_picture(file: File) -> Image.Image:
-    """Return the picture to start from, no larger than the canvas."""
-    picture = open_picture(file)
-    picture.thumbnail((CANVAS, CANVAS))
-    return picture
+def starting_image(file: File) -> Image.Image:
+    """Return the image to start from, no larger than the canvas."""
+    image = open_image(file)
+    image.thumbnail((CANVAS, CANVAS))
+    return image
 
 
 def _given(
     request: TextToImage, files: Sequence[File]
 ) -> tuple[Image.Image | None, Image.Image | None]:
-    """Return the picture to start from, several side by side, and what of it may be painted."""
+    """Return the image to start from, several side by side, and what of it may be painted."""
     if not request.edit:
-        return (starting_picture(files[0]) if files else None), None
+        return (starting_image(files[0]) if files else None), None
     shown = files[:-1] if request.mask else files
-    pictures = [starting_picture(file) for file in shown]
-    if not pictures:
+    images = [starting_image(file) for file in shown]
+    if not images:
         raise Rejected("nothing to edit", problem=problem(ProblemKind.NEEDS_START))
     if not request.mask:
-        return _side_by_side(pictures), None
-    masks = [Image.new("L", picture.size) for picture in pictures]
-    masks[0] = _transparent(files[-1]).resize(pictures[0].size)
-    return _side_by_side(pictures), _side_by_side(masks)
+        return _side_by_side(images), None
+    masks = [Image.new("L", image.size) for image in images]
+    masks[0] = _transparent(files[-1]).resize(images[0].size)
+    return _side_by_side(images), _side_by_side(masks)
 
 
 def _transparent(file: File) -> Image.Image:
     """Return where a mask is transparent, or white if it is not, as white on black."""
     painted = transparent_parts(file)
-    return open_picture(file).convert("L") if painted is None else painted
+    return open_image(file).convert("L") if painted is None else painted
 
 
-def _side_by_side(pictures: Sequence[Image.Image]) -> Image.Image:
-    if len(pictures) == 1:
-        return pictures[0]
-    height = min(picture.height for picture in pictures)
+def _side_by_side(images: Sequence[Image.Image]) -> Image.Image:
+    if len(images) == 1:
+        return images[0]
+    height = min(image.height for image in images)
     scaled = [
-        picture.resize((max(1, picture.width * height // picture.height), height))
-        for picture in pictures
+        image.resize((max(1, image.width * height // image.height), height)) for image in images
     ]
     sheet = Image.new(scaled[0].mode, (sum(each.width for each in scaled), height))
     x = 0
@@ -119,7 +118,7 @@ def _painting(
 
 
 def _size(request: TextToImage, base: Image.Image | None) -> tuple[int, int]:
-    """Return the requested size; a picture to start from sets its own shape otherwise."""
+    """Return the requested size; an image to start from sets its own shape otherwise."""
     width, height = (SIDE, SIDE) if base is None else base.size
     shrink = SIDE / max(width, height)
     return (
@@ -129,11 +128,11 @@ def _size(request: TextToImage, base: Image.Image | None) -> tuple[int, int]:
 
 
 def _share(size: tuple[int, int]) -> float:
-    """Return how much longer a picture of that size takes than a usual one."""
+    """Return how much longer an image of that size takes than a usual one."""
     return size[0] * size[1] / USUAL_PIXELS
 
 
-async def _pictures(key: str, paintings: Sequence[Painting]) -> Output:
+async def _images(key: str, paintings: Sequence[Painting]) -> Output:
     """Finish and encode the paintings, in place of a real server's download."""
     files: list[File] = []
     for number, painting in enumerate(paintings, start=1):
@@ -152,6 +151,6 @@ async def _enlarged(key: str, file: File) -> Output:
 
 
 def _twice(file: File) -> bytes:
-    picture = open_picture(file)
-    size = picture.width * UPSCALE, picture.height * UPSCALE
-    return as_png(picture.resize(size, Image.Resampling.LANCZOS))
+    image = open_image(file)
+    size = image.width * UPSCALE, image.height * UPSCALE
+    return as_png(image.resize(size, Image.Resampling.LANCZOS))

@@ -1,6 +1,6 @@
-"""Draws the demo's pictures: abstract, made only from the prompt and the seed.
+"""Draws the demo's images: abstract, made only from the prompt and the seed.
 
-Blocking Pillow work without any model; the same prompt, seed and size give the same picture.
+Blocking Pillow work without any model; the same prompt, seed and size give the same image.
 """
 
 import colorsys
@@ -18,9 +18,9 @@ Colour = tuple[int, int, int]
 
 
 class Painting:
-    """A picture in progress; call `paint` for each step, then `finish` once.
+    """An image in progress; call `paint` for each step, then `finish` once.
 
-    `base` is a picture to start from and `strength` (0 to 1) how much is painted over it; with
+    `base` is an image to start from and `strength` (0 to 1) how much is painted over it; with
     a `mask`, only where that is white.
     """
 
@@ -61,19 +61,19 @@ class Painting:
         self._canvas.alpha_composite(layer)
 
     def preview(self, step: int, steps: int) -> Image.Image:
-        """Return a small picture of the state so far, sharper with every step."""
+        """Return a small image of the state so far, sharper with every step."""
         small = self._canvas.convert("RGB")
         small.thumbnail((PREVIEW, PREVIEW))
         return small.filter(ImageFilter.GaussianBlur(10 * (1 - step / steps)))
 
     def finish(self) -> Image.Image:
-        """Return the picture at full size, with the prompt and the disclaimer under it."""
+        """Return the image at full size, with the prompt and the disclaimer under it."""
         image = self.unlabelled()
         caption(image, self.prompt)
         return image
 
     def unlabelled(self) -> Image.Image:
-        """Return the picture at full size, to be labelled by the caller."""
+        """Return the image at full size, to be labelled by the caller."""
         return self._canvas.convert("RGB").resize(self.size, Image.Resampling.LANCZOS)
 
     def _ground(self, base: Image.Image | None) -> Image.Image:
@@ -163,8 +163,8 @@ def caption(image: Image.Image, prompt: str, *, on_top: bool = False) -> None:
     width, height = image.size
     text_px = max(9, min(height // 26, width // 26))
     font = ImageFont.load_default(text_px)
-    per_line = max(8, int(width / (text_px * 0.6)) - 2)
-    lines = wrap(shorten(_printable(prompt), 3 * per_line, placeholder="..."), per_line)[:3]
+    per_queue = max(8, int(width / (text_px * 0.6)) - 2)
+    lines = wrap(shorten(_printable(prompt), 3 * per_queue, placeholder="..."), per_queue)[:3]
     lines.append(HONEST_LINE)
     band = round(text_px * 1.35 * len(lines) + text_px * 0.6)
     foot = Image.new("RGB", (width, min(band, height)), (14, 16, 22))

@@ -11,7 +11,7 @@ from textwrap import shorten
 
 from PIL import Image
 
-from queueing.core.requests import Chat, Embed, EmbedInput, PassedOn, PictureInput, Vector
+from queueing.core.requests import Chat, Embed, EmbedInput, ImageInput, PassedOn, Vector
 
 OPENING = (
     "**This is Usher's stand-in: no language model was used.** It only shows how an answer "
@@ -25,13 +25,13 @@ CLOSING = (
 LETTERS_OF_A_WORD_WORTH_NAMING = 4
 
 
-def answer(chat: Chat, pictures: Sequence[tuple[int, int]] = ()) -> str:
+def answer(chat: Chat, images: Sequence[tuple[int, int]] = ()) -> str:
     """Return Markdown that says it is a stand-in and quotes the question.
 
-    `pictures` are the sizes of the attached pictures, in pixels.
+    `images` are the sizes of the attached images, in pixels.
     """
     question = chat.messages[-1].text.strip()
-    facts = "\n".join(f"- {fact}" for fact in _facts(chat, question, pictures))
+    facts = "\n".join(f"- {fact}" for fact in _facts(chat, question, images))
     return "\n\n".join((OPENING, _echo(question), facts, CLOSING))
 
 
@@ -71,7 +71,7 @@ def _echo(question: str) -> str:
     return f"You asked: “{shorten(question, 300, placeholder=' …')}”"
 
 
-def _facts(chat: Chat, question: str, pictures: Sequence[tuple[int, int]]) -> list[str]:
+def _facts(chat: Chat, question: str, images: Sequence[tuple[int, int]]) -> list[str]:
     words = question.split()
     facts = [
         f"Your question has {_count(len(words), 'word')}, {_count(len(question), 'character')}."
@@ -86,9 +86,7 @@ def _facts(chat: Chat, question: str, pictures: Sequence[tuple[int, int]]) -> li
     earlier = sum(message.role == "user" for message in chat.messages) - 1
     if earlier > 0:
         facts.append(f"I have seen {_count(earlier, 'earlier question')} of this conversation.")
-    facts += [
-        f"You attached a picture of {width} by {height} pixels." for width, height in pictures
-    ]
+    facts += [f"You attached an image of {width} by {height} pixels." for width, height in images]
     return facts
 
 
@@ -104,10 +102,10 @@ _LETTERS = 3
 Features = Iterator[tuple[str, float]]
 
 
-def hashed(request: Embed, pictures: Mapping[int, Image.Image]) -> list[Vector]:
-    """Return a vector for each input of a request; `pictures` are those it names."""
+def hashed(request: Embed, images: Mapping[int, Image.Image]) -> list[Vector]:
+    """Return a vector for each input of a request; `images` are those it names."""
     dimensions = request.dimensions or DIMENSIONS
-    return [_vector(_features(given, pictures), dimensions) for given in request.inputs]
+    return [_vector(_features(given, images), dimensions) for given in request.inputs]
 
 
 def tokens_of(inputs: Sequence[EmbedInput]) -> int:
@@ -115,12 +113,12 @@ def tokens_of(inputs: Sequence[EmbedInput]) -> int:
     return sum(len(given) if isinstance(given, tuple) else len(_words(given)) for given in inputs)
 
 
-def _words(given: str | PictureInput) -> list[str]:
-    text = given.text if isinstance(given, PictureInput) else given
+def _words(given: str | ImageInput) -> list[str]:
+    text = given.text if isinstance(given, ImageInput) else given
     return re.findall(r"\w+", text.casefold())
 
 
-def _features(given: EmbedInput, pictures: Mapping[int, Image.Image]) -> Features:
+def _features(given: EmbedInput, images: Mapping[int, Image.Image]) -> Features:
     if isinstance(given, tuple):
         yield from ((f"token {token}", 1.0) for token in given)
         return
@@ -128,12 +126,12 @@ def _features(given: EmbedInput, pictures: Mapping[int, Image.Image]) -> Feature
         yield f"word {word}", 1.0
         for at in range(len(word) - _LETTERS + 1):
             yield f"letters {word[at : at + _LETTERS]}", 0.3
-    if isinstance(given, PictureInput):
-        yield from _brightness(pictures[given.picture])
+    if isinstance(given, ImageInput):
+        yield from _brightness(images[given.image])
 
 
-def _brightness(picture: Image.Image) -> Features:
-    small = picture.convert("L").resize((_GRID, _GRID))
+def _brightness(image: Image.Image) -> Features:
+    small = image.convert("L").resize((_GRID, _GRID))
     values = small.tobytes()
     middle = sum(values) / len(values)
     for at, value in enumerate(values):

@@ -1,7 +1,7 @@
-"""The stand-in for film models: a slow pan over a painting, with a ball that shows how time passes.
+"""The stand-in for video models: a slow pan over a painting, with a ball that shows how time passes.
 
 Frames are drawn by Pillow and become an animated WebP, of which the helper process makes H.264 where
-the film libraries are installed. Without them the WebP is the result: browsers and Discord play it.
+the video libraries are installed. Without them the WebP is the result: browsers and Discord play it.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from PIL import Image, ImageDraw, ImageOps
 
-from backends.demo.images import painted, starting_picture
+from backends.demo.images import painted, starting_image
 from backends.demo.pace import Beat, Pace
 from backends.demo.painting import Painting, caption
 from backends.media import videos
@@ -26,30 +26,30 @@ USUAL_S, USUAL_FPS = 5.0, 16.0
 STEPS = 20
 SIDE_MOST = 1280
 PIXELS_MOST = 32_000_000  # of all frames together; beyond that there are fewer of them
-FITS = 20_000_000  # bytes of a film
+FITS = 20_000_000  # bytes of a video
 _ROOM = 1.25  # the painting is larger than the frame, so that the view can travel over it
 _log = logging.getLogger(__name__)
 
 
-async def film(request: TextToVideo, work: Work, pace: Pace) -> Fetch:
-    """Paint what the film shows, step by step; the frames are drawn when it is fetched."""
+async def video(request: TextToVideo, work: Work, pace: Pace) -> Fetch:
+    """Paint what the video shows, step by step; the frames are drawn when it is fetched."""
     first_and_last = work.files[:2]
-    pictures = [await asyncio.to_thread(starting_picture, file) for file in first_and_last]
-    size, steps = film_size(request, pictures), request.steps or STEPS
+    images = [await asyncio.to_thread(starting_image, file) for file in first_and_last]
+    size, steps = video_size(request, images), request.steps or STEPS
     beat = Beat(pace.step_s(STEPS) * _share(request))
-    painting = await asyncio.to_thread(_scene, request, size, pictures)
+    painting = await asyncio.to_thread(_scene, request, size, images)
     for step in range(1, steps + 1):
         await beat.step()
         preview = await asyncio.to_thread(painted, painting, step, steps)
         pace.report(Progress(fraction=step / steps, step=(step, steps), preview=preview))
-    return partial(_filmed, work.key, request, painting, pictures[1:])
+    return partial(_made, work.key, request, painting, images[1:])
 
 
-def film_size(request: TextToVideo, pictures: Sequence[Image.Image]) -> tuple[int, int]:
+def video_size(request: TextToVideo, images: Sequence[Image.Image]) -> tuple[int, int]:
     """Return the size of the frames in pixels: even, and not too many for a demo."""
     width, height = request.width, request.height
     if width is None or height is None:
-        width, height = pictures[0].size if pictures else USUAL_SIZE
+        width, height = images[0].size if images else USUAL_SIZE
         shrink = min(1.0, USUAL_SIZE[0] / max(width, height))
     else:
         shrink = min(1.0, SIDE_MOST / max(width, height))
@@ -57,7 +57,7 @@ def film_size(request: TextToVideo, pictures: Sequence[Image.Image]) -> tuple[in
 
 
 def shown_ms(request: TextToVideo, size: tuple[int, int]) -> list[int]:
-    """Return how long each frame is shown, in milliseconds; together they take the whole film."""
+    """Return how long each frame is shown, in milliseconds; together they take the whole video."""
     seconds, fps = request.seconds or USUAL_S, min(request.fps or USUAL_FPS, 25.0)
     count = max(2, min(round(seconds * fps), PIXELS_MOST // (size[0] * size[1])))
     ends = [round(1000 * seconds * number / count) for number in range(count + 1)]
@@ -86,22 +86,20 @@ def _even(side: float) -> int:
 
 
 def _share(request: TextToVideo) -> float:
-    """Return how much longer a film of that many pixels takes than a usual one."""
+    """Return how much longer a video of that many pixels takes than a usual one."""
     usual = USUAL_SIZE[0] * USUAL_SIZE[1]
     pixels = (request.width or USUAL_SIZE[0]) * (request.height or USUAL_SIZE[1]) / usual
     frames = (request.seconds or USUAL_S) * (request.fps or USUAL_FPS)
     return pixels * frames / (USUAL_S * USUAL_FPS)
 
 
-def _scene(
-    request: TextToVideo, size: tuple[int, int], pictures: Sequence[Image.Image]
-) -> Painting:
+def _scene(request: TextToVideo, size: tuple[int, int], images: Sequence[Image.Image]) -> Painting:
     roomy = (round(size[0] * _ROOM), round(size[1] * _ROOM))
-    base = pictures[0] if pictures else None
+    base = images[0] if images else None
     return Painting(request.prompt, request.seed, roomy, base=base, strength=0.4)
 
 
-async def _filmed(
+async def _made(
     key: str, request: TextToVideo, painting: Painting, last: Sequence[Image.Image]
 ) -> Output:
     """Draw and encode the frames, in place of a real server's download."""
@@ -109,10 +107,10 @@ async def _filmed(
     moving = File(name=f"demo-{key[:8]}.webp", mime="image/webp", data=data)
     try:
         return Output(files=(await videos.fitted(moving, FITS),))
-    except videos.NoFilms:
+    except videos.NoVideos:
         return Output(files=(moving,))
-    except videos.FilmError as error:
-        _log.warning("the demo's film stays a WebP: %s", error)
+    except videos.VideoError as error:
+        _log.warning("the demo's video stays a WebP: %s", error)
         return Output(files=(moving,))
 
 

@@ -1,1 +1,1 @@
-"""The cards and machines themselves."""
+"""The GPUs and machines themselves."""

@@ -1,7 +1,7 @@
-"""Measures the memory of this machine's cards by who made them, and the machine's own memory.
+"""Measures the memory of this machine's GPUs by who made them, and the machine's own memory.
 
 `gpu: 0` and UUIDs are NVIDIA's and go to NVML; `amd:0`, or `amd:` with a PCI address, is read from the
-files that Linux's driver amdgpu shows; `system` is the main memory, for servers without a card and for
+files that Linux's driver amdgpu shows; `system` is the main memory, for servers without a GPU and for
 Apple's processors, whose graphics use it. Linux shows it in a file; elsewhere psutil asks the system.
 """
 
@@ -70,7 +70,7 @@ class DriverCalls:
         self._hangs = False
 
 
-TIMEOUT_S = 3.0  # calls take up to 50 ms, but seconds or for ever when a card is faulty
+TIMEOUT_S = 3.0  # calls take up to 50 ms, but seconds or for ever when a GPU is faulty
 MB = 1024 * 1024
 BEGIN_ANEW = frozenset(
     {
@@ -91,17 +91,17 @@ class Nvml(Protocol):
         """Shut NVML down."""
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> Any:  # noqa: N802 - NVIDIA's name
-        """Return a card by its bus index, regardless of CUDA_VISIBLE_DEVICES."""
+        """Return a GPU by its bus index, regardless of CUDA_VISIBLE_DEVICES."""
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Any:  # noqa: N802 - NVIDIA's name
-        """Return a card by its permanent UUID."""
+        """Return a GPU by its permanent UUID."""
 
     def nvmlDeviceGetMemoryInfo(self, handle: Any) -> Any:  # noqa: N802 - NVIDIA's name
         """Return `total` and `free` in bytes."""
 
 
 class NvmlProbe:
-    """Implements `queueing.core.ports.MemoryProbe`; a failing card never raises.
+    """Implements `queueing.core.ports.MemoryProbe`; a failing GPU never raises.
 
     NVML is initialised on the first call.
     """
@@ -112,23 +112,23 @@ class NvmlProbe:
         self._calls = DriverCalls(timeout_s)
 
     async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
-        """Return (total, free) of the host's card in MB; None if there is no card to measure."""
-        card = host.gpu
-        if card is None:
+        """Return (total, free) of the host's GPU in MB; None if there is no GPU to measure."""
+        gpu = host.gpu
+        if gpu is None:
             return None
-        what = f"measure the memory of card {card}"
-        return await self._calls.try_to(what, lambda: self._measure(card))
+        what = f"measure the memory of GPU {gpu}"
+        return await self._calls.try_to(what, lambda: self._measure(gpu))
 
-    async def ask(self, card: str, question: Callable[[Any, Any], Value]) -> Value | None:
-        """Return the answer of a question to a card, asked of NVML and its handle; None for none."""
-        what = f"see what uses card {card}"
-        return await self._calls.try_to(what, lambda: self._answer(card, question))
+    async def ask(self, gpu: str, question: Callable[[Any, Any], Value]) -> Value | None:
+        """Return the answer of a question to a GPU, asked of NVML and its handle; None for none."""
+        what = f"see what uses GPU {gpu}"
+        return await self._calls.try_to(what, lambda: self._answer(gpu, question))
 
-    def _answer(self, card: str, question: Callable[[Any, Any], Value]) -> Value:
+    def _answer(self, gpu: str, question: Callable[[Any, Any], Value]) -> Value:
         if not self._begun:
             self._nvml.nvmlInit()
             self._begun = True
-        return question(self._nvml, self._handle(card))
+        return question(self._nvml, self._handle(gpu))
 
     async def aclose(self) -> None:
         """Release NVML. Idempotent."""
@@ -138,22 +138,22 @@ class NvmlProbe:
             except (pynvml.NVMLError, TimeoutError) as error:
                 log.debug("NVML did not end: %s", error)
 
-    def _measure(self, card: str) -> tuple[int, int]:
+    def _measure(self, gpu: str) -> tuple[int, int]:
         try:
             if not self._begun:
                 self._nvml.nvmlInit()
                 self._begun = True
-            info = self._nvml.nvmlDeviceGetMemoryInfo(self._handle(card))
+            info = self._nvml.nvmlDeviceGetMemoryInfo(self._handle(gpu))
         except pynvml.NVMLError as error:
             if error.value in BEGIN_ANEW:
-                self._end()  # a card that fell off the bus is found again only after reinitialising
+                self._end()  # a GPU that fell off the bus is found again only after reinitialising
             raise
         return int(info.total) // MB, int(info.free) // MB
 
-    def _handle(self, card: str) -> Any:
-        if card.isdecimal():
-            return self._nvml.nvmlDeviceGetHandleByIndex(int(card))
-        return self._nvml.nvmlDeviceGetHandleByUUID(card)
+    def _handle(self, gpu: str) -> Any:
+        if gpu.isdecimal():
+            return self._nvml.nvmlDeviceGetHandleByIndex(int(gpu))
+        return self._nvml.nvmlDeviceGetHandleByUUID(gpu)
 
     def _end(self) -> None:
         if self._begun:
@@ -186,35 +186,35 @@ class GpuMemory:
     ) -> None:
         self._nvidia = nvidia
         self._meminfo = proc / "meminfo"
-        self._cards = sys / "class/drm"
-        self._calls = DriverCalls(TIMEOUT_S)  # a card that hangs lets no one read its files either
+        self._gpus = sys / "class/drm"
+        self._calls = DriverCalls(TIMEOUT_S)  # a GPU that hangs lets no one read its files either
 
     async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
         """Return (total, free) in MB of what a host's `gpu` names; None if it cannot be measured."""
-        card = host.gpu
-        if card is None or is_nvidia(card):
+        gpu = host.gpu
+        if gpu is None or is_nvidia(gpu):
             return await self._nvidia.free_mb(host)
-        return await self._calls.try_to(_measuring(card), lambda: self._measure(card))
+        return await self._calls.try_to(_measuring(gpu), lambda: self._measure(gpu))
 
-    def why_not(self, card: str) -> str:
-        """Return why AMD's card or the main memory could not be measured last; "" if it could."""
-        return self._calls.faults.get(_measuring(card), "")
+    def why_not(self, gpu: str) -> str:
+        """Return why AMD's GPU or the main memory could not be measured last; "" if it could."""
+        return self._calls.faults.get(_measuring(gpu), "")
 
-    def _measure(self, card: str) -> tuple[int, int]:
-        if card == SYSTEM:
+    def _measure(self, gpu: str) -> tuple[int, int]:
+        if gpu == SYSTEM:
             if not self._meminfo.exists():
                 return _asked_memory()
             return _main_memory(self._meminfo.read_text(encoding="ascii"))
-        device = self._device(card.removeprefix(AMD))
+        device = self._device(gpu.removeprefix(AMD))
         total = int((device / "mem_info_vram_total").read_text(encoding="ascii"))
         used = int((device / "mem_info_vram_used").read_text(encoding="ascii"))
         return total // MB, max(0, total - used) // MB
 
     def _device(self, name: str) -> Path:
-        """Return the folder of an AMD card, by its number among them or its PCI address."""
-        if not self._cards.is_dir():
-            raise ValueError("AMD cards are measured on Linux only, from the files of amdgpu")
-        found = [each / "device" for each in sorted(self._cards.glob("card*"), key=_number)]
+        """Return the folder of an AMD GPU, by its number among them or its PCI address."""
+        if not self._gpus.is_dir():
+            raise ValueError("AMD GPUs are measured on Linux only, from the files of amdgpu")
+        found = [each / "device" for each in sorted(self._gpus.glob("card*"), key=_number)]
         ours = [device for device in found if _is_amd(device)]
         if name.isdecimal() and int(name) < len(ours):
             return ours[int(name)]
@@ -222,16 +222,16 @@ class GpuMemory:
         if name in by_address:
             return by_address[name]
         known = ", ".join(by_address) or "none"
-        raise ValueError(f"there is no such AMD card; found: {known}")
+        raise ValueError(f"there is no such AMD GPU; found: {known}")
 
 
-def _measuring(card: str) -> str:
-    return f"measure the memory of {card}"
+def _measuring(gpu: str) -> str:
+    return f"measure the memory of {gpu}"
 
 
-def is_nvidia(card: str) -> bool:
-    """Return whether a name of a card is one of NVIDIA's: a number, or a UUID."""
-    return card != SYSTEM and not card.startswith(AMD)
+def is_nvidia(gpu: str) -> bool:
+    """Return whether a name of a GPU is one of NVIDIA's: a number, or a UUID."""
+    return gpu != SYSTEM and not gpu.startswith(AMD)
 
 
 def _main_memory(text: str) -> tuple[int, int]:
@@ -253,10 +253,10 @@ def _asked_memory() -> tuple[int, int]:
 def _is_amd(device: Path) -> bool:
     try:
         return (device / "vendor").read_text(encoding="ascii").strip() == _VENDOR
-    except OSError:  # an output of a card, such as card0-HDMI-A-1
+    except OSError:  # an output of a GPU, such as card0-HDMI-A-1
         return False
 
 
-def _number(card: Path) -> tuple[int, str]:
-    digits = card.name.removeprefix("card")
-    return (int(digits) if digits.isdecimal() else 1 << 30, card.name)
+def _number(gpu: Path) -> tuple[int, str]:
+    digits = gpu.name.removeprefix("card")
+    return (int(digits) if digits.isdecimal() else 1 << 30, gpu.name)

@@ -1,8 +1,8 @@
-"""Programs that use a card of this machine beside its servers: NVML lists processes, /proc says whose.
+"""Programs that use a GPU of this machine beside its servers: NVML lists processes, /proc says whose.
 
 A process is a server's if it is the one that listens at the server's port, or was started by it. That
 is read from Linux's /proc; elsewhere, in a container that sees no processes of the machine, and where
-a server with a loaded model shows none on the card, nothing is said of processes.
+a server with a loaded model shows none on the GPU, nothing is said of processes.
 """
 
 import logging
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pynvml
 
 from backends.hardware.gpu_memory import MB, NvmlProbe, is_nvidia
-from queueing.core.ports import CardLook
+from queueing.core.ports import GpuLook
 from queueing.core.specs import BackendSpec, HostSpec
 
 log = logging.getLogger(__name__)
@@ -41,29 +41,29 @@ class GpuPrograms:
         self._probe = probe
         self._proc = proc
 
-    async def use(self, host: HostSpec, loaded: frozenset[str]) -> CardLook | None:
-        """Return who uses the host's card; None if there is no card, or it cannot be asked."""
+    async def use(self, host: HostSpec, loaded: frozenset[str]) -> GpuLook | None:
+        """Return who uses the host's GPU; None if there is no GPU, or it cannot be asked."""
         if host.gpu is None or not is_nvidia(host.gpu):
             return None
         return await self._probe.ask(
             host.gpu, lambda nvml, handle: self._look(nvml, handle, host, loaded)
         )
 
-    def _look(self, nvml: Any, handle: Any, host: HostSpec, loaded: Collection[str]) -> CardLook:
+    def _look(self, nvml: Any, handle: Any, host: HostSpec, loaded: Collection[str]) -> GpuLook:
         busy = None
         with suppress(pynvml.NVMLError):
             busy = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
         held = _held_mb(nvml, handle)
         if not held:
-            return CardLook(busy=busy)
+            return GpuLook(busy=busy)
         listeners = _listeners(self._proc, [_port(spec) for spec in host.backends])
         owners = {pid: self._owner(pid, host.backends, listeners) for pid in held}
         if not set(loaded) <= set(owners.values()):
-            return CardLook(
+            return GpuLook(
                 busy=busy
             )  # a server's process is not seen, so others may be servers too
         others = {pid: mb for pid, mb in held.items() if owners[pid] is None}
-        return CardLook(busy=busy, others_mb=max(others.values(), default=0))
+        return GpuLook(busy=busy, others_mb=max(others.values(), default=0))
 
     def _owner(
         self, pid: int, backends: Iterable[BackendSpec], listeners: Mapping[int, PortOwner]
@@ -81,7 +81,7 @@ class GpuPrograms:
 
 
 def _held_mb(nvml: Any, handle: Any) -> dict[int, int]:
-    """Return the memory of every process on a card; empty if any of it is unknown."""
+    """Return the memory of every process on a GPU; empty if any of it is unknown."""
     held: dict[int, int] = {}
     for ask in (
         nvml.nvmlDeviceGetComputeRunningProcesses,

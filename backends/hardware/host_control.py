@@ -22,7 +22,7 @@ _PASSED_ON = ("PATH", "HOME", "USER", "LANG", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR"
 _TOLD = 200  # bytes of what a command wrote as it failed
 
 
-class NetworkMachines:
+class NetworkHostControl:
     """Implements `queueing.core.ports.HostControl`."""
 
     async def wake(self, host: HostSpec) -> None:

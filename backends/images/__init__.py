@@ -1,1 +1,1 @@
-"""Picture servers."""
+"""Image servers."""

@@ -1,4 +1,4 @@
-"""Picture servers: those with OpenAI's calls for pictures, and SwarmUI.
+"""Image servers: those with OpenAI's calls for images, and SwarmUI.
 
 The flavour is detected, as with text servers; everything that differs between them is there.
 """
@@ -18,7 +18,7 @@ from backends.common.options import read_options
 from backends.common.reasons import reasons_kept
 from backends.common.server_backend import ServerBackend
 from backends.images.flavour import ImageFlavour, ListedPainter, able
-from backends.images.image_request import PictureOrder, prepared, size_of
+from backends.images.image_request import ImageOrder, prepared, size_of
 from backends.images.localai import LocalAi
 from backends.images.replies import RULES, classified, collected
 from backends.images.sdcpp import StableDiffusionCpp
@@ -30,7 +30,7 @@ from queueing.core.ports import Fetch, Report, ServerInfo
 from queueing.core.requests import Capability, Progress, Record, TextToImage, Work
 from queueing.core.specs import BackendSpec, ModelSpec
 
-PICTURE_FLAVOURS: Mapping[str, type[ImageFlavour]] = {
+IMAGE_FLAVOURS: Mapping[str, type[ImageFlavour]] = {
     flavour.name: flavour
     for flavour in (StableDiffusionCpp, LocalAi, SwarmUi, VllmOmni, ImageFlavour)
 }
@@ -39,11 +39,11 @@ the ones before it lack; `ImageFlavour` comes last.
 """
 
 
-STRANGER = "nothing at this url answers like a picture server"
+STRANGER = "nothing at this url answers like an image server"
 CHECKED = ("negative", "steps", "guidance", "strength", "lora", "mask", "edit")
 
 
-class PictureServerOptions(Record):
+class ImageServerOptions(Record):
     """A backend's settings.
 
     `flavour` is for a server that cannot be detected. With `keep_metadata`, the files that people
@@ -57,8 +57,8 @@ class PictureServerOptions(Record):
     @field_validator("flavour")
     @classmethod
     def _known(cls, name: str) -> str:
-        if name != "auto" and name not in PICTURE_FLAVOURS:
-            raise ValueError(f"unknown flavour; {meant_or_all(name, ('auto', *PICTURE_FLAVOURS))}")
+        if name != "auto" and name not in IMAGE_FLAVOURS:
+            raise ValueError(f"unknown flavour; {meant_or_all(name, ('auto', *IMAGE_FLAVOURS))}")
         return name
 
 
@@ -74,7 +74,7 @@ class PainterOptions(Record):
 
 
 class Images(ServerBackend):
-    """A picture server; see `queueing.core.ports.Backend` for the obligations."""
+    """An image server; see `queueing.core.ports.Backend` for the obligations."""
 
     rules = RULES
     parallel: ClassVar[int] = 1
@@ -84,12 +84,12 @@ class Images(ServerBackend):
     )
 
     def __init__(self, spec: BackendSpec) -> None:
-        options = read_options(PictureServerOptions, spec.options, f"backends.{spec.name}")
+        options = read_options(ImageServerOptions, spec.options, f"backends.{spec.name}")
         self._name = spec.name
         self._keep_metadata = options.keep_metadata
         self._http = Http(base_of(spec.url), headers=_signed(spec.name, options.token))
-        names = PICTURE_FLAVOURS if options.flavour == "auto" else (options.flavour,)
-        flavours = [PICTURE_FLAVOURS[name]() for name in names]
+        names = IMAGE_FLAVOURS if options.flavour == "auto" else (options.flavour,)
+        flavours = [IMAGE_FLAVOURS[name]() for name in names]
         self._server: ModelServer[ImageFlavour, ListedPainter] = ModelServer(
             self._http, spec.name, flavours, stranger=STRANGER
         )
@@ -101,11 +101,11 @@ class Images(ServerBackend):
         return flavour is not None and flavour.frees_all
 
     def check(self, model: ModelSpec) -> None:
-        """Refuse unknown options, and capabilities that no picture server has."""
+        """Refuse unknown options, and capabilities that no image server has."""
         _options(model)
         if beyond := model.capabilities - self.capabilities:
             raise BadModel(
-                f"models.{model.name}.capabilities: {', '.join(sorted(beyond))}: not on a picture server"
+                f"models.{model.name}.capabilities: {', '.join(sorted(beyond))}: not on an image server"
             )
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:  # noqa: ARG002 - the port's signature
@@ -137,7 +137,7 @@ class Images(ServerBackend):
         with classified():
             served = await self._server.find(model)
         if served.draws is False:
-            raise BadModel(f"models.{model.name}.model: {served.id} draws no pictures")
+            raise BadModel(f"models.{model.name}.model: {served.id} draws no images")
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         """Return every other model of the server that may draw, under a name to type."""
@@ -176,10 +176,10 @@ class Images(ServerBackend):
                 # The request would load it behind the queue's back, or twice.
                 raise NotLoaded(f"{served.id} is not in memory")
             order = await self._order(flavour, served, request, model, work)
-            pictures = await flavour.draw(self._http, order, report)
+            images = await flavour.draw(self._http, order, report)
         report(Progress(fraction=1.0))
         keep = self._keep_metadata
-        return partial(collected, self._http, pictures, model.name, keep_metadata=keep)
+        return partial(collected, self._http, images, model.name, keep_metadata=keep)
 
     async def _order(
         self,
@@ -188,7 +188,7 @@ class Images(ServerBackend):
         request: TextToImage,
         model: ModelSpec,
         work: Work,
-    ) -> PictureOrder:
+    ) -> ImageOrder:
         paths = await flavour.loras(self._http) if request.lora else ()
         loras = tuple((lora_named(lora.name, paths), lora.weight) for lora in request.lora)
         sent = await asyncio.to_thread(prepared, request, work.files)
@@ -196,12 +196,12 @@ class Images(ServerBackend):
         usual = (own.width, own.height) if own.width and own.height else None
         shape = sent.size if flavour.shapes else None
         limits = (model.timeouts.first_s, model.timeouts.idle_s, model.timeouts.total_s)
-        return PictureOrder(
+        return ImageOrder(
             model=served.id,
             request=request,
-            size=size_of(request, None if sent.pictures and not shape else usual, shape),
+            size=size_of(request, None if sent.images and not shape else usual, shape),
             loras=loras,
-            pictures=sent.pictures,
+            images=sent.images,
             mask=sent.mask,
             clear_mask=sent.clear_mask,
             # The job runner's own timeouts are tighter; this one catches a peer that vanished.
@@ -234,7 +234,7 @@ def _unset(value: object) -> bool:
 
 def _refused(what: ProblemKind, **values: str) -> Rejected:
     why = problem(what, **values)
-    return Rejected(f"the picture server: {why}", problem=why)
+    return Rejected(f"the image server: {why}", problem=why)
 
 
 def _options(model: ModelSpec) -> PainterOptions:

@@ -1,4 +1,4 @@
-"""What a flavour is: how one kind of picture server lists, loads, unloads and draws."""
+"""What a flavour is: how one kind of image server lists, loads, unloads and draws."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from pydantic import JsonValue
 from backends.common.http import FormPart, Http
 from backends.common.model_server import LoadWish, ServedModel
 from backends.common.server_replies import ask
-from backends.images.image_request import PictureOrder
-from backends.images.replies import DrawnPicture, NameListing, drawn, listing
+from backends.images.image_request import ImageOrder
+from backends.images.replies import DrawnImage, NameListing, drawn, listing
 from queueing.core.ports import Report
 from queueing.core.requests import Capability
 
@@ -30,20 +30,20 @@ class ListedPainter(ServedModel):
 
 
 class ImageFlavour:
-    """One kind of server; itself any with OpenAI's calls for pictures, and nothing more.
+    """One kind of server; itself any with OpenAI's calls for images, and nothing more.
 
     `takes` are the fields of a request it honours. Methods raise `BackendError`s as `Http` does.
     """
 
     name: ClassVar[str] = "generic"
     takes: ClassVar[frozenset[str]] = MIRRORED | {"mask"}
-    # any of its models can start from a picture, not only those that edit
+    # any of its models can start from an image, not only those that edit
     starts: ClassVar[bool] = False
     nameless: ClassVar[bool] = False
     can_unload: ClassVar[bool] = False
     frees_all: ClassVar[bool] = False  # one unload frees all of its models
     eager: ClassVar[bool] = False  # a request loads a model that is not loaded
-    shapes: ClassVar[bool] = False  # it needs a size for every request with a picture
+    shapes: ClassVar[bool] = False  # it needs a size for every request with an image
     seeds: ClassVar[int] = 2**63  # how many there are
     note: ClassVar[str] = (
         "It keeps its model as long as it runs: its memory is never free for other models."
@@ -52,9 +52,7 @@ class ImageFlavour:
     async def describe(self, http: Http) -> str | None:
         """Return "name version" if this is the server's flavour, None if it is another one."""
         return (
-            "OpenAI-compatible picture server"
-            if await ask(http, "/v1/models", NameListing)
-            else None
+            "OpenAI-compatible image server" if await ask(http, "/v1/models", NameListing) else None
         )
 
     def notes(self) -> tuple[str, ...]:
@@ -66,7 +64,7 @@ class ImageFlavour:
         return tuple(ListedPainter(id=name) for name in await listing(http))
 
     async def memory(self, http: Http) -> tuple[int, int] | None:  # noqa: ARG002 - for others
-        """Return (total, free) of the server's card in MB, None if it does not report it."""
+        """Return (total, free) of the server's GPU in MB, None if it does not report it."""
         return None
 
     async def load(self, http: Http, served: ListedPainter, wish: LoadWish) -> None:
@@ -82,12 +80,12 @@ class ImageFlavour:
     async def draw(
         self,
         http: Http,
-        order: PictureOrder,
+        order: ImageOrder,
         report: Report,  # noqa: ARG002 - no progress is told
-    ) -> Sequence[DrawnPicture]:
+    ) -> Sequence[DrawnImage]:
         """Return what the server made; cancelling stops the work as far as the server can."""
         body = {**mirrored(order), **self.own_fields(order)}
-        if not order.pictures:
+        if not order.images:
             answer = await http.post_json("/v1/images/generations", body, timeout_s=order.silence_s)
         else:
             fields = {key: str(value) for key, value in body.items()}
@@ -96,7 +94,7 @@ class ImageFlavour:
             answer = await http.post_form(path, parts, fields, timeout_s=order.silence_s)
         return drawn(http, answer)
 
-    def own_fields(self, order: PictureOrder) -> Mapping[str, JsonValue]:  # noqa: ARG002 - none here
+    def own_fields(self, order: ImageOrder) -> Mapping[str, JsonValue]:  # noqa: ARG002 - none here
         """Return the fields that this server knows beside OpenAI's."""
         return {}
 
@@ -109,7 +107,7 @@ def able(name: str, flavour: ImageFlavour) -> frozenset[Capability]:
     return frozenset(draws | ({Capability.IMAGE_TO_IMAGE} if flavour.starts else set()))
 
 
-def mirrored(order: PictureOrder) -> dict[str, JsonValue]:
+def mirrored(order: ImageOrder) -> dict[str, JsonValue]:
     """Return the fields of OpenAI's own calls."""
     request = order.request
     body: dict[str, JsonValue] = {
@@ -121,17 +119,17 @@ def mirrored(order: PictureOrder) -> dict[str, JsonValue]:
     return body | ({"size": f"{order.size[0]}x{order.size[1]}"} if order.size else {})
 
 
-def edited(order: PictureOrder) -> tuple[FormPart, ...]:
-    """Return the pictures and the mask as OpenAI's call for edits wants them."""
-    one = len(order.pictures) == 1
+def edited(order: ImageOrder) -> tuple[FormPart, ...]:
+    """Return the images and the mask as OpenAI's call for edits wants them."""
+    one = len(order.images) == 1
     parts = [
         FormPart(
             name="image" if one else "image[]",
-            file=f"picture-{number}",
+            file=f"image-{number}",
             data=sent.data,
             mime=sent.mime,
         )
-        for number, sent in enumerate(order.pictures, start=1)
+        for number, sent in enumerate(order.images, start=1)
     ]
     if order.clear_mask is not None:
         parts.append(FormPart(name="mask", file="mask.png", data=order.clear_mask.data))

@@ -2,25 +2,26 @@
 
 Read in mudler/LocalAI at 82c191af (2026-08): `core/http/endpoints/openai/image.go`,
 `core/schema/openai.go`, `core/http/endpoints/localai/backend_monitor.go`, `core/http/routes/`.
-It has no /v1/images/edits: pictures go into the JSON of /v1/images/generations as base64 without a
-data address, `files` for the picture to start from and `ref_images` for those to edit; a data address
+It has no /v1/images/edits: images go into the JSON of /v1/images/generations as base64 without a
+data address, `files` for the image to start from and `ref_images` for those to edit; a data address
 is dropped silently. `|` in a prompt begins the negative prompt. Steps are `step`, guidance belongs
 to the model's own file. Without a size it draws 512x512. Its call for masks ignores size and seed,
 so that masks are refused here.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING, ClassVar
 
 from backends.common.http import Http
 from backends.common.localai import LocalAiCalls, abilities, in_memory
 from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter, mirrored, plain_prompt
-from backends.images.image_request import PictureOrder
-from backends.images.replies import DrawnPicture, drawn, listing
+from backends.images.image_request import ImageOrder
+from backends.images.replies import DrawnImage, drawn, listing
 from queueing.core.ports import Report
 from queueing.core.requests import TextToImage
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 
 class LocalAi(LocalAiCalls, ImageFlavour):
@@ -45,10 +46,10 @@ class LocalAi(LocalAiCalls, ImageFlavour):
     async def draw(
         self,
         http: Http,
-        order: PictureOrder,
+        order: ImageOrder,
         report: Report,  # noqa: ARG002 - no progress is told
-    ) -> Sequence[DrawnPicture]:
-        """Send the pictures in the JSON of the one call it has."""
+    ) -> Sequence[DrawnImage]:
+        """Send the images in the JSON of the one call it has."""
         request = order.request
         body = mirrored(order) | {
             "prompt": split_prompt(request),
@@ -56,9 +57,9 @@ class LocalAi(LocalAiCalls, ImageFlavour):
         }
         if request.steps is not None:
             body["step"] = request.steps
-        pictures: list[JsonValue] = [picture.base64 for picture in order.pictures]
-        if pictures:
-            body["ref_images" if request.edit else "files"] = pictures
+        images: list[JsonValue] = [image.base64 for image in order.images]
+        if images:
+            body["ref_images" if request.edit else "files"] = images
         path = "/v1/images/generations"
         return drawn(http, await http.post_json(path, body, timeout_s=order.silence_s))
 

@@ -1,6 +1,6 @@
-"""What picture servers answer: errors in words, and pictures, cleaned for people.
+"""What image servers answer: errors in words, and images, cleaned for people.
 
-Pictures come as base64 or as an address on the same server.
+Images come as base64 or as an address on the same server.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from backends.common.error_rules import (
     judged,
     judged_answer,
 )
-from backends.common.file_types import is_picture, mime_of
+from backends.common.file_types import is_image, mime_of
 from backends.common.http import Http
 from backends.common.model_server import NO_MODEL
 from backends.common.server_replies import ServerReply, read
@@ -75,7 +75,7 @@ classify_answer = partial(judged_answer, RULES)
 classified = partial(answers_judged, RULES)
 
 
-PICTURES_MOST = 16  # of one answer; some servers add previews or layers
+IMAGES_MOST = 16  # of one answer; some servers add previews or layers
 
 
 class ListedName(ServerReply):
@@ -92,7 +92,7 @@ class NameListing(ServerReply):
 
 
 class DrawnItem(ServerReply):
-    """A picture of an answer."""
+    """An image of an answer."""
 
     b64_json: str | None = None
     url: str | None = None
@@ -105,8 +105,8 @@ class DrawnItems(ServerReply):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DrawnPicture:
-    """A picture a server made: its base64, or a path on the server."""
+class DrawnImage:
+    """An image a server made: its base64, or a path on the server."""
 
     base64: str = ""
     path: str = ""
@@ -117,31 +117,31 @@ async def listing(http: Http) -> tuple[str, ...]:
     return tuple(entry.id for entry in read(NameListing, await http.get_json("/v1/models")).data)
 
 
-def drawn(http: Http, body: JsonValue) -> tuple[DrawnPicture, ...]:
-    """Return the pictures of an answer in OpenAI's shape."""
+def drawn(http: Http, body: JsonValue) -> tuple[DrawnImage, ...]:
+    """Return the images of an answer in OpenAI's shape."""
     items = read(DrawnItems, body).data
-    return within_bounds([picture_at(http, item.b64_json or item.url or "") for item in items])
+    return within_bounds([image_at(http, item.b64_json or item.url or "") for item in items])
 
 
-def within_bounds(pictures: Sequence[DrawnPicture]) -> tuple[DrawnPicture, ...]:
-    """Return the pictures of an answer. Raises `UnreadableAnswer` for more than any request wants."""
-    if len(pictures) > PICTURES_MOST:
-        raise UnreadableAnswer(f"unexpected answer: {len(pictures)} pictures")
-    return tuple(pictures)
+def within_bounds(images: Sequence[DrawnImage]) -> tuple[DrawnImage, ...]:
+    """Return the images of an answer. Raises `UnreadableAnswer` for more than any request wants."""
+    if len(images) > IMAGES_MOST:
+        raise UnreadableAnswer(f"unexpected answer: {len(images)} images")
+    return tuple(images)
 
 
-def picture_at(http: Http, where: str) -> DrawnPicture:
-    """Return the picture that base64, a data address or an address on the same server stand for.
+def image_at(http: Http, where: str) -> DrawnImage:
+    """Return the image that base64, a data address or an address on the same server stand for.
 
     Raises `UnreadableAnswer` for an address anywhere else: a server must not choose whom Usher calls.
     """
     if where.startswith("data:"):
-        return DrawnPicture(base64=where.partition(",")[2])
+        return DrawnImage(base64=where.partition(",")[2])
     if where.startswith(("http:", "https:")):
-        return DrawnPicture(path=_path_below(http, where))
+        return DrawnImage(path=_path_below(http, where))
     if where.startswith(("/", "View/", "Output/")):
-        return DrawnPicture(path="/" + where.lstrip("/"))
-    return DrawnPicture(base64=where)
+        return DrawnImage(path="/" + where.lstrip("/"))
+    return DrawnImage(base64=where)
 
 
 def _path_below(http: Http, address: str) -> str:
@@ -151,45 +151,45 @@ def _path_below(http: Http, address: str) -> str:
         url = URL(address)
         here = url.origin() == base.origin() and url.path.startswith(prefix + "/")
     except ValueError:
-        raise UnreadableAnswer("unexpected answer: a picture at no valid address") from None
+        raise UnreadableAnswer("unexpected answer: an image at no valid address") from None
     if not here:
-        raise UnreadableAnswer("the server names a picture on another server")
+        raise UnreadableAnswer("the server names an image on another server")
     return url.raw_path.removeprefix(prefix)
 
 
-PICTURE_LIMIT = 64 * 1024 * 1024  # bytes of one picture
+IMAGE_LIMIT = 64 * 1024 * 1024  # bytes of one image
 KEPT_BACK = problem(ProblemKind.KEPT_BACK)
-NO_PICTURE = problem(ProblemKind.NO_PICTURE)
+NO_IMAGE = problem(ProblemKind.NO_IMAGE)
 
 _log = logging.getLogger(__name__)
 
 
 async def collected(
-    http: Http, pictures: Sequence[DrawnPicture], model: str, *, keep_metadata: bool
+    http: Http, images: Sequence[DrawnImage], model: str, *, keep_metadata: bool
 ) -> Output:
     """Return everything an attempt made; with `keep_metadata`, as the server wrote it.
 
     A file that cannot be cleaned is left out, and `missing` says so. Raises `Rejected` if no file
-    is left, `UnreadableAnswer` for anything that is not a picture.
+    is left, `UnreadableAnswer` for anything that is not an image.
     """
-    if not pictures:
-        raise Rejected(f"attempt ended without a picture ({model})", problem=NO_PICTURE)
+    if not images:
+        raise Rejected(f"attempt ended without an image ({model})", problem=NO_IMAGE)
     given: list[File] = []
-    for number, picture in enumerate(pictures, start=1):
-        data = await _bytes(http, picture)
-        if not is_picture(mime_of(data)):
-            raise UnreadableAnswer("the server answered something that is not a picture")
+    for number, image in enumerate(images, start=1):
+        data = await _bytes(http, image)
+        if not is_image(mime_of(data)):
+            raise UnreadableAnswer("the server answered something that is not an image")
         try:
             data = data if keep_metadata else await _cleaned(data)
         except KeptBack as why:
-            _log.warning("%s: a picture is kept back: %s", model, why)
+            _log.warning("%s: an image is kept back: %s", model, why)
             continue
         mime = mime_of(data)
         name = f"{model}-{number}.{mime.rpartition('/')[2].replace('jpeg', 'jpg')}"
         given.append(File(name=name, mime=mime, data=data))
     if not given:
-        raise Rejected(f"no picture of {model} could be cleaned", problem=KEPT_BACK)
-    missing = "" if len(given) == len(pictures) else KEPT_BACK.code()
+        raise Rejected(f"no image of {model} could be cleaned", problem=KEPT_BACK)
+    missing = "" if len(given) == len(images) else KEPT_BACK.code()
     return Output(files=tuple(given), missing=missing)
 
 
@@ -197,15 +197,15 @@ async def _cleaned(data: bytes) -> bytes:
     try:
         return await bare(data)
     except ValueError as error:
-        raise UnreadableAnswer(f"the server answered a damaged picture: {error}") from error
+        raise UnreadableAnswer(f"the server answered a damaged image: {error}") from error
 
 
-async def _bytes(http: Http, picture: DrawnPicture) -> bytes:
-    if picture.path:
+async def _bytes(http: Http, image: DrawnImage) -> bytes:
+    if image.path:
         with classified():
-            data, _ = await http.get_bytes(picture.path, limit=PICTURE_LIMIT)
+            data, _ = await http.get_bytes(image.path, limit=IMAGE_LIMIT)
         return data
     try:
-        return await asyncio.to_thread(binascii.a2b_base64, picture.base64, strict_mode=True)
+        return await asyncio.to_thread(binascii.a2b_base64, image.base64, strict_mode=True)
     except ValueError:  # binascii's own, and letters that base64 does not have
         raise UnreadableAnswer("the server answered something that is not base64") from None

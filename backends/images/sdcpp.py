@@ -21,8 +21,8 @@ from backends.common.http import Http
 from backends.common.http_replies import JSON_LIMIT
 from backends.common.server_replies import ServerReply, ask, read
 from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter
-from backends.images.image_request import PictureOrder
-from backends.images.replies import DrawnPicture, classify, within_bounds
+from backends.images.image_request import ImageOrder
+from backends.images.replies import DrawnImage, classify, within_bounds
 from queueing.core.concurrency import undisturbed
 from queueing.core.errors import BackendError
 from queueing.core.ports import Report
@@ -45,7 +45,7 @@ class SdSampling(ServerReply):
 
 
 class SdDefaults(ServerReply):
-    """The server's defaults for pictures."""
+    """The server's defaults for images."""
 
     sample_params: SdSampling = SdSampling()
 
@@ -73,7 +73,7 @@ class SdCapabilities(ServerReply):
 
 
 class SdImage(ServerReply):
-    """A picture of a finished job."""
+    """An image of a finished job."""
 
     b64_json: str
 
@@ -107,7 +107,7 @@ class StableDiffusionCpp(ImageFlavour):
         """Return what it costs that the server can neither unload nor stop."""
         return (
             *super().notes(),
-            "It cannot stop a picture that it draws: a cancelled one ends there.",
+            "It cannot stop an image that it draws: a cancelled one ends there.",
         )
 
     async def describe(self, http: Http) -> str | None:
@@ -129,7 +129,7 @@ class StableDiffusionCpp(ImageFlavour):
         """Return the paths of the LoRAs in its folder."""
         return tuple(lora.path for lora in (await _capabilities(http)).loras)
 
-    async def draw(self, http: Http, order: PictureOrder, report: Report) -> Sequence[DrawnPicture]:
+    async def draw(self, http: Http, order: ImageOrder, report: Report) -> Sequence[DrawnImage]:
         """Post a job, and look at it until it has ended."""
         told = await _capabilities(http)
         path = await _posted(http, self._body(order, told))
@@ -139,9 +139,9 @@ class StableDiffusionCpp(ImageFlavour):
             await _cancel(http, path)
             raise
         images = job.result.images if job.result else ()
-        return within_bounds([DrawnPicture(base64=image.b64_json) for image in images])
+        return within_bounds([DrawnImage(base64=image.b64_json) for image in images])
 
-    def _body(self, order: PictureOrder, told: SdCapabilities) -> dict[str, JsonValue]:
+    def _body(self, order: ImageOrder, told: SdCapabilities) -> dict[str, JsonValue]:
         request = order.request
         body: dict[str, JsonValue] = {
             "prompt": request.prompt,
@@ -150,7 +150,7 @@ class StableDiffusionCpp(ImageFlavour):
             "sample_params": dict(_sampling(order, told)),
             "lora": [{"path": path, "multiplier": weight} for path, weight in order.loras],
             "embed_image_metadata": False,
-            **_pictures(order),
+            **_images(order),
         }
         if request.negative is not None:
             body["negative_prompt"] = request.negative
@@ -179,7 +179,7 @@ def _path(answer: JsonValue) -> str:
 
 
 async def _ended(http: Http, path: str, report: Report) -> SdJob:
-    """Return a job once it has made its pictures; report its place in the server's queue."""
+    """Return a job once it has made its images; report its place in the server's queue."""
     pause_s, ahead = LOOK_S, 0
     while True:
         answer = await http.get_json(path, limit=JSON_LIMIT)
@@ -202,7 +202,7 @@ async def _cancel(http: Http, path: str) -> None:
         await http.post_json(f"{path}/cancel", {}, timeout_s=CANCEL_S)
 
 
-def _sampling(order: PictureOrder, told: SdCapabilities) -> Mapping[str, JsonValue]:
+def _sampling(order: ImageOrder, told: SdCapabilities) -> Mapping[str, JsonValue]:
     request = order.request
     params: dict[str, JsonValue] = {}
     if request.steps is not None:
@@ -214,15 +214,15 @@ def _sampling(order: PictureOrder, told: SdCapabilities) -> Mapping[str, JsonVal
     return params
 
 
-def _pictures(order: PictureOrder) -> Mapping[str, JsonValue]:
-    pictures: list[JsonValue] = [picture.base64 for picture in order.pictures]
-    if not pictures:
+def _images(order: ImageOrder) -> Mapping[str, JsonValue]:
+    images: list[JsonValue] = [image.base64 for image in order.images]
+    if not images:
         return {}
     if not order.request.edit:
         strength = order.request.strength
-        start: dict[str, JsonValue] = {"init_image": pictures[0]}
+        start: dict[str, JsonValue] = {"init_image": images[0]}
         return start if strength is None else start | {"strength": strength}
     if order.mask is None:
-        return {"ref_images": pictures}
+        return {"ref_images": images}
     mask = order.mask.base64
-    return {"ref_images": pictures, "init_image": pictures[0], "mask_image": mask, "strength": 1.0}
+    return {"ref_images": images, "init_image": images[0], "mask_image": mask, "strength": 1.0}

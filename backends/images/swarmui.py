@@ -5,7 +5,7 @@ Read in mcmonkeyprojects/SwarmUI at 062407c7 (2026-08): `docs/API.md`, `docs/API
 `src/Text2Image/T2IPromptHandling.cs`. Every call is a POST with a session; errors come with any
 status as `error` and `error_id`. `InterruptAll` stops what its own session runs, so that each attempt
 has a session to itself. Closing the connection stops nothing. `GenerateText2ImageWS` tells
-how far a picture is, with previews. With `donotsave` results are data
+how far an image is, with previews. With `donotsave` results are data
 addresses and nothing stays on its disk. `<...>` in a prompt is a command there (it can choose
 another model or read files of words), so people's angle brackets are taken out of its reach. In a mask,
 white is painted. Freeing its memory does not change what it lists as loaded, so that is
@@ -14,16 +14,14 @@ remembered here.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import ClassVar
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING, ClassVar
 
 from backends.common.http import Http
 from backends.common.http_replies import HttpFailed, HttpRefused, parse_json
 from backends.common.model_server import LoadWish
 from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter
-from backends.images.image_request import PictureOrder
-from backends.images.replies import DrawnPicture, picture_at, within_bounds
+from backends.images.image_request import ImageOrder
+from backends.images.replies import DrawnImage, image_at, within_bounds
 from backends.images.swarmui_api import (
     SEEDS,
     SessionForgotten,
@@ -42,6 +40,9 @@ from queueing.core.errors import (
     UnreadableAnswer,
 )
 from queueing.core.ports import Report
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 FREE_S = 60.0
 MEMORY_S = 3.0
@@ -95,17 +96,17 @@ class SwarmUi(ImageFlavour):
         return tuple(file.name for file in await self._files(http, "LoRA"))
 
     async def memory(self, http: Http) -> tuple[int, int] | None:
-        """Return the memory of the machine's only card; of several, which it uses is unknown."""
+        """Return the memory of the machine's only GPU; of several, which it uses is unknown."""
         try:
             told = await self._sessions.asked(
                 http, "GetServerResourceInfo", {}, SwarmResources, MEMORY_S
             )
         except BackendError:  # its account may not ask; that the server is gone is seen elsewhere
             return None
-        cards = list(told.gpus.values())
-        if len(cards) != 1 or not cards[0].total_memory:
+        gpus = list(told.gpus.values())
+        if len(gpus) != 1 or not gpus[0].total_memory:
             return None
-        return cards[0].total_memory // MB, cards[0].free_memory // MB
+        return gpus[0].total_memory // MB, gpus[0].free_memory // MB
 
     async def load(self, http: Http, served: ListedPainter, wish: LoadWish) -> None:  # noqa: ARG002 - it has no settings
         """Load a model on all of its backends."""
@@ -119,7 +120,7 @@ class SwarmUi(ImageFlavour):
         await self._sessions.asked(http, "FreeBackendMemory", body, SwarmDone, FREE_S)
         self._freed = True
 
-    async def draw(self, http: Http, order: PictureOrder, report: Report) -> Sequence[DrawnPicture]:
+    async def draw(self, http: Http, order: ImageOrder, report: Report) -> Sequence[DrawnImage]:
         """Draw in a session of its own, which is interrupted when the call is cancelled."""
         try:
             images = await self._drawn(http, order, report)
@@ -127,9 +128,9 @@ class SwarmUi(ImageFlavour):
             self._sessions.forget()
             images = await self._drawn(http, order, report)
         self._freed = False
-        return within_bounds([picture_at(http, where) for where in images])
+        return within_bounds([image_at(http, where) for where in images])
 
-    async def _drawn(self, http: Http, order: PictureOrder, report: Report) -> Sequence[str]:
+    async def _drawn(self, http: Http, order: ImageOrder, report: Report) -> Sequence[str]:
         drawing = SwarmDrawing(order.request.count)
         async with self._sessions.lent(http) as session:
             body: dict[str, JsonValue] = {**drawing_of(order), "session_id": session}

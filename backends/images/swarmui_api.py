@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from pydantic import Field, JsonValue, ValidationError
 
-from backends.common.file_types import is_picture, mime_of
+from backends.common.file_types import is_image, mime_of
 from backends.common.http import Http
 from backends.common.http_replies import HttpFailed, HttpRefused
 from backends.common.server_replies import ServerReply, read
-from backends.images.image_request import PictureOrder
+from backends.images.image_request import ImageOrder
 from backends.images.replies import classified, classify
 from queueing.core.errors import BackendError, Unavailable, UnreadableAnswer
 from queueing.core.requests import File, Progress
@@ -53,17 +53,17 @@ class SwarmStatus(ServerReply):
     status: dict[str, JsonValue]
 
 
-class SwarmCard(ServerReply):
-    """A card in the answer to GetServerResourceInfo, in bytes."""
+class SwarmGpu(ServerReply):
+    """A GPU in the answer to GetServerResourceInfo, in bytes."""
 
     total_memory: int = 0
     free_memory: int = 0
 
 
 class SwarmResources(ServerReply):
-    """The answer to GetServerResourceInfo; without NVIDIA's tools it names no cards."""
+    """The answer to GetServerResourceInfo; without NVIDIA's tools it names no GPUs."""
 
-    gpus: dict[str, SwarmCard] = Field(default_factory=dict)
+    gpus: dict[str, SwarmGpu] = Field(default_factory=dict)
 
 
 SwarmAnswer = TypeVar("SwarmAnswer", bound=ServerReply)
@@ -154,11 +154,11 @@ async def _stop(http: Http, session: str) -> None:
 
 PREVIEW_LIMIT = 1024 * 1024  # characters of base64
 MESSAGES_MOST = 100_000
-SEEDS = 2**63 - 16  # each further picture adds one
+SEEDS = 2**63 - 16  # each further image adds one
 
 
 class SwarmShare(ServerReply):
-    """How far a picture is, as shares of 1."""
+    """How far an image is, as shares of 1."""
 
     batch_index: str = "0"
     overall_percent: float = 0.0
@@ -188,7 +188,7 @@ class SwarmDrawing:
 
     @property
     def images(self) -> Sequence[str]:
-        """The pictures that count: intermediate ones have a negative index."""
+        """The images that count: intermediate ones have a negative index."""
         return [where for index, where in self._images.items() if not index.startswith("-")]
 
     def hear(self, message: JsonValue) -> Progress | None:
@@ -232,10 +232,10 @@ def _preview(address: str | None) -> File | None:
         return None
     mime = mime_of(data)
     name = f"preview.{mime.rpartition('/')[2]}"
-    return File(name=name, mime=mime, data=data) if is_picture(mime) else None
+    return File(name=name, mime=mime, data=data) if is_image(mime) else None
 
 
-def drawing_of(order: PictureOrder) -> dict[str, JsonValue]:
+def drawing_of(order: ImageOrder) -> dict[str, JsonValue]:
     """Return SwarmUI's parameters for an order."""
     request = order.request
     found: dict[str, JsonValue] = {
@@ -250,7 +250,7 @@ def drawing_of(order: PictureOrder) -> dict[str, JsonValue]:
         "height": order.size[1] if order.size else None,
         "donotsave": True,
         **_loras(order),
-        **_pictures(order),
+        **_images(order),
     }
     return {key: value for key, value in found.items() if value is not None}
 
@@ -262,7 +262,7 @@ def tame(prompt: str) -> str:
     )
 
 
-def _loras(order: PictureOrder) -> Mapping[str, JsonValue]:
+def _loras(order: ImageOrder) -> Mapping[str, JsonValue]:
     if not order.loras:
         return {}
     names: list[JsonValue] = [name for name, _ in order.loras]
@@ -270,17 +270,17 @@ def _loras(order: PictureOrder) -> Mapping[str, JsonValue]:
     return {"loras": names, "loraweights": weights}
 
 
-def _pictures(order: PictureOrder) -> Mapping[str, JsonValue]:
-    pictures: list[JsonValue] = [picture.address for picture in order.pictures]
-    if not pictures:
+def _images(order: ImageOrder) -> Mapping[str, JsonValue]:
+    images: list[JsonValue] = [image.address for image in order.images]
+    if not images:
         return {}
     if not order.request.edit:
-        return {"initimage": pictures[0], "initimagecreativity": order.request.strength}
+        return {"initimage": images[0], "initimagecreativity": order.request.strength}
     if order.mask is None:
-        return {"promptimages": pictures}
+        return {"promptimages": images}
     return {
-        "promptimages": pictures,
-        "initimage": pictures[0],
+        "promptimages": images,
+        "initimage": images[0],
         "maskimage": order.mask.address,
         "initimagecreativity": 1,
     }

@@ -2,8 +2,8 @@
 
 Read in vllm-project/vllm-omni: `vllm_omni/entrypoints/openai/api_server.py` at 005fd8ea, `protocol/images.py` and
 `docs/serving/image_edit_api.md` at 00a3619b (2026). It takes a negative prompt, steps, guidance up to
-20 and a seed beside OpenAI's fields; `image[]` of a form holds the pictures of an edit. Without a size
-an edit is drawn in the first picture's own, whatever that is. A mask and a strength reach those of its
+20 and a seed beside OpenAI's fields; `image[]` of a form holds the images of an edit. Without a size
+an edit is drawn in the first image's own, whatever that is. A mask and a strength reach those of its
 models that know them and are ignored silently by the others, so that both are refused here. It
 answers `b64_json` only and lists no LoRAs.
 """
@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.server_replies import ServerReply, ask
 from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter
-from backends.images.image_request import PictureOrder
+from backends.images.image_request import ImageOrder
 from backends.images.replies import NameListing, listing
 
 
@@ -47,7 +47,7 @@ class VllmOmni(ImageFlavour):
         """Return the list; all of its models are loaded."""
         return tuple(ListedPainter(id=name, loaded=True) for name in await listing(http))
 
-    def own_fields(self, order: PictureOrder) -> Mapping[str, JsonValue]:
+    def own_fields(self, order: ImageOrder) -> Mapping[str, JsonValue]:
         """Return its fields for diffusion."""
         request = order.request
         found: dict[str, JsonValue] = {

@@ -1,4 +1,4 @@
-"""PDFs and office files as text, or as pictures of their pages, read in a process of their own.
+"""PDFs and office files as text, or as images of their pages, read in a process of their own.
 
 `read_document` takes a PDF (`usher-bot[media]`), Word, PowerPoint and Excel files since 2007, and
 OpenDocument texts, presentations and spreadsheets. The bytes decide what a file is; its name and
@@ -24,7 +24,7 @@ __all__ = [
 
 MOST_BYTES = 50_000_000
 CHARACTERS = 200_000
-PICTURES = 8
+IMAGES = 8
 WALL_S = 60.0
 
 
@@ -33,14 +33,14 @@ class DocumentContents:
     """What a document says.
 
     `text` names pages, slides and sheets in brackets; `pages` is how many there are, 0 where the
-    file does not tell. A page without words (a scan) is one of the JPEG `pictures`; so
-    are the pictures in an office file that hardly says anything. `truncated` is set if there is more
+    file does not tell. A page without words (a scan) is one of the JPEG `images`; so
+    are the images in an office file that hardly says anything. `truncated` is set if there is more
     text, or more such pages, than was asked for.
     """
 
     text: str
     pages: int = 0
-    pictures: tuple[File, ...] = ()
+    images: tuple[File, ...] = ()
     truncated: bool = False
 
 
@@ -67,9 +67,9 @@ def reads_pdfs() -> bool:
 
 
 async def read_document(
-    file: File, *, characters: int = CHARACTERS, pictures: int = PICTURES, wall_s: float = WALL_S
+    file: File, *, characters: int = CHARACTERS, images: int = IMAGES, wall_s: float = WALL_S
 ) -> DocumentContents:
-    """Return what a document says, in at most that many characters and pictures.
+    """Return what a document says, in at most that many characters and images.
 
     Raises `DocumentError` if it is no such document, damaged, encrypted, too large, takes too long,
     or if the library for PDFs is missing.
@@ -86,7 +86,7 @@ async def read_document(
         mime=mime,
         size=len(file.data),
         characters=characters,
-        pictures=pictures,
+        images=images,
     )
     try:
         answer, made = await ask(order, file.data, wall_s=wall_s)
@@ -98,9 +98,9 @@ async def read_document(
     return DocumentContents(
         text=text.decode("utf-8", "replace")[:characters],
         pages=answer.pages,
-        pictures=tuple(
+        images=tuple(
             File(name=f"{stem}-{number}.jpg", mime="image/jpeg", data=page)
-            for number, page in enumerate(pages[:pictures], start=1)
+            for number, page in enumerate(pages[:images], start=1)
         ),
         truncated=answer.truncated,
     )

@@ -1,4 +1,4 @@
-"""Removes what programs wrote beside the pixels of a picture, without re-encoding it. Pure.
+"""Removes what programs wrote beside the pixels of an image, without re-encoding it. Pure.
 
 ComfyUI writes the whole graph into its files: the prompt, file names, sometimes paths. Cameras
 write where and when. Everything that affects the look stays: colours and orientation.
@@ -9,7 +9,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 
-from backends.common.file_types import is_picture, mime_of
+from backends.common.file_types import is_image, mime_of
 
 _ORIENTATION = 0x0112
 _SHORT = 3
@@ -18,7 +18,7 @@ _TURNED = range(2, 9)
 
 
 def only_orientation(exif: bytes) -> bytes:
-    """Return EXIF with nothing but the orientation; b"" for an upright picture.
+    """Return EXIF with nothing but the orientation; b"" for an upright image.
 
     `exif` begins with its byte order, or with the "Exif" mark before that, which is kept.
     """
@@ -114,7 +114,7 @@ def _segments(data: bytes) -> Iterator[Segment]:
     while True:
         found = _MARK.search(data, at)
         if found is None:
-            raise ValueError("the picture is cut off")
+            raise ValueError("the image is cut off")
         mark = found[1][0]
         if mark == _END:
             return
@@ -127,7 +127,7 @@ def _segments(data: bytes) -> Iterator[Segment]:
             following = _MARK.search(data, at)
             at = following.start() if following is not None else len(data)
         if at > len(data):
-            raise ValueError("the picture is cut off")
+            raise ValueError("the image is cut off")
         yield mark, data[found.end() + 2 : at]
 
 
@@ -176,7 +176,7 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PNG_KEPT = frozenset(
     b"IHDR PLTE IDAT IEND tRNS gAMA cHRM sRGB sBIT pHYs bKGD cICP mDCV cLLI acTL fcTL fdAT".split()
 )
-_PROFILE_MOST = 4_000_000  # bytes; no picture's profile is larger
+_PROFILE_MOST = 4_000_000  # bytes; no image's profile is larger
 
 
 def clean_png(data: bytes) -> bytes:
@@ -190,7 +190,7 @@ def _png_chunks(data: bytes) -> Iterator[bytes]:
         (length,) = struct.unpack_from(">I", data, at)
         kind, end = data[at + 4 : at + 8], at + 12 + length
         if end > len(data):
-            raise ValueError("the picture is cut off")
+            raise ValueError("the image is cut off")
         if kind in _PNG_KEPT:
             yield bytes(view[at:end])
         elif kind == b"eXIf" and (exif := only_orientation(data[at + 8 : end - 4])):
@@ -213,7 +213,7 @@ def _png_chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + checksum
 
 
-_EXTENSION, _PICTURE, _TRAILER = 0x21, 0x2C, 0x3B
+_EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
 _TIMING, _APPLICATION, _PLAIN_TEXT = b"\xf9\x04", 0xFF, 0x01
 _LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 
@@ -228,7 +228,7 @@ def _blocks(data: bytes, at: int) -> Iterator[bytes]:
     timing = b""  # belongs to what follows it
     while data[at] != _TRAILER:
         begin, kind = at, data[at]
-        if kind == _PICTURE:
+        if kind == _IMAGE:
             head = at + 10 + _palette(data[at + 9])
             at = _after_pieces(data, head + 1)
             yield timing + data[begin:at]
@@ -242,7 +242,7 @@ def _blocks(data: bytes, at: int) -> Iterator[bytes]:
             else:
                 yield _loop(data[begin:at])
         else:
-            raise ValueError("the picture is cut off")
+            raise ValueError("the image is cut off")
 
 
 def _loop(extension: bytes) -> bytes:
@@ -275,7 +275,7 @@ def clean_webp(data: bytes) -> bytes:
     """Return the file without texts. Raises `ValueError`, `struct.error` when it is damaged."""
     (length,) = struct.unpack_from("<I", data, 4)
     if 8 + length > len(data):
-        raise ValueError("the picture is cut off")
+        raise ValueError("the image is cut off")
     cleaned = (
         (kind, _kept_of_chunk(kind, part)) for kind, part in _webp_chunks(data, 12, 8 + length)
     )
@@ -293,7 +293,7 @@ def _webp_chunks(data: bytes, at: int, end: int) -> Iterator[tuple[bytes, bytes]
         kind, length = struct.unpack_from("<4sI", data, at)
         part = data[at + 8 : at + 8 + length]
         if at + 8 + length > end:
-            raise ValueError("the picture is cut off")
+            raise ValueError("the image is cut off")
         yield kind, part
         at += 8 + length + length % 2
 
@@ -335,16 +335,16 @@ _CLEANERS: Mapping[str, Callable[[bytes], bytes]] = {
 
 
 def without_metadata(data: bytes) -> bytes:
-    """Return a picture's file without texts; files that are no pictures are returned unchanged.
+    """Return an image's file without texts; files that are no images are returned unchanged.
 
-    Raises `ValueError` when the file is damaged, or a picture of another kind.
+    Raises `ValueError` when the file is damaged, or an image of another kind.
     """
     mime = mime_of(data)
-    if not is_picture(mime):
+    if not is_image(mime):
         return data
     if mime not in _CLEANERS:
         raise ValueError(f"{mime} cannot be cleaned")
     try:
         return _CLEANERS[mime](data)
     except (struct.error, IndexError):
-        raise ValueError("the picture is cut off") from None
+        raise ValueError("the image is cut off") from None

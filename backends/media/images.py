@@ -1,4 +1,4 @@
-"""Decodes untrusted pictures within bounds and re-encodes them for servers.
+"""Decodes untrusted images within bounds and re-encodes them for servers.
 
 Everything here is blocking Pillow work: call it in a thread.
 """
@@ -19,25 +19,25 @@ T = TypeVar("T")
 MAX_PIXELS = (
     50_000_000  # the largest photo a phone takes; Pillow alone would allow three times as many
 )
-BAD_PICTURE = problem(ProblemKind.BAD_PICTURE)
-HUGE_PICTURE = problem(ProblemKind.HUGE_PICTURE)
+BAD_IMAGE = problem(ProblemKind.BAD_IMAGE)
+HUGE_IMAGE = problem(ProblemKind.HUGE_IMAGE)
 
 
-def open_picture(file: File) -> Image.Image:
+def open_image(file: File) -> Image.Image:
     """Return the decoded first frame, upright, in RGB on white, without any metadata.
 
-    Colours are converted from the picture's profile to sRGB, which servers assume.
+    Colours are converted from the image's profile to sRGB, which servers assume.
 
-    Raises `Rejected` for anything that is not a picture, is broken, or has more than `MAX_PIXELS`.
+    Raises `Rejected` for anything that is not an image, is broken, or has more than `MAX_PIXELS`.
     The header is checked before any pixel is decoded, so a decompression bomb costs nothing.
     """
     return _decoded(file, lambda upright: _bare(_on_white(_in_srgb(upright))))
 
 
 def transparent_parts(file: File) -> Image.Image | None:
-    """Return where a picture is transparent, as white on black; None for one that is not anywhere.
+    """Return where an image is transparent, as white on black; None for one that is not anywhere.
 
-    Raises `Rejected` as `open_picture` does.
+    Raises `Rejected` as `open_image` does.
     """
     return _decoded(file, _transparency)
 
@@ -57,27 +57,27 @@ def _decoded(file: File, use: Callable[[Image.Image], T]) -> T:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         # The warning is an error only where warnings are errors; the check above is stricter than
         # both.
-        raise Rejected(f"pixel bomb: {error}", problem=HUGE_PICTURE) from error
+        raise Rejected(f"pixel bomb: {error}", problem=HUGE_IMAGE) from error
     except Rejected:
         raise
     except Exception as error:  # Pillow's readers raise anything for broken files
-        raise Rejected(f"unreadable picture: {error}", problem=BAD_PICTURE) from error
+        raise Rejected(f"unreadable image: {error}", problem=BAD_IMAGE) from error
 
 
 def _require_size(image: Image.Image) -> None:
     if image.width * image.height > MAX_PIXELS:
-        raise Rejected(f"{image.size} pixels in a picture", problem=HUGE_PICTURE)
+        raise Rejected(f"{image.size} pixels in an image", problem=HUGE_IMAGE)
 
 
 def as_jpeg(image: Image.Image, *, quality: int = 90) -> bytes:
-    """Return the picture as JPEG bytes."""
+    """Return the image as JPEG bytes."""
     buffer = io.BytesIO()
     image.convert("RGB").save(buffer, "JPEG", quality=quality)
     return buffer.getvalue()
 
 
 def as_png(image: Image.Image) -> bytes:
-    """Return the picture as PNG bytes, compressed lightly: four times as fast, little larger."""
+    """Return the image as PNG bytes, compressed lightly: four times as fast, little larger."""
     buffer = io.BytesIO()
     image.save(buffer, "PNG", compress_level=3)
     return buffer.getvalue()

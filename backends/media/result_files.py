@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from PIL import Image, ImageOps, ImageSequence, features
 
-from backends.common.file_types import is_film, is_picture, is_sound, is_text, mime_of
+from backends.common.file_types import is_image, is_sound, is_text, is_video, mime_of
 from backends.media import videos
 from backends.media.image_metadata import blanked, without_metadata
 from backends.media.images import MAX_PIXELS
@@ -81,19 +81,19 @@ async def bare(data: bytes) -> bytes:
         return await asyncio.to_thread(_as_webp, data)
     if mime == "image/heic":
         raise KeptBack("HEIC is not read")
-    if is_picture(mime):
+    if is_image(mime):
         return await asyncio.to_thread(without_metadata, data)
-    if is_film(mime) or is_sound(mime):
+    if is_video(mime) or is_sound(mime):
         try:
             return await videos.cleaned(data)
-        except videos.FilmError as error:
+        except videos.VideoError as error:
             raise KeptBack(str(error)) from error
     return await asyncio.to_thread(_bare_text, data)
 
 
 def _bare_text(data: bytes) -> bytes:
     if not is_text(data):
-        raise KeptBack("neither picture, film, sound nor text")
+        raise KeptBack("neither image, video, sound nor text")
     return clean(data) if is_drawing(data) else data
 
 

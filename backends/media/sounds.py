@@ -1,6 +1,6 @@
 """Sounds in the forms that servers and chats ask for, made in a process of their own.
 
-Any sound will do, and any film that has one: a round video is transcribed like a voice message.
+Any sound will do, and any video that has one: a round video is transcribed like a voice message.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class SoundFault(StrEnum):
     """Why a sound cannot be had."""
 
     UNREADABLE = "unreadable"  # damaged, of an unknown kind, or it took too long
-    SILENT = "silent"  # a film without sound
+    SILENT = "silent"  # a video without sound
     TOO_LONG = "too-long"
     NO_LIBRARY = "no-library"
 
@@ -68,7 +68,7 @@ class Voice:
 
 
 async def as_wav(file: File, *, seconds: float = SECONDS_MOST) -> File:
-    """Return a sound, or a film's sound, as WAV of 16 kHz in mono, as speech is best read.
+    """Return a sound, or a video's sound, as WAV of 16 kHz in mono, as speech is best read.
 
     Raises `SoundError`, also if it plays for more than that many seconds.
     """
@@ -104,7 +104,7 @@ async def as_music(file: File, *, limit: int = _MUSIC_MOST) -> File:
         looks = (await videos.looked_at(file)).looks
         if looks.sound in _MUSIC.get(mime_of(file.data), ()) and len(file.data) <= limit:
             return file
-        if looks.picture or not looks.sound:
+        if looks.image or not looks.sound:
             raise SoundError(SoundFault.UNREADABLE, f"{file.mime} is no sound")
         return await videos.fitted(file, limit)
     except NoLibrary as error:

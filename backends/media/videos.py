@@ -1,4 +1,4 @@
-"""Films and sounds: cleaned, inspected and made to fit, in a process of their own.
+"""Videos and sounds: cleaned, inspected and made to fit, in a process of their own.
 
 Findings about a file are cached for a while, because a retried message asks again.
 """
@@ -15,10 +15,10 @@ from backends.media.helper.protocol import Answer, Looks, MediaTask, Order, piec
 from queueing.core.requests import File
 
 __all__ = [
-    "Film",
-    "FilmError",
     "Looks",
-    "NoFilms",
+    "NoVideos",
+    "Video",
+    "VideoError",
     "available",
     "cleaned",
     "fitted",
@@ -27,7 +27,7 @@ __all__ = [
     "with_silence",
 ]
 
-FilmError, NoFilms = MediaError, NoLibrary
+VideoError, NoVideos = MediaError, NoLibrary
 
 _REMEMBERED = 64  # inspected files
 _KEPT_BYTES = 128_000_000  # of fitted files
@@ -35,48 +35,48 @@ _ENDINGS = {"video/mp4": "mp4", "audio/mpeg": "mp3"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Film:
-    """What a film or a sound is; `still` is a film's first picture as a small JPEG."""
+class Video:
+    """What a video or a sound is; `still` is a video's first image as a small JPEG."""
 
     looks: Looks
     still: bytes = b""
 
 
-_looks: OrderedDict[str, Film] = OrderedDict()
+_looks: OrderedDict[str, Video] = OrderedDict()
 _fits: OrderedDict[tuple[str, int], File] = OrderedDict()
 
 
 def available() -> bool:
-    """Return whether the library for films and sounds (`usher-bot[media]`) is installed."""
+    """Return whether the library for videos and sounds (`usher-bot[media]`) is installed."""
     return installed("av")
 
 
 async def cleaned(data: bytes, *, wall_s: float = WALL_S) -> bytes:
-    """Return a film or sound without its metadata; picture and sound stay bit for bit the same.
+    """Return a video or sound without its metadata; image and sound stay bit for bit the same.
 
-    Raises `FilmError` if it cannot be read, or not within `wall_s` seconds.
+    Raises `VideoError` if it cannot be read, or not within `wall_s` seconds.
     """
     order = Order(task=MediaTask.CLEAN, mime=mime_of(data), size=len(data))
     _, made = await _asked(order, data, wall_s=wall_s)
     return made
 
 
-async def looked_at(file: File) -> Film:
-    """Return what a film or a sound is. Raises `FilmError`."""
+async def looked_at(file: File) -> Video:
+    """Return what a video or a sound is. Raises `VideoError`."""
     key = await _digest(file)
     if key not in _looks:
         order = Order(task=MediaTask.LOOK, mime=mime_of(file.data), size=len(file.data))
         answer, still = await _asked(order, file.data)
-        _looks[key] = Film(looks=answer.looks or Looks(), still=still)
+        _looks[key] = Video(looks=answer.looks or Looks(), still=still)
         while len(_looks) > _REMEMBERED:
             _looks.popitem(last=False)
     return _looks[key]
 
 
 async def fitted(file: File, limit: int) -> File:
-    """Return a film, a sound or a moving picture as one that plays everywhere and fits.
+    """Return a video, a sound or an animation as one that plays everywhere and fits.
 
-    Raises `FilmError`, also if it cannot be made to fit.
+    Raises `VideoError`, also if it cannot be made to fit.
     """
     key = (await _digest(file), limit)
     if key not in _fits:
@@ -91,24 +91,24 @@ async def fitted(file: File, limit: int) -> File:
 
 
 async def frames(file: File, most: int = 8, *, wall_s: float = 60.0) -> list[File]:
-    """Return up to `most` pictures of a film, evenly spread, as JPEGs for a model that sees.
+    """Return up to `most` images of a video, evenly spread, as JPEGs for a model that sees.
 
-    Moving pictures (GIF, WebP, APNG, AVIF) are films as well. Raises `FilmError`.
+    Moving images (GIF, WebP, APNG, AVIF) are videos as well. Raises `VideoError`.
     """
     mime = mime_of(file.data)
-    order = Order(task=MediaTask.FRAMES, mime=mime, size=len(file.data), pictures=most)
+    order = Order(task=MediaTask.FRAMES, mime=mime, size=len(file.data), images=most)
     answer, made = await _asked(order, file.data, wall_s=wall_s)
-    stem = PurePath(file.name).stem or "film"
+    stem = PurePath(file.name).stem or "video"
     return [
-        File(name=f"{stem}-{number}.jpg", mime="image/jpeg", data=picture)
-        for number, picture in enumerate(pieces(made, answer.parts), start=1)
+        File(name=f"{stem}-{number}.jpg", mime="image/jpeg", data=image)
+        for number, image in enumerate(pieces(made, answer.parts), start=1)
     ]
 
 
 async def with_silence(file: File) -> File:
-    """Return a silent film with a track of silence: some players take it for a GIF without one.
+    """Return a silent video with a track of silence: some players take it for a GIF without one.
 
-    Raises `FilmError`, also if it has sound already.
+    Raises `VideoError`, also if it has sound already.
     """
     mime = mime_of(file.data)
     order = Order(task=MediaTask.SOUNDTRACK, mime=mime, size=len(file.data))
@@ -118,7 +118,7 @@ async def with_silence(file: File) -> File:
 
 async def _asked(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Answer, bytes]:
     if not available():
-        raise NoFilms("films and sound need usher-bot[media]")
+        raise NoVideos("videos and sound need usher-bot[media]")
     return await ask(order, data, wall_s=wall_s)
 
 

@@ -1,6 +1,6 @@
-"""Builds the body of a chat completion from a request and its pictures.
+"""Builds the body of a chat completion from a request and its images.
 
-Pure except for the pictures, which are decoded and re-encoded in a thread: servers accept only JPEG
+Pure except for the images, which are decoded and re-encoded in a thread: servers accept only JPEG
 and PNG, and a full-size photo would fill the model's context.
 """
 
@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import Field, JsonValue
 
-from backends.media.images import as_jpeg, open_picture
+from backends.media.images import as_jpeg, open_image
 from queueing.core.errors import Rejected
 from queueing.core.requests import Chat, ChatMessage, File, Record
 
-SIDE = 1568  # pixels; vision models scale larger pictures down themselves
+SIDE = 1568  # pixels; vision models scale larger images down themselves
 BYTES_PER_TOKEN = 3.0  # a cautious guess: English has about 4, Chinese about 3 (one character)
-PICTURE_TOKENS = 1200
+IMAGE_TOKENS = 1200
 TURN_TOKENS = 8  # what a template adds to each turn
 ANSWER_SHARE = 0.25  # of the context, kept free if `max_tokens` does not set how much
 
@@ -46,12 +46,12 @@ async def chat_body(
 ) -> dict[str, JsonValue]:
     """Return the JSON body of a streamed completion, cut to `context_length` tokens.
 
-    Raises `Rejected` for unusable pictures.
+    Raises `Rejected` for unusable images.
     """
     max_tokens = chat.max_tokens or options.max_tokens
     temperature = options.temperature if chat.temperature is None else chat.temperature
     messages = within_context(merged(chat.messages, options.system), context_length, max_tokens)
-    wanted = {index for message in messages for index in message.pictures}
+    wanted = {index for message in messages for index in message.images}
     urls = {index: await data_url(files, index) for index in sorted(wanted)}
     body: dict[str, JsonValue] = {
         "model": model_id,
@@ -80,7 +80,7 @@ def merged(messages: Iterable[ChatMessage], system: str = "") -> tuple[ChatMessa
             turns[-1] = ChatMessage(
                 role=message.role,
                 text=f"{turns[-1].text}\n\n{message.told}",
-                pictures=turns[-1].pictures + message.pictures,
+                images=turns[-1].images + message.images,
             )
         elif turns or message.role == "user":
             turns.append(message.model_copy(update={"text": message.told, "name": None}))
@@ -109,27 +109,25 @@ def within_context(
 
 def _tokens(message: ChatMessage) -> float:
     text = len(message.text.encode(errors="replace")) / BYTES_PER_TOKEN
-    return text + PICTURE_TOKENS * len(message.pictures) + TURN_TOKENS
+    return text + IMAGE_TOKENS * len(message.images) + TURN_TOKENS
 
 
 def _message(message: ChatMessage, urls: dict[int, str]) -> JsonValue:
-    if not message.pictures:  # plain text: servers without vision refuse a list of parts
+    if not message.images:  # plain text: servers without vision refuse a list of parts
         return {"role": message.role, "content": message.text}
     parts: list[JsonValue] = [{"type": "text", "text": message.text}]
-    parts += [
-        {"type": "image_url", "image_url": {"url": urls[index]}} for index in message.pictures
-    ]
+    parts += [{"type": "image_url", "image_url": {"url": urls[index]}} for index in message.images]
     return {"role": message.role, "content": parts}
 
 
 async def data_url(files: Sequence[File], index: int) -> str:
-    """Return one of the job's pictures as servers take it. Raises `Rejected` where there is none."""
+    """Return one of the job's images as servers take it. Raises `Rejected` where there is none."""
     if not 0 <= index < len(files):
-        raise Rejected(f"the conversation names picture {index} of {len(files)}")
+        raise Rejected(f"the conversation names image {index} of {len(files)}")
     return await asyncio.to_thread(_encode, files[index])
 
 
 def _encode(file: File) -> str:
-    picture = open_picture(file)
-    picture.thumbnail((SIDE, SIDE))
-    return f"data:image/jpeg;base64,{base64.b64encode(as_jpeg(picture)).decode()}"
+    image = open_image(file)
+    image.thumbnail((SIDE, SIDE))
+    return f"data:image/jpeg;base64,{base64.b64encode(as_jpeg(image)).decode()}"

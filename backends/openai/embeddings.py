@@ -22,12 +22,12 @@ from backends.openai.chat_request import data_url
 from backends.openai.completion import require_same, silence_s
 from backends.openai.flavours.errors import (
     NO_DIMENSIONS,
-    NO_PICTURE_EMBEDDINGS,
+    NO_IMAGE_EMBEDDINGS,
     NO_TOKENS,
     classified,
     classify,
 )
-from backends.openai.flavours.flavour import KEPT, EmbeddingForm, Flavour, PictureForm, Served
+from backends.openai.flavours.flavour import KEPT, EmbeddingForm, Flavour, ImageForm, Served
 from queueing.core.bounded_json import parsed
 from queueing.core.errors import BackendError, Rejected, UnreadableAnswer
 from queueing.core.ports import Report
@@ -35,8 +35,8 @@ from queueing.core.requests import (
     Embed,
     EmbedInput,
     File,
+    ImageInput,
     Output,
-    PictureInput,
     Progress,
     Vector,
     texts_file,
@@ -47,7 +47,7 @@ from queueing.core.specs import Timeouts
 
 
 class Marked(ServerReply):
-    """GET /props of llama.cpp: what stands in a text for a picture."""
+    """GET /props of llama.cpp: what stands in a text for an image."""
 
     media_marker: str = "<__media__>"
 
@@ -72,13 +72,13 @@ async def body_of(
     if not form.tokens and any(isinstance(given, tuple) for given in piece):
         raise Rejected("the server takes no tokens", problem=NO_TOKENS)
     body: dict[str, JsonValue] = {"model": batch.model_id}
-    pictures = [given for given in piece if isinstance(given, PictureInput)]
-    if pictures and form.pictures is PictureForm.NONE:
-        raise Rejected("the server embeds no pictures", problem=NO_PICTURE_EMBEDDINGS)
-    if pictures and form.pictures is PictureForm.MESSAGES:
-        body["messages"] = [await _message(pictures[0], batch.files)]
+    images = [given for given in piece if isinstance(given, ImageInput)]
+    if images and form.images is ImageForm.NONE:
+        raise Rejected("the server embeds no images", problem=NO_IMAGE_EMBEDDINGS)
+    if images and form.images is ImageForm.MESSAGES:
+        body["messages"] = [await _message(images[0], batch.files)]
     else:
-        marker = await _marker(http) if pictures else ""
+        marker = await _marker(http) if images else ""
         body["input"] = [await _one(given, batch.files, marker) for given in piece]
     if form.own:  # a text that is too long is refused, not cut
         body |= {"truncate": False, **({"keep_alive": KEPT} if batch.kept else {})}
@@ -93,15 +93,15 @@ async def _one(given: EmbedInput, files: Sequence[File], marker: str) -> JsonVal
     match given:
         case str():
             return given
-        case PictureInput():
-            data = (await data_url(files, given.picture)).partition(",")[2]
+        case ImageInput():
+            data = (await data_url(files, given.image)).partition(",")[2]
             return {"prompt_string": f"{marker}{given.text}", "multimodal_data": [data]}
     return list(given)
 
 
-async def _message(given: PictureInput, files: Sequence[File]) -> JsonValue:
+async def _message(given: ImageInput, files: Sequence[File]) -> JsonValue:
     parts: list[JsonValue] = [
-        {"type": "image_url", "image_url": {"url": await data_url(files, given.picture)}}
+        {"type": "image_url", "image_url": {"url": await data_url(files, given.image)}}
     ]
     if given.text:
         parts.append({"type": "text", "text": given.text})
@@ -178,8 +178,8 @@ def next_piece(
     piece: list[EmbedInput] = []
     size = 0
     for given in islice(inputs, at, at + most):
-        alone = isinstance(given, PictureInput) and form.pictures is PictureForm.MESSAGES
-        size += 0 if isinstance(given, PictureInput) else len(given)
+        alone = isinstance(given, ImageInput) and form.images is ImageForm.MESSAGES
+        size += 0 if isinstance(given, ImageInput) else len(given)
         if piece and (alone or size > SIZE_AT_ONCE):
             break
         piece.append(given)

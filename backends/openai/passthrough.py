@@ -15,7 +15,7 @@ from PIL import Image
 from pydantic import JsonValue
 
 from backends.common.file_types import SENT
-from backends.media.images import as_jpeg, as_png, open_picture
+from backends.media.images import as_jpeg, as_png, open_image
 from backends.openai.chat_request import TextOptions
 from backends.openai.flavours.flavour import Flavour
 from queueing.core.errors import ProblemKind, Rejected, problem
@@ -162,12 +162,12 @@ _QUALITY = 95
 
 
 async def unchanged_url(files: Sequence[File], index: int, readable: frozenset[str]) -> str:
-    """Return one of the job's pictures for a server that reads those formats.
+    """Return one of the job's images for a server that reads those formats.
 
     Raises `Rejected` where there is none, or for an unusable one.
     """
     if not 0 <= index < len(files):
-        raise Rejected(f"the conversation names picture {index} of {len(files)}")
+        raise Rejected(f"the conversation names image {index} of {len(files)}")
     return await asyncio.to_thread(_url, files[index], readable)
 
 
@@ -175,19 +175,19 @@ def _url(file: File, readable: frozenset[str]) -> str:
     kind, alike = _looks(file)
     data = file.data
     if not alike or kind not in readable:
-        picture = open_picture(file)
+        image = open_image(file)
         kind = "JPEG" if kind == "JPEG" else "PNG"
-        data = as_jpeg(picture, quality=_QUALITY) if kind == "JPEG" else as_png(picture)
+        data = as_jpeg(image, quality=_QUALITY) if kind == "JPEG" else as_png(image)
     return f"data:image/{kind.lower()};base64,{base64.b64encode(data).decode()}"
 
 
 def _looks(file: File) -> tuple[str, bool]:
-    """Return a picture's format, and whether servers see what people do, from its header."""
+    """Return an image's format, and whether servers see what people do, from its header."""
     try:
-        with Image.open(io.BytesIO(file.data), formats=SENT) as picture:
-            upright = picture.getexif().get(_ORIENTATION, 1) == 1
-            plain = picture.mode != "CMYK" and not picture.has_transparency_data
-            return str(picture.format), upright and plain
+        with Image.open(io.BytesIO(file.data), formats=SENT) as image:
+            upright = image.getexif().get(_ORIENTATION, 1) == 1
+            plain = image.mode != "CMYK" and not image.has_transparency_data
+            return str(image.format), upright and plain
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
         return "", False
 
@@ -209,7 +209,7 @@ async def passed_body(
 ) -> dict[str, JsonValue]:
     """Return the body of a streamed completion; `more` are fields that this server knows as well.
 
-    Raises `Rejected` for unusable pictures, and for fields that must not be left out.
+    Raises `Rejected` for unusable images, and for fields that must not be left out.
     """
     body = known_fields(passed_on.body, flavour.extra | more)
     if isinstance(messages := body.get("messages"), list):
@@ -236,11 +236,11 @@ async def _message(message: JsonValue, files: Sequence[File], flavour: Flavour) 
 
 
 async def _part(part: JsonValue, files: Sequence[File], flavour: Flavour) -> JsonValue:
-    if not isinstance(part, dict) or part.get("type") != "picture":
+    if not isinstance(part, dict) or part.get("type") != "image":
         return part
     number, detail = part.get("file"), part.get("detail")
     at = number if isinstance(number, int) else -1
-    url = await unchanged_url(files, at, flavour.pictures)
+    url = await unchanged_url(files, at, flavour.images)
     fields = {name: value for name, value in part.items() if name not in {"file", "detail"}}
     image: JsonValue = {"url": url, **({"detail": detail} if detail else {})}
     return {**fields, "type": "image_url", "image_url": image}

@@ -17,7 +17,7 @@ from backends.openai.flavours.errors import (
     BAD_SOUND,
     LONG_SOUND,
     NO_HEARING,
-    NO_PICTURES,
+    NO_IMAGES,
     NO_TRANSLATION,
     NOTHING_SAID,
     classify_answer,
@@ -104,9 +104,9 @@ async def _told(
 
 
 def _fault(error: HttpRefused | HttpFailed) -> BackendError:
-    """Return what an answer stands for; some servers speak of a picture, or of nothing."""
+    """Return what an answer stands for; some servers speak of an image, or of nothing."""
     fault = classify_answer(error)
-    if fault.problem == NO_PICTURES or error.body.strip() == UNTOLD:
+    if fault.problem == NO_IMAGES or error.body.strip() == UNTOLD:
         return Rejected(str(fault), problem=BAD_SOUND)
     return fault
 

@@ -55,7 +55,7 @@ CONFIG = """
 hosts:
   box: {{vram: 24GB, backends: {{server: {{kind: openai, url: "{server}", parallel: 256}}}}}}
 models: {{{models}}}
-limits: {{open_per_person: 2000, in_line_per_person: 2000, embeddings_open: 2000}}
+limits: {{open_per_person: 2000, queued_per_person: 2000, embeddings_open: 2000}}
 chats: {{}}
 api: {{port: {usher}, open: true}}
 """

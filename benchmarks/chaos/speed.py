@@ -53,7 +53,7 @@ hosts:
 models:
   nothing: {{backends: [quick], {able}}}
   moment: {{backends: [steady], {able}}}
-limits: {{open_per_person: 100000, in_line_per_person: 100000}}
+limits: {{open_per_person: 100000, queued_per_person: 100000}}
 chats: {{}}
 api: {{port: {port}, open: true}}
 cluster: {{lease_s: 3}}

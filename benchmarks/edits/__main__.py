@@ -20,7 +20,7 @@ from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import JobEvent
 from queueing.core.ports import Report
 from queueing.core.requests import Progress, Work
-from tests.fakes.servers.backend import Attempt, Card, FakeServer, Fate
+from tests.fakes.servers.backend import Attempt, FakeGpu, FakeServer, Fate
 from tests.fakes.strict_chats import Person, StrictChat, StrictDiscord, StrictTelegram
 from tests.simulation import loop as virtual
 from tests.simulation.bot_installation import Bot, bot
@@ -33,14 +33,14 @@ PRIVATE_PEOPLE, GROUPS, GROUP_PEOPLE, GROUP_SHARE = 180, 4, 20, 0.05
 FILL_S = 100.0  # the first jobs arrive over that time
 SETTLE_S = 60.0  # between the last of them and the counting; again at the end, for the last results
 STEPS = 24
-NO_LIMITS = PersonLimits(open_per_person=WAITING, in_line_per_person=WAITING)
+NO_LIMITS = PersonLimits(open_per_person=WAITING, queued_per_person=WAITING)
 
 
 class Studio(FakeServer):
     """Serves one model: a job ends at each beat, and reports its steps until then."""
 
-    def __init__(self, name: str, card: Card, first_beat_s: float) -> None:
-        super().__init__(name, card, load_s=1.0)
+    def __init__(self, name: str, gpu: FakeGpu, first_beat_s: float) -> None:
+        super().__init__(name, gpu, load_s=1.0)
         self._first_beat_s = first_beat_s
         self._beat_s = EVERY_S * len(MODELS)
         self.fates = self._until_the_next_beat
@@ -95,7 +95,7 @@ def _installation() -> Installation:
     models = [image_model(name, f"on-{name}", service_s=EVERY_S * len(MODELS)) for name in MODELS]
     installation = Installation.of(models, [host(f"gpu-{name}", f"on-{name}") for name in MODELS])
     for number, (name, server) in enumerate(list(installation.servers.items())):
-        installation.servers[name] = Studio(name, server.card, EVERY_S * number)
+        installation.servers[name] = Studio(name, server.gpu, EVERY_S * number)
     return installation
 
 

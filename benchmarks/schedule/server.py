@@ -11,7 +11,7 @@ from queueing.core.requests import Output, TextToImage, Work
 from queueing.core.snapshot import Rules
 from queueing.core.specs import ModelSpec
 from tests.fakes.clock import VirtualClock
-from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
+from tests.fakes.servers.backend import FakeBackend, FakeGpu, FakeServer
 from tests.simulation.installation import Installation
 
 
@@ -97,7 +97,7 @@ class TraceServer(FakeBackend):
     max_models: int | None = None  # as many as fit
 
     def __init__(self, name: str, ledger: Ledger) -> None:
-        super().__init__(FakeServer(name, Card(total_mb=0, budget_mb=0)))
+        super().__init__(FakeServer(name, FakeGpu(total_mb=0, budget_mb=0)))
         self.server.remembers = False
         self.name = name
         self._ledger = ledger
@@ -166,7 +166,7 @@ class TraceInstallation(Installation):
 
     def __init__(self, ledger: Ledger, rules: Rules) -> None:
         catalog, clock = ledger.trace.catalog(), VirtualClock(0.0)
-        super().__init__(catalog=catalog, cards={}, servers={}, rules=rules, clock=clock)
+        super().__init__(catalog=catalog, gpus={}, servers={}, rules=rules, clock=clock)
         self._ledger = ledger
 
     def connect(self) -> dict[str, FakeBackend]:

@@ -138,8 +138,8 @@ async def measure_submit_to_start(ground: Ground, amount: int) -> dict[str, floa
 
         async def worker() -> None:
             while await accepted.get() is not None:
-                (line,) = await store.lines(NOW, per_line=1)
-                await store.apply(line.heads[0], JobEvent.START, NOW, runner="r", backend="b")
+                (queue,) = await store.queues(NOW, per_queue=1)
+                await store.apply(queue.heads[0], JobEvent.START, NOW, runner="r", backend="b")
                 started.put_nowait(time.perf_counter())
 
         waits = []
@@ -176,7 +176,7 @@ async def claim_us(store: JobStore, rounds: int) -> float:
     costs = []
     for _ in range(rounds):
         started = time.perf_counter()
-        heads = [line.heads[0] for line in await store.lines(NOW, per_line=1)]
+        heads = [queue.heads[0] for queue in await store.queues(NOW, per_queue=1)]
         async with asyncio.TaskGroup() as group:
             for head in heads:
                 group.create_task(store.apply(head, JobEvent.START, NOW, runner="r", backend="b"))

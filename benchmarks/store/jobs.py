@@ -31,7 +31,7 @@ from queueing.store.sqlite.database import WRITER_PRAGMAS, SqliteDatabase, open_
 
 MODELS = 50
 NOW = 1.0e9
-LIMITS = SubmitLimits(max_open=10**9, max_in_line=10**9, max_waiting=10**9)
+LIMITS = SubmitLimits(max_open=10**9, max_queued=10**9, max_waiting=10**9)
 REQUEST = TextToImage(prompt="a lighthouse in a storm, oil on canvas", seed=1234567890, steps=28)
 DONE = Output(text="done")
 Ground = Path | str
@@ -152,7 +152,7 @@ class _Fetched:
     def __init__(self, store: JobStore, workers: int) -> None:
         self.news = asyncio.Event()
         self._store = store
-        self._per_line = 1 + workers
+        self._per_queue = 1 + workers
         self._looking = asyncio.Lock()
         self._found: deque[Job] = deque()
         self._given: set[int] = set()
@@ -162,8 +162,8 @@ class _Fetched:
         async with self._looking:
             while not self._found:
                 self.news.clear()
-                for line in await self._store.lines(NOW, per_line=self._per_line):
-                    self._found.extend(job for job in line.heads if job.id not in self._given)
+                for queue in await self._store.queues(NOW, per_queue=self._per_queue):
+                    self._found.extend(job for job in queue.heads if job.id not in self._given)
                 self._given.update(job.id for job in self._found)
                 if not self._found:
                     await self.news.wait()
@@ -189,7 +189,7 @@ async def lives_per_s(database: Database, workers: int, amount: int) -> float:
         for _ in turns:
             job = await fetched.next()
             job = (await store.apply(job, JobEvent.START, NOW, runner="r", backend="b")).job
-            fetched.news.set()  # there may be another head in its line
+            fetched.news.set()  # there may be another head in its queue
             await store.apply(job, JobEvent.COMPLETE, NOW, output=DONE)
 
     started = time.perf_counter()

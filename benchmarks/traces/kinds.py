@@ -7,14 +7,14 @@ from typing import Any
 from benchmarks.schedule.trace import Resident, Trace, TraceBackend, TraceHost, TraceJob, TraceModel
 
 GB = 1000
-CARD_MB = 24 * GB  # of which the margin leaves 19.2 GB to models
+GPU_MB = 24 * GB  # of which the margin leaves 19.2 GB to models
 
 
 def host(number: int, *backends: str, serial: bool = False) -> TraceHost:
     """Return a host with a GPU of 24 GB."""
     names = backends or (f"b{number}",)
     servers = tuple(TraceBackend(name=name, serial=serial) for name in names)
-    return TraceHost(name=f"h{number}", vram_mb=CARD_MB, backends=servers)
+    return TraceHost(name=f"h{number}", vram_mb=GPU_MB, backends=servers)
 
 
 def hosts(count: int) -> list[TraceHost]:
@@ -157,7 +157,7 @@ def overload(rng: Random) -> Trace:
     return trace(hosts(2), models, jobs)
 
 
-def shared_card(rng: Random) -> Trace:
+def shared_gpu(rng: Random) -> Trace:
     """Images and texts from two servers on one GPU: the first serial, the second with slots."""
     models = [
         model("flux", "comfy", vram_mb=14 * GB, load_s=45.0, service_s=20.0),
@@ -165,13 +165,13 @@ def shared_card(rng: Random) -> Trace:
         model("llama", "texts", vram_mb=9 * GB, load_s=12.0, service_s=5.0, parallel=4),
     ]
     servers = (TraceBackend(name="comfy", serial=True), TraceBackend(name="texts"))
-    shared = TraceHost(name="h1", vram_mb=CARD_MB, backends=servers)
+    shared = TraceHost(name="h1", vram_mb=GPU_MB, backends=servers)
     every_s = (90, 40, 15)
     jobs = [j for m, s in zip(models, every_s, strict=True) for j in requests(rng, m, 1 / s, 2700)]
     return trace([shared], models, jobs)
 
 
-def crowded_cards(rng: Random) -> Trace:
+def crowded_gpus(rng: Random) -> Trace:
     """Two GPUs, each with two serial servers: fast images in bursts, and slow ones.
 
     A further copy shortens the queue of a burst, but leaves the slow model no room on either GPU.
@@ -179,7 +179,7 @@ def crowded_cards(rng: Random) -> Trace:
     comfy, forge = ("comfy-1", "comfy-2"), ("forge-1", "forge-2")
     slow = [
         model("flux", *comfy, vram_mb=10 * GB, load_s=11.0, service_s=28.0),
-        model("film", *comfy, load_s=45.0, service_s=23.0),
+        model("video", *comfy, load_s=45.0, service_s=23.0),
     ]
     fast = [
         model("sdxl", *forge, vram_mb=14 * GB, load_s=26.0, service_s=3.0),
@@ -207,7 +207,7 @@ def lanes_and_cancels(rng: Random) -> Trace:
     return trace(hosts(2), models, jobs)
 
 
-def two_cards(rng: Random) -> Trace:
+def two_gpus(rng: Random) -> Trace:
     """One machine: text models over both GPUs, images on the second alone, small texts on the first."""
     models = [
         model("large", "llama", vram_mb=26 * GB, load_s=60, service_s=12, parallel=2),
@@ -219,7 +219,7 @@ def two_cards(rng: Random) -> Trace:
     wide = TraceBackend(name="llama")
     alone = (TraceBackend(name="small"), TraceBackend(name="comfy", serial=True))
     gpus = [
-        TraceHost(name=f"box/{i}", machine="box", vram_mb=CARD_MB, backends=(own, wide))
+        TraceHost(name=f"box/{i}", machine="box", vram_mb=GPU_MB, backends=(own, wide))
         for i, own in enumerate(alone)
     ]
     rates = (0.012, 0.03, 0.05, 0.012, 0.02)
@@ -231,6 +231,6 @@ def two_cards(rng: Random) -> Trace:
 
 _KINDS = (
     *(two_queues, two_hosts, bursty, alternating, hot_and_cold, overload),
-    *(shared_card, crowded_cards, lanes_and_cancels, two_cards),
+    *(shared_gpu, crowded_gpus, lanes_and_cancels, two_gpus),
 )
 SHIPPED = {kind.__name__.replace("_", "-"): kind for kind in _KINDS}

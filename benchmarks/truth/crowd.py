@@ -11,7 +11,7 @@ from bot.people.access import PersonLimits
 from queueing.core.errors import OutOfMemory
 from queueing.core.requests import Work
 from queueing.core.snapshot import Rules
-from tests.fakes.servers.backend import Attempt, Card, FakeServer, Fate, prompt_of
+from tests.fakes.servers.backend import Attempt, FakeGpu, FakeServer, Fate, prompt_of
 from tests.fakes.strict_chats import Person, StrictChat, StrictDiscord, StrictPage, StrictTelegram
 from tests.simulation.bot_installation import ADMIN, Bot
 from tests.simulation.installation import Installation, host, image_model
@@ -28,7 +28,7 @@ MODELS: Mapping[str, Times] = {  # backends, MB, seconds of a load, of an image,
 }
 ROOMS = {"g2": "quiet", "g1": "busy"}  # of groups; all others are private chats
 LANES = ("vip", "relaxed", "normal", "normal", "normal")  # of people, in turn
-NO_LIMITS = PersonLimits(open_per_person=50, in_line_per_person=50)
+NO_LIMITS = PersonLimits(open_per_person=50, queued_per_person=50)
 
 _WANDERS = 0.15  # of the times of loads and images
 _FAULTY = 0.01  # of images; twice as many loads
@@ -61,9 +61,9 @@ class Server(FakeServer):
     """Takes about the usual time for everything, sometimes fails, and records when things ended."""
 
     def __init__(
-        self, name: str, card: Card, random: Random, models: Mapping[str, Times] = MODELS
+        self, name: str, gpu: FakeGpu, random: Random, models: Mapping[str, Times] = MODELS
     ) -> None:
-        super().__init__(name, card)
+        super().__init__(name, gpu)
         self._random = random
         self._models = models
         self.fates = lambda _work: Fate(error=self._fault(_FAULTY))
@@ -121,9 +121,7 @@ def installation_of(random: Random, world: World) -> Installation:
         models, [host(name, b, vram_mb=mb) for name, (b, mb) in HOSTS.items()], rules=world.rules
     )
     for name, server in list(installation.servers.items()):
-        installation.servers[name] = Server(
-            name, server.card, Random(random.random()), world.models
-        )
+        installation.servers[name] = Server(name, server.gpu, Random(random.random()), world.models)
     return installation
 
 

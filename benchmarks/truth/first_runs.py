@@ -27,7 +27,7 @@ from queueing.core.requests import (
 )
 from queueing.core.specs import ModelSpec
 from queueing.forecast.durations import Durations, size_class
-from tests.fakes.servers.backend import PICTURE
+from tests.fakes.servers.backend import IMAGE
 from tests.simulation import loop as virtual
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host
 
@@ -83,7 +83,7 @@ async def _first(model: ModelSpec, request: Request, load_s: float, service_s: f
         server.load_s, server.service_s, server.progress_every_s = load_s, service_s, 1.0
     async with installation.queue() as queue:
         queue.promises.follow()
-        files = (PICTURE,) if model.capabilities & _OF_FILES else ()
+        files = (IMAGE,) if model.capabilities & _OF_FILES else ()
         asked = NewJob(model=model.name, request=request, files=files, owner="", key="first")
         job = await queue.submitter.submit(asked, limits=NO_LIMITS)
         await queue.status.decided([job])

@@ -22,7 +22,7 @@ _PLACE = re.compile(r"#(\d+) in line")
 _AHEAD = re.compile(r"at most (\d+) ahead")  # in a message that is rarely edited
 _NONE_AHEAD = re.compile("nobody ahead")
 _LOADS = re.compile("📦 loading")  # the first in line is told of the load instead
-_NOT_IN_LINE = frozenset({WaitCause.HELD, WaitCause.LATER, WaitCause.ENHANCING})
+_NOT_QUEUED = frozenset({WaitCause.HELD, WaitCause.LATER, WaitCause.ENHANCING})
 
 
 class Fault(StrEnum):
@@ -79,14 +79,14 @@ def place_fault(said: Said, standing: Standing) -> Fault | None:
         return Fault.STALE if said.place is not None else Fault.MISSING
     why = None if standing.reason is None else standing.reason.why
     pauses = why is WaitCause.RETRY_PAUSE or is_open_ended(standing.reason)
-    told = said.place is not None or pauses or not _is_in_line(standing)
+    told = said.place is not None or pauses or not _is_queued(standing)
     return None if told else Fault.MISSING
 
 
 def moment_fault(said: Said, standing: Standing, now: float) -> Fault | None:
     """Return why the range is not true; None if it is."""
-    in_line = standing.job.state is not JobState.PENDING or _is_in_line(standing)
-    if is_open_ended(standing.reason) or not in_line:
+    queued = standing.job.state is not JobState.PENDING or _is_queued(standing)
+    if is_open_ended(standing.reason) or not queued:
         return None if said.latest is None else Fault.NEEDLESS
     if said.latest is None:
         return Fault.MISSING if is_read(said, standing) else None
@@ -101,8 +101,8 @@ def moment_fault(said: Said, standing: Standing, now: float) -> Fault | None:
     return Fault.APART if ends.earliest > said.latest or ends.latest < begins else None
 
 
-def _is_in_line(standing: Standing) -> bool:
+def _is_queued(standing: Standing) -> bool:
     """Whether a waiting job is to have a place and a range."""
     why = None if standing.reason is None else standing.reason.why
     waits = standing.job.state is JobState.PENDING
-    return waits and not standing.overflow and why not in _NOT_IN_LINE
+    return waits and not standing.overflow and why not in _NOT_QUEUED

@@ -50,7 +50,7 @@ models:
   flux: {{backends: [quick], vram: 8GB, parallel: {AT_ONCE}, max_waiting: 100000, capabilities: [text-to-image]}}
   qwen: {{backends: [quick], vram: 4GB, parallel: {AT_ONCE}, max_waiting: 100000, capabilities: [text-to-text]}}
   sdxl: {{backends: [stuck], vram: 4GB, max_waiting: 100000, capabilities: [text-to-image]}}
-limits: {{open_per_person: 100000, in_line_per_person: 100000}}
+limits: {{open_per_person: 100000, queued_per_person: 100000}}
 chats: {{web: {{port: 18598}}}}
 """
 VERBS = {"image": "flux a cat in the rain", "ask": "qwen why is the sky blue?"}

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.whole.world import picture
+from benchmarks.whole.world import drawn_image
 from queueing.store.sqlite.database import WRITER_PRAGMAS
 
 _TABLE = "CREATE TABLE jobs (id INTEGER PRIMARY KEY, state TEXT, request TEXT, version INTEGER)"
@@ -69,7 +69,7 @@ class Parts(NamedTuple):
 
 async def limit_ms(folder: str, parts: Parts, *, callers: int, jobs: int) -> float:
     """Return the processor time in milliseconds of a job that consists of only these parts."""
-    database, image = GroupedWriter(Path(folder, "limit.sqlite")), picture()
+    database, image = GroupedWriter(Path(folder, "limit.sqlite")), drawn_image()
     shown: list[tuple[str, int]] = []
     numbers = iter(range(jobs))
 

@@ -13,13 +13,13 @@ from queueing.core.ports import Fetch, Report
 from queueing.core.requests import File, Output, TextToImage, Work
 from queueing.core.specs import BackendSpec, ModelSpec
 from tests.fakes.chat import FakeChat
-from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
+from tests.fakes.servers.backend import FakeBackend, FakeGpu, FakeServer
 
 NO_LIMITS = ChatLimits(
     text=100_000,
     caption=100_000,
     upload=1_000_000_000,
-    picture=1_000_000_000,
+    image=1_000_000_000,
     download=1_000_000_000,
     edit_every_s=0.0,
     chat_every_s=0.0,
@@ -28,7 +28,7 @@ NO_LIMITS = ChatLimits(
 )
 
 
-def picture() -> bytes:
+def drawn_image() -> bytes:
     """Return a small image."""
     made = io.BytesIO()
     Image.effect_noise((64, 64), 40.0).save(made, "PNG")
@@ -39,9 +39,9 @@ class Instant(FakeBackend):
     """A server that answers at once, or never if it is the stuck one."""
 
     def __init__(self, spec: BackendSpec) -> None:
-        super().__init__(FakeServer(spec.name, Card(24_000, 24_000), load_s=0.0))
+        super().__init__(FakeServer(spec.name, FakeGpu(24_000, 24_000), load_s=0.0))
         self._stuck = spec.name == "stuck"
-        self._drawn = Output(files=(File(name="cat.png", mime="image/png", data=picture()),))
+        self._drawn = Output(files=(File(name="cat.png", mime="image/png", data=drawn_image()),))
         self._written = Output(text="Air scatters blue light more than red.")
 
     async def run(

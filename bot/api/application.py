@@ -112,10 +112,10 @@ _SENTENCES = {
     "evals": f"There are no evaluations here: {_NO_TRAINING}.",
     "realtime": "There are no realtime sessions here: use /v1/responses with stream.",
     "rerank": "There is no reranking here: compare the vectors of /v1/embeddings.",
-    "videos": "There are no videos at this path: submit a film to /v1/jobs, with `kind` film.",
+    "videos": "There are no videos at this path: submit a video to /v1/jobs, with `kind` video.",
     "messages": f"This is Anthropic's API. {_OPENAI}.",
     "api": f"This is Ollama's API or another server's own. {_OPENAI}.",
-    "sdapi": f"This is Automatic1111's API. {_OPENAI}, and pictures at /v1/images/generations.",
+    "sdapi": f"This is Automatic1111's API. {_OPENAI}, and images at /v1/images/generations.",
     "responses/compact": "Conversations are not compacted here: ask a model for a summary of yours.",
     "responses/input_tokens": "Tokens are not counted in advance here: `usage` of an answer has them.",
 }

@@ -5,16 +5,18 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from pydantic import TypeAdapter
-from pydantic.json_schema import JsonSchemaMode
 
 from bot.api.jobs.webhooks import HookEvent
 from bot.api.operations import JSON, Operation, operation_of
 from bot.api.runs.views import ErrorBody, JobView
 from bot.version import version
+
+if TYPE_CHECKING:
+    from pydantic.json_schema import JsonSchemaMode
 
 Tree = dict[str, Any]
 

@@ -12,7 +12,7 @@ from bot.api.openai.answers import (
     ChatCompletion,
     ChatCompletionChunk,
     Embeddings,
-    PicturesAnswer,
+    ImagesAnswer,
     ResponseAnswer,
     TextCompletion,
     TranscriptAnswer,
@@ -26,7 +26,7 @@ from bot.api.openai.models import ApiHealth, AudioModels, ModelRow, ModelRows, V
 from bot.api.openai.response_request import Responses
 from bot.api.routes.jobs import ID_MOST, LIST_MOST, WAIT_MOST_S
 from bot.api.runs.repeats import KEY_MOST
-from bot.api.runs.views import JobList, JobView, MachineList, QueueView
+from bot.api.runs.views import HostList, JobList, JobView, QueueView
 
 Parameter = Mapping[str, Any]
 
@@ -123,7 +123,7 @@ _SUBMITTING = (400, 403, 404, 408, 409, 413, 415, 422, 429)
 _WAITING = (*_SUBMITTING, 410, 502, 504)
 
 
-def _waits_in_line(answer: Any, **about: Any) -> Operation:
+def _waits_in_queue(answer: Any, **about: Any) -> Operation:
     """Return a path of OpenAI's whose answer is that of a job, whole or as a stream."""
     return Operation(
         answers={JSON: answer, EVENTS: None},
@@ -163,45 +163,45 @@ OPERATIONS: Mapping[str, Operation] = {
     "GET /v1/models/{name}": Operation(
         summary="Return a model", answers={JSON: ModelRow}, parameters=(MODEL,), refusals=(404,)
     ),
-    "POST /v1/chat/completions": _waits_in_line(
+    "POST /v1/chat/completions": _waits_in_queue(
         ChatCompletion,
         items=ChatCompletionChunk,
         summary="Answer a conversation",
         request=ChatCompletions,
     ),
-    "POST /v1/responses": _waits_in_line(
+    "POST /v1/responses": _waits_in_queue(
         ResponseAnswer,
         summary="Answer a conversation, in OpenAI's newer form; nothing is stored",
         request=Responses,
     ),
-    "POST /v1/completions": _waits_in_line(
+    "POST /v1/completions": _waits_in_queue(
         TextCompletion,
         items=TextCompletion,
         summary="Continue a prompt, or fill a gap in it",
         request=Completions,
     ),
-    "POST /v1/fim/completions": _waits_in_line(
+    "POST /v1/fim/completions": _waits_in_queue(
         ChatCompletion,
         items=ChatCompletionChunk,
         summary="Fill a gap in a prompt, answered like a chat completion",
         request=Completions,
     ),
     "POST /v1/embeddings": Operation(
-        summary="Turn texts, tokens or pictures into vectors",
+        summary="Turn texts, tokens or images into vectors",
         request=EmbeddingCall,
         answers={JSON: Embeddings},
         parameters=(KEY,),
         headers=_ACCEPTED,
         refusals=_WAITING,
     ),
-    "POST /v1/images/generations": _waits_in_line(
-        PicturesAnswer,
-        summary="Draw pictures",
+    "POST /v1/images/generations": _waits_in_queue(
+        ImagesAnswer,
+        summary="Draw images",
         request=ImageGeneration,
     ),
-    "POST /v1/images/edits": _waits_in_line(
-        PicturesAnswer,
-        summary="Change pictures or combine them; also as a form, as OpenAI's API has it",
+    "POST /v1/images/edits": _waits_in_queue(
+        ImagesAnswer,
+        summary="Change images or combine them; also as a form, as OpenAI's API has it",
         request=ImageEditInJson,
         form={
             "image": {"type": "array", "items": BYTES},
@@ -248,7 +248,7 @@ OPERATIONS: Mapping[str, Operation] = {
         request=JobRequest,
         form={
             "request": {"type": "string"},
-            "pictures": {"type": "array", "items": BYTES},
+            "images": {"type": "array", "items": BYTES},
             "mask": BYTES,
             "recording": BYTES,
         },
@@ -312,7 +312,7 @@ OPERATIONS: Mapping[str, Operation] = {
         refusals=(404, 416, 429),
     ),
     "POST /v1/files": Operation(
-        summary="Send a picture, a sound or a film ahead of the jobs that use it",
+        summary="Send an image, a sound or a video ahead of the jobs that use it",
         tag="Files",
         form={"file": BYTES, "purpose": {"type": "string"}},
         answers={JSON: UploadView},
@@ -363,7 +363,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "GET /v1/hosts": Operation(
         summary="List all machines, with their memory and servers",
         tag="Queue",
-        answers={JSON: MachineList},
+        answers={JSON: HostList},
     ),
 }
 

@@ -9,7 +9,7 @@ from functools import partial
 from bot.api.application import Served, application, unmeasured
 from bot.api.calls.callers import Authentication, Route
 from bot.api.calls.fetcher import Fetcher
-from bot.api.calls.request_files import RequestFiles, RequestPictures
+from bot.api.calls.request_files import RequestFiles, RequestImages
 from bot.api.calls.uploads import Uploads
 from bot.api.document import DESCRIPTION, DocumentRoute
 from bot.api.jobs.new_jobs import NewJobs
@@ -82,7 +82,7 @@ class ApiServer:
         fetcher: Fetcher | None = None,
         served: Served = unmeasured,
     ) -> None:
-        """Take the parts; with a `fetcher`, pictures may be addresses.
+        """Take the parts; with a `fetcher`, images may be addresses.
 
         `shared` is what this process and others that serve the API tell each other.
         """
@@ -108,7 +108,7 @@ class ApiServer:
             repeats=Repeats(jobs=queue.jobs, clock=clock, attendance=self._attendance),
             unwanted=settings.unwanted,
         )
-        routes = self._routes(queue, submitting, RequestPictures(clock=clock, fetcher=fetcher))
+        routes = self._routes(queue, submitting, RequestImages(clock=clock, fetcher=fetcher))
         models = self._models(queue)
         public = {
             "GET /v1/audio/models": models.audio,
@@ -145,22 +145,22 @@ class ApiServer:
         return ModelsRoute(models=queue.models, status=queue.status)
 
     def _routes(
-        self, queue: QueueService, submitting: Submitter, pictures: RequestPictures
+        self, queue: QueueService, submitting: Submitter, images: RequestImages
     ) -> Mapping[str, Route]:
         answering, url = self._answering, self._settings.url
-        chat = ChatRoute(submitting=submitting, answering=answering, pictures=pictures)
-        embeddings = EmbeddingRoute(submitting=submitting, answering=answering, pictures=pictures)
-        responses = ResponseRoute(submitting=submitting, answering=answering, pictures=pictures)
+        chat = ChatRoute(submitting=submitting, answering=answering, images=images)
+        embeddings = EmbeddingRoute(submitting=submitting, answering=answering, images=images)
+        responses = ResponseRoute(submitting=submitting, answering=answering, images=images)
         completions = CompletionRoute(submitting=submitting, answering=answering)
         drawn = ImageAnswers(answering=answering, links=self._links, url=url)
-        job_pictures = RequestFiles(jobs=queue.jobs, uploads=self._uploads, clock=self._clock)
+        job_images = RequestFiles(jobs=queue.jobs, uploads=self._uploads, clock=self._clock)
         edits = ImageEditRoute(
-            submitting=submitting, answers=drawn, pictures=pictures, job_pictures=job_pictures
+            submitting=submitting, answers=drawn, images=images, job_images=job_images
         )
         raw = FileAnswers(answering=answering)
         speech = SpeechRoute(submitting=submitting, answering=answering, files=raw)
         transcripts = TranscriptionRoutes(
-            submitting=submitting, answering=answering, files=raw, pictures=pictures
+            submitting=submitting, answering=answering, files=raw, images=images
         )
         models = self._models(queue)
         jobs = JobRoutes(
@@ -172,13 +172,13 @@ class ApiServer:
             sender=self._sender,
             new=NewJobs(
                 submitting=submitting,
-                pictures=pictures,
-                job_pictures=job_pictures,
+                images=images,
+                job_images=job_images,
                 hooks=self._settings.hooks,
             ),
         )
         files = FileRoutes(
-            uploads=self._uploads, pictures=pictures, clock=self._clock, sender=self._sender
+            uploads=self._uploads, images=images, clock=self._clock, sender=self._sender
         )
         return {
             "POST /v1/chat/completions": chat,
@@ -204,7 +204,7 @@ class ApiServer:
             "GET /v1/files/{file}/content": files.content,
             "DELETE /v1/files/{file}": files.delete,
             "GET /v1/webhooks": jobs.webhooks,
-            "GET /v1/queue": jobs.lines,
+            "GET /v1/queue": jobs.queues,
             "GET /v1/hosts": jobs.hosts,
         }
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from backends.hardware.gpu_memory import GpuMemory, NvmlProbe
 from backends.hardware.gpu_programs import GpuPrograms
-from backends.hardware.host_control import NetworkMachines
+from backends.hardware.host_control import NetworkHostControl
 from bot.app import assembly
 from bot.app.assembly import SharedParts
 from bot.app.metering import Meters
@@ -69,11 +69,11 @@ async def open_queue(
         clock=setup.clock,
         rules=setup.in_force.config.scheduling.rules(),
         memory=GpuMemory(nvidia),
-        cards=GpuPrograms(nvidia),
-        machines=NetworkMachines(),
+        gpus=GpuPrograms(nvidia),
+        machines=NetworkHostControl(),
         runner=uuid4().hex,
         grace_s=setup.grace_s,
-        deep_line=lambda: setup.in_force.config.logging.deep_line,
+        long_queue=lambda: setup.in_force.config.logging.long_queue,
         held=held,
     )
     return LocalQueue(

@@ -36,7 +36,7 @@ _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 CHATTY = (
     "PIL",
     "aiohttp.access",
-    "aiosqlite",  # at DEBUG, every stored value: prompts and pictures
+    "aiosqlite",  # at DEBUG, every stored value: prompts and images
     "discord",
     "httpcore",
     "psycopg",

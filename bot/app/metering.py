@@ -39,7 +39,7 @@ class Meters:
             self.instruments,
             busy,
             clock,
-            lambda job: queue.models.offer.catalog.cards_of(job.model, job.backend or ""),
+            lambda job: queue.models.offer.catalog.gpus_of(job.model, job.backend or ""),
             queue.promises.given,
         )
         counts.found(await queue.jobs.processing())

@@ -4,7 +4,7 @@ What a system does not support stays as it was.
 
 Where the network is away, a look-up takes as long as the system waits for its name servers, 10 to
 30 s by default. asyncio does them in the threads of `asyncio.to_thread`: a few names of servers and
-chats would hold up every picture, and a stop. So names are looked up in threads of their own.
+chats would hold up every image, and a stop. So names are looked up in threads of their own.
 """
 
 import asyncio

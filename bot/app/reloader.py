@@ -6,16 +6,18 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from bot.config.config import Config
 from bot.config.differences import changed, merged
 from bot.config.loader import ConfigError
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable
 from bot.people.audit_log import Act, AuditLog
-from bot.requests.options import Style
 from queueing.core.errors import BadModel, StoreError
 from queueing.core.ports import Clock
+
+if TYPE_CHECKING:
+    from bot.requests.options import Style
 
 
 class LiveConfig:

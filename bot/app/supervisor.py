@@ -40,7 +40,7 @@ async def delete_expired(
 ) -> None:
     """Delete what is older or larger than may be kept. Idempotent; raises `StoreError`.
 
-    The page's pictures are copies of job results, so they may take half of the size; jobs have all
+    The page's images are copies of job results, so they may take half of the size; jobs have all
     that these leave.
     """
     before = now - kept.days * _DAY_S

@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(command=name)
 
     watch = commands.add_parser("top", help="watch the running bot of this machine in the terminal")
-    watch.add_argument("--once", action="store_true", help="print the picture once")
+    watch.add_argument("--once", action="store_true", help="print the image once")
     watch.add_argument("--json", action="store_true", help="print everything as one JSON object")
     _config_argument(watch)
     watch.set_defaults(command="top")

@@ -120,7 +120,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
         *shared,
         *(told("", "", text) for text in kept),
         *_nothing_to_ask(whole, findings),
-        *_films(catalog),
+        *_videos(catalog),
         *_missing_defaults(config.defaults, whole),
     ]
 
@@ -140,11 +140,11 @@ async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -
     return Finding(what=what, name=name, works=False, text=text)
 
 
-# ---------------------------------------------------------------- films
+# ---------------------------------------------------------------- videos
 
 
-def _films(catalog: Catalog) -> Iterator[Finding]:
-    """Report how films, sound and documents are handled."""
+def _videos(catalog: Catalog) -> Iterator[Finding]:
+    """Report how videos, sound and documents are handled."""
     if catalog.able(Capability.SPEECH_TO_TEXT) and not videos.available():
         text = (
             "recordings are sent as they came: install usher-bot[media] for servers that need WAV"
@@ -160,7 +160,7 @@ def _films(catalog: Catalog) -> Iterator[Finding]:
     text = "their workflow is taken out, and what is too large for a chat is made to fit"
     if not videos.available():
         text = "kept back, unless keep_metadata is true: install usher-bot[media] for them"
-    yield Finding(what="films", name="PyAV", works=videos.available() or None, text=text)
+    yield Finding(what="videos", name="PyAV", works=videos.available() or None, text=text)
 
 
 # ---------------------------------------------------------------- database and hosts
@@ -190,7 +190,7 @@ async def _try_host(host: HostSpec, probe: GpuMemory, try_s: float) -> list[Find
             return ""
         total, free = found
         if _exceeds(host, total):
-            raise CheckFailed(f"vram is set to {host.vram_mb} MB, but the card has {total} MB")
+            raise CheckFailed(f"vram is set to {host.vram_mb} MB, but the GPU has {total} MB")
         return f"{free} of {total} MB free{_kept_back(host, total)}"
 
     finding = await _attempt("host", host.name, measure(), try_s)
@@ -200,15 +200,15 @@ async def _try_host(host: HostSpec, probe: GpuMemory, try_s: float) -> list[Find
     return [finding]
 
 
-def _unmeasured(card: str, probe: GpuMemory) -> str:
-    """Return what cannot be seen of a card or of the main memory, and why."""
-    what = "main memory" if card == SYSTEM else "card"
-    why = "no NVIDIA driver here?" if is_nvidia(card) else probe.why_not(card)
+def _unmeasured(gpu: str, probe: GpuMemory) -> str:
+    """Return what cannot be seen of a GPU or of the main memory, and why."""
+    what = "main memory" if gpu == SYSTEM else "GPU"
+    why = "no NVIDIA driver here?" if is_nvidia(gpu) else probe.why_not(gpu)
     return f"{what} not measured ({why}): the configured memory counts, and nothing sees other programs"
 
 
 def unwatched(catalog: Catalog) -> Iterator[Finding]:
-    """Report the hosts on this machine of which `gpu` names no card and no main memory."""
+    """Report the hosts on this machine of which `gpu` names no GPU and no main memory."""
     for host in catalog.hosts.values():
         urls = [spec.url for spec in host.backends]
         if host.gpu is None and any(is_loopback(urlsplit(url).hostname or "") for url in urls):
@@ -217,7 +217,7 @@ def unwatched(catalog: Catalog) -> Iterator[Finding]:
 
 
 def _exceeds(host: HostSpec, total_mb: int) -> bool:
-    """Return whether more is configured than exists; cards have slightly less than they claim."""
+    """Return whether more is configured than exists; GPUs have slightly less than they claim."""
     return host.vram_mb > total_mb * 1.05
 
 
@@ -253,11 +253,9 @@ async def _try_server(
         notes.extend(info.notes)
         host = catalog.hosts[catalog.host_of[name]]
         if len(catalog.hosts_of[name]) > 1:
-            pass  # of which of its cards it tells is not known
+            pass  # of which of its GPUs it tells is not known
         elif info.total_mb is not None and _exceeds(host, info.total_mb):
-            notes.append(
-                f"It sees a card of {info.total_mb} MB; {host.name} has {host.vram_mb} MB."
-            )
+            notes.append(f"It sees a GPU of {info.total_mb} MB; {host.name} has {host.vram_mb} MB.")
         elif info.total_mb is not None and (kept := _kept_back(host, info.total_mb)):
             notes.append(f"It sees {info.total_mb} MB{kept}.")
         if not server.can_unload:

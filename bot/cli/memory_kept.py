@@ -8,7 +8,7 @@ from queueing.core.specs import HostSpec, ModelSpec
 
 
 def warnings(catalog: Catalog, backend: str) -> Iterator[str]:
-    """Yield for each model of a server that cannot unload which others it keeps off the card."""
+    """Yield for each model of a server that cannot unload which others it keeps off the GPU."""
     hosts = [catalog.hosts[name] for name in catalog.hosts_of[backend]]
     for host, model in product(hosts, catalog.served_by(backend)):
         others = [other.name for other in _kept_out(catalog, host, backend, model)]
@@ -22,7 +22,7 @@ def warnings(catalog: Catalog, backend: str) -> Iterator[str]:
 def of_unknown_size(catalog: Catalog, backend: str) -> Iterator[str]:
     """Yield for each model of a server that cannot unload that its size should be set.
 
-    Until something shows how much it takes, it counts as filling the card, and the others wait.
+    Until something shows how much it takes, it counts as filling the GPU, and the others wait.
     """
     for host in (catalog.hosts[name] for name in catalog.hosts_of[backend]):
         for model in catalog.served_by(backend):

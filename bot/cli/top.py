@@ -27,9 +27,9 @@ from bot.monitoring.dashboard import from_json
 from bot.monitoring.live_state import (
     CopyNow,
     HostNow,
-    LineNow,
     LiveState,
     MemoryNow,
+    QueueNow,
     RunningNow,
     ServerNow,
 )
@@ -84,7 +84,7 @@ def _drawings(*rows: tuple[Text, Text, str]) -> Table:
 
 def _head(now: LiveState) -> Iterator[RenderableType]:
     running = sum(len(host.running) for host in now.hosts)
-    waiting = sum(each.waiting for each in now.lines)
+    waiting = sum(each.waiting for each in now.queues)
     yield Text(f"usher  {_clock(now.at, now.at)}  {running} running, {waiting} waiting", "bold")
     if now.mode == "paused":
         yield Text("everything is paused", "yellow")
@@ -148,13 +148,13 @@ def _running(job: RunningNow, now: float, mark: str) -> Row:
 
 
 def _queues(now: LiveState) -> Iterator[RenderableType]:
-    shown = [each for each in now.lines if each.waiting or each.paused or each.troubles]
+    shown = [each for each in now.queues if each.waiting or each.paused or each.troubles]
     if shown:
         yield Text()
         yield _table(row for each in shown for row in _queue(each, now.at))
 
 
-def _queue(queue: LineNow, now: float) -> Iterator[Row]:
+def _queue(queue: QueueNow, now: float) -> Iterator[Row]:
     told = [f"{queue.waiting} waiting"]
     if queue.oldest_s is not None:
         told.append(f"the first for {duration(queue.oldest_s)}")
@@ -230,7 +230,7 @@ def _people(people: PeopleRecord) -> Iterator[RenderableType]:
     if used:
         told = ", ".join(f"{each.name} {duration(each.gpu_s)}" for each in used)
         yield Text()
-        yield line(f"most time on the cards today: {told}")
+        yield line(f"most time on the GPUs today: {told}")
 
 
 # ---------------------------------------------------------------- words

@@ -42,7 +42,7 @@ def meant(
 ) -> Invocation:
     """Return the call that was meant; `commands` are the names people may type.
 
-    Pictures without a word ask what is in them; a recording, alone or with a model's name, is a
+    Images without a word ask what is in them; a recording, alone or with a model's name, is a
     question itself. "//image cat" and "/ image cat" are slips, and "/image@usher cat" is Telegram's
     way to write it, not questions for a model: they are answered with the help about that command.
     """
@@ -50,7 +50,7 @@ def meant(
         return invocation
     text = invocation.text.strip()
     kinds = {file.kind for file in invocation.files}
-    if not text and kinds == {AttachmentKind.PICTURE}:
+    if not text and kinds == {AttachmentKind.IMAGE}:
         return replace(invocation, command="describe")
     if kinds & SPOKEN and (not text or is_model(text)):
         return replace(invocation, command="listen")
@@ -79,28 +79,28 @@ _SAYS_ENOUGH = frozenset(
         "problem.size",
         "problem.job",
         "problem.too_long",
-        "problem.not_picture",
+        "problem.not_image",
         "problem.attached",
         "problem.file_alone",
-        "problem.too_many_pictures",
+        "problem.too_many_images",
         "problem.too_many_texts",
-        "problem.picture_bytes",
-        "problem.picture_pixels",
-        "problem.picture_unreadable",
+        "problem.image_bytes",
+        "problem.image_pixels",
+        "problem.image_unreadable",
         "problem.no_mask",
         "problem.language",
         "problem.not_text",
         "problem.text_bytes",
         "problem.text_too_long",
         "problem.too_many_sounds",
-        "problem.too_many_films",
+        "problem.too_many_videos",
         "problem.too_many_papers",
         "problem.file_bytes",
         "problem.sound_unreadable",
         "problem.sound_silent",
         "problem.sound_too_long",
         "problem.sound_no_library",
-        "problem.not_film",
+        "problem.not_video",
         "problem.not_watched",
         "problem.not_watched_by",
         "problem.paper_unreadable",
@@ -119,8 +119,10 @@ class Dispatcher:
     def __init__(self, context: Context, presenter: Presenter, *, lease: ChatLease = ALONE) -> None:
         """Take its parts; calls are carried out only while the `lease` is held."""
         self.commands: Sequence[Command] = context.commands
-        self._by_name: Mapping[str, Command] = {c.name: c for c in context.commands}
-        self._typed = frozenset(c.name for c in context.commands if not c.hidden)
+        self._by_name: Mapping[str, Command] = {
+            name: each for each in context.commands for name in (each.name, *each.aliases)
+        }
+        self._typed = frozenset(n for n, each in self._by_name.items() if not each.hidden)
         self._context = context
         self._presenter = presenter
         self._arrivals = Arrivals()
@@ -225,6 +227,8 @@ class Dispatcher:
             if earlier is None and not album.asks:
                 return None
         command = self._allowed(invocation, person, language)
+        if invocation.command != command.name:  # an alias
+            invocation = replace(invocation, command=command.name)
         try:
             joins = earlier is not None
             files = used_files(command, invocation, language, joins=joins)

@@ -30,7 +30,7 @@ _TABLE: Sequence[tuple[Command, Handler]] = (
     (history.HISTORY, history.handle_history),
     (history.SHOW, history.handle_show),
     (edit.EDIT, edit.handle_edit),
-    (edit.EDIT_PICTURE, edit.handle_edit_picture),
+    (edit.EDIT_IMAGE, edit.handle_edit_image),
     (vary.VARY, vary.handle_vary),
     (vary.VARY_SUBTLE, vary.handle_vary_subtle),
     (vary.UPSCALE, vary.handle_upscale),

@@ -6,14 +6,15 @@ Opens no connection; the kinds of backends read only the workflow files named he
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from backends.common.options import NO_SETTING
 from backends.hardware.gpu_memory import is_nvidia
 from backends.registry import KINDS, connect, kinds_of
 from bot.config.config import Config
 from bot.config.host_checks import (
-    card_problems,
-    card_warnings,
+    gpu_problems,
+    gpu_warnings,
     too_large,
     twins_of_addresses,
     twins_of_models,
@@ -23,19 +24,21 @@ from bot.config.sections import BackendConfig, ModelConfig
 from bot.config.values import Section
 from bot.config.yaml_reader import ConfigProblem, Path, no_setting
 from bot.people import api_keys
-from bot.people.access import PersonLimits
 from queueing.core.catalog import Catalog, meant_or_all
 from queueing.core.errors import BadModel
 from queueing.core.quiet_hours import QuietHours
 from queueing.core.requests import Capability
 from queueing.core.specs import ModelSpec
 
+if TYPE_CHECKING:
+    from bot.people.access import PersonLimits
+
 IMPROVED = frozenset({Capability.TEXT_TO_IMAGE, Capability.TEXT_TO_VIDEO, Capability.TEXT_TO_AUDIO})
 LEAST_OPEN_S = 3600.0  # between quiet hours, for once in a week
 USUAL_FOR = {
     "image": (Capability.TEXT_TO_IMAGE,),
     "edit": (Capability.IMAGE_EDIT,),
-    "film": (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
+    "video": (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
     "music": (Capability.TEXT_TO_AUDIO,),
     "speak": (Capability.TEXT_TO_SPEECH,),
     "transcribe": (Capability.SPEECH_TO_TEXT,),
@@ -49,7 +52,7 @@ def problems(config: Config) -> list[ConfigProblem]:
     named = [
         *_server_problems(config),
         *twins_of_servers(config),
-        *card_problems(config),
+        *gpu_problems(config),
         *_name_problems(config),
         *_quiet_problems(config),
     ]
@@ -99,7 +102,7 @@ def warnings(config: Config) -> list[ConfigProblem]:
     """Return what works but is probably not meant; requires a configuration without problems."""
     return [
         *_size_warnings(config.catalog()),
-        *card_warnings(config),
+        *gpu_warnings(config),
         *_admin_warnings(config),
     ]
 
@@ -145,10 +148,10 @@ def _name_problems(config: Config) -> Iterator[ConfigProblem]:
 
 def _quiet_problems(config: Config) -> Iterator[ConfigProblem]:
     for name, host in config.hosts.items():
-        gpus = [card.gpu for card in host.cards.values()] or [host.gpu]
-        named = all(gpu is not None and is_nvidia(gpu) for gpu in gpus)
+        indexes = [each.gpu for each in host.gpus.values()] or [host.gpu]
+        named = all(index is not None and is_nvidia(index) for index in indexes)
         if host.yields_above_mb is not None and not named:
-            text = "needs `gpu`, the NVIDIA card of this machine that others are looked for on"
+            text = "needs `gpu`, the NVIDIA GPU of this machine that others are looked for on"
             yield ConfigProblem(path=("hosts", name, "yield_to_others"), text=text)
         if not host.quiet:
             continue
@@ -330,10 +333,12 @@ def _chat_problems(config: Config) -> Iterator[ConfigProblem]:
     for name, role in config.roles.items():
         groups["roles", name] = role.role(name, usual).limits
     for path, limits in groups.items():
-        if limits.in_line_per_person > limits.open_per_person:
+        if limits.queued_per_person > limits.open_per_person:
             most = limits.open_per_person  # it may have been left out, so its value is named
-            text = f"{limits.in_line_per_person} is more than open_per_person; set it to {most} or less"
-            yield ConfigProblem(path=(*path, "in_line_per_person"), text=text)
+            text = (
+                f"{limits.queued_per_person} is more than open_per_person; set it to {most} or less"
+            )
+            yield ConfigProblem(path=(*path, "queued_per_person"), text=text)
 
 
 def _room_problems(config: Config) -> Iterator[ConfigProblem]:

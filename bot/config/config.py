@@ -177,21 +177,21 @@ def _password(address: str) -> str:
 def _host_specs(
     name: str, host: HostConfig, discovering: Collection[str], timezone: str | None
 ) -> list[HostSpec]:
-    """Return a host for every card, one for a machine with a single one."""
+    """Return a host for every GPU, one for a machine with a single one."""
     whole = _host_spec(name, host, discovering, timezone)
-    return [_card_spec(whole, card, host) for card in host.cards] or [whole]
+    return [_gpu_spec(whole, gpu, host) for gpu in host.gpus] or [whole]
 
 
-def _card_spec(machine: HostSpec, name: str, host: HostConfig) -> HostSpec:
-    card = host.cards[name]
+def _gpu_spec(machine: HostSpec, name: str, host: HostConfig) -> HostSpec:
+    gpu = host.gpus[name]
     here = [each for each, backend in host.backends.items() if name in (backend.gpus or ())]
     return replace(
         machine,
         name=f"{machine.name}/{name}",
         machine=machine.name,
-        vram_mb=card.vram_mb,
-        margin=machine.margin if card.margin is None else card.margin,
-        gpu=card.gpu,
+        vram_mb=gpu.vram_mb,
+        margin=machine.margin if gpu.margin is None else gpu.margin,
+        gpu=gpu.gpu,
         backends=tuple(each for each in machine.backends if each.name in here),
     )
 
@@ -201,7 +201,7 @@ def _host_spec(
 ) -> HostSpec:
     zone = host.timezone or timezone or "UTC"
     backends = tuple(
-        _backend_spec(each, backend, tuple(host.cards), discover=each in discovering)
+        _backend_spec(each, backend, tuple(host.gpus), discover=each in discovering)
         for each, backend in host.backends.items()
     )
     return HostSpec(
@@ -219,7 +219,7 @@ def _host_spec(
 
 
 def _backend_spec(
-    name: str, backend: BackendConfig, cards: Sequence[str], *, discover: bool
+    name: str, backend: BackendConfig, gpus: Sequence[str], *, discover: bool
 ) -> BackendSpec:
     kind = KINDS[backend.kind]
     token = {"token": backend.token.get_secret_value()} if backend.token else {}
@@ -233,17 +233,17 @@ def _backend_spec(
         offloads=kind.offloads,
         discover=discover,
         idle_unload_s=backend.unload_after_s,
-        split=_in_order(cards, backend.gpus or (), backend.split),
+        split=_in_order(gpus, backend.gpus or (), backend.split),
         options={**backend.__pydantic_extra__, **token},
     )
 
 
 def _in_order(
-    cards: Sequence[str], named: Sequence[str], split: Sequence[float]
+    gpus: Sequence[str], named: Sequence[str], split: Sequence[float]
 ) -> tuple[float, ...]:
-    """Return a split in the machine's order of its cards."""
-    by_card = dict(zip(named, split, strict=False))
-    return tuple(by_card[card] for card in cards if card in by_card)
+    """Return a split in the machine's order of its GPUs."""
+    by_gpu = dict(zip(named, split, strict=False))
+    return tuple(by_gpu[gpu] for gpu in gpus if gpu in by_gpu)
 
 
 def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) -> ModelSpec:
@@ -278,8 +278,8 @@ def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) 
 def _accepted(model: ModelSpec, backend: BackendSpec) -> frozenset[Capability]:
     """Return what a kind lets the model do, except what the operator has to state.
 
-    Whether a model sees pictures, or makes embeddings instead of answers, cannot be detected from
-    here, so that must be stated; so must films, edits and everything that sounds, unless a workflow
+    Whether a model sees images, or makes embeddings instead of answers, cannot be detected from
+    here, so that must be stated; so must videos, edits and everything that sounds, unless a workflow
     says it.
     """
     return frozenset(able for able in _UNASKED if _accepts(backend, model, able))

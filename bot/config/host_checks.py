@@ -1,4 +1,4 @@
-"""Checks of machines with several cards, and that nothing is named twice."""
+"""Checks of machines with several GPUs, and that nothing is named twice."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from urllib.parse import urlsplit
@@ -11,18 +11,18 @@ from bot.http.addresses import host_and_port, is_every_address, is_loopback
 from queueing.core.catalog import Catalog, meant_or_all
 from queueing.core.specs import HostSpec, ModelSpec, divided
 
-_ON_ONE_CARD = frozenset({"comfyui"})
+_ON_ONE_GPU = frozenset({"comfyui"})
 
 
-def card_problems(config: Config) -> Iterator[ConfigProblem]:
-    """Return servers and models that name cards which are not there, or divide models wrongly."""
+def gpu_problems(config: Config) -> Iterator[ConfigProblem]:
+    """Return servers and models that name GPUs which are not there, or divide models wrongly."""
     for host_name, host in config.hosts.items():
-        if not host.cards and host.vram_mb is None:
+        if not host.gpus and host.vram_mb is None:
             yield ConfigProblem(path=("hosts", host_name, "vram"), text="is missing")
-        for card in host.cards:
-            if f"{host_name}/{card}" in config.hosts:
-                text = f"the host {host_name}/{card} has this name"
-                yield ConfigProblem(path=("hosts", host_name, "cards", card), text=text)
+        for gpu in host.gpus:
+            if f"{host_name}/{gpu}" in config.hosts:
+                text = f"the host {host_name}/{gpu} has this name"
+                yield ConfigProblem(path=("hosts", host_name, "gpus", gpu), text=text)
         for name, backend in host.backends.items():
             base: Path = ("hosts", host_name, "backends", name)
             yield from _of_server(base, host_name, host, backend)
@@ -33,19 +33,17 @@ def card_problems(config: Config) -> Iterator[ConfigProblem]:
 def _of_server(
     base: Path, host_name: str, host: HostConfig, backend: BackendConfig
 ) -> Iterator[ConfigProblem]:
-    if not host.cards:
+    if not host.gpus:
         for setting in ("gpus", "split"):
             if setting in backend.model_fields_set:
-                text = f"{host_name} lists no cards; give it `cards` if it has several"
+                text = f"{host_name} lists no GPUs; give it `gpus` if it has several"
                 yield ConfigProblem(path=(*base, setting), text=text)
         return
     if not backend.gpus:
-        text = (
-            f"{host_name} has several cards: name those it uses, such as [{', '.join(host.cards)}]"
-        )
+        text = f"{host_name} has several GPUs: name those it uses, such as [{', '.join(host.gpus)}]"
         yield ConfigProblem(path=(*base, "gpus"), text=text)
         return
-    yield from _named_wrongly(base, backend.gpus, tuple(host.cards), host_name)
+    yield from _named_wrongly(base, backend.gpus, tuple(host.gpus), host_name)
     yield from _split_wrongly(base, backend.split, len(backend.gpus))
 
 
@@ -57,26 +55,26 @@ def _of_model(config: Config, name: str, model: ModelConfig) -> Iterator[ConfigP
         (each, backend.gpus)
         for host in config.hosts.values()
         for each, backend in host.backends.items()
-        if each in model.backends and host.cards and backend.gpus
+        if each in model.backends and host.gpus and backend.gpus
     ]
     if not servers:
         setting = "split" if model.gpus is None else "gpus"
-        text = "none of its servers is on a machine with several `cards`"
+        text = "none of its servers is on a machine with several `gpus`"
         yield ConfigProblem(path=(*base, setting), text=text)
         return
     if model.gpus == ():
-        yield ConfigProblem(path=(*base, "gpus"), text="names no card")
+        yield ConfigProblem(path=(*base, "gpus"), text="names no GPU")
     for server, gpus in servers:
         yield from _named_wrongly(base, model.gpus or (), gpus, server)
         yield from _split_wrongly(base, model.split, len(model.gpus or gpus))
 
 
-def card_warnings(config: Config) -> Iterator[ConfigProblem]:
-    """Return servers that are given several cards and use one of them."""
+def gpu_warnings(config: Config) -> Iterator[ConfigProblem]:
+    """Return servers that are given several GPUs and use one of them."""
     for host_name, host in config.hosts.items():
         for name, backend in host.backends.items():
-            if backend.kind in _ON_ONE_CARD and len(backend.gpus or ()) > 1:
-                text = "one process of it uses one card: name that, and start another for the other"
+            if backend.kind in _ON_ONE_GPU and len(backend.gpus or ()) > 1:
+                text = "one process of it uses one GPU: name that, and start another for the other"
                 path: Path = ("hosts", host_name, "backends", name, "gpus")
                 yield ConfigProblem(path=path, text=text)
 
@@ -84,17 +82,17 @@ def card_warnings(config: Config) -> Iterator[ConfigProblem]:
 def _named_wrongly(
     base: Path, named: Sequence[str], known: Sequence[str], owner: str
 ) -> Iterator[ConfigProblem]:
-    for index, card in enumerate(named):
-        if card not in known:
-            text = f"{owner} has no card {card!r}; {meant_or_all(card, known)}"
+    for index, gpu in enumerate(named):
+        if gpu not in known:
+            text = f"{owner} has no GPU {gpu!r}; {meant_or_all(gpu, known)}"
             yield ConfigProblem(path=(*base, "gpus", index), text=text)
-        elif card in named[:index]:
-            yield ConfigProblem(path=(*base, "gpus", index), text=f"{card!r} is named twice")
+        elif gpu in named[:index]:
+            yield ConfigProblem(path=(*base, "gpus", index), text=f"{gpu!r} is named twice")
 
 
-def _split_wrongly(base: Path, split: Sequence[float], cards: int) -> Iterator[ConfigProblem]:
-    if split and len(split) != cards:
-        text = f"must have a part for each card ({cards}), not {len(split)}"
+def _split_wrongly(base: Path, split: Sequence[float], gpus: int) -> Iterator[ConfigProblem]:
+    if split and len(split) != gpus:
+        text = f"must have a part for each GPU ({gpus}), not {len(split)}"
         yield ConfigProblem(path=(*base, "split"), text=text)
 
 
@@ -109,7 +107,7 @@ def too_large(model: ModelSpec, catalog: Catalog) -> str:
 
 
 def _tightest(model: ModelSpec, backend: str, catalog: Catalog) -> tuple[int, HostSpec]:
-    """Return the card on which least is left beside a model's part, and that part."""
+    """Return the GPU on which least is left beside a model's part, and that part."""
     shares = divided(model.vram_mb or 0, catalog.parts_of(model, backend))
     found = [(mb, catalog.hosts[host]) for host, mb in shares]
     return min(found, key=lambda place: place[1].usable_mb / max(place[0], 1))
@@ -120,16 +118,14 @@ def _gb(size_mb: int) -> str:
 
 
 def twins_of_servers(config: Config) -> Iterator[ConfigProblem]:
-    """Return cards listed under two hosts, and addresses of two backends."""
-    card_of: dict[str, str] = {}
+    """Return GPUs listed under two hosts, and addresses of two backends."""
+    gpu_of: dict[str, str] = {}
     server_of: dict[Hashable, str] = {}
     for host_name, host in config.hosts.items():
         path: Path = ("hosts", host_name)
-        for place, gpu, name in _cards(host_name, host):
-            if gpu and (owner := card_of.setdefault(gpu, name)) != name:
-                text = (
-                    f"the card of {owner} already; servers that share a card stand under one host"
-                )
+        for place, gpu, name in _gpus(host_name, host):
+            if gpu and (owner := gpu_of.setdefault(gpu, name)) != name:
+                text = f"the GPU of {owner} already; servers that share a GPU stand under one host"
                 yield ConfigProblem(path=(*path, *place), text=text)
         for name, backend in host.backends.items():
             if backend.url is None:
@@ -168,11 +164,11 @@ def _meet(one: str, other: str) -> bool:
     return "localhost" in (one, other) and is_loopback(one) and is_loopback(other)
 
 
-def _cards(name: str, host: HostConfig) -> Iterator[tuple[Path, str | None, str]]:
-    """Yield where each card's `gpu` is set, what it is, and the card's own name."""
+def _gpus(name: str, host: HostConfig) -> Iterator[tuple[Path, str | None, str]]:
+    """Yield where each GPU's `gpu` is set, what it is, and the GPU's own name."""
     yield ("gpu",), host.gpu, name
-    for card, settings in host.cards.items():
-        yield ("cards", card, "gpu"), settings.gpu, f"{name}/{card}"
+    for gpu, settings in host.gpus.items():
+        yield ("gpus", gpu, "gpu"), settings.gpu, f"{name}/{gpu}"
 
 
 def twins_of_models(catalog: Catalog) -> Iterator[ConfigProblem]:

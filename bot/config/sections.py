@@ -20,8 +20,8 @@ from pydantic import (
 
 from bot.config.hosts import QuietWindows, SleepConfig, WakeConfig, Zone
 from bot.config.values import (
-    CardName,
     Duration,
+    GpuName,
     HostPort,
     Idle,
     Limit,
@@ -52,7 +52,7 @@ from bot.requests.conversation import IDLE_S
 from bot.requests.limits import LongestWaits
 from bot.texts.status import BUSY_AFTER_S
 from queueing.core.requests import Capability
-from queueing.core.snapshot import DEEP_LINE, Rules
+from queueing.core.snapshot import LONG_QUEUE, Rules
 from queueing.core.specs import HostSpec, ModelSpec, Timeouts
 
 _MODEL = ModelSpec(name="", backends=(), capabilities=frozenset())
@@ -63,7 +63,7 @@ _LIMITS = PersonLimits()
 YIELDS_ABOVE_MB = 1024  # a desktop and its windows hold less, a game more
 LaneName = Literal["vip", "normal", "relaxed"]
 _HELD = ("role", "member")
-WORKFLOWS = ("workflow", "picture_workflow", "edit_workflow")  # options that name files
+WORKFLOWS = ("workflow", "image_workflow", "edit_workflow")  # options that name files
 
 
 # ---------------------------------------------------------------- hosts and models
@@ -85,7 +85,7 @@ class BackendConfig(Section):
     """An inference server. Further settings belong to its kind, which checks them.
 
     Without `discover`, its models are discovered if the configuration names none for it. `gpus` are
-    its cards on a machine with several, `split` how it divides models among them.
+    its GPUs on a machine with several, `split` how it divides models among them.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -96,13 +96,13 @@ class BackendConfig(Section):
     token: Secret = None
     parallel: Annotated[int, Field(ge=1, le=10_000)] | None = None
     discover: bool | None = None
-    gpus: tuple[CardName, ...] | None = None
+    gpus: tuple[GpuName, ...] | None = None
     split: Split = ()
     unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
 
 
-class CardConfig(Section):
-    """A card of a machine with several."""
+class GpuConfig(Section):
+    """A GPU of a machine with several."""
 
     vram_mb: Megabytes = Field(alias="vram")
     margin: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -110,12 +110,12 @@ class CardConfig(Section):
 
 
 class HostConfig(Section):
-    """One memory budget: a card, or a machine without one, and the servers that share it.
+    """One memory budget: a GPU, or a machine without one, and the servers that share it.
 
-    A machine with several `cards` has a budget for each of them.
+    A machine with several `gpus` has a budget for each of them.
     """
 
-    cards: dict[CardName, CardConfig] = Field(default_factory=dict)
+    gpus: dict[GpuName, GpuConfig] = Field(default_factory=dict)
     vram_mb: Megabytes | None = Field(default=None, alias="vram")
     margin: Annotated[float, Field(gt=0, le=1)] = _HOST.margin
     gpu: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
@@ -131,9 +131,9 @@ class HostConfig(Section):
 
     @model_validator(mode="after")
     def _one_or_several(self) -> Self:
-        if self.cards and (self.vram_mb is not None or self.gpu is not None):
+        if self.gpus and (self.vram_mb is not None or self.gpu is not None):
             raise ValueError(
-                "cards: each has its own `vram` and `gpu`; the machine has none beside"
+                "`gpus`: each has its own `vram` and `gpu`; the machine has none beside"
             )
         return self
 
@@ -182,7 +182,7 @@ class ModelConfig(Section):
     max_attempts: Annotated[int, Field(ge=1, le=100)] = _MODEL.max_attempts
     max_waiting: Whole = _MODEL.max_waiting
     preload: bool = _MODEL.preload
-    gpus: tuple[CardName, ...] | None = None
+    gpus: tuple[GpuName, ...] | None = None
     split: Split = ()
     unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
     enhance: Annotated[str | None, BeforeValidator(_off)] = _MODEL.enhance
@@ -214,7 +214,7 @@ class DefaultsConfig(Section):
 
     image: str | None = None
     edit: str | None = None
-    film: str | None = None
+    video: str | None = None
     music: str | None = None
     speak: str | None = None
     transcribe: str | None = None
@@ -231,7 +231,7 @@ class LimitsConfig(Section):
     """
 
     open_per_person: Whole = _LIMITS.open_per_person
-    in_line_per_person: Whole = _LIMITS.in_line_per_person
+    queued_per_person: Whole = _LIMITS.queued_per_person
     embeddings_open: Whole = _LIMITS.embeddings_open
     per_hour: Quota = _LIMITS.per_hour
     gpu_seconds_per_day: Limit = _LIMITS.gpu_seconds_per_day
@@ -250,7 +250,7 @@ class RoleConfig(Section):
     members: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
     discord_roles: tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...] = ()
     open_per_person: Whole | None = None
-    in_line_per_person: Whole | None = None
+    queued_per_person: Whole | None = None
     embeddings_open: Whole | None = None
     per_hour: Quota = None
     gpu_seconds_per_day: Limit = None
@@ -317,7 +317,7 @@ class ApiConfig(Section):
     `url` is the address people reach it by, `names` are further host names, `proxies` those that are
     believed about where a call comes from. `cors` are the origins of pages that may call, `webhooks`
     those of programs that may be called once a job has ended. A key is needed unless it is `open`,
-    which requires that other machines do not reach it. With `fetch`, pictures in requests may be
+    which requires that other machines do not reach it. With `fetch`, images in requests may be
     addresses.
     """
 
@@ -405,9 +405,9 @@ class RetentionConfig(Section):
 class LoggingConfig(Section):
     """What the log contains and how: lines for people, or JSON for a collector.
 
-    `deep_line` is how many jobs wait for a model when the log warns of it; 0: never.
+    `long_queue` is how many jobs wait for a model when the log warns of it; 0: never.
     """
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
-    deep_line: Annotated[int, Field(ge=0)] = DEEP_LINE
+    long_queue: Annotated[int, Field(ge=0)] = LONG_QUEUE

@@ -25,7 +25,7 @@ from bot.people.web_people import LEAST_TOKEN, is_weak
 
 
 def _megabytes(value: object) -> object:
-    """Read "24GB" as 24 × 1024 MB, as makers of cards count."""
+    """Read "24GB" as 24 × 1024 MB, as makers of GPUs count."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([GM])i?B\s*", str(value), re.IGNORECASE)
     if match is None:
         raise ValueError("must be a size with its unit, such as 24GB or 8192MB")
@@ -131,15 +131,15 @@ Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_lengt
 """A name a person types in a chat: no blanks and no "=", which separate it from the prompt."""
 
 
-CardName = Annotated[
+GpuName = Annotated[
     str,
     StringConstraints(pattern=r"^[^\s=/\-][^\s=/]*$", max_length=40),
     Field(coerce_numbers_to_str=True),
 ]
-"""The name of a card of a machine with several, such as 0."""
+"""The name of a GPU of a machine with several, such as 0."""
 
 Split = tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
-"""How a model is divided among cards: a part for each."""
+"""How a model is divided among GPUs: a part for each."""
 
 
 def is_file(path: Path) -> bool:

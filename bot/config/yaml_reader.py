@@ -272,8 +272,8 @@ class _Reader:
 
 
 def _is_name(key: yaml.ScalarNode, path: Path) -> bool:
-    """Return whether a key is text; cards are usually counted, so a number names one as well."""
-    counted = path[-1:] == ("cards",) and key.value.isdecimal()
+    """Return whether a key is text; GPUs are usually counted, so a number names one as well."""
+    counted = path[-1:] == ("gpus",) and key.value.isdecimal()
     return counted or key.tag == f"{_TAG}str"
 
 

@@ -35,12 +35,12 @@ def is_text_file(name: str, mime: str) -> bool:
 class AttachmentKind(StrEnum):
     """Everything chats let people attach; the command table says which command uses what."""
 
-    PICTURE = "picture"
+    IMAGE = "image"
     TEXT = "text"  # a file that is read as words
     DOCUMENT = "document"  # PDF and office files
-    FILM = "film"
+    VIDEO = "video"
     ROUND_VIDEO = "round-video"  # recorded in the chat and shown as a circle
-    ANIMATION = "animation"  # a GIF, or a film that plays like one
+    ANIMATION = "animation"  # a GIF, or a video that plays like one
     VOICE = "voice"  # recorded in the chat
     AUDIO = "audio"
     STICKER = "sticker"
@@ -54,23 +54,23 @@ class AttachmentKind(StrEnum):
 
 SPOKEN = frozenset({AttachmentKind.VOICE, AttachmentKind.ROUND_VIDEO, AttachmentKind.AUDIO})
 """What is said in these can be written down."""
-FILMED = frozenset({AttachmentKind.FILM, AttachmentKind.ANIMATION})
-"""Models that see are shown pictures of these."""
+VIDEO_KINDS = frozenset({AttachmentKind.VIDEO, AttachmentKind.ANIMATION})
+"""Models that see are shown images of these."""
 
 _BY_ENDING = {
-    AttachmentKind.PICTURE: ".png .jpg .jpeg .webp .heic .heif .avif .bmp .tif .tiff",
+    AttachmentKind.IMAGE: ".png .jpg .jpeg .webp .heic .heif .avif .bmp .tif .tiff",
     AttachmentKind.ANIMATION: ".gif",
     AttachmentKind.DOCUMENT: (
         ".pdf .doc .docx .odt .rtf .pages .xls .xlsx .ods .numbers .ppt .pptx .odp .key .epub"
     ),
-    AttachmentKind.FILM: ".mp4 .mkv .webm .mov .avi .m4v .wmv .mpg .mpeg",
+    AttachmentKind.VIDEO: ".mp4 .mkv .webm .mov .avi .m4v .wmv .mpg .mpeg",
     AttachmentKind.AUDIO: ".mp3 .m4a .aac .wav .flac .ogg .oga .opus .wma",
     AttachmentKind.ARCHIVE: ".zip .rar .7z .tar .gz .tgz .bz2 .xz .zst .jar .iso",
 }
 _ENDINGS = {ending: kind for kind, endings in _BY_ENDING.items() for ending in endings.split()}
 _BY_FAMILY = {
-    "image": AttachmentKind.PICTURE,
-    "video": AttachmentKind.FILM,
+    "image": AttachmentKind.IMAGE,
+    "video": AttachmentKind.VIDEO,
     "audio": AttachmentKind.AUDIO,
 }
 _OFFICE = ("application/vnd.openxmlformats", "application/vnd.oasis", "application/vnd.ms-")

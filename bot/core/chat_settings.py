@@ -1,4 +1,4 @@
-"""The operator's settings for single chats: a system prompt, unwanted words, hidden pictures.
+"""The operator's settings for single chats: a system prompt, unwanted words, hidden images.
 
 Decides, never stores; knows no platform.
 """
@@ -12,7 +12,7 @@ class ChatSettings:
     """The settings of a chat.
 
     `system` is given to every text model before a conversation; requests that contain one of
-    `words` are refused; `spoiler` hides pictures until a reader asks for them.
+    `words` are refused; `spoiler` hides images until a reader asks for them.
     """
 
     system: str = ""

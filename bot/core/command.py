@@ -22,12 +22,12 @@ class ParamKind(StrEnum):
     DECIMAL = "decimal"  # a number, `least` to `most`
     CHOICE = "choice"  # one of `choices`
     FLAG = "flag"  # present or not
-    PICTURE = "picture"  # an attached picture
-    SOUND = "sound"  # an attached recording: a sound or a film
-    MASK = "mask"  # an attached mask; typed, it says that the last picture is one
+    IMAGE = "image"  # an attached image
+    SOUND = "sound"  # an attached recording: a sound or a video
+    MASK = "mask"  # an attached mask; typed, it says that the last image is one
 
 
-ATTACHED = frozenset({ParamKind.PICTURE, ParamKind.SOUND})
+ATTACHED = frozenset({ParamKind.IMAGE, ParamKind.SOUND})
 """Parameters that only platforms with fields for files show."""
 
 
@@ -71,7 +71,8 @@ class Command:
     call's initial response. `/help` lists commands by `topic`, and shows the `example` (a text key)
     if a call cannot be understood. A command of `prose` leaves unknown options in its text:
     questions are full of words such as `--amend`. `takes` says how many attachments of which kind
-    it uses at most; a call with any other is refused in a sentence.
+    it uses at most; a call with any other is refused in a sentence. `aliases` are further names
+    that people may type; menus do not show them.
     """
 
     name: str
@@ -85,3 +86,4 @@ class Command:
     example: str | None = None
     prose: bool = False
     takes: Mapping[AttachmentKind, int] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()

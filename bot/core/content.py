@@ -68,12 +68,12 @@ class Strong:
     """Emphasised words, such as a model's name at the head of its line.
 
     `job` is the past job of a line headed by these words: if a platform can, the button that shows
-    it appears beside the line, and so does its picture, if there is one.
+    it appears beside the line, and so does its image, if there is one.
     """
 
     text: str
     job: int | None = None
-    pictured: bool = False
+    has_image: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ Body = tuple[Part, ...]
 class Button:
     """A button that works after any restart: all it needs is the command and the job it carries.
 
-    `number` says which of the job's pictures is meant, counted from 1; it comes back as the option
+    `number` says which of the job's images is meant, counted from 1; it comes back as the option
     "number", the job's id as "id". `hint` explains a short label in words, if a platform can show
     or read that out.
     """
@@ -115,9 +115,9 @@ class Button:
 class Content:
     """What a message shows. Equal contents look the same, so an edit between them is needless.
 
-    `files` are pictures or attachments (the first picture is shown large); `buttons` are rows.
+    `files` are images or attachments (the first image is shown large); `buttons` are rows.
     `mention` is the only platform user id this message may notify.
-    `spoiler` hides the pictures until a reader asks for them; `voice` says that the only file is
+    `spoiler` hides the images until a reader asks for them; `voice` says that the only file is
     an answer read aloud, which a platform may show as a voice message; `awaits` says that a reply to this
     very message is hoped for, so that a platform may open the reader's keyboard for it. A `secret`
     content is shown and kept nowhere: a platform whose messages we keep ourselves shows it once.

@@ -97,11 +97,11 @@ class ChatLimits:
     no such bound), `overall_per_s` the whole bot. `burst` requests in a chat may follow one another
     at once, as long as there are no more of them in `burst` times `chat_every_s`. Messages older
     than `free_edit_s` are edited only for their final state (None: no such rule). `previews` says
-    whether pictures may be shown while a job runs. An edit carries at most `files_per_edit` files.
+    whether images may be shown while a job runs. An edit carries at most `files_per_edit` files.
     `pings` says that edits send no notification, so a short message follows after a long wait.
     `free_answers` says that the first answer to a call without a message of its own counts against
-    none of these limits. `plays` are the kinds of films and sounds played in place,
-    `moving_pictures` says whether animated pictures other than GIFs play there; others are
+    none of these limits. `plays` are the kinds of videos and sounds played in place,
+    `animations` says whether animated images other than GIFs play there; others are
     re-encoded. `upload_in` returns how many bytes a file may have in one chat at that moment, if
     that differs from `upload`.
     """
@@ -109,7 +109,7 @@ class ChatLimits:
     text: int
     caption: int
     upload: int
-    picture: int
+    image: int
     download: int
     edit_every_s: float
     chat_every_s: float
@@ -121,7 +121,7 @@ class ChatLimits:
     files_per_edit: int = 10
     pings: bool = True
     plays: frozenset[str] = PLAYED
-    moving_pictures: bool = True
+    animations: bool = True
     upload_in: Callable[[str], int] | None = None
 
     def in_chat(self, chat: str) -> "ChatLimits":
@@ -207,7 +207,7 @@ class Invocation:
     delivers a call once more that `CommandHandler.call` has not returned from, after a restart at
     the latest.
 
-    `album` is set for pictures that arrive one by one: `key` is then the album's, the same for
+    `album` is set for images that arrive one by one: `key` is then the album's, the same for
     parts that come late.
 
     `arrival` is the call's place among those of its person in its chat, if the platform took it

@@ -39,7 +39,7 @@ class JobFiles(OutputReader, Protocol):
 
 
 class JobReader(JobFiles, OpenJobReader, Protocol):
-    """Reads jobs by number, key or owner, and what people took of the cards in the last two days.
+    """Reads jobs by number, key or owner, and what people took of the GPUs in the last two days.
 
     Every call raises `StoreError` when the database fails.
     """
@@ -70,10 +70,10 @@ class JobReader(JobFiles, OpenJobReader, Protocol):
         """
 
     async def gpu_used(self, since: float) -> Mapping[str, float]:
-        """Return how many seconds of the cards each owner's jobs took since a moment."""
+        """Return how many seconds of the GPUs each owner's jobs took since a moment."""
 
     async def gpu_time(self, owner: str, since: float) -> GpuTime:
-        """Return what an owner's jobs took of the cards since a moment, and what is held.
+        """Return what an owner's jobs took of the GPUs since a moment, and what is held.
 
         A job counts from its end; a failed one never does.
         """
@@ -209,7 +209,7 @@ class QueueEvents(Protocol):
 
 
 class QueueAdmin(Protocol):
-    """Pauses and lines. Every change is durable before it takes effect.
+    """Pauses and queues. Every change is durable before it takes effect.
 
     Every call raises `Refused` when it names something that does not exist, and `StoreError`.
     """
@@ -240,7 +240,7 @@ class QueueAdmin(Protocol):
         """Cancel every waiting job of a model, and return them, oldest first."""
 
     async def move_first(self, job_id: int) -> Job | None:
-        """Give a waiting job the first place of its line; None when it does not wait.
+        """Give a waiting job the first place of its queue; None when it does not wait.
 
         Its lane is kept, and the positions of the jobs it passes rise by one. Idempotent.
         """
@@ -281,7 +281,7 @@ class JobEraser(Protocol):
 
         Rows, requests, inputs, outputs and all references to a job are removed from the database
         and its log, their bytes overwritten; jobs made for one of them are deleted too. Not reached
-        are earlier backups, what the file system or disk keeps of overwritten blocks, what a
-        picture or text server has stored itself, and the learned times, which name no person.
+        are earlier backups, what the file system or disk keeps of overwritten blocks, what an
+        image or text server has stored itself, and the learned times, which name no person.
         Raises `StoreError`; calling again then deletes the rest.
         """

@@ -41,7 +41,7 @@ class FilesUsedUp:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuUsedUp:
-    """The person's time on the cards is used up for today, or held for their open jobs.
+    """The person's time on the GPUs is used up for today, or held for their open jobs.
 
     `free_at` is when the next day begins.
     """
@@ -64,8 +64,8 @@ class TooManyOpen:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LineFull:
-    """The model's line is full; `again_at` is when some of it will have been done.
+class QueueFull:
+    """The model's queue is full; `again_at` is when some of it will have been done.
 
     None while it does not move.
     """
@@ -113,18 +113,18 @@ class BeyondModel:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NoPicture:
-    """The request starts from a picture and has none."""
+class NoImage:
+    """The request starts from an image and has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoMask:
-    """The mask of a picture marks nothing."""
+    """The mask of an image marks nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoRecording:
-    """The request is about a sound or film, and has none that can be read."""
+    """The request is about a sound or video, and has none that can be read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,21 +141,21 @@ class TextTooLong:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TooManyPictures:
-    """The question has more pictures than a model is shown."""
+class TooManyImages:
+    """The question has more images than a model is shown."""
 
     count: int
     limit: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NotAPicture:
-    """A file that was sent as a picture is none that can be read."""
+class NotAImage:
+    """A file that was sent as an image is none that can be read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PictureTooHeavy:
-    """The file of a picture is larger than is taken, in MB."""
+class ImageTooHeavy:
+    """The file of an image is larger than is taken, in MB."""
 
     size_mb: int
     limit_mb: int
@@ -163,14 +163,14 @@ class PictureTooHeavy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TooManyPixels:
-    """A picture has more megapixels than are decoded."""
+    """An image has more megapixels than are decoded."""
 
     limit: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LargeEnough:
-    """A picture has more megapixels than are upscaled."""
+    """An image has more megapixels than are upscaled."""
 
     limit: int
 
@@ -211,15 +211,15 @@ class NotASound:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NotAFilm:
-    """A file that was sent as a film cannot be shown to a model."""
+class NotAVideo:
+    """A file that was sent as a video cannot be shown to a model."""
 
     name: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NotWatched:
-    """A film came with a question for a model that cannot see; `model` is the one named."""
+    """A video came with a question for a model that cannot see; `model` is the one named."""
 
     names: str
     model: str | None
@@ -256,26 +256,26 @@ Refusal = (
     | FilesUsedUp
     | GpuUsedUp
     | TooManyOpen
-    | LineFull
+    | QueueFull
     | NoModel
     | UnknownStyle
     | OptionNotTaken
     | BeyondModel
-    | NoPicture
+    | NoImage
     | NoMask
     | NoRecording
     | NoText
     | TextTooLong
-    | TooManyPictures
-    | NotAPicture
-    | PictureTooHeavy
+    | TooManyImages
+    | NotAImage
+    | ImageTooHeavy
     | TooManyPixels
     | LargeEnough
     | NotText
     | TextTooHeavy
     | FilesTooLong
     | NotASound
-    | NotAFilm
+    | NotAVideo
     | NotWatched
     | PaperUnread
     | FileTooHeavy

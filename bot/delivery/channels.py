@@ -122,7 +122,7 @@ class PlatformBudget:
     answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def in_line(self) -> AsyncIterator[None]:
+    async def queued(self) -> AsyncIterator[None]:
         """Stand in line until it is one's turn, and keep it in the block."""
         self.waiting += 1
         try:
@@ -221,7 +221,7 @@ class Channels:
         waited = False
         while True:
             waited |= await self._until(earliest, channel.answered) or whole.line.locked()
-            async with whole.in_line():
+            async with whole.queued():
                 waited |= await self._until(whole.budget.earliest, whole.answered)
                 now = self.now()
                 if earliest(now) <= now:  # no penalty came meanwhile

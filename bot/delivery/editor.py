@@ -32,7 +32,7 @@ from bot.monitoring.delivery_meter import DeliveryMeter, counted
 from bot.requests import recordings
 from bot.texts import status
 from bot.texts.catalogue import join, plain, word
-from bot.texts.status import BUSY_AFTER_S, busy_line
+from bot.texts.status import BUSY_AFTER_S, busy_queue
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
 from queueing.core.status import Standing
@@ -180,7 +180,7 @@ class Editor:
             return ()
         snapshot, catalog = self._status.snapshot(), self._models.offer.catalog
         language = message.origin.language
-        return busy_line(message.job.model, wait_s, snapshot, catalog, language)
+        return busy_queue(message.job.model, wait_s, snapshot, catalog, language)
 
     async def _show(
         self,
@@ -338,7 +338,7 @@ class Editor:
                 if not rendered.content.files:
                     message.fallback = Fallback.WHOLE
                     raise
-                # If the bot may write but not send pictures, the refusal looks the same.
+                # If the bot may write but not send images, the refusal looks the same.
                 message.fallback = Fallback.WORDS
             else:
                 return rendered

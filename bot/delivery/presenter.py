@@ -67,7 +67,7 @@ class Backlog:
     async def some(self) -> bool:
         """Resume some jobs; return whether more may wait. Raises `StoreError`.
 
-        A job far back in a long line gets its message when others have gone, or when an event
+        A job far back in a long queue gets its message when others have gone, or when an event
         concerns it: until then its message shows what it showed before.
         """
         jobs = await self._deliveries.to_tell(self._newest_id, MOST_RESUMED)

@@ -20,7 +20,7 @@ _CALM_S = 120.0  # after this long without a penalty, a chat is trusted again
 _SLOWEST = 8.0
 _OLD_MESSAGE_S = 300.0  # between updates of a message the platform no longer edits freely
 
-HEAD = 11  # the first ten of a line, and the one about to join them
+HEAD = 11  # the first ten of a queue, and the one about to join them
 _HEAD_PATIENCE_S = 0.5
 _FURTHER_S = 0.8  # for each open job
 _LONGEST_PATIENCE_S = 600.0
@@ -31,7 +31,7 @@ _CROWD = 200  # from this many open jobs on, steps are shown less often
 def patience_s(position: int | None, crowd: int) -> float:
     """Return how long a waiting job's message may lag behind the truth, in seconds.
 
-    The head of a line is watched most. Further back, a place more or less says little and the
+    The head of a queue is watched most. Further back, a place more or less says little and the
     moment the message names stays true, so all of these together cost about one edit a second,
     however many of the `crowd` of open jobs they are.
     """

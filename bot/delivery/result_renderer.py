@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from PIL import Image
 
-from backends.common.file_types import MOVING, is_film, is_picture, is_sound, mime_of
+from backends.common.file_types import MOVING, is_image, is_sound, is_video, mime_of
 from backends.media import videos
 from bot.core.chat_settings import ChatSettingsTable
 from bot.core.content import (
@@ -30,8 +30,7 @@ from bot.core.platform import ChatLimits
 from bot.core.queue import JobReader, ModelReader
 from bot.delivery.spoken_answers import SpokenAnswer
 from bot.people.links import Links
-from bot.requests import images as pictures
-from bot.requests import recordings
+from bot.requests import images, recordings
 from bot.requests.images import dimensions
 from bot.requests.kinds import gives_files, is_seen
 from bot.texts import status
@@ -44,28 +43,28 @@ from queueing.core.requests import File, Output
 
 _log = logging.getLogger(__name__)
 
-_CODECS = frozenset({"h264", "vp8", "vp9"})  # of films; others are a still picture with sound
+_CODECS = frozenset({"h264", "vp8", "vp9"})  # of videos; others are a still image with sound
 _PIXELS = frozenset({"yuv420p", "yuvj420p", "yuva420p"})  # no player in a chat knows others
 
 
 async def fitted(file: File, limits: ChatLimits) -> File | None:
     """Return a result as a chat accepts it: itself, or re-encoded; None when that is hopeless.
 
-    A film or sound that cannot be re-encoded goes as it is if it is small enough.
+    A video or sound that cannot be re-encoded goes as it is if it is small enough.
     """
     mime = mime_of(file.data)
     small = len(file.data) <= limits.upload
-    if is_picture(mime):
-        moves = (not small or not limits.moving_pictures) and await _moves(file, limits)
+    if is_image(mime):
+        moves = (not small or not limits.animations) and await _moves(file, limits)
         if not moves:
-            return await pictures.fitted(file, limits.upload)
-    elif not (is_film(mime) or is_sound(mime)):
+            return await images.fitted(file, limits.upload)
+    elif not (is_video(mime) or is_sound(mime)):
         return file if small else None
     elif small and mime in limits.plays and (is_sound(mime) or await _plays(file)):
         return file
     try:
         return await videos.fitted(file, limits.upload)
-    except videos.FilmError as error:
+    except videos.VideoError as error:
         _log.warning("%s stays as it is: %s", file.name, error)
         return file if small else None
 
@@ -73,13 +72,13 @@ async def fitted(file: File, limits: ChatLimits) -> File | None:
 async def _plays(file: File) -> bool:
     try:
         looks = (await videos.looked_at(file)).looks
-    except videos.FilmError:
+    except videos.VideoError:
         return True  # it cannot be improved
-    return looks.picture in _CODECS and looks.pixels in _PIXELS
+    return looks.image in _CODECS and looks.pixels in _PIXELS
 
 
 async def _moves(file: File, limits: ChatLimits) -> bool:
-    """Return whether a picture is animated and the chat cannot show that as it is."""
+    """Return whether an image is animated and the chat cannot show that as it is."""
     if mime_of(file.data) == "image/gif" and len(file.data) <= limits.upload:
         return False  # plays everywhere
     return await asyncio.to_thread(_frames, file.data) > 1
@@ -87,8 +86,8 @@ async def _moves(file: File, limits: ChatLimits) -> bool:
 
 def _frames(data: bytes) -> int:
     try:
-        with Image.open(io.BytesIO(data), formats=MOVING) as picture:
-            return int(getattr(picture, "n_frames", 1))
+        with Image.open(io.BytesIO(data), formats=MOVING) as image:
+            return int(getattr(image, "n_frames", 1))
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
         return 1
 
@@ -308,7 +307,7 @@ class ResultRenderer:
         return replace(content, body=body, files=(*content.files, whole)), []
 
     def hidden(self, job: Job, origin: Origin, content: Content) -> Content:
-        """Hide pictures and films if the chat's operator wants that."""
+        """Hide images and videos if the chat's operator wants that."""
         if not content.files or not is_seen(job.request):
             return content
         settings = self._chat_settings.of(origin.platform, origin.places)
@@ -318,11 +317,11 @@ class ResultRenderer:
 async def measured(file: File) -> Measures:
     """Return what is known of a result's file: its pixels, and how long it plays."""
     mime = mime_of(file.data)
-    if not (is_film(mime) or is_sound(mime)):
+    if not (is_video(mime) or is_sound(mime)):
         return Measures(size=await dimensions(file))
     try:
         looks = (await videos.looked_at(file)).looks
-    except videos.FilmError:  # no library for it, or it cannot be read: it may still play
+    except videos.VideoError:  # no library for it, or it cannot be read: it may still play
         return UNKNOWN
     size = (looks.width, looks.height) if looks.width and looks.height else None
     return Measures(size=size, seconds=looks.seconds)
@@ -355,13 +354,13 @@ def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) 
         return say(language, "result.files_left_out", count=lost)
     pairs = zip(files, made, strict=True)
     changed = [small for file, small in pairs if small is not None and small is not file]
-    if not all(is_picture(mime_of(file.data)) for file in changed):  # some animations became films
-        return say(language, "result.film_fitted")
+    if not all(is_image(mime_of(file.data)) for file in changed):  # some animations became videos
+        return say(language, "result.video_fitted")
     return say(language, _smaller(len(changed), len(files)), count=len(changed), all=len(files))
 
 
 def _smaller(count: int, of: int) -> str:
-    """Return the text key for that many pictures that were made smaller."""
+    """Return the text key for that many images that were made smaller."""
     if count == of:
         return "result.smaller" if of == 1 else "result.all_smaller"
     return "result.one_smaller" if count == 1 else "result.some_smaller"

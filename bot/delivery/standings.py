@@ -1,9 +1,9 @@
 """Finds the status messages that no longer show where their jobs stand.
 
-While jobs wait it looks at the first of every line, whether or not the line moved: what holds them
-back, and until when, is decided elsewhere. Whole lines are looked at when their reason changes and
+While jobs wait it looks at the first of every queue, whether or not the queue moved: what holds them
+back, and until when, is decided elsewhere. Whole queues are looked at when their reason changes and
 every few seconds, each message when a moment it names has passed. It never sends, and looks at few
-messages at a time: a call that comes meanwhile waits for no line, however long.
+messages at a time: a call that comes meanwhile waits for no queue, however long.
 """
 
 import asyncio
@@ -98,7 +98,7 @@ _REST_S, _LONG_REST_S = 0.1, 0.25
 _REST_EACH_S = 0.0005  # per message, between those two
 _HEADS_S = 0.5
 _WHOLE_S = 8.0
-_WHOLE_EACH_S = 0.004  # per message: long lines are read less often
+_WHOLE_EACH_S = 0.004  # per message: long queues are read less often
 _NEAR = 2 * HEAD  # may have become one of the first since the last look
 _AT_ONCE = 50  # messages looked at, which takes some five milliseconds
 _SCANNED = 1000  # messages asked whether they are to be looked at, which takes two
@@ -129,9 +129,9 @@ class StaleMessages:
         self._moved = asyncio.Event()
         self._heads_at = self._whole_at = 0.0
 
-    def moved(self, lines: QueuesMoved) -> None:
-        """Look at lines soon. Never blocks."""
-        self._turned |= lines.turned
+    def moved(self, queues: QueuesMoved) -> None:
+        """Look at queues soon. Never blocks."""
+        self._turned |= queues.turned
         self._moved.set()
 
     async def run(self) -> None:
@@ -159,8 +159,8 @@ class StaleMessages:
         self._moved.clear()
 
         def asked(message: StatusMessage) -> bool:
-            line = whole or message.current.model in turned
-            return line or (heads and _near(message)) or message.expires <= now
+            queue = whole or message.current.model in turned
+            return queue or (heads and _near(message)) or message.expires <= now
 
         found: list[StatusMessage] = []
         everyone = list(self._messages)
@@ -208,7 +208,7 @@ def _watched(message: StatusMessage) -> bool:
 
 
 def _near(message: StatusMessage) -> bool:
-    """Return whether it runs or is among the first of its line, as far as was seen."""
+    """Return whether it runs or is among the first of its queue, as far as was seen."""
     if message.current.state is JobState.PROCESSING or not message.stood:
         return True
     if message.position is None:  # its place is unknown just now, or it stands in the overflow

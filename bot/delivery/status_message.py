@@ -21,7 +21,7 @@ Kind = tuple[WaitCause, str | None, str | None] | None
 on.
 """
 
-_GOES_ON = frozenset({WaitCause.IN_LINE, WaitCause.STARTING})  # come and go with every job
+_GOES_ON = frozenset({WaitCause.QUEUED, WaitCause.STARTING})  # come and go with every job
 _OTHERS_TURN = frozenset({WaitCause.ROOM_BUSY, WaitCause.RESERVED, WaitCause.GATED})
 _NEWS = frozenset(  # shown at once, whatever the message said before
     {
@@ -40,7 +40,7 @@ _NEWS = frozenset(  # shown at once, whatever the message said before
 
 
 def kind_of(reason: Reason | None) -> Kind:
-    """Return what a reason says apart from numbers; None if others of the line are ahead."""
+    """Return what a reason says apart from numbers; None if others of the queue are ahead."""
     if reason is None or reason.why in _GOES_ON:
         return None
     why = WaitCause.ROOM_BUSY if reason.why in _OTHERS_TURN else reason.why

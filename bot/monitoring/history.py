@@ -112,7 +112,7 @@ class History:
         await self._database.write(lambda connection: _add(connection, batch))
 
     async def expire(self, now: float, keep_s: float) -> None:
-        """Delete hours older than `keep_s`, and minutes and segments that no picture shows."""
+        """Delete hours older than `keep_s`, and minutes and segments that no image shows."""
 
         def change(connection: Connection) -> None:
             minutes_s = min(keep_s, MINUTES_KEPT_S)

@@ -1,4 +1,4 @@
-"""Now: hosts with their memory, servers and running jobs, and the lines; records and how they are made.
+"""Now: hosts with their memory, servers and running jobs, and the queues; records and how they are made.
 
 Pure. It says the same as `/status`, `/queue` and `/models`, from the same snapshot.
 
@@ -13,7 +13,7 @@ Pure. It says the same as `/status`, `/queue` and `/models`, from the same snaps
        "running": [{"job": 812, "model": "flux", "backend": "comfy", "user": "telegram:42",
                     "name": "telegram:42", "began_at": 1795399990.0, "fraction": 0.4,
                     "ends": {"earliest": 1795400018.0, "latest": 1795400025.0, …}}]}],
-     "lines": [{"model": "flux", "waiting": 3, "running": 1, "oldest_s": 12.5,
+     "queues": [{"model": "flux", "waiting": 3, "running": 1, "oldest_s": 12.5,
        "next_ends": {"earliest": 1795400080.0, "latest": 1795400120.0, …}, "reason": {…} or null,
        "paused": false, "mb": 9000, "troubles": [{"backend": "comfy", "cause": "…",
                                                   "again_at": 1795400300.0}]}],
@@ -126,8 +126,8 @@ class HostNow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LineNow:
-    """A model in use, with its line.
+class QueueNow:
+    """A model in use, with its queue.
 
     `oldest_s` is how long the first in line has waited, `next_ends` when a job accepted now would
     end; None where that is open. `mb` is None until the model has been measured.
@@ -148,14 +148,14 @@ class LineNow:
 class LiveState:
     """Everything at one moment, hosts and models in the configuration's order.
 
-    `lines` are the models that wait, run, are in memory, are paused or could not be loaded;
+    `queues` are the models that wait, run, are in memory, are paused or could not be loaded;
     `idle_models` names all others.
     """
 
     at: float
     mode: Literal["open", "paused"]
     hosts: tuple[HostNow, ...]
-    lines: tuple[LineNow, ...]
+    queues: tuple[QueueNow, ...]
     idle_models: tuple[str, ...]
 
 
@@ -166,7 +166,7 @@ def now_of(snapshot: StatusReport, at: float, names: Mapping[str, str]) -> LiveS
         at=at,
         mode="paused" if snapshot.paused.everything else "open",
         hosts=tuple(_host(host, snapshot, names) for host in snapshot.hosts),
-        lines=tuple(_line(model, at) for model in used),
+        queues=tuple(_queue(model, at) for model in used),
         idle_models=tuple(model.name for model in snapshot.models if not _is_used(model)),
     )
 
@@ -265,9 +265,9 @@ def _running(job: RunningStatus, names: Mapping[str, str]) -> RunningNow:
     )
 
 
-def _line(model: ModelStatus, at: float) -> LineNow:
+def _queue(model: ModelStatus, at: float) -> QueueNow:
     waits = model.waiting > 0
-    return LineNow(
+    return QueueNow(
         model=model.name,
         waiting=model.waiting,
         running=model.running,

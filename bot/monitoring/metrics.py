@@ -9,17 +9,20 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 
 from bot.core.origin import origin_in
-from bot.monitoring.cluster_metrics import ClusterState
 from bot.monitoring.delivery_meter import EditOutcome
 from bot.monitoring.queue_metrics import BusyHosts, QueueState
 from queueing.core.events import CopyLeft, Event, JobChanged, LoadEnded, Progressed
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
 from queueing.core.status import Promised
+
+if TYPE_CHECKING:
+    from bot.monitoring.cluster_metrics import ClusterState
 
 # vLLM's lists, so that panels made for it fit.
 LATENCY_S = (

@@ -1,4 +1,4 @@
-"""The queue at a scrape: lines, copies, hosts, servers, and for how long each host was busy."""
+"""The queue at a scrape: queues, copies, hosts, servers, and for how long each host was busy."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -80,10 +80,10 @@ class QueueState:
 
 def _waiting(models: tuple[ModelStatus, ...]) -> Metric:
     family = GaugeMetricFamily(
-        "usher_jobs_waiting", "Jobs in a model's line.", labels=["model_name", "lane"]
+        "usher_jobs_waiting", "Jobs in a model's queue.", labels=["model_name", "lane"]
     )
     for model in models:
-        counts = {line.lane: line.waiting for line in model.lanes}
+        counts = {queue.lane: queue.waiting for queue in model.lanes}
         for lane in (*LANES, LATER):
             family.add_metric([model.name, lane], counts.get(lane, 0))
     return family
@@ -103,8 +103,8 @@ def _readiness(models: tuple[ModelStatus, ...]) -> Metric:
 
 def _reasons(models: tuple[ModelStatus, ...]) -> Metric:
     family = GaugeMetricFamily(
-        "usher_line_reason",
-        "1 for the reason why the jobs in a model's line wait.",
+        "usher_queue_reason",
+        "1 for the reason why the jobs in a model's queue wait.",
         labels=["model_name", "why"],
     )
     for model in models:

@@ -48,7 +48,7 @@ STEPS: Mapping[HourSpan, tuple[float, int]] = {
 
 Activity = Literal["load", "run", "idle", "quiet", "yielding", "paused", "asleep", "down"]
 """What a host does: `run` where a job runs, `load` where a model is loaded and no job runs, `quiet`
-in its quiet hours, `yielding` while another program has its card, `paused` by an admin, `asleep`
+in its quiet hours, `yielding` while another program has its GPU, `paused` by an admin, `asleep`
 until it has been woken, `down` where it should work and no server of it can be used."""
 
 

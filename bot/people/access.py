@@ -19,15 +19,15 @@ Number = TypeVar("Number", int, float)
 class PersonLimits:
     """How much one person may ask for; None for no limit.
 
-    Of `open_per_person` open jobs, `in_line_per_person` stand in line at once and the rest wait in
+    Of `open_per_person` open jobs, `queued_per_person` stand in line at once and the rest wait in
     the person's overflow; `per_hour` counts accepted jobs an hour, without failed ones; `lane` is
     the lane of their jobs. Of these, embeddings count against `embeddings_open` alone, and as
-    many of them stand in line as other jobs. `gpu_seconds_per_day` are seconds of cards, taken by
+    many of them stand in line as other jobs. `gpu_seconds_per_day` are seconds of GPUs, taken by
     all jobs together.
     """
 
     open_per_person: int = 10
-    in_line_per_person: int = 5
+    queued_per_person: int = 5
     embeddings_open: int = 500
     per_hour: int | None = None
     gpu_seconds_per_day: float | None = None
@@ -137,7 +137,7 @@ class Access:
                 break
         return PersonLimits(
             open_per_person=limits.open_per_person if person.max_open is None else person.max_open,
-            in_line_per_person=limits.in_line_per_person,
+            queued_per_person=limits.queued_per_person,
             embeddings_open=limits.embeddings_open,
             per_hour=_own(person.per_hour, limits.per_hour),
             gpu_seconds_per_day=_own(person.gpu_per_day, limits.gpu_seconds_per_day),

@@ -39,7 +39,7 @@ class Person:
     ban_reason: str | None = None
     ask_model_at: float | None = None
     edit_model: str | None = None
-    film_model: str | None = None
+    video_model: str | None = None
     music_model: str | None = None
     speak_model: str | None = None
     transcribe_model: str | None = None

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 PERSON_COLUMNS = (
     '"user", language, image_model, ask_model, size, style, lane, max_open, per_hour, banned_at,'
-    " banned_until, ban_reason, ask_model_at, edit_model, film_model, music_model, speak_model,"
+    " banned_until, ban_reason, ask_model_at, edit_model, video_model, music_model, speak_model,"
     " transcribe_model, aloud, gpu_per_day"
 )
 _SETTINGS = PERSON_COLUMNS.split(", ")[1:]
 _OWN = (
     "language", "image_model", "ask_model", "size", "style", "ask_model_at", "edit_model",
-    "film_model", "music_model", "speak_model", "transcribe_model", "aloud",
+    "video_model", "music_model", "speak_model", "transcribe_model", "aloud",
 )  # fmt: skip
 
 # ---------------------------------------------------------------- people

@@ -18,7 +18,7 @@ from bot.people.web_people import WebPeople
 from bot.platforms.web.chat_log import ChatLog
 from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.platform import Web
-from bot.platforms.web.protocol import ModelLine
+from bot.platforms.web.protocol import ModelQueue
 from bot.texts.catalogue import describe
 from queueing.core.ports import Clock
 
@@ -34,7 +34,7 @@ class PlatformParts:
     access: Access
     clock: Clock
     chat_log: ChatLog
-    overview: Callable[[], tuple[ModelLine, ...]] | None
+    overview: Callable[[], tuple[ModelQueue, ...]] | None
     web_people: WebPeople | None = None
     originals: LinkReader | None = None
     results: ResultFiles | None = None

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bot.core.queue import JobReader, JobSubmitter, ModelReader
-from bot.core.refusals import Declined, NoLongerWaiting, NoPicture, Refusal, TooManyPictures
+from bot.core.refusals import Declined, NoImage, NoLongerWaiting, Refusal, TooManyImages
 from bot.people.people import Person
 from bot.requests import enhancement, recordings
-from bot.requests.conversation import PICTURES, Conversation, continued, remembered_by, room_chars
+from bot.requests.conversation import IMAGES, Conversation, continued, remembered_by, room_chars
 from bot.requests.creation import (
     PROMPT_LIMIT,
     Creation,
@@ -33,7 +33,7 @@ from queueing.core.requests import Capability, Chat, ChatMessage, File, Request,
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewQuestion:
-    """A question for a text model, with all its pictures.
+    """A question for a text model, with all its images.
 
     It continues the conversation of the job `earlier`; `replies` says that this was chosen and not
     guessed. `system` is given to the model before everything else.
@@ -58,7 +58,7 @@ class AdmissionService:
     defaults: Callable[[], Defaults] = Defaults
 
     async def draw(self, asking: Asking, drawing: Creation) -> Job | Refusal:
-        """Accept a request for a picture, a film or music."""
+        """Accept a request for an image, a video or music."""
         return await self._answered(asking.key, self._draw(asking, drawing))
 
     async def ask(self, asking: Asking, question: NewQuestion) -> Job | Refusal:
@@ -83,16 +83,16 @@ class AdmissionService:
         """Add what came late to the question of a job, as long as it waits."""
         return await self._answered(None, self._add_in_time(asking, job, added))
 
-    async def ask_for_prompt(self, picture: Job) -> Job | Refusal | None:
-        """Accept the question for a better prompt of a picture or film, None without enhancement.
+    async def ask_for_prompt(self, image: Job) -> Job | Refusal | None:
+        """Accept the question for a better prompt of an image or video, None without enhancement.
 
         It counts against no one's limits.
         """
-        spec = self.models.offer.catalog.find(picture.model)
-        request = picture.request
+        spec = self.models.offer.catalog.find(image.model)
+        request = image.request
         if spec is None or spec.enhance is None or not isinstance(request, Made):
             return None
-        new = enhancement.question(picture, request, spec.enhance)
+        new = enhancement.question(image, request, spec.enhance)
         steps = self.submitter.submit(new, limits=SubmitLimits())
         return await self._answered(new.key, steps)
 
@@ -148,7 +148,7 @@ class AdmissionService:
     async def _draw(self, asking: Asking, drawing: Creation) -> Job:
         require_text(drawing.prompt, PROMPT_LIMIT)
         if drawing.options.strength is not None and not drawing.files:
-            raise Declined(NoPicture())
+            raise Declined(NoImage())
         catalog, person, files = self.models.offer.catalog, asking.person, drawing.files
         edit = edits(drawing, catalog, drawing.model)
         styled = drawing.makes is TextToImage and not edit
@@ -164,10 +164,8 @@ class AdmissionService:
         request = drawn(drawing, style, person.size if styled else None, takes, edit=edit)
         delay_s = 0.0
         if not drawing.raw:
-            has_picture = bool(files)
-            delay_s = await enhancement.delay_s(
-                self.models, model, request, has_picture=has_picture
-            )
+            has_image = bool(files)
+            delay_s = await enhancement.delay_s(self.models, model, request, has_image=has_image)
         new = _new(asking, model, request, files, delay_s=delay_s)
         return await self.limits.submit(asking, new)
 
@@ -196,7 +194,7 @@ class AdmissionService:
     def _text_model(self, person: Person, question: NewQuestion) -> str:
         """Return the model of the conversation or the person's usual one. Raises `Declined`."""
         catalog = self.models.offer.catalog
-        able = Capability.VISION if question.talk.pictured else Capability.TEXT_TO_TEXT
+        able = Capability.VISION if question.talk.has_image else Capability.TEXT_TO_TEXT
         earlier, replies = question.earlier, question.replies
         goes_on = model_of_conversation(catalog, person, earlier, able, replies=replies)
         return goes_on or self.usual_model(person, able)
@@ -234,15 +232,15 @@ class AdmissionService:
         if not isinstance(request, Chat) or (new.sounds and not job.held):
             raise Declined(NoLongerWaiting(job_id=job.id))
         *before, last = request.messages
-        if (count := len(last.pictures) + len(new.pictures)) > PICTURES:
-            raise Declined(TooManyPictures(count=count, limit=PICTURES))
-        if new.pictures:
+        if (count := len(last.images) + len(new.images)) > IMAGES:
+            raise Declined(TooManyImages(count=count, limit=IMAGES))
+        if new.images:
             self.models.offer.catalog.require(job.model, Capability.VISION)
         there = len(await self.jobs.inputs(job) or ())
         asked = last.model_copy(
             update={
                 "text": "\n".join(filter(None, (last.text, new.text))),
-                "pictures": (*last.pictures, *(there + index for index in new.pictures)),
+                "images": (*last.images, *(there + index for index in new.images)),
                 "sounds": (*last.sounds, *(there + index for index in new.sounds)),
             }
         )

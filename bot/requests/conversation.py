@@ -14,20 +14,20 @@ CHARS_PER_TOKEN = 3.5
 ANSWER_SHARE = 0.25  # of the context, kept free for the answer
 USUAL_CHARS = 24_000  # if the model's context is unknown
 IDLE_S = 1800.0  # how long a private chat continues its last exchange, by default
-PICTURES = 4  # the newest ones; each takes about a thousand tokens
+IMAGES = 4  # the newest ones; each takes about a thousand tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conversation:
-    """Turns of a conversation, oldest first, and the pictures they point to."""
+    """Turns of a conversation, oldest first, and the images they point to."""
 
     turns: tuple[ChatMessage, ...] = ()
     files: tuple[File, ...] = ()
 
     @property
-    def pictured(self) -> bool:
-        """Whether there are pictures in it, which a model has to see."""
-        return any(turn.pictures for turn in self.turns)
+    def has_image(self) -> bool:
+        """Whether there are images in it, which a model has to see."""
+        return any(turn.images for turn in self.turns)
 
 
 def room_chars(model: ModelSpec | None) -> int:
@@ -51,7 +51,7 @@ def continued(
     """Return the whole to send: the system prompt, the earlier turns that fit, the question.
 
     The oldest turns are dropped first, in pairs of question and answer; the system prompt and the
-    question always stay. Pictures of earlier turns are included for a vision model, the newest
+    question always stay. Images of earlier turns are included for a vision model, the newest
     ones, unless they are no longer kept.
     """
     room -= len(system) + sum(len(turn.told) for turn in asked.turns)
@@ -64,19 +64,19 @@ def continued(
     while kept and kept[0].role == "assistant":
         del kept[0]
     before = Conversation(turns=tuple(kept), files=earlier.files)
-    sees = sees and all(at < len(before.files) for turn in kept for at in turn.pictures)
+    sees = sees and all(at < len(before.files) for turn in kept for at in turn.images)
     whole = _joined(before if sees else _blind(before), asked)
     front = (ChatMessage(role="system", text=system),) if system else ()
     return Conversation(turns=(*front, *whole.turns), files=whole.files)
 
 
 def _joined(before: Conversation, asked: Conversation) -> Conversation:
-    """Put two talks together with the newest pictures of both; recordings are the question's."""
+    """Put two talks together with the newest images of both; recordings are the question's."""
     shift = len(before.files)
     earlier = (turn.model_copy(update={"sounds": ()}) for turn in before.turns)
     turns = (*earlier, *(_placed(turn, lambda index: index + shift) for turn in asked.turns))
     files = (*before.files, *asked.files)
-    shown = sorted({index for turn in turns for index in turn.pictures})[-PICTURES:]
+    shown = sorted({index for turn in turns for index in turn.images})[-IMAGES:]
     kept = [*shown, *(index for turn in turns for index in turn.sounds)]
     places = {index: place for place, index in enumerate(kept)}
     return Conversation(
@@ -89,12 +89,10 @@ def _placed(turn: ChatMessage, place: Callable[[int], int | None]) -> ChatMessag
     """Return a turn that points to its files in other places; those without one are left out."""
     found = {
         name: tuple(at for index in indexes if (at := place(index)) is not None)
-        for name, indexes in (("pictures", turn.pictures), ("sounds", turn.sounds))
+        for name, indexes in (("images", turn.images), ("sounds", turn.sounds))
     }
     return turn.model_copy(update=found)
 
 
 def _blind(talk: Conversation) -> Conversation:
-    return Conversation(
-        turns=tuple(turn.model_copy(update={"pictures": ()}) for turn in talk.turns)
-    )
+    return Conversation(turns=tuple(turn.model_copy(update={"images": ()}) for turn in talk.turns))

@@ -1,6 +1,6 @@
 """Turns what a person wants made into the job's request: style, size, options.
 
-A picture, a film or music; pure but for seeds.
+An image, a video or music; pure but for seeds.
 """
 
 import secrets
@@ -63,9 +63,9 @@ class DrawingOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Creation:
-    """A person's request for a picture, a film or music; model and style may be their usual ones.
+    """A person's request for an image, a video or music; model and style may be their usual ones.
 
-    `files` are pictures to start from, checked. `edit` says whether the prompt changes them; None
+    `files` are images to start from, checked. `edit` says whether the prompt changes them; None
     leaves that to their number and the model. With `mask`, the last file is one. `source` is the
     person's job that a file came from. `raw` leaves the words as they are.
     """
@@ -133,9 +133,9 @@ def changed(request: R, given: Mapping[str, object]) -> R:
 
 
 def edits(drawing: Creation, catalog: Catalog, named: str | None) -> bool:
-    """Return whether a drawing changes its pictures instead of starting from one.
+    """Return whether a drawing changes its images instead of starting from one.
 
-    Several pictures are always combined; one is changed where the model, or every model, can do
+    Several images are always combined; one is changed where the model, or every model, can do
     nothing else with it.
     """
     if drawing.edit is not None or drawing.makes is not TextToImage or not drawing.files:
@@ -173,7 +173,7 @@ def drawn(
     """Return the job's request: explicit options before the style's, those before the usual ones.
 
     `takes` are the fields that the model honours, None for all; options that were not given
-    explicitly are set only if it honours them. An edit keeps the size of its pictures.
+    explicitly are set only if it honours them. An edit keeps the size of its images.
     """
     usual = {"seed": new_seed(), **_sides(usual_size), **style.options, **_sides(style.size)}
     honoured = {n: v for n, v in usual.items() if takes is None or n in takes or n == "seed"}

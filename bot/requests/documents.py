@@ -59,17 +59,17 @@ def require_paper_weight(name: str, size: int) -> None:
         raise Declined(FileTooHeavy(name=name, size_mb=ceil(size / 1_000_000), limit_mb=PAPER_MB))
 
 
-async def opened(name: str, data: bytes, *, characters: int, pictures: int) -> DocumentContents:
-    """Return what a stranger's document says, in at most so many characters and pictures.
+async def opened(name: str, data: bytes, *, characters: int, images: int) -> DocumentContents:
+    """Return what a stranger's document says, in at most so many characters and images.
 
-    Raises `Declined`, also for pages without words where no picture of them is wanted.
+    Raises `Declined`, also for pages without words where no image of them is wanted.
     """
     require_paper_weight(name, len(data))
     file = File(name=name, mime="", data=data)
     try:
-        read = await read_document(file, characters=characters, pictures=pictures, wall_s=_READ_S)
+        read = await read_document(file, characters=characters, images=images, wall_s=_READ_S)
     except DocumentError as error:
         raise Declined(PaperUnread(name=name, why=error.fault)) from error
-    if not read.text.strip() and not read.pictures:
+    if not read.text.strip() and not read.images:
         raise Declined(PaperUnread(name=name, why=SCANNED))
     return read

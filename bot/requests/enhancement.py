@@ -1,4 +1,4 @@
-"""Prompt enhancement: when a picture may wait for it, its question and its result. Pure."""
+"""Prompt enhancement: when an image may wait for it, its question and its result. Pure."""
 
 from collections.abc import Mapping
 
@@ -37,15 +37,15 @@ def instructions(request: Made) -> str:
     )
 
 
-async def delay_s(models: ModelReader, model: str, request: Made, *, has_picture: bool) -> float:
+async def delay_s(models: ModelReader, model: str, request: Made, *, has_image: bool) -> float:
     """Return how long a new job may be delayed for its prompt, 0 for no enhancement.
 
     Only if the text model is in memory or fits without evicting anything: a job never waits for
-    a swap it did not ask for. A request that begins with a picture is about something the text model
+    a swap it did not ask for. A request that begins with an image is about something the text model
     cannot see, so it stays as it is.
     """
     spec = models.offer.catalog.find(model)
-    if spec is None or spec.enhance is None or has_picture or request.original is not None:
+    if spec is None or spec.enhance is None or has_image or request.original is not None:
         return 0.0
     at_hand = await models.is_at_hand(spec.enhance, beside=spec.name, within_s=DELAY_S)
     return DELAY_S if at_hand else 0.0

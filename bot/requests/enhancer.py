@@ -1,6 +1,6 @@
 """Prompt enhancement: a text model improves what a person wrote for an image model.
 
-Owns the jobs it submits to a text model, from their acceptance to their end. The picture keeps its
+Owns the jobs it submits to a text model, from their acceptance to their end. The image keeps its
 place and never waits longer than its delay: without an answer by then the original is drawn.
 """
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Enhancer:
-    """Asks for better prompts for delayed pictures, films and music, and releases these."""
+    """Asks for better prompts for delayed images, videos and music, and releases these."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class Enhancer:
         self._clock = clock
         self._chat_settings = chat_settings
         self._held: asyncio.Queue[Job] = asyncio.Queue()
-        self._taken: set[int] = set()  # pictures under way: a repeated call reports one again
-        self._ends: dict[int, asyncio.Future[None]] = {}  # by picture and by question
+        self._taken: set[int] = set()  # images under way: a repeated call reports one again
+        self._ends: dict[int, asyncio.Future[None]] = {}  # by image and by question
 
     def on_event(self, event: Event) -> None:
-        """Handle new delayed pictures, and the ends of awaited jobs."""
+        """Handle new delayed images, and the ends of awaited jobs."""
         if isinstance(event, Forgotten):
             for job_id in event.job_ids & self._ends.keys():
                 _resolve(self._ends[job_id])
@@ -79,9 +79,9 @@ class Enhancer:
             # A call that was not confirmed to its chat before a crash is handed over once more.
             taken_up = {question.parent for question in left}
             while True:
-                picture = await self._held.get()
-                if picture.id not in taken_up:
-                    tasks.create_task(self._guarded(self._enhance(picture), picture))
+                image = await self._held.get()
+                if image.id not in taken_up:
+                    tasks.create_task(self._guarded(self._enhance(image), image))
 
     async def _guarded(self, steps: Coroutine[None, None, None], job: Job) -> None:
         """Keep a bug away from everything else: the delay ends by itself."""
@@ -95,61 +95,61 @@ class Enhancer:
             self._taken.discard(job.id)
 
     async def _resume(self, question: Job) -> None:
-        """Resume a question of an earlier run, whatever has become of its picture."""
-        picture = await self._jobs.get(question.parent or 0)
-        if picture is None or picture.state is not JobState.PENDING or picture.attempt:
+        """Resume a question of an earlier run, whatever has become of its image."""
+        image = await self._jobs.get(question.parent or 0)
+        if image is None or image.state is not JobState.PENDING or image.attempt:
             await self._end(question)
         else:
-            await self._see_through(picture, question)
+            await self._see_through(image, question)
 
-    async def _enhance(self, picture: Job) -> None:
-        asked = await self._admission.ask_for_prompt(picture)
+    async def _enhance(self, image: Job) -> None:
+        asked = await self._admission.ask_for_prompt(image)
         if isinstance(asked, Job):
-            await self._see_through(picture, asked)
+            await self._see_through(image, asked)
         elif asked is not None:
-            log.info("job %d: its prompt stays as it is: %s", picture.id, asked)
-            await self._submitter.replace_request(picture.id, picture.request)
+            log.info("job %d: its prompt stays as it is: %s", image.id, asked)
+            await self._submitter.replace_request(image.id, image.request)
 
-    async def _see_through(self, picture: Job, asked: Job) -> None:
-        """Wait for the answer as long as the picture may be delayed, then release the picture."""
-        await self._ended(picture, asked)
+    async def _see_through(self, image: Job, asked: Job) -> None:
+        """Wait for the answer as long as the image may be delayed, then release the image."""
+        await self._ended(image, asked)
         current = await self._jobs.get(asked.id) or asked
-        request = picture.request
+        request = image.request
         if current.state is JobState.COMPLETED and isinstance(request, Made):
             output = await self._jobs.output(current)
-            request = self._acceptable(picture, improved(request, output.text if output else ""))
-        amended = await self._submitter.replace_request(picture.id, request)
-        if amended is not None and request != picture.request:
-            log.info("job %d: its prompt was improved by job %d", picture.id, asked.id)
+            request = self._acceptable(image, improved(request, output.text if output else ""))
+        amended = await self._submitter.replace_request(image.id, request)
+        if amended is not None and request != image.request:
+            log.info("job %d: its prompt was improved by job %d", image.id, asked.id)
         await self._end(current)
 
-    def _acceptable(self, picture: Job, better: Made) -> Request:
+    def _acceptable(self, image: Job, better: Made) -> Request:
         """Return the better request, or the original if its chat would have refused the better."""
         try:
-            origin = Origin.model_validate_json(picture.reply_to)
+            origin = Origin.model_validate_json(image.reply_to)
         except ValidationError:
             return better
         words = self._chat_settings.of(origin.platform, origin.places).words
-        return better if unwanted_word(words, said_in(better)) is None else picture.request
+        return better if unwanted_word(words, said_in(better)) is None else image.request
 
-    async def _ended(self, picture: Job, asked: Job) -> None:
-        """Return when the question or the picture has ended, or the delay is over."""
+    async def _ended(self, image: Job, asked: Job) -> None:
+        """Return when the question or the image has ended, or the delay is over."""
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._ends[picture.id] = self._ends[asked.id] = end
+        self._ends[image.id] = self._ends[asked.id] = end
         try:
-            async with timeout(max(0.0, picture.not_before - self._clock.now())):
-                for job_id in (picture.id, asked.id):  # it may have ended before this listened
+            async with timeout(max(0.0, image.not_before - self._clock.now())):
+                for job_id in (image.id, asked.id):  # it may have ended before this listened
                     current = await self._jobs.get(job_id)
                     if current is None or current.state.final:
                         return
                 await end
         except TimeoutError:
-            log.info("job %d: no better prompt in time", picture.id)
+            log.info("job %d: no better prompt in time", image.id)
         finally:
-            del self._ends[picture.id], self._ends[asked.id]
+            del self._ends[image.id], self._ends[asked.id]
 
     async def _end(self, asked: Job) -> None:
-        """End a question that is no longer needed; that of a forgotten picture is deleted with it."""
+        """End a question that is no longer needed; that of a forgotten image is deleted with it."""
         ended = await self._submitter.cancel(asked.id)
         await self._deliveries.acknowledge(ended or asked)
         if await self._jobs.get(asked.parent or 0) is None:

@@ -1,4 +1,4 @@
-"""Checks untrusted pictures and masks before anything decodes them; makes results fit.
+"""Checks untrusted images and masks before anything decodes them; makes results fit.
 
 Pillow runs in threads: it releases the interpreter lock, so the event loop continues meanwhile.
 """
@@ -11,27 +11,27 @@ from typing import Literal
 
 from PIL import Image, ImageChops
 
-from backends.common.file_types import SENT, is_film, is_sound, mime_of
+from backends.common.file_types import SENT, is_sound, is_video, mime_of
 from backends.media import videos
 from backends.media.image_metadata import without_metadata
 from bot.core.refusals import (
     Declined,
+    ImageTooHeavy,
     LargeEnough,
     NoMask,
-    NotAPicture,
-    PictureTooHeavy,
+    NotAImage,
     TooManyPixels,
 )
 from queueing.core.requests import File
 
-PICTURE_MB = 20  # the most Telegram lets a bot download; the same everywhere
+IMAGE_MB = 20  # the most Telegram lets a bot download; the same everywhere
 MEGAPIXELS = 40
 UPSCALED_MEGAPIXELS = 16  # a model's larger results fit neither the server's memory nor a chat
-PictureForm = Literal["png", "jpeg", "webp"]
+ImageForm = Literal["png", "jpeg", "webp"]
 _QUALITIES = (92, 85, 75, 60)
 _SHRINK = 0.75
 _SMALLEST_SIDE = 64
-_UPLOAD_S = 20.0  # for a person's film; results wait for the same processes
+_UPLOAD_S = 20.0  # for a person's video; results wait for the same processes
 
 _PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 _PNG_SIZE = struct.Struct(">II5xI")  # width, height, how they are coded, checksum
@@ -44,16 +44,16 @@ _encoders = asyncio.Semaphore(2)
 
 
 def require_weight(size: int) -> None:
-    """Refuse a file of more bytes than a picture may have. Raises `Declined`."""
-    if size > PICTURE_MB * 1_000_000:
-        raise Declined(PictureTooHeavy(size_mb=size // 1_000_000, limit_mb=PICTURE_MB))
+    """Refuse a file of more bytes than an image may have. Raises `Declined`."""
+    if size > IMAGE_MB * 1_000_000:
+        raise Declined(ImageTooHeavy(size_mb=size // 1_000_000, limit_mb=IMAGE_MB))
 
 
 async def checked(data: bytes) -> File:
-    """Return a stranger's bytes as a picture file, or raise `Declined`.
+    """Return a stranger's bytes as an image file, or raise `Declined`.
 
     Only PNG, JPEG and WebP are opened, the number of pixels is read before anything is decoded,
-    and the whole picture must decode. Our own name replaces the stranger's, and what a camera or a
+    and the whole image must decode. Our own name replaces the stranger's, and what a camera or a
     program wrote beside the pixels is gone.
     """
     async with _encoders:
@@ -61,24 +61,24 @@ async def checked(data: bytes) -> File:
 
 
 async def bare(data: bytes) -> bytes:
-    """Return a person's file as it may be stored: pixels, film and sound without metadata.
+    """Return a person's file as it may be stored: pixels, video and sound without metadata.
 
     A file that cannot be read becomes an empty file, since its contents are unknown; other kinds of
     files stay as they are.
     """
     mime = mime_of(data)
     try:
-        if is_film(mime) or is_sound(mime):
+        if is_video(mime) or is_sound(mime):
             return await videos.cleaned(data, wall_s=_UPLOAD_S)
         return await asyncio.to_thread(without_metadata, data)
-    except (ValueError, videos.FilmError):
+    except (ValueError, videos.VideoError):
         return b""
 
 
 async def fitted(file: File, limit: int) -> File | None:
-    """Return a picture in at most `limit` bytes: itself, or re-encoded; None when hopeless.
+    """Return an image in at most `limit` bytes: itself, or re-encoded; None when hopeless.
 
-    Reduces quality first, then size. Files that are not pictures come back unchanged or None.
+    Reduces quality first, then size. Files that are not images come back unchanged or None.
     """
     if len(file.data) <= limit:
         return file
@@ -88,8 +88,8 @@ async def fitted(file: File, limit: int) -> File | None:
         return await asyncio.to_thread(_fitted, file, limit)
 
 
-def in_form(file: File, form: PictureForm | None) -> File:
-    """Return a result as a picture of that form; as it is without one, or if it is no picture.
+def in_form(file: File, form: ImageForm | None) -> File:
+    """Return a result as an image of that form; as it is without one, or if it is no image.
 
     Blocking.
     """
@@ -98,19 +98,19 @@ def in_form(file: File, form: PictureForm | None) -> File:
         return file
     out = io.BytesIO()
     with Image.open(io.BytesIO(file.data), formats=SENT) as opened:
-        picture = _flat(opened) if form == "jpeg" else opened.copy()
-        picture.save(out, form.upper(), quality=_QUALITIES[0])
+        image = _flat(opened) if form == "jpeg" else opened.copy()
+        image.save(out, form.upper(), quality=_QUALITIES[0])
     stem = file.name.rpartition(".")[0] or file.name
     return File(name=f"{stem}.{form}", mime=mime, data=out.getvalue())
 
 
 async def dimensions(file: File) -> tuple[int, int] | None:
-    """Return a picture's width and height in pixels, None for anything else."""
+    """Return an image's width and height in pixels, None for anything else."""
     return _png_size(file.data) or await asyncio.to_thread(_dimensions, file)
 
 
 async def require_upscalable(file: File) -> None:
-    """Refuse a picture that is large already. Raises `Declined`."""
+    """Refuse an image that is large already. Raises `Declined`."""
     size = await dimensions(file)
     if size is not None and size[0] * size[1] > UPSCALED_MEGAPIXELS * 1_000_000:
         raise Declined(LargeEnough(limit=UPSCALED_MEGAPIXELS))
@@ -127,8 +127,8 @@ def _png_size(data: bytes) -> tuple[int, int] | None:
 
 def _dimensions(file: File) -> tuple[int, int] | None:
     try:
-        with Image.open(io.BytesIO(file.data), formats=SENT) as picture:
-            return picture.size
+        with Image.open(io.BytesIO(file.data), formats=SENT) as image:
+            return image.size
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
         return None
 
@@ -136,43 +136,43 @@ def _dimensions(file: File) -> tuple[int, int] | None:
 def _checked(data: bytes) -> File:
     try:
         data = without_metadata(data)
-        with Image.open(io.BytesIO(data), formats=SENT) as picture:
-            _require_size(picture)
-            picture.load()
-            kind = str(picture.format)
+        with Image.open(io.BytesIO(data), formats=SENT) as image:
+            _require_size(image)
+            image.load()
+            kind = str(image.format)
     except Declined:
         raise
     except _BOMB:
         raise Declined(TooManyPixels(limit=MEGAPIXELS)) from None
     except Exception:  # noqa: BLE001  as above
-        raise Declined(NotAPicture()) from None
-    return File(name=f"picture.{kind.lower()}", mime=f"image/{kind.lower()}", data=data)
+        raise Declined(NotAImage()) from None
+    return File(name=f"image.{kind.lower()}", mime=f"image/{kind.lower()}", data=data)
 
 
-def _require_size(picture: Image.Image) -> None:
-    if picture.width * picture.height > MEGAPIXELS * 1_000_000:
+def _require_size(image: Image.Image) -> None:
+    if image.width * image.height > MEGAPIXELS * 1_000_000:
         raise Declined(TooManyPixels(limit=MEGAPIXELS))
 
 
 def _fitted(file: File, limit: int) -> File | None:
     try:
         with Image.open(io.BytesIO(file.data), formats=SENT) as opened:
-            picture = _flat(opened)
+            image = _flat(opened)
     except Exception:  # noqa: BLE001
-        return None  # a server's result may be as broken as a person's picture
-    while min(picture.size) >= _SMALLEST_SIDE:
+        return None  # a server's result may be as broken as a person's image
+    while min(image.size) >= _SMALLEST_SIDE:
         for quality in _QUALITIES:
             out = io.BytesIO()
-            picture.save(out, "JPEG", quality=quality)
+            image.save(out, "JPEG", quality=quality)
             if out.tell() <= limit:
                 stem = file.name.rpartition(".")[0] or file.name
                 return File(name=f"{stem}.jpg", mime="image/jpeg", data=out.getvalue())
-        picture = picture.resize((int(picture.width * _SHRINK), int(picture.height * _SHRINK)))
+        image = image.resize((int(image.width * _SHRINK), int(image.height * _SHRINK)))
     return None
 
 
 def _flat(opened: Image.Image) -> Image.Image:
-    """Lay the picture on white: JPEG has no transparency."""
+    """Lay the image on white: JPEG has no transparency."""
     if opened.mode not in {"RGBA", "LA", "PA", "P"}:
         return opened.convert("RGB")
     layered = opened.convert("RGBA")
@@ -185,23 +185,23 @@ _OPAQUE = 255
 _MARKED_MOST = 127  # of opacity; what is more opaque stays
 
 
-async def mask_of(picture: File, given: File | None = None) -> File:
-    """Return a PNG of a picture's size that is transparent where the picture is to be painted.
+async def mask_of(image: File, given: File | None = None) -> File:
+    """Return a PNG of an image's size that is transparent where the image is to be painted.
 
-    `given` is what the person sent as the mask, otherwise the picture's own transparent parts count.
-    A mask without transparency marks by white. Both files are checked pictures. Raises `Declined`
-    if nothing is marked, or a result is no picture that can be read.
+    `given` is what the person sent as the mask, otherwise the image's own transparent parts count.
+    A mask without transparency marks by white. Both files are checked images. Raises `Declined`
+    if nothing is marked, or a result is no image that can be read.
     """
     try:
-        return await asyncio.to_thread(_mask, picture, given)
+        return await asyncio.to_thread(_mask, image, given)
     except (OSError, ValueError) as error:
-        raise Declined(NotAPicture()) from error
+        raise Declined(NotAImage()) from error
 
 
-def _mask(picture: File, given: File | None) -> File:
-    with Image.open(io.BytesIO(picture.data), formats=SENT) as opened:
+def _mask(image: File, given: File | None) -> File:
+    with Image.open(io.BytesIO(image.data), formats=SENT) as opened:
         size = opened.size
-    with Image.open(io.BytesIO((given or picture).data), formats=SENT) as opened:
+    with Image.open(io.BytesIO((given or image).data), formats=SENT) as opened:
         kept = opened.convert("RGBA").getchannel("A")
         if given is not None and _least(kept) == _OPAQUE:
             kept = ImageChops.invert(opened.convert("L"))

@@ -18,23 +18,23 @@ def gives_files(request: Request) -> bool:
 
 
 def is_seen(request: Request) -> bool:
-    """Return whether the result of a request is looked at: pictures or a film."""
+    """Return whether the result of a request is looked at: images or a video."""
     return isinstance(request, TextToImage | TextToVideo)
 
 
 def is_drawn(request: Request) -> bool:
-    """Return whether the result of a request is pictures."""
+    """Return whether the result of a request is images."""
     return isinstance(request, TextToImage)
 
 
 def needs_files(request: Request) -> bool:
     """Return whether a request certainly means something else without the files it came with.
 
-    A film or a picture without a strength may have begun from a picture or from words alone.
+    A video or an image without a strength may have begun from an image or from words alone.
     """
     match request:
         case Chat(messages=turns):
-            return any(turn.pictures or (turn.sounds and turn.heard is None) for turn in turns)
+            return any(turn.images or (turn.sounds and turn.heard is None) for turn in turns)
         case TextToImage(upscale=upscale, edit=edit, strength=strength):
             return upscale or edit or strength is not None
         case _:

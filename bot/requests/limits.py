@@ -16,8 +16,8 @@ from bot.core.refusals import (
     Declined,
     FilesUsedUp,
     GpuUsedUp,
-    LineFull,
     NoLongerWaiting,
+    QueueFull,
     QuotaUsedUp,
     Refusal,
     TooManyOpen,
@@ -103,7 +103,7 @@ def _frames(seconds: float | None, fps: float | None) -> float | None:
 
 
 _altered = altering(NewJob)
-_SHARE_TO_CLEAR = 0.1  # of a full line; coming back for its first free place is a race
+_SHARE_TO_CLEAR = 0.1  # of a full queue; coming back for its first free place is a race
 
 
 Way = Literal["chat", "api"]
@@ -150,7 +150,7 @@ class RequestLimits:
     """Hands requests to the queue within their person's limits, of which the queue counts most.
 
     Bans, unwanted words and the bytes of an hour are looked at before; open jobs, places in line,
-    the jobs of an hour and the day's time on the cards are counted in the transaction that accepts.
+    the jobs of an hour and the day's time on the GPUs are counted in the transaction that accepts.
     """
 
     submitter: JobSubmitter
@@ -174,7 +174,7 @@ class RequestLimits:
         bulk, limit_s = is_bulk(new.request), own.gpu_seconds_per_day
         admission = SubmitLimits(
             max_open=own.embeddings_open if bulk else own.open_per_person,
-            max_in_line=own.in_line_per_person,
+            max_queued=own.queued_per_person,
             max_per_hour=None if bulk else own.per_hour,
             max_gpu_s=limit_s,
             gpu_since=0.0 if limit_s is None else self._today().began_at,
@@ -255,8 +255,8 @@ class RequestLimits:
             return QuotaUsedUp(limit=reached.limit, free_at=reached.free_at)
         if reached.scope == "gpu":
             return await self._gpu_used_up(new.owner, admission)
-        if reached.scope == "line":
-            return await self._line_full(new, reached.limit)
+        if reached.scope == "queue":
+            return await self._queue_full(new, reached.limit)
         ends = await self._ends(new)
         return TooManyOpen(limit=reached.limit, done_at=min(ends, default=None))
 
@@ -272,17 +272,17 @@ class RequestLimits:
             free_at=self._today().ends_at,
         )
 
-    async def _line_full(self, new: NewJob, limit: int) -> LineFull:
-        """Return the refusal of a full line, with when a tenth of it will have been done."""
+    async def _queue_full(self, new: NewJob, limit: int) -> QueueFull:
+        """Return the refusal of a full queue, with when a tenth of it will have been done."""
         name = self.models.offer.catalog.named(new.model).name
         done_at = self._next_done_at(name)
-        if done_at is None and await self._ends(new):  # the line may be that new
+        if done_at is None and await self._ends(new):  # the queue may be that new
             done_at = self._next_done_at(name)
         again_at = None
         if done_at is not None:
             now = self.clock.now()
             again_at = now + (done_at - now) * _SHARE_TO_CLEAR
-        return LineFull(model=name, limit=limit, again_at=again_at)
+        return QueueFull(model=name, limit=limit, again_at=again_at)
 
     def _next_done_at(self, model: str) -> float | None:
         """Return when a job of the model accepted now would be done."""

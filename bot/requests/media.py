@@ -5,7 +5,7 @@ from math import ceil
 from backends.common.file_types import is_sound, mime_of
 from backends.media import videos
 from backends.media.sounds import SoundError, SoundFault, as_voice
-from bot.core.refusals import Declined, FileTooHeavy, NotAFilm, NotASound
+from bot.core.refusals import Declined, FileTooHeavy, NotASound, NotAVideo
 from queueing.core.requests import File
 
 SOUND_MB = 20  # the most Telegram lets a bot download; the same everywhere
@@ -20,9 +20,9 @@ def require_sound_weight(name: str, size: int) -> None:
 
 
 async def checked_sound(name: str, data: bytes) -> File:
-    """Return a stranger's bytes as a recording: a small one, without pictures and metadata.
+    """Return a stranger's bytes as a recording: a small one, without images and metadata.
 
-    Without the library for films and sounds, a sound stays as it is. Raises `Declined`.
+    Without the library for videos and sounds, a sound stays as it is. Raises `Declined`.
     """
     require_sound_weight(name, len(data))
     mime = mime_of(data)
@@ -36,23 +36,23 @@ async def checked_sound(name: str, data: bytes) -> File:
         raise Declined(NotASound(name=name, why=error.fault, minutes=minutes)) from error
 
 
-FILM_MB = 20  # the most Telegram lets a bot download; the same everywhere
+VIDEO_MB = 20  # the most Telegram lets a bot download; the same everywhere
 _READ_S = 30.0
 
 
-def require_film_weight(name: str, size: int) -> None:
-    """Refuse a film of more bytes than are taken. Raises `Declined`."""
-    if size > FILM_MB * 1_000_000:
-        raise Declined(FileTooHeavy(name=name, size_mb=ceil(size / 1_000_000), limit_mb=FILM_MB))
+def require_video_weight(name: str, size: int) -> None:
+    """Refuse a video of more bytes than are taken. Raises `Declined`."""
+    if size > VIDEO_MB * 1_000_000:
+        raise Declined(FileTooHeavy(name=name, size_mb=ceil(size / 1_000_000), limit_mb=VIDEO_MB))
 
 
 async def seen(name: str, data: bytes, most: int) -> tuple[File, ...]:
-    """Return at most so many pictures of a stranger's film, in order. Raises `Declined`."""
-    require_film_weight(name, len(data))
+    """Return at most so many images of a stranger's video, in order. Raises `Declined`."""
+    require_video_weight(name, len(data))
     try:
-        made = await videos.frames(File(name="film", mime="", data=data), most, wall_s=_READ_S)
-    except videos.FilmError:
+        made = await videos.frames(File(name="video", mime="", data=data), most, wall_s=_READ_S)
+    except videos.VideoError:
         made = []
     if not made:
-        raise Declined(NotAFilm(name=name))
+        raise Declined(NotAVideo(name=name))
     return tuple(made[:most])

@@ -14,8 +14,8 @@ _USUAL_FOR: Mapping[Capability, tuple[str, ...]] = {
     Capability.TEXT_TO_IMAGE: ("image",),
     Capability.IMAGE_TO_IMAGE: ("image",),
     Capability.IMAGE_EDIT: ("edit", "image"),
-    Capability.TEXT_TO_VIDEO: ("film",),
-    Capability.IMAGE_TO_VIDEO: ("film",),
+    Capability.TEXT_TO_VIDEO: ("video",),
+    Capability.IMAGE_TO_VIDEO: ("video",),
     Capability.TEXT_TO_AUDIO: ("music",),
     Capability.TEXT_TO_SPEECH: ("speak",),
     Capability.SPEECH_TO_TEXT: ("transcribe",),
@@ -31,7 +31,7 @@ class Defaults:
 
     image: str | None = None
     edit: str | None = None
-    film: str | None = None
+    video: str | None = None
     music: str | None = None
     speak: str | None = None
     transcribe: str | None = None

@@ -1,4 +1,4 @@
-"""Sizes, LoRAs and styles of pictures as people name them; pure."""
+"""Sizes, LoRAs and styles of images as people name them; pure."""
 
 import math
 import re
@@ -41,7 +41,7 @@ def _grid(side: float) -> int:
 
 
 def loras_in(written: str) -> tuple[LoraWeight, ...]:
-    """Return the LoRAs in a text such as `ink:0.8, film`; a weight left out is 1.
+    """Return the LoRAs in a text such as `ink:0.8, video`; a weight left out is 1.
 
     Raises `ValueError` if there are too many, or a weight is out of range.
     """
@@ -70,7 +70,7 @@ PLACE = "{prompt}"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Style:
-    """What a style adds to a request for pictures; the person's explicit options override it.
+    """What a style adds to a request for images; the person's explicit options override it.
 
     `prompt` holds the person's words at `{prompt}`, or follows them. `options` are fields of
     `TextToImage` by name; `model` is used when the call names none.
@@ -89,6 +89,6 @@ class Style:
         return f"{prompt}, {self.prompt}"
 
     def without(self, own: str | None) -> str | None:
-        """Return what should not be in the picture: the person's words and the style's."""
+        """Return what should not be in the image: the person's words and the style's."""
         said = [words for words in (own, self.negative) if words]
         return ", ".join(said) or None

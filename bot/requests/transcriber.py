@@ -29,7 +29,7 @@ from queueing.core.requests import Chat, SpeechToText
 
 log = logging.getLogger(__name__)
 
-AGAIN_S = 5.0  # until a full line, or a database that fails, is tried again
+AGAIN_S = 5.0  # until a full queue, or a database that fails, is tried again
 
 
 class Unheard(Exception):

@@ -9,7 +9,7 @@ def words(reason: Reason) -> Words:  # noqa: PLR0911  # one return for each reas
     model, other = reason.model, reason.other or "etwas anderes"
     on = "" if reason.host is None else f" auf {reason.host}"
     match reason.why:
-        case WaitCause.IN_LINE:
+        case WaitCause.QUEUED:
             return (f"hinter anderen Aufträgen für {model}",)
         case WaitCause.LOADING:
             return (f"{model} wird{on} geladen",)

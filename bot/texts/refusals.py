@@ -12,28 +12,28 @@ from bot.core.refusals import (
     FilesUsedUp,
     FileTooHeavy,
     GpuUsedUp,
+    ImageTooHeavy,
     LargeEnough,
-    LineFull,
+    NoImage,
     NoLongerWaiting,
     NoMask,
     NoModel,
-    NoPicture,
     NoRecording,
-    NotAFilm,
-    NotAPicture,
+    NotAImage,
     NotASound,
+    NotAVideo,
     NoText,
     NotText,
     NotWatched,
     OptionNotTaken,
     PaperUnread,
-    PictureTooHeavy,
+    QueueFull,
     QuotaUsedUp,
     Refusal,
     TextTooHeavy,
     TextTooLong,
+    TooManyImages,
     TooManyOpen,
-    TooManyPictures,
     TooManyPixels,
     UnknownStyle,
     UnwantedWord,
@@ -83,8 +83,8 @@ _NAME_SHOWN = 60
 _NONE: Mapping[Capability, str] = {
     Capability.VISION: "refused.cannot_see",
     Capability.IMAGE_EDIT: "refused.none_edits",
-    Capability.TEXT_TO_VIDEO: "refused.none_films",
-    Capability.IMAGE_TO_VIDEO: "refused.none_films_pictures",
+    Capability.TEXT_TO_VIDEO: "refused.none_videos",
+    Capability.IMAGE_TO_VIDEO: "refused.none_videos_images",
     Capability.TEXT_TO_AUDIO: "refused.none_plays",
     Capability.TEXT_TO_SPEECH: "refused.cannot_speak",
     Capability.SPEECH_TO_TEXT: "refused.cannot_hear",
@@ -158,11 +158,11 @@ def _too_many(refusal: TooManyOpen, _: RefusalContext) -> Sentence:
     return Sentence("refused.limit_owner_until", values)
 
 
-def _line_full(refusal: LineFull, _: RefusalContext) -> Sentence:
+def _queue_full(refusal: QueueFull, _: RefusalContext) -> Sentence:
     values: dict[str, Value] = {"model": refusal.model, "limit": refusal.limit}
     if refusal.again_at is None:
-        return Sentence("refused.line_stands", values)
-    return Sentence("refused.line_full", {**values, "moment": Moment(refusal.again_at)})
+        return Sentence("refused.queue_stands", values)
+    return Sentence("refused.queue_full", {**values, "moment": Moment(refusal.again_at)})
 
 
 def _no_model(refusal: NoModel, told: RefusalContext) -> Sentence:
@@ -191,8 +191,8 @@ def _beyond(refusal: BeyondModel, _: RefusalContext) -> Sentence:
     return Sentence(_BEYOND[refusal.what], values)
 
 
-def _no_picture(_refusal: NoPicture, _: RefusalContext) -> Sentence:
-    return Sentence("problem.no_picture")
+def _no_image(_refusal: NoImage, _: RefusalContext) -> Sentence:
+    return Sentence("problem.no_image")
 
 
 def _no_mask(_refusal: NoMask, _: RefusalContext) -> Sentence:
@@ -211,27 +211,27 @@ def _too_long(refusal: TextTooLong, _: RefusalContext) -> Sentence:
     return Sentence("problem.too_long", {"length": refusal.length, "limit": refusal.limit})
 
 
-def _too_many_pictures(refusal: TooManyPictures, told: RefusalContext) -> Sentence:
+def _too_many_images(refusal: TooManyImages, told: RefusalContext) -> Sentence:
     values: dict[str, Value] = {"count": refusal.count, "most": refusal.limit}
     values["command"] = told.command
-    return Sentence("problem.too_many_pictures", values)
+    return Sentence("problem.too_many_images", values)
 
 
 def _no_longer(refusal: NoLongerWaiting, _: RefusalContext) -> Sentence:
     return Sentence("album.too_late", {"job": refusal.job_id})
 
 
-def _not_picture(_refusal: NotAPicture, _: RefusalContext) -> Sentence:
-    return Sentence("problem.not_picture")
+def _not_image(_refusal: NotAImage, _: RefusalContext) -> Sentence:
+    return Sentence("problem.not_image")
 
 
-def _heavy_picture(refusal: PictureTooHeavy, _: RefusalContext) -> Sentence:
+def _heavy_image(refusal: ImageTooHeavy, _: RefusalContext) -> Sentence:
     values = {"size": refusal.size_mb, "limit": refusal.limit_mb}
-    return Sentence("problem.picture_bytes", values)
+    return Sentence("problem.image_bytes", values)
 
 
 def _pixels(refusal: TooManyPixels, _: RefusalContext) -> Sentence:
-    return Sentence("problem.picture_pixels", {"limit": refusal.limit})
+    return Sentence("problem.image_pixels", {"limit": refusal.limit})
 
 
 def _large_enough(refusal: LargeEnough, _: RefusalContext) -> Sentence:
@@ -255,8 +255,8 @@ def _not_sound(refusal: NotASound, _: RefusalContext) -> Sentence:
     return Sentence(key, {"name": refusal.name, "minutes": refusal.minutes})
 
 
-def _not_film(refusal: NotAFilm, _: RefusalContext) -> Sentence:
-    return Sentence("problem.not_film", {"name": refusal.name})
+def _not_video(refusal: NotAVideo, _: RefusalContext) -> Sentence:
+    return Sentence("problem.not_video", {"name": refusal.name})
 
 
 def _not_watched(refusal: NotWatched, _: RefusalContext) -> Sentence:
@@ -317,17 +317,17 @@ _SENTENCES: Mapping[type, Callable[[Any, RefusalContext], Sentence]] = {
     GpuUsedUp: _gpu,
     LargeEnough: _large_enough,
     LimitReached: _limit,
-    LineFull: _line_full,
+    QueueFull: _queue_full,
     NoMask: _no_mask,
     NoModel: _no_model,
     NoRecording: _no_recording,
-    NoPicture: _no_picture,
+    NoImage: _no_image,
     NoLongerWaiting: _no_longer,
     NoServer: _no_server,
     NoText: _no_text,
     NotAccepting: _not_accepting,
-    NotAPicture: _not_picture,
-    NotAFilm: _not_film,
+    NotAImage: _not_image,
+    NotAVideo: _not_video,
     NotASound: _not_sound,
     NotWatched: _not_watched,
     PaperUnread: _unread,
@@ -335,13 +335,13 @@ _SENTENCES: Mapping[type, Callable[[Any, RefusalContext], Sentence]] = {
     NotCapable: _not_capable,
     NotText: _not_text,
     OptionNotTaken: _option,
-    PictureTooHeavy: _heavy_picture,
+    ImageTooHeavy: _heavy_image,
     QuotaUsedUp: _quota,
     TextTooHeavy: _heavy_text,
     TextTooLong: _too_long,
     TooManyPixels: _pixels,
     TooManyOpen: _too_many,
-    TooManyPictures: _too_many_pictures,
+    TooManyImages: _too_many_images,
     UnknownModel: _unknown_model,
     UnknownStyle: _style,
     UnwantedWord: _unwanted,

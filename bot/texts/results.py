@@ -27,27 +27,27 @@ from queueing.core.requests import (
 
 Rows = tuple[tuple[Button, ...], ...]
 
-_NUMBERED = 4  # pictures with buttons of their own: the capacity of a row on every platform
+_NUMBERED = 4  # images with buttons of their own: the capacity of a row on every platform
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Abilities:
-    """What can be done with a result: a picture is varied by its own model, all else by any."""
+    """What can be done with a result: an image is varied by its own model, all else by any."""
 
     vary: bool = False
     upscale: bool = False
-    film: bool = False
+    video: bool = False
     edit: bool = False
     speak: bool = False
 
 
 def abilities_of(job: Job, catalog: Catalog) -> Abilities:
-    """Return what can be done with the pictures or words of a job now."""
+    """Return what can be done with the images or words of a job now."""
     spec = catalog.find(job.model)
     return Abilities(
         vary=spec is not None and Capability.IMAGE_TO_IMAGE in spec.capabilities,
         upscale=bool(catalog.able(Capability.UPSCALE)),
-        film=bool(catalog.able(Capability.IMAGE_TO_VIDEO)),
+        video=bool(catalog.able(Capability.IMAGE_TO_VIDEO)),
         edit=bool(catalog.able(Capability.IMAGE_EDIT)),
         speak=bool(catalog.able(Capability.TEXT_TO_SPEECH)),
     )
@@ -68,8 +68,8 @@ def after_end(job: Job, language: str) -> Rows:
     return ((retry, *edit),)
 
 
-def of_result(job: Job, language: str, abilities: Abilities, *, pictures: int) -> Rows:
-    """Return the buttons of a result; each of several pictures has its own to work on with."""
+def of_result(job: Job, language: str, abilities: Abilities, *, images: int) -> Rows:
+    """Return the buttons of a result; each of several images has its own to work on with."""
     match job.request:
         case Embed():
             return ()
@@ -82,11 +82,11 @@ def of_result(job: Job, language: str, abilities: Abilities, *, pictures: int) -
             return ((again, _button("delete", job, language)),)
         case TextToImage(upscale=True):
             first = (*_original(job.request, language), _button("delete", job, language))
-            return (first, *_onward(job, language, abilities, pictures))
+            return (first, *_onward(job, language, abilities, images))
         case TextToImage():
             first = _always(job, language, "button.again")
-            changed = _changes(job, language, abilities, pictures)
-            return (first, *changed, *_onward(job, language, abilities, pictures))
+            changed = _changes(job, language, abilities, images)
+            return (first, *changed, *_onward(job, language, abilities, images))
         case _:
             return (_always(job, language, "button.again"),)
 
@@ -97,30 +97,30 @@ def _went_on(request: Chat, job: Job) -> bool:
     return several and not Origin.model_validate_json(job.reply_to).group
 
 
-def _changes(job: Job, language: str, abilities: Abilities, pictures: int) -> Rows:
-    """Return what makes another picture of the same, in a row or one each for several pictures."""
+def _changes(job: Job, language: str, abilities: Abilities, images: int) -> Rows:
+    """Return what makes another image of the same, in a row or one each for several images."""
     vary = ("vary", "vary-subtle") if abilities.vary else ()
     upscale = ("upscale",) if abilities.upscale else ()
-    if pictures == 1:
+    if images == 1:
         return _filled(tuple(_button(each, job, language) for each in (*vary, *upscale)))
-    return _numbered_rows((*vary[:1], *upscale), job, language, pictures)
+    return _numbered_rows((*vary[:1], *upscale), job, language, images)
 
 
-def _onward(job: Job, language: str, abilities: Abilities, pictures: int) -> Rows:
-    """Return what makes something else of pictures: a film, or a picture changed in words."""
-    film = ("film",) if abilities.film else ()
-    if pictures > 1:
-        return _numbered_rows(film, job, language, pictures)
-    edit = ("edit-picture",) if abilities.edit else ()
-    return _filled(tuple(_button(each, job, language) for each in (*film, *edit)))
+def _onward(job: Job, language: str, abilities: Abilities, images: int) -> Rows:
+    """Return what makes something else of images: a video, or an image changed in words."""
+    video = ("video",) if abilities.video else ()
+    if images > 1:
+        return _numbered_rows(video, job, language, images)
+    edit = ("edit-image",) if abilities.edit else ()
+    return _filled(tuple(_button(each, job, language) for each in (*video, *edit)))
 
 
-def _numbered_rows(commands: Sequence[str], job: Job, language: str, pictures: int) -> Rows:
-    numbers = range(1, min(pictures, _NUMBERED) + 1)
+def _numbered_rows(commands: Sequence[str], job: Job, language: str, images: int) -> Rows:
+    numbers = range(1, min(images, _NUMBERED) + 1)
     return tuple(
         tuple(_numbered(command, job, language, number) for number in numbers)
         for command in commands
-        if pictures
+        if images
     )
 
 
@@ -163,8 +163,8 @@ _LABELS = {
     "upscale": "button.upscale",
     "delete": "button.delete",
     "new-topic": "button.new_topic",
-    "film": "button.film",
-    "edit-picture": "button.edit_picture",
+    "video": "button.video",
+    "edit-image": "button.edit_image",
     "speak": "button.speak",
 }
 
@@ -181,7 +181,7 @@ UNKNOWN = Measures()
 
 _AT_WORK: Mapping[type[AnyRequest], str] = {
     TextToImage: "status.drawing",
-    TextToVideo: "status.filming",
+    TextToVideo: "status.animating",
     TextToAudio: "status.composing",
     TextToSpeech: "status.speaking",
     SpeechToText: "status.transcribing",
@@ -190,7 +190,7 @@ _AT_WORK: Mapping[type[AnyRequest], str] = {
 }
 _READY: Mapping[type[AnyRequest], str] = {
     TextToImage: "ping.image",
-    TextToVideo: "ping.film",
+    TextToVideo: "ping.video",
     TextToAudio: "ping.sound",
     TextToSpeech: "ping.speech",
     SpeechToText: "ping.transcript",

@@ -32,10 +32,10 @@ BUSY_AFTER_S = 600.0
 _FREE_NAMED = 3
 
 
-def busy_line(
+def busy_queue(
     model: str, wait_s: float, snapshot: StatusReport, catalog: Catalog, language: str
 ) -> Body:
-    """Return a line to put before the message of a new job that will wait that long.
+    """Return a queue to put before the message of a new job that will wait that long.
 
     It names the models that are free instead, or says that everything is busy; it is empty if
     neither is so: the message shows the expected end anyway.
@@ -128,7 +128,7 @@ RESTS = frozenset(
 """The reasons of hosts whose owner wants them, or that sleep."""
 
 # These reasons only repeat the first words of the message.
-_SAID_ALREADY = frozenset({WaitCause.IN_LINE, WaitCause.STARTING})
+_SAID_ALREADY = frozenset({WaitCause.QUEUED, WaitCause.STARTING})
 
 
 def waiting(standing: Standing, language: str, *, rarely: bool = False) -> Body:
@@ -154,7 +154,7 @@ def waiting(standing: Standing, language: str, *, rarely: bool = False) -> Body:
         key = "status.ahead" if count else "status.none_ahead"
         body = say(language, key, model=job.model, count=count)
     else:
-        body = say(language, "status.in_line", model=job.model, position=standing.position)
+        body = say(language, "status.queued", model=job.model, position=standing.position)
     if standing.ends is not None and not reasons.is_open_ended(reason):
         body += until(standing.ends, language)
     if reason is not None and not already_said:
@@ -180,7 +180,7 @@ def tells(reason: Reason | None) -> bool:
 
 
 def because(reason: Reason, language: str) -> Body:
-    """Return the one sentence that says why a model's line does not move."""
+    """Return the one sentence that says why a model's queue does not move."""
     words = _SENTENCES.get(language, reasons.words)(reason)
     return tuple(
         Moment(piece, clock=True) if isinstance(piece, float) else piece for piece in words
@@ -291,8 +291,8 @@ def result(
         body += hint
     if note:
         body += ("\n", *note)
-    pictures = sum(file.mime.startswith("image/") for file in output.files)
-    rows = results.of_result(job, language, abilities, pictures=pictures)
+    images = sum(file.mime.startswith("image/") for file in output.files)
+    rows = results.of_result(job, language, abilities, images=images)
     return Content(body=join(body), files=files, buttons=rows)
 
 
@@ -312,7 +312,7 @@ def _words(request: Request, output: Output, language: str) -> Body:
 def _prompt(request: Generation, language: str) -> Body:
     """Return the original prompt, and beneath it the text model's version."""
     if not request.prompt:
-        return ()  # a variation of a person's own picture
+        return ()  # a variation of a person's own image
     if request.original is None:
         return (shortened(request.prompt), "\n")
     better = say(language, "result.improved", prompt=shortened(request.prompt))

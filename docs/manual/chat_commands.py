@@ -20,7 +20,7 @@ _VALUES = {
     ParamKind.TEXT: "text",
     ParamKind.CHOICE: "",
     ParamKind.FLAG: "",
-    ParamKind.PICTURE: "an attached picture",
+    ParamKind.IMAGE: "an attached image",
     ParamKind.SOUND: "an attached recording",
     ParamKind.MASK: "an attached mask",
 }

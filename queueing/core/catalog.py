@@ -27,13 +27,37 @@ from queueing.core.specs import (
 )
 
 _ALIKE = 0.6  # the share of two words' letters that must agree
+_SYNONYMS = {
+    "picture": "image",
+    "pictures": "images",
+    "film": "video",
+    "films": "videos",
+    "card": "gpu",
+    "cards": "gpus",
+    "line": "queue",
+    "lines": "queues",
+    "in_line_per_person": "queued_per_person",
+    "deep_line": "long_queue",
+}
 
 
 def near(word: str, known: Iterable[str], *, most: int = 1, alike: float = _ALIKE) -> list[str]:
-    """Return the known names that resemble a word, ignoring case, the nearest first."""
+    """Return the known names that resemble a word, ignoring case, the nearest first.
+
+    A name that says the same in other words, such as `image_workflow` for `picture_workflow`, is
+    the only one returned.
+    """
     names = {name.casefold(): name for name in known}
+    if (same := in_our_words(word.casefold())) in names:
+        return [names[same]]
     close = get_close_matches(word.casefold(), names, n=most, cutoff=alike)
     return [names[each] for each in close]
+
+
+def in_our_words(name: str) -> str:
+    """Return a name with the words that settings and fields use: `images` for `pictures`."""
+    parts = [_SYNONYMS.get(part, part) for part in name.split("_")]
+    return _SYNONYMS.get(name) or "_".join(parts)
 
 
 def meant_or_all(word: str, names: Iterable[str], *, all_are: str = "there are") -> str:
@@ -68,11 +92,11 @@ class Catalog:
         }
         self.hosts_of = _hosts_of(self.hosts.values())  # by backend; those that span have several
         self.host_of: Mapping[str, str] = {name: on[0] for name, on in self.hosts_of.items()}
-        self.machines: dict[str, tuple[HostSpec, ...]] = {}  # by name: all cards of each
+        self.machines: dict[str, tuple[HostSpec, ...]] = {}  # by name: all GPUs of each
         for host in self.hosts.values():
             known = self.machines.get(host.machine_name, ())
             self.machines[host.machine_name] = (*known, host)
-        self.has_cards = any(host.machine for host in self.hosts.values())
+        self.has_gpus = any(host.machine for host in self.hosts.values())
         self.widest = max((model.parallel for model in self.models.values()), default=1)
         self._by_word: dict[str, ModelSpec] = {}
         for model in self.models.values():
@@ -85,20 +109,20 @@ class Catalog:
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """What a host can be called: by its name, and all cards of a machine by that of the machine."""
+        """What a host can be called: by its name, and all GPUs of a machine by that of the machine."""
         return tuple(
             name
-            for machine, cards in self.machines.items()
-            for name in dict.fromkeys((machine, *(card.name for card in cards)))
+            for machine, gpus in self.machines.items()
+            for name in dict.fromkeys((machine, *(gpu.name for gpu in gpus)))
         )
 
     def place_of(self, backend: str) -> str:
-        """Return where a backend is: its host, or the machine of which it spans cards."""
+        """Return where a backend is: its host, or the machine of which it spans GPUs."""
         hosts = self.hosts_of[backend]
         return hosts[0] if len(hosts) == 1 else self.hosts[hosts[0]].machine_name
 
-    def cards(self, name: str) -> tuple[str, ...]:
-        """Return the hosts a name means: one, or all cards of a machine; none for an unknown name."""
+    def gpus(self, name: str) -> tuple[str, ...]:
+        """Return the hosts a name means: one, or all GPUs of a machine; none for an unknown name."""
         if name in self.hosts:
             return (name,)
         return tuple(host.name for host in self.machines.get(name, ()))
@@ -106,18 +130,18 @@ class Catalog:
     def parts_of(self, model: ModelSpec, backend: str) -> Mapping[str, float]:
         """Return which part of a model lies on which host, by the backend it runs on."""
         hosts = self.hosts_of[backend]
-        if not self.has_cards or not (machine := self.hosts[hosts[0]].machine):
+        if not self.has_gpus or not (machine := self.hosts[hosts[0]].machine):
             return {hosts[0]: 1.0}
-        chosen = None if model.gpus is None else [f"{machine}/{card}" for card in model.gpus]
+        chosen = None if model.gpus is None else [f"{machine}/{gpu}" for gpu in model.gpus]
         return parts(hosts, self.backends[backend].split, chosen, model.split)
 
     def spread(self, mb: int, backend: str) -> Shares:
         """Return how much of so many MB lies on each host of a backend, as it divides its models."""
         return divided(mb, parts(self.hosts_of[backend], self.backends[backend].split))
 
-    def cards_of(self, model: str, backend: str) -> tuple[str, ...]:
+    def gpus_of(self, model: str, backend: str) -> tuple[str, ...]:
         """Return the hosts that a model lies on at a backend; none for an unknown backend."""
-        if not self.has_cards or len(self.hosts_of.get(backend, ())) < 2:
+        if not self.has_gpus or len(self.hosts_of.get(backend, ())) < 2:
             return self.hosts_of.get(backend, ())
         return tuple(self.parts_of(self.spec_of(model), backend))
 

@@ -17,7 +17,7 @@ QueueError
    │  └─ ResultGone    its result is gone for good; make it again at once
    ├─ UnknownFailure   it failed for no known reason; retry, the server stays in use
    │  ├─ ModelCrashed  the model's process there ended; retry alone, the server stays in use
-   │  └─ ShortOfMemory it lacks main memory, which no card gives; retry
+   │  └─ ShortOfMemory it lacks main memory, which no GPU gives; retry
    ├─ Unavailable      it does not answer; retry, and mark the backend down for a while
    ├─ Interrupted      a person stopped the attempt there; retry, the server is well
    ├─ OutOfMemory      retry after an eviction
@@ -68,7 +68,7 @@ class ProblemKind(StrEnum):
     ONLY_THOUGHTS = "only_thoughts"
     MISCONFIGURED = "misconfigured"
     STEP_FAILED = "step_failed"
-    NO_PICTURE = "no_picture"
+    NO_IMAGE = "no_image"
     NO_RESULT = "no_result"
     KEPT_BACK = "kept_back"
     MORE_RESULTS = "more_results"  # count
@@ -82,16 +82,16 @@ class ProblemKind(StrEnum):
     NEEDS_START = "needs_start"
     NEEDS = "needs"  # field
     NO_PLACE = "no_place"  # field
-    FEWER_PICTURES = "fewer_pictures"  # count
+    FEWER_IMAGES = "fewer_images"  # count
     ONE_LORA = "one_lora"
-    BAD_PICTURE = "bad_picture"
+    BAD_IMAGE = "bad_image"
     BAD_START = "bad_start"
-    HUGE_PICTURE = "huge_picture"
+    HUGE_IMAGE = "huge_image"
     NOTHING_TO_ENLARGE = "nothing_to_enlarge"
     NO_DIMENSIONS = "no_dimensions"
     NO_TOKENS = "no_tokens"
     NO_EMBEDDINGS = "no_embeddings"
-    NO_PICTURE_EMBEDDINGS = "no_picture_embeddings"
+    NO_IMAGE_EMBEDDINGS = "no_image_embeddings"
     NO_SPEECH = "no_speech"
     NO_HEARING = "no_hearing"
     NO_TRANSLATION = "no_translation"
@@ -219,7 +219,7 @@ class NoServer(Refused):
 class LimitReached(Refused):
     """A limit is reached: on open jobs, on a line's depth, on an hour's jobs or on a day's time.
 
-    `scope` is "owner", "line", "hour" or "gpu" (seconds of cards). With "hour", `free_at` is when the next job can be accepted (UNIX seconds).
+    `scope` is "owner", "line", "hour" or "gpu" (seconds of GPUs). With "hour", `free_at` is when the next job can be accepted (UNIX seconds).
     """
 
     def __init__(self, scope: str, limit: int, *, free_at: float | None = None) -> None:
@@ -298,7 +298,7 @@ class ModelCrashed(UnknownFailure):
 
 
 class ShortOfMemory(UnknownFailure):
-    """It lacks main memory: it would not help that other models leave the card."""
+    """It lacks main memory: it would not help that other models leave the GPU."""
 
 
 class Unavailable(BackendError):

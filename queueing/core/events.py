@@ -14,7 +14,7 @@ from queueing.core.snapshot import EvictionCause
 class JobChanged:
     """A change of a job was committed; `event` is None for its acceptance or a replaced request.
 
-    `entered` is the model whose line the next job of the owner's overflow has entered by this
+    `entered` is the model whose queue the next job of the owner's overflow has entered by this
     job's end; None where none has.
     """
 
@@ -50,7 +50,7 @@ class Progressed:
 class QueuesMoved:
     """Positions or reasons of the waiting jobs of `models` may have changed, and all their times.
 
-    For the models in `outlooks` only times may have changed, because another line on their hosts
+    For the models in `outlooks` only times may have changed, because another queue on their hosts
     moved. For those in `turned`, some of `models`, the kind of state changed: another reason, or on
     one of their hosts a load began, ended or failed, a copy left, or a server went away or came
     back.
@@ -103,7 +103,7 @@ class LoadCause(StrEnum):
 class LoadEnded:
     """A load has ended after so many seconds, what had to leave first included.
 
-    `hosts` are those that the copy lies on: several where it spans cards.
+    `hosts` are those that the copy lies on: several where it spans GPUs.
     """
 
     model: str

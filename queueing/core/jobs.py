@@ -22,7 +22,7 @@ HELD_UNTIL = 1e12
 class JobState(StrEnum):
     """The stored states of a job."""
 
-    PENDING = "pending"  # accepted, in its line or in its owner's overflow
+    PENDING = "pending"  # accepted, in its queue or in its owner's overflow
     PROCESSING = "processing"  # a backend works on it; the router moved it here
     COMPLETED = "completed"  # its output is stored; delivery is tracked separately
     FAILED = "failed"  # ended with an error text
@@ -81,7 +81,7 @@ class NewJob:
     starting for that long after acceptance (its prompt is being enhanced), `held` until it is given
     another request (its recording is being written down); it keeps its place.
     `remembered_by` is the backend that has read its conversation so far, None for a new one.
-    `gpu_s` is what it will probably take of a card, held against its owner's limit; 0 without one.
+    `gpu_s` is what it will probably take of a GPU, held against its owner's limit; 0 without one.
     One in the lane `LATER` begins in time to be done at `due_at`. After `wait_s` without having
     begun it ends.
     """
@@ -111,14 +111,14 @@ class NewJob:
 class Job:
     """One stored request and its life; a change makes a new value.
 
-    Moments are UNIX seconds. `seq` is the place in its line, None while it waits in its owner's
+    Moments are UNIX seconds. `seq` is the place in its queue, None while it waits in its owner's
     overflow. `attempt` counts the starts the job is charged for; `sendings` counts all starts and
     never goes back, so no id made from it is used twice. `backend` names where the newest attempt
     runs or ran. `suspect` marks a job that was running when its server died: it runs alone next
     time. `remembered_by` names the backend that has read its conversation so far; it may no longer
-    exist. `gpu_s` is what it was expected to take of a card, 0 if its owner's time is not limited.
+    exist. `gpu_s` is what it was expected to take of a GPU, 0 if its owner's time is not limited.
     `due_at` is when it shall be done, `expires_at` when it ends if it has not begun. `moved` says that
-    it was put first in its line, before all that would be next.
+    it was put first in its queue, before all that would be next.
     """
 
     id: int
@@ -158,15 +158,15 @@ class SubmitLimits:
     """The limits one acceptance is held against; None for no limit.
 
     Bulk (`is_bulk`), later ones and the other jobs of an owner are counted apart.
-    `max_open` open jobs of the owner; of them `max_in_line` stand in lines, the rest wait in the
-    owner's overflow; `max_waiting` jobs in the model's line and overflow together; `max_per_hour`
+    `max_open` open jobs of the owner; of them `max_queued` stand in queues, the rest wait in the
+    owner's overflow; `max_waiting` jobs in the model's queue and overflow together; `max_per_hour`
     accepted jobs of the owner in any hour, deleted ones included, failed ones not; `max_gpu_s`
-    seconds of cards that the owner's jobs ended since `gpu_since` took and open ones will take,
+    seconds of GPUs that the owner's jobs ended since `gpu_since` took and open ones will take,
     bulk included: a job is accepted as long as some of it is left.
     """
 
     max_open: int | None = None
-    max_in_line: int | None = None
+    max_queued: int | None = None
     max_waiting: int | None = None
     max_per_hour: int | None = None
     max_gpu_s: float | None = None

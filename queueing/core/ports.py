@@ -38,7 +38,7 @@ class ServerInfo:
     """What a server reports about itself: name and version, its memory, and notes.
 
     `flavour` is the program among those its kind can talk to: empty if there is one only,
-    `GENERIC` if nothing tells which. `total_mb` and `free_mb` are the memory of its card if it
+    `GENERIC` if nothing tells which. `total_mb` and `free_mb` are the memory of its GPU if it
     reports that, None otherwise. `notes` are sentences for `usher check`, such as what an old
     version cannot do.
     """
@@ -176,8 +176,8 @@ class Backend(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CardLook:
-    """One look at a card: what uses it beside the servers of its host.
+class GpuLook:
+    """One look at a GPU: what uses it beside the servers of its host.
 
     `busy` is the share of time in which it works, None if that is unknown. `others_mb` is what the
     largest program that belongs to no server holds, None where programs cannot be told from servers.
@@ -188,10 +188,10 @@ class CardLook:
 
 
 class GpuWatch(Protocol):
-    """Looks at who uses the cards of this machine."""
+    """Looks at who uses the GPUs of this machine."""
 
-    async def use(self, host: HostSpec, loaded: frozenset[str]) -> CardLook | None:
-        """Return who uses the host's card, None when it cannot be asked.
+    async def use(self, host: HostSpec, loaded: frozenset[str]) -> GpuLook | None:
+        """Return who uses the host's GPU, None when it cannot be asked.
 
         `loaded` are the host's servers that hold a model now, so that their processes must be seen.
         """
@@ -208,10 +208,10 @@ class HostControl(Protocol):
 
 
 class MemoryProbe(Protocol):
-    """Measures the cards of this machine."""
+    """Measures the GPUs of this machine."""
 
     async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
-        """Return (total, free) of the host's card in MB, or None when it cannot be measured."""
+        """Return (total, free) of the host's GPU in MB, or None when it cannot be measured."""
 
 
 log = logging.getLogger(__name__)

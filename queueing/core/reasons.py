@@ -52,7 +52,7 @@ def _clock(moment: float, now: float) -> str:
     return local.strftime("%Y-%m-%d %H:%M:%S%z" if is_far(moment, now) else "%H:%M:%S%z")
 
 
-def _in_line(reason: Reason) -> Words:
+def _queued(reason: Reason) -> Words:
     return (f"behind other requests for {reason.model}",)
 
 
@@ -147,7 +147,7 @@ def _asleep(reason: Reason) -> Words:
 
 def _yielding(reason: Reason) -> Words:
     since: Words = () if reason.since is None else (" since ", reason.since)
-    return (f"another program has been using the card of {_host(reason)}", *since)
+    return (f"another program has been using the GPU of {_host(reason)}", *since)
 
 
 def _suspect(reason: Reason) -> Words:
@@ -172,7 +172,7 @@ def _starting(_reason: Reason) -> Words:
 
 
 _WORDS: dict[WaitCause, Callable[[Reason], Words]] = {
-    WaitCause.IN_LINE: _in_line,
+    WaitCause.QUEUED: _queued,
     WaitCause.LOADING: _loading,
     WaitCause.ROOM_BUSY: _room_busy,
     WaitCause.LOADER_BUSY: _loader_busy,

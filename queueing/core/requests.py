@@ -1,7 +1,7 @@
 """What a person asks for, what a backend receives and what comes back.
 
 Requests are validated records because they are stored as JSON and read back by later versions. They
-hold parameters only: picture bytes travel as `File`s beside them.
+hold parameters only: image bytes travel as `File`s beside them.
 
 The vectors of embeddings are one file, all of one length: 32-bit floats, little-endian, or the
 base64 text of each vector as a server sent it, which callers mostly ask for and which then needs no
@@ -19,9 +19,9 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
 SEED_MAX = 2**64 - 1  # the range of ComfyUI's seed inputs; -1 is refused there
-REFERENCES_MOST = 4  # pictures that one edit may combine
+REFERENCES_MOST = 4  # images that one edit may combine
 LORAS_MOST = 4
-FILM_S_MOST = 60
+VIDEO_S_MOST = 60
 MUSIC_S_MOST = 600
 
 
@@ -32,15 +32,15 @@ class Capability(StrEnum):
     IMAGE_TO_IMAGE = "image-to-image"
     TEXT_TO_TEXT = "text-to-text"
     VISION = "vision"
-    UPSCALE = "upscale"  # enlarges a picture
-    IMAGE_EDIT = "image-edit"  # changes pictures as a prompt says
+    UPSCALE = "upscale"  # enlarges an image
+    IMAGE_EDIT = "image-edit"  # changes images as a prompt says
     TEXT_TO_VIDEO = "text-to-video"
     IMAGE_TO_VIDEO = "image-to-video"
     TEXT_TO_AUDIO = "text-to-audio"  # music and sounds
     TEXT_TO_SPEECH = "text-to-speech"
     SPEECH_TO_TEXT = "speech-to-text"
     EMBEDDING = "embedding"  # turns texts into vectors
-    IMAGE_EMBEDDING = "image-embedding"  # turns pictures into vectors
+    IMAGE_EMBEDDING = "image-embedding"  # turns images into vectors
 
 
 class Record(BaseModel):
@@ -57,7 +57,7 @@ class LoraWeight(Record):
 
 
 class Generation(Record):
-    """The fields that requests for pictures, films and music share.
+    """The fields that requests for images, videos and music share.
 
     `None` leaves the model's own default in force. `original` is what the person wrote if a text
     model improved it into `prompt`. `source` is the job of the same person that this one came from.
@@ -74,13 +74,13 @@ class Generation(Record):
 
 
 class TextToImage(Generation):
-    """Draw pictures from a prompt, or from a prompt and pictures, the job's files.
+    """Draw images from a prompt, or from a prompt and images, the job's files.
 
-    `width` and `height` are pixels. Without `edit` the one input picture is where drawing starts,
+    `width` and `height` are pixels. Without `edit` the one input image is where drawing starts,
     and `strength` (0 to 1) says how far it goes from there. With `edit` the files are up to
-    `REFERENCES_MOST` pictures that the prompt changes or combines; with `mask` as well, the last
-    file is a mask of the first picture's size: what is transparent in it is painted, the rest stays.
-    With `upscale` the picture is enlarged, nothing is drawn, and the prompt only describes it.
+    `REFERENCES_MOST` images that the prompt changes or combines; with `mask` as well, the last
+    file is a mask of the first image's size: what is transparent in it is painted, the rest stays.
+    With `upscale` the image is enlarged, nothing is drawn, and the prompt only describes it.
     """
 
     kind: Literal["text-to-image"] = "text-to-image"
@@ -94,16 +94,16 @@ class TextToImage(Generation):
 
 
 class TextToVideo(Generation):
-    """Make a film from a prompt, or from a prompt and pictures, the job's files.
+    """Make a video from a prompt, or from a prompt and images, the job's files.
 
-    The first file is the film's first picture, a second one its last. `seconds` is its length;
+    The first file is the video's first image, a second one its last. `seconds` is its length;
     frames follow from it and `fps` in the steps that the model's family accepts.
     """
 
     kind: Literal["text-to-video"] = "text-to-video"
     width: int | None = Field(default=None, ge=64, le=4096)
     height: int | None = Field(default=None, ge=64, le=4096)
-    seconds: float | None = Field(default=None, gt=0, le=FILM_S_MOST)
+    seconds: float | None = Field(default=None, gt=0, le=VIDEO_S_MOST)
     fps: float | None = Field(default=None, ge=1, le=120)
 
 
@@ -151,7 +151,7 @@ class SpeechToText(Record):
 
 
 class ChatMessage(Record):
-    """One turn of a conversation; `pictures` and `sounds` are indexes into the job's files.
+    """One turn of a conversation; `images` and `sounds` are indexes into the job's files.
 
     `name` is the speaker, if several people talk with a model. `sounds` are recordings that another
     model writes down; `heard` is what is said in them, None until then, and part of the text.
@@ -159,7 +159,7 @@ class ChatMessage(Record):
 
     role: Literal["system", "user", "assistant"]
     text: str
-    pictures: tuple[int, ...] = ()
+    images: tuple[int, ...] = ()
     name: str | None = None
     sounds: tuple[int, ...] = ()
     heard: str | None = None
@@ -173,8 +173,8 @@ class ChatMessage(Record):
 class PassedOn(Record):
     """A completion as a program asked for it; a server gets these fields as they are.
 
-    `body` names no model and no address. A picture in its messages is
-    `{"type": "picture", "file": n}`, where n is an index into the job's files. With `text` it is a
+    `body` names no model and no address. An image in its messages is
+    `{"type": "image", "file": n}`, where n is an index into the job's files. With `text` it is a
     completion of a prompt and no conversation.
     """
 
@@ -196,15 +196,15 @@ class Chat(Record):
     passed_on: PassedOn | None = None
 
 
-class PictureInput(Record):
-    """A picture to embed, an index into the job's files, with the words that belong to it."""
+class ImageInput(Record):
+    """An image to embed, an index into the job's files, with the words that belong to it."""
 
-    picture: int = Field(ge=0)
+    image: int = Field(ge=0)
     text: str = ""
 
 
-EmbedInput = str | tuple[int, ...] | PictureInput
-"""What becomes one vector: a text, the tokens of one, or a picture."""
+EmbedInput = str | tuple[int, ...] | ImageInput
+"""What becomes one vector: a text, the tokens of one, or an image."""
 
 
 class Embed(Record):
@@ -244,13 +244,13 @@ def needed(request: AnyRequest, *, has_files: bool) -> Capability:
         case TextToImage(edit=True):
             return Capability.IMAGE_EDIT
         case Chat(messages=messages) if any(turn.sounds for turn in messages):
-            has_files = any(turn.pictures for turn in messages)
+            has_files = any(turn.images for turn in messages)
     return _NEEDS[type(request)][has_files]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class File:
-    """A named piece of bytes: a picture from a person, or a result."""
+    """A named piece of bytes: an image from a person, or a result."""
 
     name: str
     mime: str
@@ -309,7 +309,7 @@ class Result:
 class Progress:
     """How far a running attempt is; never stored.
 
-    `text` is the whole answer so far, not the newest piece; `preview` a small picture. `ahead`
+    `text` is the whole answer so far, not the newest piece; `preview` a small image. `ahead`
     counts the prompts of other clients before it in the server's own queue; it has not begun then. `chunks`
     are the pieces of a passed-on answer since the last report, each as the server's JSON: unlike all
     else here, none of them is reported twice.

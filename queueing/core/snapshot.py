@@ -14,7 +14,7 @@ from queueing.core.jobs import Job
 from queueing.core.quiet_hours import QuietSpan
 from queueing.core.specs import Shares
 
-DEEP_LINE = 50
+LONG_QUEUE = 50
 """So many jobs that wait for a model are worth a warning."""
 
 
@@ -29,7 +29,7 @@ class Residency(StrEnum):
 class WaitCause(StrEnum):
     """Why a model does not start; each has one sentence in `reasons.py` and in the texts."""
 
-    IN_LINE = "in-line"  # its copies are busy with jobs ahead
+    QUEUED = "queued"  # its copies are busy with jobs ahead
     LOADING = "loading"  # being loaded, until `until`
     ROOM_BUSY = "room-busy"  # running jobs of `other` must end there before it can be loaded
     LOADER_BUSY = "loader-busy"  # the host loads `other` first, until `until`
@@ -48,7 +48,7 @@ class WaitCause(StrEnum):
     QUIET_SOON = "quiet-soon"  # it would not end before the quiet hours from `since` to `until`
     WAKING = "waking"  # its host slept and is being woken, until `until`
     ASLEEP = "asleep"  # its host sleeps until it is needed
-    YIELDING = "yielding"  # another program has had the card of its host since `since`
+    YIELDING = "yielding"  # another program has had the GPU of its host since `since`
     SUSPECT = "suspect"  # it runs alone, after `other` has ended
     LATER = "later"  # until nothing else waits; to be done by `until`
     LATE = "late"  # the same, but it may not be done by `until`
@@ -60,7 +60,7 @@ class Reason:
     """Why the waiting jobs of a model wait. `host` and `other` name a host and another model.
 
     `backend` names a server that is away while its host is not.
-    Of a load over several cards, `host` names all of them (`specs.together`).
+    Of a load over several GPUs, `host` names all of them (`specs.together`).
     """
 
     why: WaitCause
@@ -79,7 +79,7 @@ class Copy:
     `ready_at` is when it became ready, or is expected to. `running` counts the jobs it runs,
     `ends_at` are their expected ends if known (estimates only; no decision about safety rests on
     them). Only an admin evicts `pinned` copies. One without a job since `idle_since` leaves after
-    `idle_unload_s`. `shares` are what it takes on each host, where its machine has several cards.
+    `idle_unload_s`. `shares` are what it takes on each host, where its machine has several GPUs.
     """
 
     model: str
@@ -101,7 +101,7 @@ class BackendView:
 
     `busy` counts everything that occupies it: running jobs and, on a serial one, its load.
     `max_models` bounds how many models it keeps at once (1 for a plain ComfyUI process); models
-    that take no memory do not count. `hosts` are all cards it has on a machine with several; `host`
+    that take no memory do not count. `hosts` are all GPUs it has on a machine with several; `host`
     is the first.
     """
 
@@ -125,7 +125,7 @@ class HostView:
     """A memory budget. The margin and other programs' memory are already taken off `usable_mb`.
 
     `quiet` are the spans in which its owner wants it, the soonest first, `longest_open_s` is the
-    longest time between two of them. `yields_since` is since when another program has its card.
+    longest time between two of them. `yields_since` is since when another program has its GPU.
     A machine that is `asleep` can be woken, though it may have `overslept` the last call; until
     `waking_until` it is on its way back.
     """
@@ -133,7 +133,7 @@ class HostView:
     name: str
     usable_mb: int
     budget_mb: int  # with only the margin taken off: what it could offer without other programs
-    machine: str = ""  # of which it is a card; it sleeps and wakes as one
+    machine: str = ""  # of which it is a GPU; it sleeps and wakes as one
     paused: bool = False
     quiet: tuple[QuietSpan, ...] = ()
     longest_open_s: float = inf
@@ -183,7 +183,7 @@ class ModelView:
     `load_s` and `service_s` are learned or prior, by backend name with "" for the default.
     `copies` is how many of it one host may hold. `rate_per_s` is the arrival rate λ. `left_at` is its last eviction anywhere (0 for never),
     `load_after` the end of the pause after failed loads. `shares` are what a copy takes on each host,
-    by backend, on machines with several cards.
+    by backend, on machines with several GPUs.
     """
 
     name: str
@@ -212,7 +212,7 @@ class EvictionCause(StrEnum):
     DRAINED = "drained"  # likewise, or its server lost it, but only now that its jobs have ended
     FAILURE = "failure"  # a failed load may have left half of it
     QUIET = "quiet"  # its host's quiet hours begin
-    OTHERS = "others"  # another program has its card
+    OTHERS = "others"  # another program has its GPU
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -228,7 +228,7 @@ class Evict:
 class Reservation:
     """A host kept for a model that is overdue (rule R4); `due` orders reservations.
 
-    `hosts` are all the cards of a model that spans them; `host` is the first.
+    `hosts` are all the GPUs of a model that spans them; `host` is the first.
     """
 
     host: str
@@ -249,7 +249,7 @@ class Rules:
     replicate: bool = True  # R5
     double: bool = True  # R5 on a host that has a copy already
     replicate_ratio: float = 3.0
-    order: Literal["fifo", "fair"] = "fifo"  # of the jobs in a line
+    order: Literal["fifo", "fair"] = "fifo"  # of the jobs in a queue
     overtaken_s: float = 1800.0  # how much later than by arrival a fair order may make a start
     lane_weights: Mapping[str, int] = field(
         default_factory=lambda: {"vip": 4, "normal": 2, "relaxed": 1}

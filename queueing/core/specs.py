@@ -1,4 +1,4 @@
-"""What models, servers and hosts are, and how a model is divided among cards; pure."""
+"""What models, servers and hosts are, and how a model is divided among GPUs; pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ USUAL_S: Mapping[Capability, float] = {
     Capability.EMBEDDING: 0.5,
     Capability.IMAGE_EMBEDDING: 0.5,
 }
-"""How long a usual job takes, by kind, where nothing else is known: on a card for home use."""
+"""How long a usual job takes, by kind, where nothing else is known: on a GPU for home use."""
 LEAST_LOAD_S = 5.0
 LOAD_MB_PER_S = 600.0  # of a SATA drive: half a gigabyte a second
 USUAL_LOAD_S = 30.0  # of a model of unknown size
@@ -58,7 +58,7 @@ class ModelSpec:
     `preload` loads it at the start and keeps it; a backend is told by it whether an admin wants
     that there. `load_s` and `service_s` are priors, replaced by what is learned; None for those of its kind and size. `idle_unload_s` is after how
     long without a job an idle copy leaves, `inf` for never, None for what its server or host says.
-    `gpus` are the cards of its machine it takes, None for all that its server has; `split` is how it is
+    `gpus` are the GPUs of its machine it takes, None for all that its server has; `split` is how it is
     divided among these, evenly without one. `options` are for the backend's kind alone (a workflow
     file, the server's own id of the model, …). `most` bounds what a request may ask for, by "pixels",
     "steps", "count", "seconds" and "frames". `discovered` is whether its servers offered it by
@@ -119,9 +119,9 @@ class BackendSpec:
 
     `parallel` bounds what it runs at once over all models; `serial` servers do one thing at a time,
     loads included. `max_models` is how many models it keeps at once (1 for a plain ComfyUI
-    process), None for as many as fit. `offloads`: it can run models larger than its card, slowly,
+    process), None for as many as fit. `offloads`: it can run models larger than its GPU, slowly,
     with parts in the machine's memory. `idle_unload_s` is that of its models that state none.
-    `split` is how they are divided among its cards if it stands on several hosts, evenly without one.
+    `split` is how they are divided among its GPUs if it stands on several hosts, evenly without one.
     `options` are for the backend's kind alone.
     """
 
@@ -165,13 +165,13 @@ class SleepSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostSpec:
-    """A memory budget: one card, or a machine without one.
+    """A memory budget: one GPU, or a machine without one.
 
-    The cards of a machine with several are hosts of their own, "machine/card"; a server that spans
-    some of them is listed in `backends` of each. `margin` is the usable share of `vram_mb`. `gpu` names the local card for NVML (index or
-    UUID), None where the card is elsewhere or there is none. `idle_unload_s` is that of models
+    The GPUs of a machine with several are hosts of their own, "machine/gpu"; a server that spans
+    some of them is listed in `backends` of each. `margin` is the usable share of `vram_mb`. `gpu` names the local GPU for NVML (index or
+    UUID), None where the GPU is elsewhere or there is none. `idle_unload_s` is that of models
     where neither they nor their server state one. `quiet` are the hours its owner wants it for.
-    It is left to another program that holds as much of the card as `yields_above_mb`, None for never.
+    It is left to another program that holds as much of the GPU as `yields_above_mb`, None for never.
     """
 
     name: str
@@ -197,11 +197,11 @@ class HostSpec:
         return self.machine or self.name
 
 
-IDLE_UNLOAD_S = 1800.0  # on a card of this machine, which its owner wants for other things as well
+IDLE_UNLOAD_S = 1800.0  # on a GPU of this machine, which its owner wants for other things as well
 
 
 Shares = tuple[tuple[str, int], ...]
-"""MB by host, in the order of the machine's cards."""
+"""MB by host, in the order of the machine's GPUs."""
 
 
 def parts(
@@ -264,7 +264,7 @@ def usual_pixels(request: Request, usual: Mapping[str, float]) -> float:
 
 
 def pixels(request: TextToImage | TextToVideo, usual: Mapping[str, float]) -> float:
-    """Return the pixels of one picture or frame that a request asks for."""
+    """Return the pixels of one image or frame that a request asks for."""
     width, height = _USUAL_SIDES[type(request)]
     return (request.width or usual.get("width", width)) * (
         request.height or usual.get("height", height)

@@ -10,7 +10,7 @@ from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.specs import Shares
 
 Rest = Literal["paused", "quiet", "yielding", "asleep", "waking"]
-"""Why a host is given nothing to do: `paused` by an admin, in its `quiet` hours, `yielding` its card
+"""Why a host is given nothing to do: `paused` by an admin, in its `quiet` hours, `yielding` its GPU
 to another program, `asleep`, or `waking` after it was called."""
 
 _RESTS: Mapping[WaitCause, Rest] = {
@@ -179,7 +179,7 @@ class CopyStatus:
     """A copy of a model, in people's terms.
 
     `ready_at` is when it became ready, or is expected to; `vram_mb` is the memory it is charged.
-    `shares` are the parts of it on each host, where its machine has several cards.
+    `shares` are the parts of it on each host, where its machine has several GPUs.
     """
 
     backend: str
@@ -220,10 +220,10 @@ class LaneStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelStatus:
-    """A model in people's terms: where it is, its line, its usual time and why its line waits.
+    """A model in people's terms: where it is, its queue, its usual time and why its queue waits.
 
-    Without a line the reason is that of hosts that rest. `vram_mb` is what a copy takes, as configured or as measured since; None until its first load.
-    `troubles` say where it could not be loaded. `oldest_at` is when the first in its lines was
+    Without a queue the reason is that of hosts that rest. `vram_mb` is what a copy takes, as configured or as measured since; None until its first load.
+    `troubles` say where it could not be loaded. `oldest_at` is when the first in its queues was
     accepted; None if nothing waits in line. `lanes` are those in which jobs wait. `service_s` is None
     until a job of it has run; `next_ends` is when a job accepted now would end.
     """
@@ -263,7 +263,7 @@ class RunningStatus:
 class BackendStatus:
     """A backend in people's terms; `url` and `error`, the last failure's text, are for operators.
 
-    `hosts` are all cards it has on a machine with several; `host` is the first.
+    `hosts` are all GPUs it has on a machine with several; `host` is the first.
     """
 
     name: str
@@ -330,7 +330,7 @@ class StatusReport:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuTime:
-    """A person's seconds on the cards: what ended jobs took, and what open ones will take."""
+    """A person's seconds on the GPUs: what ended jobs took, and what open ones will take."""
 
     used_s: float
     held_s: float
@@ -338,7 +338,7 @@ class GpuTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuarterUse:
-    """The seconds that an owner's jobs took of the cards in a quarter of an hour from `at`."""
+    """The seconds that an owner's jobs took of the GPUs in a quarter of an hour from `at`."""
 
     owner: str
     at: float

@@ -102,7 +102,7 @@ class ProgressEstimate:
     """Follows the steps of one attempt.
 
     The time learned from other jobs stands until this one is seen to be slower, such as the first
-    picture of a new size. A faster one changes nothing: more stages may follow its steps.
+    image of a new size. A faster one changes nothing: more stages may follow its steps.
     """
 
     def __init__(self, ends_at: float, now: float = 0.0) -> None:

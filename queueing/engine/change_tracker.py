@@ -1,4 +1,4 @@
-"""Which waiting lines a look concerns, and a warning in the log when one becomes long."""
+"""Which waiting queues a look concerns, and a warning in the log when one becomes long."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -14,7 +14,7 @@ def news(
 ) -> QueuesMoved | None:
     """Return what to report after a look, None for nothing.
 
-    `moved` are the lines whose places or reasons changed, `turned` those with another reason.
+    `moved` are the queues whose places or reasons changed, `turned` those with another reason.
     """
     changed = _changed_hosts(before, now)
     turned = {*turned, *waiting_on(now, changed)}
@@ -58,8 +58,8 @@ log = logging.getLogger(__name__)
 CALM_SHARE = 0.5  # of the bound; below it, the next warning may come
 
 
-class DeepLines:
-    """Looks at the lines that something has happened in; 0 as `bound` warns of none."""
+class LongQueues:
+    """Looks at the queues that something has happened in; 0 as `bound` warns of none."""
 
     def __init__(self, bound: Callable[[], int]) -> None:
         self._bound = bound
@@ -67,12 +67,12 @@ class DeepLines:
         self._deep: set[str] = set()
 
     def touch(self, model: str) -> None:
-        """Note that something has happened in the line of a model."""
+        """Note that something has happened in the queue of a model."""
         if self._touched is not None:
             self._touched.add(model)
 
     def look(self, world: Snapshot, plan: Plan) -> None:
-        """Warn of lines that have become deep."""
+        """Warn of queues that have become deep."""
         models = world.models.keys() if self._touched is None else self._touched
         bound = self._bound()
         for model in sorted(models):

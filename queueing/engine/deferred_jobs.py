@@ -5,7 +5,7 @@ or would probably wait because of them.
 
 A load for one begins when the model that must leave has been idle for as long as its own load
 takes, and will probably not be asked for before all is over. It does not wait for that for ever: a
-line of later jobs that has waited for an hour takes any pause, and then waits as long for the next
+queue of later jobs that has waited for an hour takes any pause, and then waits as long for the next
 one.
 """
 
@@ -21,7 +21,7 @@ from queueing.core.specs import ModelSpec
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import LearnedTimes
 
-PATIENCE_S = 3600.0  # of a line of later jobs, since its first one came or it last took a pause
+PATIENCE_S = 3600.0  # of a queue of later jobs, since its first one came or it last took a pause
 LIKELY = 0.5  # requests expected while it is in the way: from here on it would be missed
 
 
@@ -43,7 +43,7 @@ def may_leave(leaver: Leaver, in_the_way_s: float) -> bool:
 
 
 def takes_any_pause(first_queued_at: float, took_at: float, now: float) -> bool:
-    """Return whether a line of later jobs has waited for long enough, `took_at` its last such pause."""
+    """Return whether a queue of later jobs has waited for long enough, `took_at` its last such pause."""
     return now - max(first_queued_at, took_at) >= PATIENCE_S
 
 
@@ -58,7 +58,7 @@ class DeferredJobs:
         self._times = times
         self._clock = clock
         self.urged: set[int] = set()
-        self._lines: set[str] = set()  # models of which later jobs wait
+        self._queues: set[str] = set()  # models of which later jobs wait
         self._open: set[str] = set()  # those of which all were shown last
         self._impatient: set[str] = set()  # those shown because they had waited for so long
         self._took_at: dict[str, float] = {}  # by model: when such a load last began in this run
@@ -66,44 +66,44 @@ class DeferredJobs:
     def shown(
         self, later: Sequence[QueueHead], waiting: Mapping[str, Sequence[Waiting]]
     ) -> Sequence[QueueHead]:
-        """Return the lines of later jobs that the planner may see, perhaps with fewer jobs."""
+        """Return the queues of later jobs that the planner may see, perhaps with fewer jobs."""
         self._note_pauses()
-        self._lines = {line.model for line in later}
+        self._queues = {queue.model for queue in later}
         taken = set[str]()
-        for model, lines in waiting.items():
-            if any(line.heads for line in lines) and not self._fleet.rests.paused.stops_model(
+        for model, queues in waiting.items():
+            if any(queue.heads for queue in queues) and not self._fleet.rests.paused.stops_model(
                 model
             ):
                 taken |= self._could_begin_on(self._fleet.catalog.models[model])
         self._open = {each.model for each in later if self._is_open(each, taken)}
-        seen = [self._seen(line, alone=line.model not in waiting) for line in later]
+        seen = [self._seen(queue, alone=queue.model not in waiting) for queue in later]
         return [each for each in seen if each.heads or each.model in self._open]
 
     def _note_pauses(self) -> None:
-        """Note the loads that have begun since lines were last shown that had waited for so long."""
+        """Note the loads that have begun since queues were last shown that had waited for so long."""
         for model in self._impatient:
             if self._fleet.copies_of(model):
                 self._took_at[model] = self._clock.now()
         self._impatient.clear()
 
-    def _is_open(self, line: QueueHead, taken: set[str]) -> bool:
-        spec = self._fleet.catalog.models[line.model]
+    def _is_open(self, queue: QueueHead, taken: set[str]) -> bool:
+        spec = self._fleet.catalog.models[queue.model]
         if not taken.isdisjoint(self._hosts(spec)):
             return False
         if self._fleet.copies_of(spec.name) or self._disturbs_no_one(spec):
             return True
         took_at = self._took_at.get(spec.name, 0.0)
-        if takes_any_pause(line.first_queued_at, took_at, self._clock.now()):
+        if takes_any_pause(queue.first_queued_at, took_at, self._clock.now()):
             self._impatient.add(spec.name)
         return spec.name in self._impatient
 
-    def _seen(self, line: QueueHead, *, alone: bool) -> QueueHead:
-        if line.model in self._open:
-            return line
-        heads = tuple(job for job in line.heads if job.id in self.urged)
-        if not heads and alone and self._has_unused_copy(line.model):
-            heads = line.heads[:1]
-        return replace(line, waiting=len(heads), heads=heads)
+    def _seen(self, queue: QueueHead, *, alone: bool) -> QueueHead:
+        if queue.model in self._open:
+            return queue
+        heads = tuple(job for job in queue.heads if job.id in self.urged)
+        if not heads and alone and self._has_unused_copy(queue.model):
+            heads = queue.heads[:1]
+        return replace(queue, waiting=len(heads), heads=heads)
 
     def is_shown(self, job: Job) -> bool:
         """Return whether the planner sees a later job, so that it may begin."""
@@ -175,7 +175,7 @@ class DeferredJobs:
 
     def _leaver(self, copy: Copy, now: float) -> Leaver:
         return Leaver(  # what serves later jobs itself gives way to others of them
-            idle_s=inf if copy.model in self._lines else now - copy.idle_since,
+            idle_s=inf if copy.model in self._queues else now - copy.idle_since,
             rate_per_s=self._times.rates.per_s(copy.model, now),
             load_s=self._times.load_s(copy.model, copy.backend),
         )

@@ -21,7 +21,7 @@ FORGET_S = 30.0
 
 
 class HealthChecker:
-    """Keeps the fleet's knowledge of servers and cards fresh, one task per backend."""
+    """Keeps the fleet's knowledge of servers and GPUs fresh, one task per backend."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class HealthChecker:
     def _missed(self, name: str, cause: str) -> None:
         self._fleet.health.down(name, cause)
         if self._clock.now() - self._fleet.health.of(name).since >= FORGET_S:
-            # A server that is gone holds nothing: its card's other servers may have the memory.
+            # A server that is gone holds nothing: its GPU's other servers may have the memory.
             self._fleet.forget_idle(name)
             self._fleet.memory.lent(name, 0, self._fleet.catalog.hosts_of[name])
             self._held.pop(name, None)
@@ -207,7 +207,7 @@ class HealthChecker:
     async def _weigh(self, name: str, server: Backend, info: ServerInfo) -> None:
         hosts, unmeasured = self._fleet.catalog.hosts_of[name], []
         for host in hosts:
-            measured = await self._card(host)
+            measured = await self._gpu(host)
             if measured is None and len(hosts) == 1:  # of several, it may tell of any
                 measured = _told(info)
             if measured is None:
@@ -250,7 +250,7 @@ class HealthChecker:
             self._held[name] = dict(held)
         fleet.memory.lent(name, sum(held.values()), hosts)
 
-    async def _card(self, host: str) -> tuple[int, int] | None:
+    async def _gpu(self, host: str) -> tuple[int, int] | None:
         if self._memory is None:
             return None
         try:
@@ -262,7 +262,7 @@ class HealthChecker:
 
     async def free_mb(self, host: str) -> int | None:
         """Return the free memory of a host in MB now, None if nothing can measure it."""
-        measured = await self._card(host)
+        measured = await self._gpu(host)
         if measured is not None:
             return measured[1]
         for spec in self._fleet.catalog.hosts[host].backends:

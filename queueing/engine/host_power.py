@@ -41,7 +41,7 @@ class HostPower:
             return
         hosts_of = self._fleet.catalog.machines
         for host in self._hosts():
-            servers = {b.name for card in hosts_of[host.machine_name] for b in card.backends}
+            servers = {b.name for gpu in hosts_of[host.machine_name] for b in gpu.backends}
             answers = [self._fleet.health.of(name).up for name in servers]
             self._fleet.rests.sleep.observe(host, answers)
 
@@ -70,7 +70,7 @@ class HostPower:
 
     def _hosts(self) -> Sequence[HostSpec]:
         """Return one host of every machine that can be woken."""
-        return [cards[0] for cards in self._fleet.catalog.machines.values() if cards[0].wake]
+        return [gpus[0] for gpus in self._fleet.catalog.machines.values() if gpus[0].wake]
 
     def _is_due(self, host: HostSpec) -> bool:
         late = self._fleet.rests.sleep.of(host).overslept
@@ -81,8 +81,8 @@ class HostPower:
         """Return whether a machine has been idle for long enough; note when it last was not."""
         if host.sleep is None:
             return False
-        name, cards = host.machine_name, self._fleet.catalog.machines[host.machine_name]
-        busy = any(is_busy(world, card.name) for card in cards)
+        name, gpus = host.machine_name, self._fleet.catalog.machines[host.machine_name]
+        busy = any(is_busy(world, gpu.name) for gpu in gpus)
         if busy or self._fleet.rests.sleep.is_asleep(host):
             self._busy_at[name] = world.now
             return False

@@ -1,6 +1,6 @@
 """Loads and unloads models, learns what a load takes, and notes the result in the fleet.
 
-The router and admins decide what is loaded where. On a card that nothing measures, a load neither
+The router and admins decide what is loaded where. On a GPU that nothing measures, a load neither
 waits for room nor teaches what the model takes.
 """
 
@@ -47,7 +47,7 @@ class Before:
 
 
 class LoadMeasurement:
-    """Measures the cards around each load."""
+    """Measures the GPUs around each load."""
 
     def __init__(self, *, fleet: Fleet, health: HealthChecker, others: ProgramWatcher) -> None:
         self._fleet = fleet
@@ -78,7 +78,7 @@ class LoadMeasurement:
     async def learn(self, spec: ModelSpec, backend: str, before: Before | None) -> None:
         """Correct the model's size to what its load took, if nothing else moved meanwhile.
 
-        Of one that spans cards the part that is largest for its share counts, so that none overflows.
+        Of one that spans GPUs the part that is largest for its share counts, so that none overflows.
         """
         if before is None:
             return
@@ -218,7 +218,7 @@ class Loader:
         ended = LoadEnded(
             model=load.model,
             backend=load.backend,
-            hosts=self._fleet.catalog.cards_of(load.model, load.backend),
+            hosts=self._fleet.catalog.gpus_of(load.model, load.backend),
             cause=cause,
             seconds=seconds,
             failed=failed,
@@ -238,7 +238,7 @@ class Loader:
         try:
             await self._attempt(spec, backend)
         except OutOfMemory as error:
-            log.warning("loading %s on %s: %s; emptying the card", spec.name, backend, error)
+            log.warning("loading %s on %s: %s; emptying the GPU", spec.name, backend, error)
             for host in self._fleet.catalog.parts_of(spec, backend):
                 await self.relieve(host)
             await self._attempt(spec, backend)

@@ -80,8 +80,8 @@ class Preloader:
                 raise  # another admin intervened, and it is no longer pinned
             except Exception as error:
                 self._fleet.pins.discard(spec.name, backend)
-                cards = together(self._fleet.catalog.cards_of(spec.name, backend))
-                raise _failure(spec, backend, cards, error) from error
+                gpus = together(self._fleet.catalog.gpus_of(spec.name, backend))
+                raise _failure(spec, backend, gpus, error) from error
         return backend
 
     async def unload(self, model: str, host: str | None) -> Sequence[str]:
@@ -113,7 +113,7 @@ class Preloader:
 
     def _places(self, spec: ModelSpec, host: str | None) -> list[str]:
         catalog = self._fleet.catalog
-        named = None if host is None else set(catalog.cards(host))
+        named = None if host is None else set(catalog.gpus(host))
         places = [
             name
             for name in self._fleet.serving(spec)
@@ -154,7 +154,7 @@ def _refused(what: ProblemKind, **values: str) -> Refused:
     return Refused(str(why), problem=why)
 
 
-def _failure(spec: ModelSpec, backend: str, cards: str, error: Exception) -> BackendError:
+def _failure(spec: ModelSpec, backend: str, gpus: str, error: Exception) -> BackendError:
     """Return a failed load with what an admin is shown; the cause is logged already."""
     cause = str(error).partition("\n")[0]
     match error:
@@ -164,7 +164,7 @@ def _failure(spec: ModelSpec, backend: str, cards: str, error: Exception) -> Bac
             )
             return Unavailable(f"{backend} did not load it in time", problem=late)
         case OutOfMemory() | ShortOfMemory():
-            return OutOfMemory(cause, problem=problem(ProblemKind.FULL, host=cards))
+            return OutOfMemory(cause, problem=problem(ProblemKind.FULL, host=gpus))
         case Unavailable():
             return Unavailable(cause, problem=problem(ProblemKind.LOAD_STOPPED, backend=backend))
         case BadModel():

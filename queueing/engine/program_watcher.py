@@ -1,42 +1,45 @@
-"""Leaves a card to other programs, such as games, and takes it back.
+"""Leaves a GPU to other programs, such as games, and takes it back.
 
 A game is seen by its memory, in processes that belong to no server of the host. Where those cannot
-be told from servers, it is seen by the card's memory and by its work while no server has any.
+be told from servers, it is seen by the GPU's memory and by its work while no server has any.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from math import inf
+from typing import TYPE_CHECKING
 
 from queueing.core.concurrency import timeout
-from queueing.core.ports import CardLook, Clock, GpuWatch
+from queueing.core.ports import Clock, GpuLook, GpuWatch
 from queueing.core.snapshot import Residency
 from queueing.core.specs import HostSpec
 from queueing.engine.fleet.fleet import Fleet
 
-SURE = 2  # looks in a row: a program that checks for a card and ends is no game
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+SURE = 2  # looks in a row: a program that checks for a GPU and ends is no game
 GONE_S = 120.0  # between two levels a game may free its memory
 BUSY = (
-    0.1  # of the card's time, where processes cannot be looked at: a forgotten program does nothing
+    0.1  # of the GPU's time, where processes cannot be looked at: a forgotten program does nothing
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Yielding:
-    """What is known of other programs on a card; `since` when its host yields, None if it does not."""
+    """What is known of other programs on a GPU; `since` when its host yields, None if it does not."""
 
     since: float | None = None
     seen_at: float = -inf
     looks: int = 0
 
 
-def is_used(use: CardLook | None, *, foreign_mb: int, least_mb: int, still: bool) -> bool | None:
-    """Return whether another program uses a card; None if this look cannot tell.
+def is_used(use: GpuLook | None, *, foreign_mb: int, least_mb: int, still: bool) -> bool | None:
+    """Return whether another program uses a GPU; None if this look cannot tell.
 
-    `foreign_mb` is what the card holds beside the models that are known there, and `still` is whether
-    no model runs or moves there: only then is the card's work not that of its servers.
+    `foreign_mb` is what the GPU holds beside the models that are known there, and `still` is whether
+    no model runs or moves there: only then is the GPU's work not that of its servers.
     """
     if use is None:
         return None
@@ -73,46 +76,46 @@ async def _nothing(_host: str) -> None:
 
 
 class ProgramWatcher:
-    """Keeps the fleet's knowledge of who uses a card; `gone` is called when a program has left one."""
+    """Keeps the fleet's knowledge of who uses a GPU; `gone` is called when a program has left one."""
 
-    def __init__(self, *, fleet: Fleet, cards: GpuWatch | None, clock: Clock) -> None:
+    def __init__(self, *, fleet: Fleet, gpus: GpuWatch | None, clock: Clock) -> None:
         self.gone: Callable[[str], Awaitable[None]] = _nothing
         self._fleet = fleet
-        self._cards = cards
+        self._gpus = gpus
         self._clock = clock
         self._known: dict[str, Yielding] = {}
-        self._told: set[str] = set()  # hosts whose failing card has been logged
+        self._told: set[str] = set()  # hosts whose failing GPU has been logged
 
     async def first_look(self) -> None:
-        """Look once at every card before anything is planned; what is seen counts at once."""
+        """Look once at every GPU before anything is planned; what is seen counts at once."""
         for host in list(self._fleet.catalog.hosts):
             await self.look(host, at_once=True)
 
     async def watch(self) -> None:
-        """Look at the cards for ever."""
+        """Look at the GPUs for ever."""
         while True:
             await asyncio.sleep(EVERY_S)
             for host in list(self._fleet.catalog.hosts):
                 await self.look(host)
 
     async def held_mb(self, host: str) -> int | None:
-        """Return what the largest other program holds on a card now; None if that cannot be told."""
+        """Return what the largest other program holds on a GPU now; None if that cannot be told."""
         spec = self._fleet.catalog.hosts.get(host)
-        if self._cards is None or spec is None:
+        if self._gpus is None or spec is None:
             return None
-        use = await self._use(self._cards, spec)
+        use = await self._use(self._gpus, spec)
         return None if use is None else use.others_mb
 
     async def look(self, host: str, *, at_once: bool = False) -> None:
-        """Look at one card and note whether its host yields; raises nothing but `CancelledError`."""
+        """Look at one GPU and note whether its host yields; raises nothing but `CancelledError`."""
         spec = self._fleet.catalog.hosts.get(host)
         least_mb = None if spec is None else spec.yields_above_mb
-        if self._cards is None or spec is None or least_mb is None:
+        if self._gpus is None or spec is None or least_mb is None:
             if self._known.pop(host, Yielding()).since is not None:
                 self._fleet.rests.yields(host, None)  # the operator wants it to work from now on
             return
         used = is_used(
-            await self._use(self._cards, spec),
+            await self._use(self._gpus, spec),
             foreign_mb=self._fleet.memory.budget.foreign_mb(host),
             least_mb=least_mb,
             still=self._fleet.memory.quiet(host),
@@ -124,12 +127,12 @@ class ProgramWatcher:
             return
         self._fleet.rests.yields(host, now.since)
         if now.since is not None:
-            log.info("another program uses the card of %s: it is left to it", host)
+            log.info("another program uses the GPU of %s: it is left to it", host)
         else:
-            log.info("%s has its card back", host)
+            log.info("%s has its GPU back", host)
             await self.gone(host)
 
-    async def _use(self, cards: GpuWatch, host: HostSpec) -> CardLook | None:
+    async def _use(self, gpus: GpuWatch, host: HostSpec) -> GpuLook | None:
         names = {backend.name for backend in host.backends}
         loaded = frozenset(
             copy.backend
@@ -138,10 +141,10 @@ class ProgramWatcher:
         )
         try:
             async with timeout(ANSWER_S):
-                found = await cards.use(host, loaded)
+                found = await gpus.use(host, loaded)
         except Exception as error:  # noqa: BLE001 - a sick driver must not stop the queue
             if host.name not in self._told:
-                log.warning("programs on the card of %s cannot be seen: %r", host.name, error)
+                log.warning("programs on the GPU of %s cannot be seen: %r", host.name, error)
             self._told.add(host.name)
             return None
         self._told.discard(host.name)

@@ -19,7 +19,7 @@ from queueing.core.ports import Clock
 from queueing.core.reasons import sentence
 from queueing.core.snapshot import Evict, EvictionCause, Plan, Reason, Snapshot, WaitCause, Waiting
 from queueing.core.status import LaneStatus
-from queueing.engine.change_tracker import DeepLines, news
+from queueing.engine.change_tracker import LongQueues, news
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fair.fair_queues import FairQueues
 from queueing.engine.fleet.fleet import Fleet
@@ -88,7 +88,7 @@ _LEAVES = {
     EvictionCause.MEMORY: "other programs have taken memory",
     EvictionCause.IDLE: "it was not used for a while",
     EvictionCause.QUIET: "quiet hours begin",
-    EvictionCause.OTHERS: "another program uses the card",
+    EvictionCause.OTHERS: "another program uses the GPU",
 }
 
 
@@ -108,7 +108,7 @@ class Scheduler:
         clock: Clock,
         bus: EventBus,
         fair: FairQueues,
-        deep_lines: DeepLines,
+        long_queues: LongQueues,
     ) -> None:
         self._fleet = fleet
         self._loader = loader
@@ -120,7 +120,7 @@ class Scheduler:
         self._clock = clock
         self._bus = bus
         self._fair = fair
-        self._deep_lines = deep_lines
+        self._long_queues = long_queues
         self._awake = asyncio.Event()
         self.decided = Decided(lambda: fleet.jobs.slots)
         self._moved: set[str] = set()
@@ -138,15 +138,15 @@ class Scheduler:
         """Look again where a committed change may move jobs that wait.
 
         An acceptance moves those in other lanes of its model; an end moves none, unless it lets one
-        of an overflow into a line. Every other change may move some.
+        of an overflow into a queue. Every other change may move some.
         """
         if not isinstance(event, JobChanged):
             return
-        self._deep_lines.touch(event.job.model)
+        self._long_queues.touch(event.job.model)
         if event.event is None:
             self.decided.accepted(event.job.id)
         if event.entered is not None:
-            self._deep_lines.touch(event.entered)
+            self._long_queues.touch(event.entered)
             self.moved(event.entered)
         if self._fair.is_on:
             self._reordered(event)
@@ -174,7 +174,7 @@ class Scheduler:
     def _waits_beside(self, job: Job) -> bool:
         """Whether jobs of its model waited in other lanes at the last step."""
         view = self.world.models.get(job.model) if self.world else None
-        return view is not None and any(line.lane != job.lane for line in view.waiting)
+        return view is not None and any(queue.lane != job.lane for queue in view.waiting)
 
     def reconsider(self) -> None:
         """Decide again without the plans of before: models or servers have changed."""
@@ -183,7 +183,7 @@ class Scheduler:
         self._awake.set()
 
     def moved(self, model: str) -> None:
-        """Announce with the next step that positions in this model's line changed."""
+        """Announce with the next step that positions in this model's queue changed."""
         self._moved.add(model)
         self._awake.set()
 
@@ -197,7 +197,7 @@ class Scheduler:
         return sum(lane.count for lane in view.waiting) if view else 0
 
     def oldest_at(self, model: str) -> float | None:
-        """Return when the first in a model's lines was accepted, as of the last step; None if empty."""
+        """Return when the first in a model's queues was accepted, as of the last step; None if empty."""
         view = self.world.models.get(model) if self.world else None
         return min((lane.oldest_at for lane in view.waiting), default=None) if view else None
 
@@ -266,7 +266,7 @@ class Scheduler:
         self._note_starts(world)
         ended()
         await self._checkpoint.write()
-        self._deep_lines.look(self.world, self.plan)
+        self._long_queues.look(self.world, self.plan)
         self.on_step(world)
         self._tell(before.reasons, seen, world)
 
@@ -297,16 +297,16 @@ class Scheduler:
     def _note_starts(self, world: Snapshot) -> None:
         """Remove what has begun from the published world, until the next look.
 
-        A line that began everything it showed is looked at again at once: it may continue.
+        A queue that began everything it showed is looked at again at once: it may continue.
         """
         begun = Counter((start.job.model, start.job.lane) for start in self.plan.starts)
         models = dict(world.models)
         for name in {model for model, _ in begun}:
             waiting = [_without(w, begun[name, w.lane]) for w in models[name].waiting]
             models[name] = replace(
-                models[name], waiting=tuple(line for line in waiting if line.count)
+                models[name], waiting=tuple(queue for queue in waiting if queue.count)
             )
-            if any(line.count and not line.heads for line in waiting):
+            if any(queue.count and not queue.heads for queue in waiting):
                 self._awake.set()
         self.world = replace(world, models=models)
         self.plan = replace(
@@ -336,8 +336,8 @@ class Scheduler:
     def _log_reasons(self) -> None:
         """Log why a model begins to wait, once for each reason and not at every look.
 
-        What starts at once does not wait. A line that advances job by job changes between that and
-        its reason with every start, so the reason is remembered until the line is empty.
+        What starts at once does not wait. A queue that advances job by job changes between that and
+        its reason with every start, so the reason is remembered until the queue is empty.
         """
         reasons = self.plan.reasons
         for model in self._logged.keys() - reasons.keys():
@@ -359,13 +359,13 @@ async def _stored(starts: Sequence[asyncio.Future[None]]) -> None:
             start.cancel()  # of those that no one waits for any more
 
 
-def _without(line: Waiting, begun: int) -> Waiting:
-    """Return a line without its first `begun` heads."""
+def _without(queue: Waiting, begun: int) -> Waiting:
+    """Return a queue without its first `begun` heads."""
     if not begun:
-        return line
-    heads = line.heads[begun:]
-    oldest_at = heads[0].queued_at if heads else line.oldest_at
-    return replace(line, count=line.count - begun, heads=heads, oldest_at=oldest_at)
+        return queue
+    heads = queue.heads[begun:]
+    oldest_at = heads[0].queued_at if heads else queue.oldest_at
+    return replace(queue, count=queue.count - begun, heads=heads, oldest_at=oldest_at)
 
 
 def _gist(reason: Reason | None) -> tuple[WaitCause, str | None, str | None] | None:

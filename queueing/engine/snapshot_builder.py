@@ -31,7 +31,7 @@ from queueing.engine.job_runner import JobRunner
 
 _ON_ONE: Mapping[str, Shares] = {}
 _model_view, _backend_view = quick(ModelView), quick(BackendView)  # all of them at each step
-HEADS_PER_LINE = 8  # starts of one line in one step; the next step follows at once
+HEADS_PER_QUEUE = 8  # starts of one line in one step; the next step follows at once
 _HEADS_MOST = 64  # the same where a model takes so many jobs at once
 
 
@@ -58,7 +58,7 @@ class SnapshotBuilder:
         self._times = times
         self._clock = clock
         self._rules = rules
-        # By line: its last state, the jobs at its head, and the value made from them.
+        # By queue: its last state, the jobs at its head, and the value made from them.
         self._shown: dict[tuple[str, str], tuple[QueueHead, list[int], Waiting]] = {}
 
     def follow(self, rules: Rules) -> None:
@@ -68,12 +68,12 @@ class SnapshotBuilder:
     async def take(self, last: Plan) -> Snapshot:
         """Return the world as it is now, after the last plan. Raises `StoreError`."""
         now = self._clock.now()
-        lines = await self._fair.lines(now, per_line=self._per_line())
-        return self._world(now, lines, last)
+        queues = await self._fair.queues(now, per_queue=self._per_queue())
+        return self._world(now, queues, last)
 
-    def _per_line(self) -> int:
-        """Return how many heads of each line are read: all that one copy could begin at once."""
-        return max(HEADS_PER_LINE, min(self._fleet.catalog.widest, _HEADS_MOST))
+    def _per_queue(self) -> int:
+        """Return how many heads of each queue are read: all that one copy could begin at once."""
+        return max(HEADS_PER_QUEUE, min(self._fleet.catalog.widest, _HEADS_MOST))
 
     async def with_preload(self, last: Plan, model: str, backend: str) -> Snapshot:
         """Return the world as it would be if an admin wanted a model there."""
@@ -91,7 +91,7 @@ class SnapshotBuilder:
             jobs, known = later.get(name, ()), models.get(name)
             waiting = tuple(w for w in (known.waiting if known else ()) if w.lane != LATER)
             if jobs:
-                waiting = (*waiting, _line_of(jobs, self._per_line()))
+                waiting = (*waiting, _queue_of(jobs, self._per_queue()))
             if known is None:
                 models[name] = self._model(name, world.now, waiting, ())
             else:
@@ -105,15 +105,15 @@ class SnapshotBuilder:
         starts = (replace(start, job=self._fair.real(start.job)) for start in plan.starts)
         return replace(plan, starts=tuple(starts))
 
-    def _world(self, now: float, lines: Sequence[QueueHead], last: Plan) -> Snapshot:
+    def _world(self, now: float, queues: Sequence[QueueHead], last: Plan) -> Snapshot:
         waiting: dict[str, list[Waiting]] = {}
-        known = [line for line in lines if line.model in self._fleet.catalog.models]
-        for line in known:
-            if line.lane != LATER:
-                waiting.setdefault(line.model, []).append(self._waiting(line))
-        later = [line for line in known if line.lane == LATER]
-        for line in self._later.shown(later, waiting) if later else ():
-            waiting.setdefault(line.model, []).append(self._waiting(line))
+        known = [queue for queue in queues if queue.model in self._fleet.catalog.models]
+        for queue in known:
+            if queue.lane != LATER:
+                waiting.setdefault(queue.model, []).append(self._waiting(queue))
+        later = [queue for queue in known if queue.lane == LATER]
+        for queue in self._later.shown(later, waiting) if later else ():
+            waiting.setdefault(queue.model, []).append(self._waiting(queue))
         unmet = self._fleet.pins.wanted()
         return Snapshot(
             now=now,
@@ -127,7 +127,7 @@ class SnapshotBuilder:
             reservations=last.reservations,
             lane_spent=last.lane_spent,
             rules=self._rules,
-            job_s=self._job_s(lines),
+            job_s=self._job_s(queues),
         )
 
     # ------------------------------------------------------------ models
@@ -166,42 +166,42 @@ class SnapshotBuilder:
         )
 
     def _shares(self, spec: ModelSpec, backends: Sequence[str]) -> Mapping[str, Shares]:
-        if not self._fleet.catalog.has_cards:
+        if not self._fleet.catalog.has_gpus:
             return _ON_ONE
         found = {name: self._fleet.memory.shares(spec, name) for name in backends}
         return {name: shares for name, shares in found.items() if shares}
 
-    def _waiting(self, line: QueueHead) -> Waiting:
-        """Return a line in the planner's terms.
+    def _waiting(self, queue: QueueHead) -> Waiting:
+        """Return a queue in the planner's terms.
 
         A head whose last attempt is still being wound up ends the list: it may have come back to
         its place a moment ago, so it must neither start twice nor be passed.
         """
         under_way = self._processor.under_way
-        key = line.model, line.lane
+        key = queue.model, queue.lane
         shown = self._shown.get(key)
-        if shown is not None and shown[0] is line and under_way.isdisjoint(shown[1]):
+        if shown is not None and shown[0] is queue and under_way.isdisjoint(shown[1]):
             return shown[2]
-        ids = [job.id for job in line.heads]
+        ids = [job.id for job in queue.heads]
         if under_way.isdisjoint(ids):
-            waiting = self._with_heads(line, line.heads)
-            self._shown[key] = line, ids, waiting
+            waiting = self._with_heads(queue, queue.heads)
+            self._shown[key] = queue, ids, waiting
             return waiting
-        heads = takewhile(lambda job: job.id not in under_way, line.heads)
-        return self._with_heads(line, tuple(heads))
+        heads = takewhile(lambda job: job.id not in under_way, queue.heads)
+        return self._with_heads(queue, tuple(heads))
 
     @staticmethod
-    def _with_heads(line: QueueHead, heads: tuple[Job, ...]) -> Waiting:
+    def _with_heads(queue: QueueHead, heads: tuple[Job, ...]) -> Waiting:
         return Waiting(
-            lane=line.lane,
-            count=line.waiting,
+            lane=queue.lane,
+            count=queue.waiting,
             heads=heads,
-            oldest_at=line.first_queued_at,
-            next_start_at=line.next_start_at,
-            held=line.held,
+            oldest_at=queue.first_queued_at,
+            next_start_at=queue.next_start_at,
+            held=queue.held,
         )
 
-    def _job_s(self, lines: Sequence[QueueHead]) -> dict[tuple[int, str], float]:
+    def _job_s(self, queues: Sequence[QueueHead]) -> dict[tuple[int, str], float]:
         """Return how long the first waiting jobs take where quiet hours may be near.
 
         With how far off that may be: a job that only probably ends in time would run over.
@@ -217,10 +217,10 @@ class SnapshotBuilder:
             return {}
         return {
             (job.id, backend): (usual := self._times.service(job, backend)).mean_s + usual.spread_s
-            for line in lines
-            if line.model in catalog.models
-            for job in line.heads
-            for backend in catalog.models[line.model].backends
+            for queue in queues
+            if queue.model in catalog.models
+            for job in queue.heads
+            for backend in catalog.models[queue.model].backends
             if backend in quiet
         }
 
@@ -270,10 +270,10 @@ class SnapshotBuilder:
         )
 
 
-def _line_of(jobs: Sequence[Job], per_line: int) -> Waiting:
+def _queue_of(jobs: Sequence[Job], per_queue: int) -> Waiting:
     return Waiting(
         lane=LATER,
         count=len(jobs),
-        heads=tuple(jobs[:per_line]),
+        heads=tuple(jobs[:per_queue]),
         oldest_at=min(job.queued_at for job in jobs),
     )

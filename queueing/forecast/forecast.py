@@ -1,8 +1,8 @@
 """Forecast: when each waiting job will be done, found by running the planner forward.
 
 Pure and bounded: it looks only as far ahead as it is asked, at most some thousand starts or five
-hundred decisions (fewer among many models), and extrapolates longer lines from how they share the
-cards.
+hundred decisions (fewer among many models), and extrapolates longer queues from how they share the
+GPUs.
 """
 
 from bisect import bisect_left
@@ -52,20 +52,20 @@ def _begun(stretch: tuple[float, float, float]) -> float:
 
 
 def shares(
-    lines: Mapping[Key, SimulatedQueue],
+    queues: Mapping[Key, SimulatedQueue],
     *,
     since: float,
     now: float,
     service_s: Callable[[SimulatedQueue], float],
     most_slots: Callable[[SimulatedQueue], int],
 ) -> dict[Key, Share]:
-    """Return the lines' shares from `now` on, as they were since `since`, run to their ends."""
+    """Return the queues' shares from `now` on, as they were since `since`, run to their ends."""
     seen_s = max(now - since, _LEAST)
     made = {}
-    for key, line in lines.items():
-        begun, usual_s = len(line.starts), max(service_s(line), _LEAST)
-        left = max(0, line.left)
-        made[key] = Share(usual_s, begun, left, begun * usual_s / seen_s, most_slots(line))
+    for key, queue in queues.items():
+        begun, usual_s = len(queue.starts), max(service_s(queue), _LEAST)
+        left = max(0, queue.left)
+        made[key] = Share(usual_s, begun, left, begun * usual_s / seen_s, most_slots(queue))
     waiting = [share for share in made.values() if share.left]
     seen = [share.slots for share in waiting if share.slots > 0]
     for share in waiting:
@@ -129,8 +129,8 @@ class Forecast:
         return self._simulation.far
 
     def knows(self, job: Job) -> bool:
-        """Return whether it has seen the job's line."""
-        return (job.model, job.lane) in self._simulation.lines
+        """Return whether it has seen the job's queue."""
+        return (job.model, job.lane) in self._simulation.queues
 
     def of(
         self,
@@ -143,17 +143,17 @@ class Forecast:
 
         `position` counts from 1 in the job's model and lane, at the forecast's own moment or at
         `now`, when those expected to have started are no longer ahead. Places behind those it
-        knows follow at the line's pace.
+        knows follow at the queue's pace.
         Under a fair order `newcomers` will go first, too.
         """
-        line = self._simulation.lines.get((job.model, job.lane))
-        started = None if line is None else self._start_of(line, position, now)
-        if line is None or started is None:
+        queue = self._simulation.queues.get((job.model, job.lane))
+        started = None if queue is None else self._start_of(queue, position, now)
+        if queue is None or started is None:
             return None
         at = started.at
         if newcomers is not None:
             wait_s = at - (self._origin.now if now is None else now)
-            at += newcomers.delay_s(wait_s, self._each_s(line.model, started.backend))
+            at += newcomers.delay_s(wait_s, self._each_s(queue.model, started.backend))
         usual = self._service(job, started.backend)
         return Expected(start_at=at, done_at=at + usual.mean_s, backend=started.backend)
 
@@ -163,56 +163,56 @@ class Forecast:
         return usual_s / max(1, self._simulation.slots(model))
 
     def stands(self, job: Job) -> bool:
-        """Return whether it was made at the moment in which a job of this one's line started."""
-        line = self._simulation.lines.get((job.model, job.lane))
-        return line is not None and self._stands(line)
+        """Return whether it was made at the moment in which a job of this one's queue started."""
+        queue = self._simulation.queues.get((job.model, job.lane))
+        return queue is not None and self._stands(queue)
 
     @staticmethod
-    def _stands(line: SimulatedQueue) -> bool:
-        """Whether a line's head is being started at this moment, so that its place is unknown.
+    def _stands(queue: SimulatedQueue) -> bool:
+        """Whether a queue's head is being started at this moment, so that its place is unknown.
 
-        Looking ahead all the same would only follow the other lines as far as allowed.
+        Looking ahead all the same would only follow the other queues as far as allowed.
         """
-        view = line.view
+        view = queue.view
         return bool(view.count) and not view.heads and view.next_start_at is None
 
-    def _start_of(self, line: SimulatedQueue, position: int, now: float | None) -> Started | None:
+    def _start_of(self, queue: SimulatedQueue, position: int, now: float | None) -> Started | None:
         """Return the start at a position, counted from `now`; None if nothing can be said."""
-        if self._stands(line):
+        if self._stands(queue):
             return None
         unexpected = 0
         if now is not None:
-            position += line.begun(now)
-            unexpected = max(0, position - max(1, line.view.count))
+            position += queue.begun(now)
+            unexpected = max(0, position - max(1, queue.view.count))
             position -= unexpected
-        while len(line.starts) < position and not self._simulation.over:
+        while len(queue.starts) < position and not self._simulation.over:
             self._simulation.step()
-        started = self._start_at(line, position)
-        if started is None or not unexpected or not line.starts:
+        started = self._start_at(queue, position)
+        if started is None or not unexpected or not queue.starts:
             return started
         # Jobs expected before it may not have begun yet, and it cannot begin sooner than now.
         since = max(started.at, self._origin.now if now is None else now)
-        return Started(since + unexpected * self._pace_s(line), started.backend)
+        return Started(since + unexpected * self._pace_s(queue), started.backend)
 
-    def _start_at(self, line: SimulatedQueue, position: int) -> Started | None:
-        known = line.starts
+    def _start_at(self, queue: SimulatedQueue, position: int) -> Started | None:
+        known = queue.starts
         if position <= len(known):
             return known[position - 1]
         if not self._simulation.cut_short:
             return None  # no known event will ever start it
-        backend = known[-1].backend if known else self._origin.models[line.model].backends[0]
-        share = self._tail.get((line.model, line.view.lane))
+        backend = known[-1].backend if known else self._origin.models[queue.model].backends[0]
+        share = self._tail.get((queue.model, queue.view.lane))
         at = inf if share is None else share.start_at(position)
         return None if at == inf else Started(at, backend)
 
     @cached_property
     def _tail(self) -> Mapping[Key, Share]:
-        """How all lines that are not paused continue from where it was cut short."""
+        """How all queues that are not paused continue from where it was cut short."""
         return shares(
             {
-                key: line
-                for key, line in self._simulation.lines.items()
-                if not self._origin.models[line.model].paused
+                key: queue
+                for key, queue in self._simulation.queues.items()
+                if not self._origin.models[queue.model].paused
             },
             since=self._origin.now,
             now=self._simulation.now,
@@ -220,19 +220,19 @@ class Forecast:
             most_slots=self._most_slots,
         )
 
-    def _usual_s(self, line: SimulatedQueue) -> float:
-        backend = line.starts[-1].backend if line.starts else ""
-        return typical_s(self._origin.models[line.model], backend)
+    def _usual_s(self, queue: SimulatedQueue) -> float:
+        backend = queue.starts[-1].backend if queue.starts else ""
+        return typical_s(self._origin.models[queue.model], backend)
 
-    def _most_slots(self, line: SimulatedQueue) -> int:
-        model = self._origin.models[line.model]
+    def _most_slots(self, queue: SimulatedQueue) -> int:
+        model = self._origin.models[queue.model]
         return model.parallel * len(model.backends)
 
-    def _pace_s(self, line: SimulatedQueue) -> float:
-        """Return the seconds from one start of a line to the next, as far as it was seen."""
-        starts = line.starts
+    def _pace_s(self, queue: SimulatedQueue) -> float:
+        """Return the seconds from one start of a queue to the next, as far as it was seen."""
+        starts = queue.starts
         if len(starts) > 4:
             half = len(starts) // 2
             return (starts[-1].at - starts[half].at) / max(1, len(starts) - 1 - half)
-        usual_s = typical_s(self._origin.models[line.model], starts[-1].backend)
-        return usual_s / max(1, self._simulation.slots(line.model))
+        usual_s = typical_s(self._origin.models[queue.model], starts[-1].backend)
+        return usual_s / max(1, self._simulation.slots(queue.model))

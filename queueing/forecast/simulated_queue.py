@@ -1,4 +1,4 @@
-"""One line of a forecast: its waiting jobs, and the known starts.
+"""One queue of a forecast: its waiting jobs, and the known starts.
 
 Pure bookkeeping; decides nothing. No further arrivals are expected: those who wait do not ask again,
 and what arrivals change on average is part of the calibrated range.
@@ -13,7 +13,7 @@ from queueing.core.jobs import Job, stand_in
 from queueing.core.snapshot import ModelView, Waiting
 from queueing.planning.lanes import rank
 
-HEADS = 3  # known heads shown to the planner: any may be the oldest of its line
+HEADS = 3  # known heads shown to the planner: any may be the oldest of its queue
 
 
 _waiting = quick(Waiting)
@@ -42,7 +42,7 @@ class SimulatedQueue:
         self.starts.append(started)
 
     def waiting(self, moment: float, slots: int = 0) -> Waiting | None:
-        """Return the line in the planner's terms at that moment, None if it is empty.
+        """Return the queue in the planner's terms at that moment, None if it is empty.
 
         It shows what may start in as many slots, and one that goes on waiting.
         """
@@ -98,8 +98,8 @@ class SimulatedQueue:
         return first_at + share * (self.now - first_at)
 
 
-def lines_of(model: ModelView, now: float) -> list[SimulatedQueue]:
-    """Return the lines of a model in which jobs wait."""
+def queues_of(model: ModelView, now: float) -> list[SimulatedQueue]:
+    """Return the queues of a model in which jobs wait."""
     return [
         SimulatedQueue(model.name, view, now)
         for view in sorted(model.waiting, key=lambda view: rank(view.lane))

@@ -10,7 +10,7 @@ from math import inf
 from queueing.core.jobs import Job
 from queueing.core.snapshot import Copy, Residency, Snapshot
 from queueing.forecast.durations import DurationEstimate
-from queueing.forecast.simulated_queue import SimulatedQueue, Started, lines_of
+from queueing.forecast.simulated_queue import SimulatedQueue, Started, queues_of
 from queueing.planning.dispatch import spent
 from queueing.planning.fleet_state import FleetState, has_time
 from queueing.planning.lanes import cost, lanes_of, levelled
@@ -38,10 +38,10 @@ class Simulation:
     """
 
     def __init__(self, world: Snapshot, service: Service, *, most_starts: int) -> None:
-        self.lines = {
-            (line.model, line.view.lane): line
+        self.queues = {
+            (queue.model, queue.view.lane): queue
             for model in world.models.values()
-            for line in lines_of(model, world.now)
+            for queue in queues_of(model, world.now)
         }
         self.over = False
         self.cut_short = False
@@ -51,19 +51,19 @@ class Simulation:
         self._plans_left = min(MOST_PLANS, LOOKS_AT_MODELS // max(1, len(world.models)))
         self._origin = world
         self._board = FleetState(world)
-        self._lines_of = {
-            name: [line for line in self.lines.values() if line.model == name]
+        self._queues_of = {
+            name: [queue for queue in self.queues.values() if queue.model == name]
             for name in world.models
         }
         self._pausing = {
             name
-            for (name, _), line in self.lines.items()
-            if line.view.count and (not line.view.heads or world.models[name].paused)
+            for (name, _), queue in self.queues.items()
+            if queue.view.count and (not queue.view.heads or world.models[name].paused)
         }
         self._remembered = {
-            line.model
-            for line in self.lines.values()
-            if any(job.remembered_by is not None for job in line.view.heads)
+            queue.model
+            for queue in self.queues.values()
+            if any(job.remembered_by is not None for job in queue.view.heads)
         }
         self._moved: set[str] = set()
         self._spent = dict(world.lane_spent)
@@ -80,8 +80,8 @@ class Simulation:
         return self._board.world(self._origin, self._spent)
 
     def of_model(self, model: str) -> Sequence[SimulatedQueue]:
-        """Return the lines of a model."""
-        return self._lines_of.get(model, ())
+        """Return the queues of a model."""
+        return self._queues_of.get(model, ())
 
     def slots(self, model: str) -> int:
         """Return how many jobs of a model can run at once at that moment."""
@@ -114,7 +114,7 @@ class Simulation:
         self._decide()
         again = self._carry_out()
         if again:
-            self._show()  # more of that line may start in this moment
+            self._show()  # more of that queue may start in this moment
         else:
             self._pass_time()
         self.cut_short = self._starts_left <= 0 or self._plans_left <= 0
@@ -132,13 +132,13 @@ class Simulation:
             decide(self._board)
 
     def _carry_out(self) -> bool:
-        """Record the decisions; return whether a line began everything it showed."""
+        """Record the decisions; return whether a queue began everything it showed."""
         board = self._board
         self._spent = spent(board)
         for start in board.starts:
             board.backends[start.backend].alone = False
-            line = self.lines[start.job.model, start.job.lane]
-            self._note_start(line, start.backend, self.now)
+            queue = self.queues[start.job.model, start.job.lane]
+            self._note_start(queue, start.backend, self.now)
         for load in board.loads:
             copy = board.copies[load.model, load.backend]
             heappush(self._events, (copy.view.ready_at, _LOADED, load.model, load.backend))
@@ -154,8 +154,8 @@ class Simulation:
     def _pass_time(self) -> None:
         """Let time pass until a decision is needed.
 
-        A copy that continues with the next job of its line needs no decision: most events of a long
-        line are such, and asking the planner each time would cost ten times as much.
+        A copy that continues with the next job of its queue needs no decision: most events of a long
+        queue are such, and asking the planner each time would cost ten times as much.
         """
         look_at = inf if self._board.look_at is None else self._board.look_at
         events, now = self._events, self.now
@@ -171,48 +171,48 @@ class Simulation:
                 copy = self._happen(what, model, backend)
                 goes_on = what == _ENDED and copy is not None and self._goes_on(now, copy)
                 obvious = obvious and goes_on
-                if not goes_on and model in self._lines_of:
+                if not goes_on and model in self._queues_of:
                     self._moved.add(model)
         self.now = now
         self._show()
 
     def _goes_on(self, now: float, copy: CopyState) -> bool:
-        """Start the next job of a line on the copy that has just ended one, if that is plain."""
+        """Start the next job of a queue on the copy that has just ended one, if that is plain."""
         model = copy.model.view.name
-        lines = [line for line in self._lines_of.get(model, ()) if line.left > 0]
-        if not lines or not self._takes_next(copy):
+        queues = [queue for queue in self._queues_of.get(model, ()) if queue.left > 0]
+        if not queues or not self._takes_next(copy):
             return False
-        for line in lines:
-            if not self._lets(now, copy, line):
+        for queue in queues:
+            if not self._lets(now, copy, queue):
                 return False
         copy.begin()
-        self._note_start(lines[self._next_lane(model, lines)], copy.backend.view.name, now)
+        self._note_start(queues[self._next_lane(model, queues)], copy.backend.view.name, now)
         return True
 
     def _takes_next(self, copy: CopyState) -> bool:
-        """Whether nothing but a gate keeps a copy from the next job of its line."""
+        """Whether nothing but a gate keeps a copy from the next job of its queue."""
         if copy.model.view.name in self._pausing or self._board.giving_way:
             return False
         backend = copy.backend
         return backend.usable and not (backend.view.serial and len(backend.copies) > 1)
 
-    def _lets(self, now: float, copy: CopyState, line: SimulatedQueue) -> bool:
-        """Whether the next job of a line may begin on a copy with a free slot."""
-        if copy.gate is None and line.next_head is None and not self._board.quiet:
-            return True  # nearly all of a long line: nothing is known that could be against it
-        job = line.job(len(line.starts))
+    def _lets(self, now: float, copy: CopyState, queue: SimulatedQueue) -> bool:
+        """Whether the next job of a queue may begin on a copy with a free slot."""
+        if copy.gate is None and queue.next_head is None and not self._board.quiet:
+            return True  # nearly all of a long queue: nothing is known that could be against it
+        job = queue.job(len(queue.starts))
         if job.suspect or (copy.gate is not None and not copy.gate.admits(job, now)):
             return False
         return has_time(self._board, copy, job, now)
 
-    def _next_lane(self, model: str, lines: Sequence[SimulatedQueue]) -> int:
-        """Return the line whose turn it is, and charge its lane."""
-        if len(self._lines_of[model]) < 2:
+    def _next_lane(self, model: str, queues: Sequence[SimulatedQueue]) -> int:
+        """Return the queue whose turn it is, and charge its lane."""
+        if len(self._queues_of[model]) < 2:
             return 0
-        names = [line.view.lane for line in lines]
+        names = [queue.view.lane for queue in queues]
         before = levelled(model, names, self._spent) if len(names) > 1 else {}
-        for line in self._lines_of[model]:
-            self._spent.pop((model, line.view.lane), None)
+        for queue in self._queues_of[model]:
+            self._spent.pop((model, queue.view.lane), None)
         if not before:
             return 0
         costs = [cost(lane, self._origin.rules.lane_weights) for lane in names]
@@ -235,15 +235,15 @@ class Simulation:
 
     # ------------------------------------------------------------ what begins
 
-    def _note_start(self, line: SimulatedQueue, backend: str, now: float) -> None:
-        """Note that the next job of a line has begun."""
-        head, name = line.next_head, line.model
+    def _note_start(self, queue: SimulatedQueue, backend: str, now: float) -> None:
+        """Note that the next job of a queue has begun."""
+        head, name = queue.next_head, queue.model
         seconds = (
             self._board.models[name].service_s(backend)
             if head is None
             else self._service(head, backend).mean_s
         )
-        line.start(Started(now, backend))
+        queue.start(Started(now, backend))
         heappush(self._events, (now + seconds, _ENDED, name, backend))
         self._started, self._starts_left = self._started + 1, self._starts_left - 1
         self._moved.add(name)
@@ -260,8 +260,8 @@ class Simulation:
     def _show_lines(self, model: ModelState, now: float) -> None:
         waiting = []
         slots = sum([model.view.parallel - copy.running for copy in model.copies])
-        for line in self._lines_of[model.view.name]:
-            view = line.waiting(now, slots)
+        for queue in self._queues_of[model.view.name]:
+            view = queue.waiting(now, slots)
             if view is not None:
                 waiting.append(view)
         weights = self._origin.rules.lane_weights

@@ -72,7 +72,7 @@ def _place(board: FleetState, job: Job, copies: Sequence[CopyState]) -> CopyStat
 
 
 def _beside(copy: CopyState) -> int:
-    """Return how many jobs other servers run on the copy's host; the busiest of several cards."""
+    """Return how many jobs other servers run on the copy's host; the busiest of several GPUs."""
     own = sum(other.running for other in copy.backend.copies)
     return max(0, *[host.running - own for host in copy.hosts])
 

@@ -60,20 +60,20 @@ def cheapest(units: Sequence[EvictionUnit], missing_mb: int) -> list[EvictionUni
     return chosen
 
 
-def over_cards(
+def over_gpus(
     needs: Needs, units: Sequence[EvictionUnit], first: Sequence[EvictionUnit]
 ) -> list[EvictionUnit] | None:
-    """Return units, `first` among them, that make room on every card; None if they cannot.
+    """Return units, `first` among them, that make room on every GPU; None if they cannot.
 
-    Card by card, from either end: a copy that spans cards may save one on each of them.
+    GPU by GPU, from either end: a copy that spans GPUs may save one on each of them.
     """
     orders = (needs, tuple(reversed(needs)))
-    found = [_card_by_card(order, units, first) for order in orders]
+    found = [_gpu_by_gpu(order, units, first) for order in orders]
     enough = [chosen for chosen in found if chosen is not None]
     return min(enough, key=lambda chosen: sum(unit.cost for unit in chosen), default=None)
 
 
-def _card_by_card(
+def _gpu_by_gpu(
     needs: Needs, units: Sequence[EvictionUnit], first: Sequence[EvictionUnit]
 ) -> list[EvictionUnit] | None:
     chosen = list(first)
@@ -128,7 +128,7 @@ def _fits_alone(model: ModelState, backend: BackendState) -> bool:
 def openings(board: FleetState) -> list[Opening]:
     """Return the backends with a free loader that are not reserved, in their order.
 
-    If all cards are full, few or none of them have space, and most models cost no search at all.
+    If all GPUs are full, few or none of them have space, and most models cost no search at all.
     """
     if board.openings is None:
         board.openings = [
@@ -143,7 +143,7 @@ def places_for(board: FleetState, model: ModelState) -> list[BackendState]:
     """Return the openings that may have space for the model."""
     found, needed_mb = [], model.view.vram_mb
     for opening in openings(board):
-        if opening.cards is None and opening.room_mb < needed_mb and not opening.all_may_leave:
+        if opening.gpus is None and opening.room_mb < needed_mb and not opening.all_may_leave:
             continue  # nearly all in a crowd: as in `takes`, which would cost a call
         if opening.takes(model.view) and has_time_to_load(board, model, opening.backend):
             found.append(opening.backend)
@@ -157,7 +157,7 @@ def may_be_placed(board: FleetState, models: Sequence[ModelState]) -> bool:
         return False
     least_mb = min([model.view.vram_mb for model in models])
     for opening in found:
-        if opening.cards is None and opening.room_mb < least_mb and not opening.all_may_leave:
+        if opening.gpus is None and opening.room_mb < least_mb and not opening.all_may_leave:
             continue
         if any(opening.takes(model.view) for model in models):
             return True
@@ -167,8 +167,8 @@ def may_be_placed(board: FleetState, models: Sequence[ModelState]) -> bool:
 def _opening(board: FleetState, backend: BackendState) -> Opening:
     if len(backend.hosts) == 1:
         return _room_on(board, backend, backend.host)
-    cards = {h.view.name: _room_on(board, backend, h) for h in backend.hosts if h.may_load}
-    return replace(next(iter(cards.values())), cards=cards)
+    gpus = {h.view.name: _room_on(board, backend, h) for h in backend.hosts if h.may_load}
+    return replace(next(iter(gpus.values())), gpus=gpus)
 
 
 def _room_on(board: FleetState, backend: BackendState, host: HostState) -> Opening:
@@ -278,7 +278,7 @@ def _all_leaving(
 ) -> list[EvictionUnit] | None:
     """Return the units that must leave, `first` among them; None if that is not enough."""
     if len(needs) > 1:
-        return over_cards(needs, units, first)
+        return over_gpus(needs, units, first)
     host, needed_mb = needs[0]
     missing = lacking_mb(host, needed_mb) - sum(unit.mb for unit in first)
     if missing <= 0:

@@ -3,7 +3,7 @@
 Nothing is given to a host that rests, and all that is idle leaves (`unloads.clear`), except of one
 that wakes.
 
-A site is a server on which a model can begin. One that is down or paused, or whose card is another
+A site is a server on which a model can begin. One that is down or paused, or whose GPU is another
 program's, is none while there are others, and a machine that sleeps is none while it would not be
 woken for the model.
 """
@@ -27,7 +27,7 @@ LEAD_S = 15.0  # a host is empty this long before its quiet hours: unloading tak
 
 
 def rests(view: HostView, now: float) -> bool:
-    """Return whether a host does nothing now: its owner wants the card."""
+    """Return whether a host does nothing now: its owner wants the GPU."""
     if view.yields_since is not None or wakes(view, now):
         return True
     if not view.quiet:  # nearly all: a generator would cost more than the answer
@@ -171,7 +171,7 @@ def _needs(model: ModelView, site: StartOption) -> Sequence[tuple[HostView, int]
 def _is_open(world: Snapshot, model: ModelView, site: StartOption) -> bool:
     """Whether it is up, or will be as soon as its machine has woken; quiet hours are foreseen.
 
-    Other programs may hold too much of a card for as long as they like.
+    Other programs may hold too much of a GPU for as long as they like.
     """
     has_room = all(mb <= h.usable_mb or mb >= h.budget_mb for h, mb in _needs(model, site))
     return world.backends[site.backend].up and has_room and _is_wanted(world, site)
@@ -197,7 +197,7 @@ def to_wake(world: Snapshot) -> tuple[str, ...]:
     chosen = {
         host: None
         for model in world.models.values()
-        if any(line.count for line in model.waiting) and not model.paused
+        if any(queue.count for queue in model.waiting) and not model.paused
         if (host := _for(world, model)) is not None
     }
     return tuple(chosen)
@@ -213,19 +213,19 @@ def is_busy(world: Snapshot, host: str) -> bool:
             return True
     return any(
         not servers.isdisjoint(model.backends)
-        and (model.wanted_by_admin or any(line.count for line in model.waiting))
+        and (model.wanted_by_admin or any(queue.count for queue in model.waiting))
         for model in world.models.values()
     )
 
 
 def _for(world: Snapshot, model: ModelView) -> str | None:
     asleep: list[tuple[bool, str]] = []
-    for name, cards in fitting(world, model):
+    for name, gpus in fitting(world, model):
         backend = world.backends[name]
         host = world.hosts[backend.host]
-        if backend.paused or any(card.paused for card in cards):
+        if backend.paused or any(gpu.paused for gpu in gpus):
             continue
-        resting = any(rests(card, world.now) for card in cards)
+        resting = any(rests(gpu, world.now) for gpu in gpus)
         if host.waking_until is not None or (backend.up and not resting):
             return None
         if host.asleep and not resting:

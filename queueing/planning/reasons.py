@@ -83,21 +83,21 @@ def _why_not_started(board: FleetState, model: ModelState, ready: Sequence[CopyS
     if copy.free and copy.gate is not None:
         return _plain(WaitCause.GATED, name, _emptied(copy, copy.gate), copy.gate.model)
     if copy.running == 0 and backend.occupied:
-        for card in copy.hosts:
-            if card.loading is not None and card.loading.backend is backend:
-                return _loader_busy(name, card)
+        for gpu in copy.hosts:
+            if gpu.loading is not None and gpu.loading.backend is backend:
+                return _loader_busy(name, gpu)
         return _plain(WaitCause.ROOM_BUSY, name, host, _runner(backend))
-    return _plain(WaitCause.IN_LINE, name, host)
+    return _plain(WaitCause.QUEUED, name, host)
 
 
 def _emptied(copy: CopyState, gate: Cutoff) -> str:
-    """Return the card of a copy that is kept for what it makes room for."""
-    kept = [card.view.name for card in copy.hosts if _is_kept(card, gate.model)]
+    """Return the GPU of a copy that is kept for what it makes room for."""
+    kept = [gpu.view.name for gpu in copy.hosts if _is_kept(gpu, gate.model)]
     return kept[0] if kept else copy.hosts[0].view.name
 
 
-def _is_kept(card: HostState, model: str) -> bool:
-    return card.reservation is not None and card.reservation.model == model
+def _is_kept(gpu: HostState, model: str) -> bool:
+    return gpu.reservation is not None and gpu.reservation.model == model
 
 
 def _has_time(board: FleetState, copy: CopyState) -> bool:
@@ -171,7 +171,7 @@ def _works_besides(board: FleetState, away: BackendState) -> bool:
 
 
 def _place(backend: BackendState) -> str:
-    """Return where a server is: its host, or the machine of which it has several cards."""
+    """Return where a server is: its host, or the machine of which it has several GPUs."""
     host = backend.host.view
     return host.machine or host.name if len(backend.hosts) > 1 else host.name
 
@@ -185,8 +185,8 @@ def _why_resting(board: FleetState, name: str, up: Sequence[BackendState]) -> Re
         for host in backend.hosts
         if (reason := why_rests(host.view, board.now, name)) is not None
     ]
-    cards = (host.view for backend in up for host in backend.hosts)
-    stopped = next((view.name for view in cards if view.paused), up[0].view.host)
+    gpus = (host.view for backend in up for host in backend.hosts)
+    stopped = next((view.name for view in gpus if view.paused), up[0].view.host)
     paused = Reason(why=WaitCause.PAUSED, model=name, host=stopped)
     return min(rests, key=lambda reason: reason.until or inf, default=paused)
 
@@ -225,7 +225,7 @@ def _able(
     kept: tuple[BackendState, CopyState] | None = None
     for backend in usable:
         if model.view.shares:
-            lacks, may_stay = _over_cards(model, backend, keeping)
+            lacks, may_stay = _over_gpus(model, backend, keeping)
         else:
             host = backend.host.view
             lacks = host.usable_mb < needed_mb < host.budget_mb
@@ -240,24 +240,24 @@ def _able(
     return able, kept
 
 
-def _over_cards(
+def _over_gpus(
     model: ModelState, backend: BackendState, keeping: Collection[str]
 ) -> tuple[bool, bool]:
-    """Return whether other programs hold what it needs on any card, and whether a copy stays there."""
+    """Return whether other programs hold what it needs on any GPU, and whether a copy stays there."""
     needs = [(host.view, mb) for host, mb in model.needs(backend)]
     lacks = any(host.usable_mb < mb < host.budget_mb for host, mb in needs)
     return lacks, any(host.name in keeping for host, _ in needs)
 
 
 def _never(model: ModelState, backend: BackendState) -> Reason:
-    """Return on which card other programs hold what the model needs."""
+    """Return on which GPU other programs hold what the model needs."""
     needs = [(host.view, mb) for host, mb in model.needs(backend)]
     full = next((view.name for view, mb in needs if view.usable_mb < mb), needs[0][0].name)
     return _plain(WaitCause.NO_ROOM, model.view.name, full)
 
 
 def _stays(model: ModelState, backend: BackendState, kept: CopyState) -> Reason:
-    """Return which copy stays where the model would have to lie, on a card that lacks room."""
+    """Return which copy stays where the model would have to lie, on a GPU that lacks room."""
     shared = [(host, mb) for host, mb in model.needs(backend) if host in kept.hosts]
     full = (host for host, mb in shared if lacking_mb(host, mb) > 0)
     why = WaitCause.PINNED if kept.view.pinned else WaitCause.KEPT

@@ -144,7 +144,7 @@ def _has_another(copy: CopyState) -> bool:
 
 
 AWAY_SHARE = 0.45  # of the time a further copy is useful, during which what it evicts cannot return
-EARLY_LINE = 4  # jobs per slot: a model that is not ready anywhere yet has its one load for fewer
+EARLY_QUEUE = 4  # jobs per slot: a model that is not ready anywhere yet has its one load for fewer
 
 
 def replicate(board: FleetState) -> None:
@@ -228,12 +228,12 @@ def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:
     serving = [copy for copy in model.copies if copy.serves]
     slots = model.view.parallel * len(serving)
     ready = any(copy.residency is Residency.READY for copy in serving)
-    if not ready and model.waiting <= EARLY_LINE * slots:
+    if not ready and model.waiting <= EARLY_QUEUE * slots:
         return 0.0, 0.0  # two first requests at once must not load two copies
     more = model.view.parallel
     service_s, load_s = model.service_s(name), model.load_s(name)
     if service_s <= 0:
-        return 0.0, 0.0  # learned while the clock was set back; no line is long then
+        return 0.0, 0.0  # learned while the clock was set back; no queue is long then
     left = model.waiting - slots * load_s / service_s + model.view.rate_per_s * load_s
     if left <= 0:
         return 0.0, 0.0
@@ -260,7 +260,7 @@ def _loss(board: FleetState, model: ModelState, room: Eviction, drain_s: float) 
 def _could_return(board: FleetState, victim: CopyState, model: ModelState, room: Eviction) -> bool:
     """Return whether a victim could be loaded again beside the further copy, or on another host.
 
-    Checked if servers share the card. Under one server victims return sooner than such a check
+    Checked if servers share the GPU. Under one server victims return sooner than such a check
     shows: bursts there waited 1 to 2 % longer with it.
     """
     if all(len(host.backends) == 1 for host in room.hosts):

@@ -26,7 +26,7 @@ CROWD_SHARE = 3.0  # it grows this many times with the models beyond the hosts, 
 def age_limit_s(board: FleetState, model: ModelState) -> float:
     """Return how long a wanted model waits before a host is reserved for it.
 
-    If more models than hosts wait for a load with long lines, no order of loads serves all of them
+    If more models than hosts wait for a load with long queues, no order of loads serves all of them
     in time, and frequent loads only cost time: then a copy may serve for longer. It depends on the
     number of models, however many requests arrive.
     """
@@ -44,12 +44,12 @@ def crowded_limit_s(board: FleetState) -> float:
     if board.crowded_limit_s is not None:
         return board.crowded_limit_s
     hosts = max(1, len(board.hosts))
-    lines = 0
+    queues = 0
     for model in board.waiting:
         is_long = model.waiting * model.usual_service_s >= model.load_work_s
         if is_long and model.oldest_at is not None and not (model.copies and model.served):
-            lines += 1
-    crowding = max(1.0, CROWD_SHARE * (lines - hosts) / hosts)
+            queues += 1
+    crowding = max(1.0, CROWD_SHARE * (queues - hosts) / hosts)
     board.crowded_limit_s = board.rules.age_limit_s * crowding
     return board.crowded_limit_s
 
@@ -173,8 +173,8 @@ def kept_hosts(board: FleetState, reserved: Reservation) -> list[HostState]:
 def _may_be_kept(board: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Return whether the hosts of a place are free to be reserved.
 
-    A model that spans cards may take those kept for models that became overdue later: otherwise one
-    card or the other might always be kept for another model.
+    A model that spans GPUs may take those kept for models that became overdue later: otherwise one
+    GPU or the other might always be kept for another model.
     """
     if len(backend.hosts) == 1:
         return backend.host.reservation is None

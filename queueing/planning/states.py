@@ -61,7 +61,7 @@ class BackendState:
     order: int
     busy: int
     alone: bool
-    hosts: "tuple[HostState, ...]"  # all its cards; `host` is the first
+    hosts: "tuple[HostState, ...]"  # all its GPUs; `host` is the first
     copies: list["CopyState"] = field(default_factory=list)
     usable: bool = True  # whether work may be given to it at all
     waits_for: str | None = None  # a suspect job of this model waits until nothing runs here
@@ -75,7 +75,7 @@ class BackendState:
 
     @property
     def may_load(self) -> bool:
-        """Whether any of its cards could load now."""
+        """Whether any of its GPUs could load now."""
         if self.view.hosts:
             return any(host.may_load for host in self.hosts)
         return self.host.loading is None and self.host.reservation is None
@@ -177,7 +177,7 @@ class CopyState:
 class Eviction:
     """A way to make a model fit on a backend: the copies that must leave, and their price.
 
-    `hosts` are the cards it will lie on.
+    `hosts` are the GPUs it will lie on.
     """
 
     backend: BackendState
@@ -199,23 +199,23 @@ class HeldReservation:
 class Opening:
     """A backend that could load now, and how much memory it could offer at most.
 
-    `cards` are those of a backend with several that could load now.
+    `gpus` are those of a backend with several that could load now.
     """
 
     backend: BackendState
     host: HostState
     room_mb: int
     all_may_leave: bool  # whether a model larger than the host could have it alone
-    cards: "Mapping[str, Opening] | None" = None
+    gpus: "Mapping[str, Opening] | None" = None
 
     def takes(self, model: ModelView) -> bool:
         """Return whether the model may fit: a bound that saves a hopeless search."""
-        if self.cards is None:  # as in `has_room`, which would cost a call
+        if self.gpus is None:  # as in `has_room`, which would cost a call
             larger = model.vram_mb >= self.host.view.budget_mb
             return self.all_may_leave if larger else model.vram_mb <= self.room_mb
         shares = model.shares.get(self.backend.view.name)
         return shares is not None and all(
-            host in self.cards and self.cards[host].has_room(mb) for host, mb in shares
+            host in self.gpus and self.gpus[host].has_room(mb) for host, mb in shares
         )
 
     def has_room(self, needed_mb: int) -> bool:
@@ -240,7 +240,7 @@ class ModelState:
     usual_load_s: float = 0.0
     load_work_s: float = 0.0  # what a copy could do in the time of a load
     candidates: "list[BackendState] | None" = None  # found by `space.candidates`
-    spans: bool = False  # whether it takes several cards at once anywhere
+    spans: bool = False  # whether it takes several GPUs at once anywhere
     due: float = inf  # found by `placing.place_all`
 
     def __post_init__(self) -> None:

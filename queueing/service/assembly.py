@@ -11,7 +11,7 @@ from queueing.core.catalog import Catalog
 from queueing.core.ports import Backend, Clock, GpuWatch, HostControl, MemoryProbe
 from queueing.core.snapshot import Rules
 from queueing.engine.attempt_sender import AttemptSender
-from queueing.engine.change_tracker import DeepLines
+from queueing.engine.change_tracker import LongQueues
 from queueing.engine.deferred_jobs import DeferredJobs
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fair.fair_queues import FairQueues
@@ -47,11 +47,11 @@ class Given:
     clock: Clock
     rules: Rules
     memory: MemoryProbe | None
-    cards: GpuWatch | None
+    gpus: GpuWatch | None
     machines: HostControl | None
     runner: str
     bus: EventBus
-    deep_line: Callable[[], int]
+    long_queue: Callable[[], int]
     held: Callable[[], bool]
 
 
@@ -127,7 +127,7 @@ def _knowledge(given: Given) -> Knowledge:
         times=times,
         checkpoint=Checkpoint(store=given.store, fleet=fleet, times=times),
         health=health,
-        others=ProgramWatcher(fleet=fleet, cards=given.cards, clock=given.clock),
+        others=ProgramWatcher(fleet=fleet, gpus=given.gpus, clock=given.clock),
     )
 
 
@@ -181,7 +181,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         clock=clock,
         bus=given.bus,
         fair=fair,
-        deep_lines=DeepLines(given.deep_line),
+        long_queues=LongQueues(given.long_queue),
     )
     return Engine(
         fleet=fleet,
@@ -232,7 +232,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
         eta=eta,
         reports=Reports(
             jobs=store,
-            lines=engine.fair,
+            queues=engine.fair,
             fleet=fleet,
             router=engine.router,
             eta=eta,

@@ -1,7 +1,7 @@
 """Ends jobs that waited too long, and puts those first that must begin now to be done in time.
 
 The forecast says when a job would be done if it were let go now. What it cannot know is that a
-model comes in between that holds the card: as long as a gate lets one is added, and the work of one
+model comes in between that holds the GPU: as long as a gate lets one is added, and the work of one
 batch once more. Nor does it know that a machine goes to sleep until then: waking is added wherever
 it can be woken.
 
@@ -41,7 +41,7 @@ MOST_TURNS = 2  # of rivals: one that has a host reserved, and one that comes be
 
 
 class Rival(NamedTuple):
-    """A model that may hold the card of another: its load, its longest usual job, if it waits now."""
+    """A model that may hold the GPU of another: its load, its longest usual job, if it waits now."""
 
     load_s: float
     service_s: float
@@ -49,9 +49,9 @@ class Rival(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How a job can begin on a server: the quiet hours of all cards it takes, and what it waits for.
+    """How a job can begin on a server: the quiet hours of all GPUs it takes, and what it waits for.
 
-    `kept_s` is how long others may keep those cards: rivals, and a job of its own model that begins just
+    `kept_s` is how long others may keep those GPUs: rivals, and a job of its own model that begins just
     before it is let go. `wake_s` is how long their machine takes to wake.
     """
 
@@ -62,7 +62,7 @@ class Way(NamedTuple):
 
 
 def kept_s(load_s: float, rivals: Sequence[Rival], rules: Rules) -> float:
-    """Return how long rivals may keep a card from a model of that load, once it must have it."""
+    """Return how long rivals may keep a GPU from a model of that load, once it must have it."""
     if not rivals:
         return 0.0
     waiting = max(1, sum(rival.waits for rival in rivals))
@@ -180,7 +180,7 @@ class Slack:
         return {job.id: spare for job, spare in zip(jobs, found, strict=True)}
 
     def _way(self, spec: ModelSpec, site: StartOption, world: Snapshot) -> Way:
-        """Return what a job waits for on a server: on several cards, for all of them."""
+        """Return what a job waits for on a server: on several GPUs, for all of them."""
         load_s = self._times.load_s(spec.name, site.backend)
         own_s = self._times.durations.typical_service(spec, "").mean_s  # of one that has just begun
         specs = [self._fleet.catalog.hosts[host.name] for host in site.hosts]
@@ -268,7 +268,7 @@ class DeadlineWatcher:
         self._order: list[int] = []  # in which urged jobs were put first
 
     def on_event(self, event: Event) -> None:
-        """Look again when a job with a moment has come, or has come back to its line."""
+        """Look again when a job with a moment has come, or has come back to its queue."""
         if isinstance(event, JobChanged) and event.event in _COMING:
             job = event.job
             if job.expires_at is not None or job.due_at is not None:
@@ -320,7 +320,7 @@ class DeadlineWatcher:
         return self._clock.now() + min(LOOK_MOST_S, max(LOOK_S, min(left_s) / 2))
 
     async def _put_first(self, jobs: Sequence[Job]) -> None:
-        """Put jobs before all others of their lines, in this order."""
+        """Put jobs before all others of their queues, in this order."""
         order = [job.id for job in jobs]
         if order != [job_id for job_id in self._order if job_id in set(order)]:
             for job_id in reversed(order):

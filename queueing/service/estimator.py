@@ -125,13 +125,13 @@ class Estimator:
             self._look_at(world)
 
     def _stand(self, asked: Sequence[tuple[Job, int]]) -> bool:
-        """Whether the forecast does not cover a line because a job of it was just starting."""
+        """Whether the forecast does not cover a queue because a job of it was just starting."""
         return self._forecast is not None and any(self._forecast.stands(job) for job, _ in asked)
 
     def _turned(self, then: Snapshot) -> bool:
         """Whether servers can be used that could not when the forecast was made, or the reverse.
 
-        An older forecast would promise people a card that has just been taken by a game.
+        An older forecast would promise people a GPU that has just been taken by a game.
         """
         now = self._router.world
         return now is not None and now.now >= then.now and _usable(now) != _usable(then)
@@ -218,17 +218,17 @@ class Estimator:
         return self._estimate(category, self._clock.now(), found.done_at)
 
     def _after_the_last(self, world: Snapshot, view: ModelView) -> Expected | None:
-        line = max(view.waiting, key=lambda waiting: waiting.count)
-        if not line.heads:
+        queue = max(view.waiting, key=lambda waiting: waiting.count)
+        if not queue.heads:
             return None
-        head, position, now = line.heads[0], line.count + 1, self._clock.now()
+        head, position, now = queue.heads[0], queue.count + 1, self._clock.now()
         expected = None if self._forecast is None else self._forecast.of(head, position, now)
         if expected is None:
             expected = Forecast(world, self._service).of(head, position, now)
         return expected
 
     def _at_once(self, spec: ModelSpec) -> Expected | None:
-        """Return when a job of a model without a line would be done."""
+        """Return when a job of a model without a queue would be done."""
         usual_s = self._times.durations.typical_service(spec, "").median_s
         free = self._free_at(spec)
         if free is None:
@@ -237,7 +237,7 @@ class Estimator:
         return Expected(start_at=at, done_at=at + usual_s, backend=backend)
 
     def _free_at(self, spec: ModelSpec) -> tuple[float, str] | None:
-        """Return when and where a model without a line could start a job: now, or after a load."""
+        """Return when and where a model without a queue could start a job: now, or after a load."""
         now = self._clock.now()
         copies = [
             c for c in self._fleet.copies_of(spec.name) if self._fleet.health.of(c.backend).up
@@ -271,7 +271,7 @@ class Estimator:
     def _open_at(self, spec: ModelSpec, backend: str, at: float) -> float | None:
         """Return when a host can begin a job that could otherwise begin then.
 
-        None while another program has its card; after quiet hours the model must be loaded again.
+        None while another program has its GPU; after quiet hours the model must be loaded again.
         """
         service_s = self._times.durations.typical_service(spec, "").median_s
         opens_at: float | None = at

@@ -85,7 +85,7 @@ class HostWatcher:
                 [
                     m
                     for m, b in fleet.jobs.busy
-                    if b in backends and host in fleet.catalog.cards_of(m, b)
+                    if b in backends and host in fleet.catalog.gpus_of(m, b)
                 ]
             ),
             copies=self._copies_on(host, sum([fleet.epochs[name] for name in backends])),

@@ -6,7 +6,7 @@ from queueing.core.catalog import Catalog
 from queueing.core.concurrency import TaskGroup
 from queueing.core.events import Stopping
 from queueing.core.ports import Backend, Clock, GpuWatch, HostControl, MemoryProbe
-from queueing.core.snapshot import DEEP_LINE, Rules
+from queueing.core.snapshot import LONG_QUEUE, Rules
 from queueing.engine.event_bus import EventBus
 from queueing.service.assembly import Given, assemble
 from queueing.service.reconfiguration import Reconfiguration
@@ -29,14 +29,14 @@ class JobQueue:
         clock: Clock,
         rules: Rules | None = None,
         memory: MemoryProbe | None = None,
-        cards: GpuWatch | None = None,
+        gpus: GpuWatch | None = None,
         machines: HostControl | None = None,
         runner: str,
         grace_s: float = 8.0,
-        deep_line: Callable[[], int] = lambda: DEEP_LINE,
+        long_queue: Callable[[], int] = lambda: LONG_QUEUE,
         held: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Take the parts; a line of `deep_line()` jobs is warned of in the log.
+        """Take the parts; a queue of `long_queue()` jobs is warned of in the log.
 
         Nothing is sent to a server unless this process `held()` the queue.
         """
@@ -48,11 +48,11 @@ class JobQueue:
             clock=clock,
             rules=rules or Rules(),
             memory=memory,
-            cards=cards,
+            gpus=gpus,
             machines=machines,
             runner=runner,
             bus=EventBus(),
-            deep_line=deep_line,
+            long_queue=long_queue,
             held=held,
         )
         self._engine, parts = assemble(self._given)

@@ -57,7 +57,7 @@ class Intake:
         return await self._bus.after(adding, self._accepted)
 
     def _cost_s(self, spec: ModelSpec, new: NewJob) -> float:
-        """Return what a request will probably take of a card, alone on it."""
+        """Return what a request will probably take of a GPU, alone on it."""
         return self._times.durations.service(spec, "", size_class(new.request)).median_s
 
     def _accepted(self, job: Job) -> None:
@@ -159,7 +159,7 @@ class Erasure:
         ]
         for job in (
             chosen
-        ):  # the newest first, so that no overflow job enters the line only to be cancelled
+        ):  # the newest first, so that no overflow job enters the queue only to be cancelled
             if not job.state.final:
                 await self._intake.cancel(job.id)
         ids = [job.id for job in chosen]

@@ -1,4 +1,4 @@
-"""Control: an admin's actions on the queue: pauses, drained hosts, cleared lines, moved jobs.
+"""Control: an admin's actions on the queue: pauses, drained hosts, cleared queues, moved jobs.
 
 Every change is durable before it takes effect. It decides nothing on its own.
 """
@@ -21,7 +21,7 @@ from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
 
-AWAKE_S = 12 * 3600.0  # how long a host may work on a card that another program uses
+AWAKE_S = 12 * 3600.0  # how long a host may work on a GPU that another program uses
 
 
 class Control:
@@ -73,7 +73,7 @@ class Control:
         """Lift the pause of a model or a host, or (with neither) every pause.
 
         A model's own pause is lifted even while everything is paused; it stays stopped then. A host
-        that rests works until its quiet hours end, or another program has left its card, for at most
+        that rests works until its quiet hours end, or another program has left its GPU, for at most
         twelve hours. Returns what is still paused. Raises `Refused`, `StoreError`. Idempotent.
         """
         name, hosts = self._known(model, host)
@@ -112,7 +112,7 @@ class Control:
         log.info("paused: %s", _words(paused))
         return paused
 
-    # ------------------------------------------------------------ giving a card back
+    # ------------------------------------------------------------ giving a GPU back
 
     async def drain(self, host: str) -> None:
         """Pause a host, wait until its running work has ended, and unload every copy.
@@ -155,7 +155,7 @@ class Control:
         if silent:
             raise Unavailable(f"{', '.join(silent)} does not answer and may still hold memory")
 
-    # ------------------------------------------------------------ lines
+    # ------------------------------------------------------------ queues
 
     async def clear(self, model: str) -> list[Job]:
         """Cancel every waiting job of a model, overflow included; running ones continue.
@@ -165,7 +165,7 @@ class Control:
         """
         name = self._fleet.catalog.named(model).name
         waiting = [job for job in await self._jobs.open_jobs() if job.model == name]
-        # The newest first, so that no overflow job enters the line only to be cancelled there.
+        # The newest first, so that no overflow job enters the queue only to be cancelled there.
         withdrawn = await asyncio.gather(*(self._withdraw(job) for job in reversed(waiting)))
         return [job for job in reversed(withdrawn) if job is not None]
 
@@ -182,7 +182,7 @@ class Control:
         return None
 
     async def move_first(self, job_id: int) -> Job | None:
-        """Give a waiting job the first place of its line; its lane is kept.
+        """Give a waiting job the first place of its queue; its lane is kept.
 
         The positions of the jobs it passes rise by one. Returns None when it no longer waits, or
         never did. Raises `StoreError`. Idempotent.
@@ -191,13 +191,13 @@ class Control:
 
     def _moved(self, job: Job | None) -> None:
         if job is not None:
-            log.info("job %d: moved to the front of its line", job.id)
+            log.info("job %d: moved to the front of its queue", job.id)
             self._router.moved(job.model)
 
 
 def _hosts_named(catalog: Catalog, host: str) -> tuple[str, ...]:
-    """Return a host, or all cards of a machine with several. Raises `Refused` for neither."""
-    hosts = catalog.cards(host)
+    """Return a host, or all GPUs of a machine with several. Raises `Refused` for neither."""
+    hosts = catalog.gpus(host)
     if not hosts:
         raise Refused(f"there is no host {host}", problem=problem(ProblemKind.GONE, name=host))
     return hosts

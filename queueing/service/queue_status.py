@@ -123,7 +123,7 @@ _TAKES_TURNS = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Line:
+class _Queue:
     """What all waiting jobs of a model have in common at one moment."""
 
     reason: Reason | None
@@ -138,13 +138,13 @@ class _Line:
 
 
 class Reports:
-    """Answers people's questions about the queue, from memory except for positions and lines."""
+    """Answers people's questions about the queue, from memory except for positions and queues."""
 
     def __init__(
         self,
         *,
         jobs: JobStore,
-        lines: FairQueues,
+        queues: FairQueues,
         fleet: Fleet,
         router: Scheduler,
         eta: Estimator,
@@ -155,7 +155,7 @@ class Reports:
         later: DeferredJobs,
     ) -> None:
         self._jobs = jobs
-        self._lines = lines
+        self._queues = queues
         self._fleet = fleet
         self._router = router
         self._eta = eta
@@ -183,19 +183,19 @@ class Reports:
         if not waiting:
             return {job.id: self._standing(job) for job in jobs}
         ids = [job.id for job in waiting]
-        positions = await self._lines.positions(ids)
-        in_line = [
+        positions = await self._queues.positions(ids)
+        queued = [
             (job, positions[job.id]) for job in waiting if job.id in positions and not job.held
         ]
-        await self._eta.refresh(in_line)
+        await self._eta.refresh(queued)
         # Nothing is awaited from here on: places, reasons and times are of one moment.
-        positions = await self._lines.positions(ids)
-        turns = await self._lines.turns(ids, begun=self._fleet.jobs.slots.keys())
+        positions = await self._queues.positions(ids)
+        turns = await self._queues.turns(ids, begun=self._fleet.jobs.slots.keys())
         counts = {job.model: turns[job.id].lanes for job in waiting if job.id in turns}
-        lines = {name: self._line(name, counts) for name in {job.model for job in waiting}}
+        queues = {name: self._queue(name, counts) for name in {job.model for job in waiting}}
         return {
             job.id: self._standing_of_waiting(
-                job, lines[job.model], positions.get(job.id), turns.get(job.id)
+                job, queues[job.model], positions.get(job.id), turns.get(job.id)
             )
             if job.state is JobState.PENDING
             else self._standing(job)
@@ -203,7 +203,7 @@ class Reports:
         }
 
     async def _as_it_is(self, job: Job) -> Job:
-        """Return a job that has begun meanwhile, or entered its line, which no event reports."""
+        """Return a job that has begun meanwhile, or entered its queue, which no event reports."""
         if (
             slot := self._fleet.jobs.slots.get(job.id)
         ) is not None and slot.job.version > job.version:
@@ -218,13 +218,13 @@ class Reports:
         ends = None if outlook is None else self._promised(job, outlook.ends)
         return Standing(job=job, shown=job.state.value, ends=ends)
 
-    def _line(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> _Line:
+    def _queue(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> _Queue:
         if model in self._fleet.catalog.models:
             reason = self._router.plan.reasons.get(model)
         else:  # it, or its server, left the configuration
             reason = Reason(why=WaitCause.OFFLINE, model=model)
         spent = self._router.plan.lane_spent
-        return _Line(
+        return _Queue(
             reason=reason,
             ready=any(c.residency is Residency.READY for c in self._fleet.copies_of(model)),
             lanes=competing(model, self._of_usual(model, counts), spent, self._weights),
@@ -234,13 +234,13 @@ class Reports:
         """Return how many of each lane could start: later ones only if the planner sees them."""
         lanes = counts.get(model, {})
         view = self._router.world.models.get(model) if self._router.world else None
-        seen = [line.count for line in view.waiting if line.lane == LATER] if view else []
+        seen = [queue.count for queue in view.waiting if queue.lane == LATER] if view else []
         return {**lanes, LATER: sum(seen)} if LATER in lanes else lanes
 
     def _standing_of_waiting(
-        self, job: Job, line: _Line, in_lane: int | None, turn: StartOrder | None
+        self, job: Job, queue: _Queue, in_lane: int | None, turn: StartOrder | None
     ) -> Standing:
-        reason = line.reason
+        reason = queue.reason
         if (
             job.lane == LATER
             and job.id not in self._fleet.jobs.slots
@@ -265,12 +265,12 @@ class Reports:
             ends = self._promised(job, None if outlook is None else outlook.ends)
         if job.due_at is not None and ends is not None and self._is_late(job, ends.latest, reason):
             reason = Reason(why=WaitCause.LATE, model=job.model, until=job.due_at)
-        competes = any(lane.name == job.lane for lane in line.lanes)  # not before the next look
+        competes = any(lane.name == job.lane for lane in queue.lanes)  # not before the next look
         number = turn.number if turn is not None and competes else None
-        position = None if number is None else place(line.lanes, job.lane, number)
+        position = None if number is None else place(queue.lanes, job.lane, number)
         return Standing(
             job=job,
-            shown="pending" if job.seq is None else line.shown(reason),
+            shown="pending" if job.seq is None else queue.shown(reason),
             position=position,
             overtaken=0 if position is None or number is None else position - number,
             overflow=job.seq is None,

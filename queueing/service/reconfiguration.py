@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from queueing.core.catalog import Catalog
 from queueing.core.concurrency import timeout
@@ -15,11 +16,13 @@ from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend
 from queueing.core.snapshot import Residency, Rules
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
-from queueing.core.status import QuarterUse
 from queueing.engine.loader import UNLOAD_S
 from queueing.service.assembly import Engine, Given
 from queueing.service.queue_status import Reports
 from queueing.service.recovery import pin_configured
+
+if TYPE_CHECKING:
+    from queueing.core.status import QuarterUse
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +99,7 @@ class Reconfiguration:
             self._unsettled = bool(unfit or self._kept or self._leaving)
 
     async def _order_fairly(self) -> None:
-        """Have the lines ordered by what each person has used until now."""
+        """Have the queues ordered by what each person has used until now."""
         used: Sequence[QuarterUse] = ()
         try:
             used = await self._store.gpu_quarters(0.0)

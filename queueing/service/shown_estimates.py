@@ -12,7 +12,7 @@ from types import MappingProxyType
 from queueing.core.status import Estimate, Promised
 
 NARROWER = 0.5  # a new range of at most this share of the width is worth a change
-GONE_FOR_S = 3.0  # while a start is stored its line has no forecast for a moment
+GONE_FOR_S = 3.0  # while a start is stored its queue has no forecast for a moment
 SOON_S = 5.0  # before the earliest moment it may be "any moment",
 SURELY_SOON_S = 30.0  # as well as before a latest one that is so near
 _MOST = 10_000  # ranges, before those without a reader are dropped

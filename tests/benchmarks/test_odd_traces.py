@@ -9,15 +9,15 @@ from benchmarks.schedule.replay import replay
 from benchmarks.schedule.trace import BadTrace, Outcome, Trace, read
 from tests.benchmarks.trace_check import check
 
-CARD = {"name": "h1", "vram_mb": 20_000, "margin": 1.0, "backends": [{"name": "b1"}]}
+GPU = {"name": "h1", "vram_mb": 20_000, "margin": 1.0, "backends": [{"name": "b1"}]}
 FLUX = {"name": "flux", "vram_mb": 12_000, "load_s": 10, "service_s": 5, "backends": ["b1"]}
 SDXL = {**FLUX, "name": "sdxl"}
 ASKED = {"at": 0, "model": "flux", "service_s": 5}
 
 
 def trace(*jobs: dict[str, object], **other: object) -> Trace:
-    """Return a trace of these jobs on one card, on which one of two models fits at a time."""
-    given = {"hosts": [CARD], "models": [FLUX, SDXL], "jobs": jobs, **other}
+    """Return a trace of these jobs on one GPU, on which one of two models fits at a time."""
+    given = {"hosts": [GPU], "models": [FLUX, SDXL], "jobs": jobs, **other}
     return Trace.model_validate(given)
 
 
@@ -104,15 +104,15 @@ def test_loads_are_listed_in_the_order_in_which_they_began() -> None:
     """One that takes no time would seem to begin beside the one that follows it."""
     at_once = {**FLUX, "load_s": 0, "vram_mb": 8_000, "backends": ["b2"]}
     models = [at_once, {**SDXL, "backends": ["b1"]}]
-    card = {**CARD, "backends": [{"name": "b1"}, {"name": "b2"}]}
+    gpu = {**GPU, "backends": [{"name": "b1"}, {"name": "b2"}]}
     both = [ASKED, ASKED | {"model": "sdxl"}]
-    outcome = run(trace(*both, hosts=[card], models=models))
+    outcome = run(trace(*both, hosts=[gpu], models=models))
     assert [load.model for load in outcome.loads] == ["flux", "sdxl"]
 
 
 def test_a_load_that_the_end_cuts_short_is_listed() -> None:
     """Its memory would count in the peak, and nothing would say what took it."""
-    twins = [{**CARD, "name": f"h{i}", "backends": [{"name": f"b{i}"}]} for i in (1, 2)]
+    twins = [{**GPU, "name": f"h{i}", "backends": [{"name": f"b{i}"}]} for i in (1, 2)]
     slow = {**FLUX, "load_s": 60, "backends": ["b1", "b2"]}
     burst = [ASKED] * 20
     outcome = run(trace(*burst, hosts=twins, models=[slow], resident=resident("flux")))
@@ -136,7 +136,7 @@ def test_models_may_differ_by_the_case_of_their_names_alone() -> None:
 
 
 def test_a_model_that_takes_no_memory_leaves_it_to_others() -> None:
-    """It would be taken for one of unknown size, and have the card for itself."""
+    """It would be taken for one of unknown size, and have the GPU for itself."""
     small = {**SDXL, "vram_mb": 0}
     both = [ASKED, ASKED | {"at": 20, "model": "sdxl"}]
     outcome = run(trace(*both, models=[FLUX, small]))
@@ -146,7 +146,7 @@ def test_a_model_that_takes_no_memory_leaves_it_to_others() -> None:
 
 def test_jobs_may_take_no_time() -> None:
     """The router would divide by what they take, fail at every step and start nothing."""
-    twins = [{**CARD, "name": f"h{i}", "backends": [{"name": f"b{i}"}]} for i in (1, 2)]
+    twins = [{**GPU, "name": f"h{i}", "backends": [{"name": f"b{i}"}]} for i in (1, 2)]
     quick = {**FLUX, "service_s": 0, "backends": ["b1", "b2"]}
     many = [ASKED | {"service_s": 0}] * 9
     outcome = run(trace(*many, hosts=twins, models=[quick], resident=resident("flux")))
@@ -157,7 +157,7 @@ def test_a_key_that_is_null_is_a_key_left_out() -> None:
     """A trace written by a program that fills in every key would be refused."""
     given = trace(
         {**ASKED, "user": None, "lane": None, "cancel_at": None},
-        hosts=[{**CARD, "margin": None, "backends": [{"name": "b1", "serial": None}]}],
+        hosts=[{**GPU, "margin": None, "backends": [{"name": "b1", "serial": None}]}],
         models=[{**FLUX, "parallel": None}],
         resident=None,
     )
@@ -192,7 +192,7 @@ MISTAKES = (
         "the model flux names the backend b7, which no host has",
     ),
     (trace(models=[FLUX, FLUX]).model_dump_json(), "there are 2 models of the name flux"),
-    (trace(hosts=[CARD, CARD]).model_dump_json(), "there are 2 hosts of the name h1"),
+    (trace(hosts=[GPU, GPU]).model_dump_json(), "there are 2 hosts of the name h1"),
     (
         trace(resident=resident("nobody")).model_dump_json(),
         "the model nobody is resident, but no such model is described",

@@ -4,7 +4,7 @@ import asyncio
 import json
 from dataclasses import replace
 from random import Random
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -21,8 +21,10 @@ from queueing.core.jobs import JobState, stand_in
 from queueing.core.requests import TextToImage
 from queueing.core.snapshot import Reason, WaitCause
 from queueing.core.status import Estimate, Standing
-from tests.fakes.servers.backend import Card
-from tests.simulation.bot_installation import Bot
+from tests.fakes.servers.backend import FakeGpu
+
+if TYPE_CHECKING:
+    from tests.simulation.bot_installation import Bot
 
 FIRST_RUNS = {"first_run_coverage", "first_runs"}
 KEYS = FIRST_RUNS | {
@@ -254,8 +256,8 @@ def test_an_edit_that_says_what_queue_just_said_ends_a_difference() -> None:
 
 
 def test_what_was_to_come_first_and_failed_was_not_untrue_when_it_was_said() -> None:
-    """A picture that fails would make a lie of what no one could know better."""
-    server = Server("studio", Card(total_mb=24000, budget_mb=24000), Random(1))
+    """An image that fails would make a lie of what no one could know better."""
+    server = Server("studio", FakeGpu(total_mb=24000, budget_mb=24000), Random(1))
     truth_ = Truth({"studio": server, "workshop": server, "attic": server})
     claim = Claim("kept", "a", "qwen", "flux", "gpu-1")
     server.starts = [(100.0, "flux", "b"), (120.0, "qwen", "a")]

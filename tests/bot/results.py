@@ -94,7 +94,7 @@ def attachment(data: bytes, name: str, mime: str, **fields: Any) -> Attachment:
     return Attachment(name=name, mime=mime, read=read, **given)
 
 
-def picture(side: int = 64) -> Attachment:
+def image(side: int = 64) -> Attachment:
     buffer = BytesIO()
     Image.new("L", (side, side)).save(buffer, "PNG")
 

@@ -28,7 +28,7 @@ models:
     vram: 17GB
     parallel: 1
     load_s: 0.1
-    service_s: PICTURE_S
+    service_s: IMAGE_S
   llama:
     backends: [studio]
     capabilities: [text-to-text, vision]
@@ -44,7 +44,7 @@ async def on_discord(
 ) -> AsyncIterator[BotParts]:
     """Run the bot of a configuration, which knows `DISCORD_TOKEN`, until the block ends.
 
-    Before `go_on` is set, no picture is drawn: a test has all the time it needs until then.
+    Before `go_on` is set, no image is drawn: a test has all the time it needs until then.
     """
     with _held(go_on):
         async with _usher(text, {"DISCORD_TOKEN": fake.token}, folder) as parts:

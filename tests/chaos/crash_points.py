@@ -52,7 +52,7 @@ from tests.fakes import media_helper
 
 DISCORD = "USHER_DISCORD_AT"
 IN_ORDER = "in order"
-GRACE_S = 0.2  # a picture takes half a second here, and longer than the grace on many cards
+GRACE_S = 0.2  # an image takes half a second here, and longer than the grace on many GPUs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,7 +103,7 @@ POINTS: Mapping[str, Point] = {
     "download": Point(owner=ComfyUIServer, name="download"),
     "fetch": Point(owner=AttemptSender, name="fetch"),
     "text": Point(owner=LMStudio, name="run"),
-    "load-picture-model": Point(owner=ComfyUI, name="load"),
+    "load-image-model": Point(owner=ComfyUI, name="load"),
     "load-text-model": Point(owner=LMStudio, name="load"),
     "note-residency": Point(owner=JobStore, name="note_residency"),
 }
@@ -172,9 +172,9 @@ def find_discord(url: str) -> None:
 
 
 def lighten() -> None:
-    """Spare each run what shows nothing: reading certificates, and large pictures of stand-ins.
+    """Spare each run what shows nothing: reading certificates, and large images of stand-ins.
 
-    A film that needs longer than a run would be begun with each.
+    A video that needs longer than a run would be begun with each.
     """
     media_helper.lighten()
     ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]

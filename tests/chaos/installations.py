@@ -7,12 +7,12 @@ from random import Random
 from typing import Protocol, Self
 
 from tests.chaos.people.chats import Seen, Words
-from tests.chaos.people.program_media import FILMS, MODELS
+from tests.chaos.people.program_media import MODELS, VIDEOS
 from tests.chaos.people.programs import VECTORS
 from tests.chaos.servers import Book, CountingComfyUI, CountingLlm, shown_number
-from tests.chaos.verdict import Line, Row, Verdict
+from tests.chaos.verdict import Queue, Row, Verdict
 
-FILMED = 0.06  # of what is asked in chats; encoding takes its time
+VIDEO_KINDS = 0.06  # of what is asked in chats; encoding takes its time
 SERVER_DIES = 0.25  # of the program's deaths: a server dies around then, too
 
 
@@ -91,7 +91,7 @@ class FakeInstallation:
 
     slow = 1.0
     takes_programs = True
-    _PICTURES = ("schnell", "sdxl", "pony")
+    _IMAGES = ("schnell", "sdxl", "pony")
     _TEXTS = ("llama", "mistral")
     _OVERFLOW = frozenset({"telegram:1", "telegram:2", "discord:3"})
 
@@ -122,12 +122,12 @@ class FakeInstallation:
         )
 
     def words(self, random: Random, number: int) -> Words:
-        model = random.choice((*self._PICTURES, *self._TEXTS))
-        if random.random() < FILMED:
-            film = {"seconds": 1, "steps": 4}
+        model = random.choice((*self._IMAGES, *self._TEXTS))
+        if random.random() < VIDEO_KINDS:
+            video = {"seconds": 1, "steps": 4}
             prompt = f"request number {number}"
-            return Words(command="film", model=FILMS, prompt=prompt, options=film)
-        command = "image" if model in self._PICTURES else "ask"
+            return Words(command="video", model=VIDEOS, prompt=prompt, options=video)
+        command = "image" if model in self._IMAGES else "ask"
         return Words(command=command, model=model, prompt=f"request number {number}")
 
     def number_of(self, seen: Seen) -> int | None:
@@ -149,16 +149,16 @@ class FakeInstallation:
             "prompts_improved": self._studio.improved,
         }
 
-    def _lines(self) -> list[Line]:
+    def _lines(self) -> list[Queue]:
         at_once: Mapping[str, int] = {"mistral": 4}
         return [
-            Line(
+            Queue(
                 model=model,
                 at_once=at_once.get(model, 1),
                 held=model == "pony",
                 overflow=self._OVERFLOW,
             )
-            for model in (*self._PICTURES, *self._TEXTS)
+            for model in (*self._IMAGES, *self._TEXTS)
         ]
 
 
@@ -203,5 +203,5 @@ models:{media}  schnell:
   vectors:
     {{backends: [studio], capabilities: [embedding], vram: 1GB, parallel: 4, load_s: 1, service_s: 1}}
 roles:
-  many: {{members: ["telegram:1", "telegram:2", "discord:3"], in_line_per_person: 2}}
+  many: {{members: ["telegram:1", "telegram:2", "discord:3"], queued_per_person: 2}}
 """

@@ -1,7 +1,7 @@
 """Real servers for a trial: a ComfyUI and a llama.cpp, as processes that are killed and restarted.
 
 What they did is taken from ComfyUI's own history, read before each of its deaths, and from the wire
-before llama.cpp. A picture is known again by its seed, an answer by its words.
+before llama.cpp. An image is known again by its seed, an answer by its words.
 """
 
 import asyncio
@@ -16,14 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
 
-from tests.chaos.installations import Server
 from tests.chaos.people.chats import Seen, Words
 from tests.chaos.people.wire import Wire
-from tests.chaos.verdict import Line, Row, Verdict
+from tests.chaos.verdict import Queue, Row, Verdict
+
+if TYPE_CHECKING:
+    from tests.chaos.installations import Server
 
 SEEDS = 1_000_000  # the seed of request 7 is so many and 7
 UP_WITHIN_S = 180.0
@@ -215,7 +217,7 @@ class RealInstallation:
         """Return whose result a message shows; 0 for an answer no server is known to have given."""
         if {"Cancel", "Stop"} & set(seen.buttons) or not _FACTS.search(seen.text):
             return None
-        if seen.pictures:
+        if seen.images:
             found = _SEED.search(seen.text)
             return int(found[1]) - SEEDS if found else 0
         if "writer ·" not in seen.text:
@@ -232,11 +234,11 @@ class RealInstallation:
         await self._comfy.look()
         drawn = sorted(self._comfy.drawn.values(), key=lambda each: each.began_at)
         for model in ("plain", "better"):
-            line = Line(model=model, held=model == "better")
+            line = Queue(model=model, held=model == "better")
             began = [(each.number, each.began_at) for each in drawn]
             verdict.order_violations += line.overtaken(rows, began)
         wire = self._llama.wire
-        verdict.order_violations += Line(model="writer", at_once=2).overtaken(rows, wire.began)
+        verdict.order_violations += Queue(model="writer", at_once=2).overtaken(rows, wire.began)
         again = _redrawn(drawn, rows)
         verdict.regenerated += again
         whole = [each.number for each in drawn if each.whole]
@@ -248,7 +250,7 @@ class RealInstallation:
 
 
 def _redrawn(drawn: Sequence[Drawn], rows: Sequence[Row]) -> list[str]:
-    """Return a sentence for each picture drawn again that its server had or that was stored."""
+    """Return a sentence for each image drawn again that its server had or that was stored."""
     whole = Counter((each.run, each.number) for each in drawn if each.whole)
     stored_at = {row.number: row.finished_at or 0.0 for row in rows if row.state == "completed"}
     again = {number for (_, number), times in whole.items() if times > 1}

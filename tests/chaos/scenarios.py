@@ -16,7 +16,7 @@ Scenario = Callable[[Bot, Installation], Awaitable[None]]
 
 
 def small_installation(**fields: Any) -> Installation:
-    """Return a server for pictures and texts."""
+    """Return a server for images and texts."""
     texts = frozenset({Capability.TEXT_TO_TEXT})
     patience = Timeouts(load_s=60, first_s=60, idle_s=60, total_s=300)
     models = [

@@ -1,6 +1,6 @@
 """Servers that write down whose request they work on: every prompt holds a number, every result too.
 
-A picture is painted in the colour of its number, an answer says it; so a result is known wherever
+An image is painted in the colour of its number, an answer says it; so a result is known wherever
 it turns up. They live in the harness's process, go on when the program dies, and can die themselves:
 then they forget all they had.
 """
@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 from PIL import Image
 
-from backends.common.file_types import is_film, mime_of
+from backends.common.file_types import is_video, mime_of
 from bot.requests.enhancement import OPENING
 from tests.chaos.people.chats import Seen
 from tests.fakes.llm.llm import FakeLlm
@@ -40,7 +40,7 @@ class Book:
         self.repeated_texts = 0
         self.forgotten = 0  # finished, and lost with its server
         self._kept: dict[int, str] = {}
-        self._at: dict[int, str] = {}  # the server that began a picture, while it runs
+        self._at: dict[int, str] = {}  # the server that began an image, while it runs
         self._written: set[int] = set()
 
     def begin(self, number: int, server: str = "") -> None:
@@ -54,7 +54,7 @@ class Book:
         self.began.append((number, time.time()))
 
     def drawn(self, number: int, server: str) -> None:
-        """Note that a server has drawn a picture, and keeps it until it dies."""
+        """Note that a server has drawn an image, and keeps it until it dies."""
         if number in self._kept:
             self.redrawn.append(number)
         self._kept[number] = server
@@ -79,17 +79,17 @@ def number_in(text: str) -> int | None:
 
 
 def painted(number: int) -> bytes:
-    """Return a picture in the colour of a number."""
+    """Return an image in the colour of a number."""
     colour = (number >> 16 & 255, number >> 8 & 255, number & 255)
     out = io.BytesIO()
     Image.new("RGB", (SIDE, SIDE), colour).save(out, "PNG")
     return out.getvalue()
 
 
-def number_of_picture(data: bytes) -> int:
-    """Return the number a picture was painted for."""
-    with Image.open(io.BytesIO(data)) as picture:
-        pixel = picture.convert("RGB").getpixel((SIDE // 2, SIDE // 2))
+def number_of_image(data: bytes) -> int:
+    """Return the number an image was painted for."""
+    with Image.open(io.BytesIO(data)) as image:
+        pixel = image.convert("RGB").getpixel((SIDE // 2, SIDE // 2))
     assert isinstance(pixel, tuple)
     red, green, blue = (int(part) for part in pixel)
     return red << 16 | green << 8 | blue
@@ -102,10 +102,10 @@ def answer_words(number: int) -> Sequence[str]:
 
 def shown_number(seen: Seen) -> int | None:
     """Return the number of the request whose result a message shows, None where it shows none."""
-    if seen.pictures and "Cancel" not in seen.buttons:  # a preview is no result
-        first = seen.pictures[0]
-        if not is_film(mime_of(first)):
-            return number_of_picture(first)
+    if seen.images and "Cancel" not in seen.buttons:  # a preview is no result
+        first = seen.images[0]
+        if not is_video(mime_of(first)):
+            return number_of_image(first)
         return number_in(seen.text)  # of its caption
     if "This answers" in seen.text and _ENDS in seen.text:
         return number_in(seen.text.partition("This answers")[2])
@@ -122,7 +122,7 @@ class CountingComfyUI(FakeComfyUI):
 
     async def _run(self, item: _Item) -> None:
         number = number_in(json.dumps(item.graph))
-        if number is None:  # the shortest picture there is, drawn to load a model
+        if number is None:  # the shortest image there is, drawn to load a model
             await super()._run(item)
             return
         self._book.begin(number, self.name)
@@ -131,7 +131,7 @@ class CountingComfyUI(FakeComfyUI):
             self._book.drawn(number, self.name)
 
     def _save(self, item: _Item, kind: str, inputs: dict[str, Any]) -> dict[str, Any]:
-        self.picture = painted(number_in(json.dumps(item.graph)) or 0)
+        self.image = painted(number_in(json.dumps(item.graph)) or 0)
         return super()._save(item, kind, inputs)
 
     async def kill(self) -> None:

@@ -104,7 +104,7 @@ TROUBLES = {
     ),
     "it never gives up running out of memory": Trouble(
         script=attempts(*[Fate(error=OutOfMemory("12 GB wanted"))] * 3),
-        ends_with="❌ The card ran out of memory for this request; a smaller one may work.",
+        ends_with="❌ The GPU ran out of memory for this request; a smaller one may work.",
         logged="12 GB wanted",
     ),
     "its worker is wedged though it answers": Trouble(script=_wedge, logged="comfy"),

@@ -47,7 +47,7 @@ def at(path: Path) -> Installation:
 
 
 async def ask(running: Bot, prompt: str, person: int) -> None:
-    """Let a person ask for a picture in their own chat."""
+    """Let a person ask for an image in their own chat."""
     call = running.chat.call(f"/image flux {prompt}", user=f"fake:{person}", chat=str(person))
     await running.gate.call(call)
 

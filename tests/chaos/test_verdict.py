@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chaos.verdict import Line, Row, accepted_twice
+from tests.chaos.verdict import Queue, Row, accepted_twice
 
 
 def row(job: int, state: str, *, finished_at: float | None, queued_at: float = 0.0) -> Row:
@@ -33,7 +33,7 @@ AGAIN = row(2, "completed", queued_at=5.0, finished_at=6.0)
     ],
 )
 def test_a_second_job_beside_the_first_is_a_breach(first: Row) -> None:
-    """A card would work twice for one call, unseen."""
+    """A GPU would work twice for one call, unseen."""
     assert len(list(accepted_twice([first, AGAIN]))) == 1
 
 
@@ -42,5 +42,5 @@ def test_a_retry_after_the_end_of_its_job_is_no_breach(state: str) -> None:
     """A client that may try again after a failure would count as a fault of the bot."""
     first = row(1, state, finished_at=4.0)
     assert list(accepted_twice([first, AGAIN])) == []
-    between = Line(model="writes").overtaken([first, AGAIN], [(7, 1.0)])
+    between = Queue(model="writes").overtaken([first, AGAIN], [(7, 1.0)])
     assert list(between) == []

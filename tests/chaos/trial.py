@@ -29,7 +29,7 @@ chats:
 api: {{port: {api}, open: true}}
 admins: [web:local]
 database: {database}
-limits: {{open_per_person: {most}, in_line_per_person: {most}}}
+limits: {{open_per_person: {most}, queued_per_person: {most}}}
 """
 
 

@@ -45,11 +45,11 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    """How a model's line is judged.
+class Queue:
+    """How a model's queue is judged.
 
     A server works on `at_once` of its jobs at a time. One in its pause after a failed attempt may be
-    passed, and one that is `held` for a better prompt while it is. Owners in `overflow` enter a line later than they are accepted: they may be
+    passed, and one that is `held` for a better prompt while it is. Owners in `overflow` enter a queue later than they are accepted: they may be
     passed, and pass no one but each other.
     """
 
@@ -81,7 +81,7 @@ class Line:
                 and not self._pauses(other, first[row.number])
             ]
             if len(ahead) >= self.at_once:
-                yield f"{row.number} began before {ahead} in the line of {self.model}"
+                yield f"{row.number} began before {ahead} in the queue of {self.model}"
 
     def _pauses(self, row: Row, at: float) -> bool:
         """Return whether a job could not be started at a moment.
@@ -218,7 +218,7 @@ def _is_over(row: Row, at: float) -> bool:
 
 
 def _out_of_turn(asked: Sequence[Asked], rows: Mapping[int, Row]) -> Iterator[str]:
-    """Yield a line where a person's later request was accepted before their earlier one."""
+    """Yield a queue where a person's later request was accepted before their earlier one."""
     latest: dict[str, Row] = {}
     for request in asked:
         row, earlier = rows.get(request.number), latest.get(request.chat)

@@ -3,19 +3,22 @@
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from bot.core.content import Content
 from bot.core.errors import ChatError, MessageGone
 from bot.core.platform import ALONE, ChatLease, ChatLimits, CommandHandler, Invocation, MessageRef
 from bot.texts.catalogue import plain
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LIMITS = ChatLimits(
     text=4000,
     caption=1000,
     upload=1_000_000,
-    picture=1_000_000,
+    image=1_000_000,
     download=1_000_000,
     edit_every_s=3.0,
     chat_every_s=1.0,

@@ -1,6 +1,6 @@
-"""Light work for tests: small pictures, and a helper for files that gives its time to no one.
+"""Light work for tests: small images, and a helper for files that gives its time to no one.
 
-On a busy machine the helper would get none, and a film would take a minute.
+On a busy machine the helper would get none, and a video would take a minute.
 """
 
 from backends.demo import painting, videos
@@ -13,7 +13,7 @@ EAGER = (
     "-c",
     "from backends.media.helper import worker; worker._NICE = 0; worker.main()",
 )
-CANVAS = 192  # longest side in pixels; there are hundreds of pictures
+CANVAS = 192  # longest side in pixels; there are hundreds of images
 
 
 def lighten() -> None:

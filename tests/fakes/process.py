@@ -1,4 +1,4 @@
-"""The fakes of ComfyUI and LM Studio as processes of their own, which may share a card.
+"""The fakes of ComfyUI and LM Studio as processes of their own, which may share a GPU.
 
 `python -m tests.fakes.process comfyui|lmstudio …` prints its address and serves until it is
 ended. Beside the real routes there are two for tests: `GET /_told` answers what it has seen,
@@ -20,7 +20,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.fakes.card import SharedCard
+from tests.fakes.gpu import SharedGpu
 from tests.fakes.llm.llm import FakeLlm, LoadFault, Model
 from tests.fakes.llm.llm_words import load_failure
 from tests.fakes.ports import port_of
@@ -65,18 +65,18 @@ async def _killed(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-class CardComfyUI(FakeComfyUI):
-    """A fake ComfyUI whose models are on a card; `lingers_s` is how long freed memory shows."""
+class GpuComfyUI(FakeComfyUI):
+    """A fake ComfyUI whose models are on a GPU; `lingers_s` is how long freed memory shows."""
 
     def __init__(
-        self, card: SharedCard | None, sizes: dict[str, int], lingers_s: float, **fields: Any
+        self, gpu: SharedGpu | None, sizes: dict[str, int], lingers_s: float, **fields: Any
     ) -> None:
-        self._card, self._sizes, self._lingers_s = card, sizes, lingers_s
+        self._gpu, self._sizes, self._lingers_s = gpu, sizes, lingers_s
         self.dies_of = ""
         self._file: str | None = None
         super().__init__(**fields)
 
-    # The attribute of the fake, whose every change is a change of the card's memory.
+    # The attribute of the fake, whose every change is a change of the GPU's memory.
     @property
     def memory(self) -> str | None:
         return self._file
@@ -84,30 +84,30 @@ class CardComfyUI(FakeComfyUI):
     @memory.setter
     def memory(self, file: str | None) -> None:
         before, self._file = self._file, file
-        if self._card is not None and before is not None and before != file:
+        if self._gpu is not None and before is not None and before != file:
             holder = f"comfyui:{before}"
             # A driver shows freed memory late; what the server says has gone by then.
-            asyncio.get_running_loop().call_later(self._lingers_s, self._card.give, holder)
+            asyncio.get_running_loop().call_later(self._lingers_s, self._gpu.give, holder)
 
     async def _execute_node(self, item: _Item, node: str, tell: Any) -> dict[str, Any] | None:
         kind, inputs = item.graph[node]["class_type"], item.graph[node]["inputs"]
         if self.dies_of and kind == "KSampler" and self.dies_of in json.dumps(item.graph):
             os._exit(137)
-        if kind in LOADERS and self._card is not None:
+        if kind in LOADERS and self._gpu is not None:
             file = inputs.get("ckpt_name") or inputs["unet_name"]
             if file != self.memory:
                 self.memory = None  # the old one goes before the new one comes
-                if not self._card.take(f"comfyui:{file}", self._sizes.get(file, 1000)):
+                if not self._gpu.take(f"comfyui:{file}", self._sizes.get(file, 1000)):
                     raise _NodeError(node, kind, "torch.OutOfMemoryError", "Allocation on device")
         return await super()._execute_node(item, node, tell)
 
     async def _system_stats(self, request: web.Request) -> web.Response:
-        if self._card is not None:
-            held = self._card.held
+        if self._gpu is not None:
+            held = self._gpu.held
             mine = sum(mb for holder, mb in held.items() if holder.startswith("comfyui:"))
             self.stats = {
-                "vram_total": self._card.total_mb * 2**20,
-                "vram_free": self._card.free_mb * 2**20,
+                "vram_total": self._gpu.total_mb * 2**20,
+                "vram_free": self._gpu.free_mb * 2**20,
                 "torch_vram_total": mine * 2**20,
             }
         return await super()._system_stats(request)
@@ -142,12 +142,12 @@ class CardComfyUI(FakeComfyUI):
         return web.Response()
 
 
-class CardLmStudio(FakeLlm):
-    """A fake LM Studio whose models are on a card and take a while to load."""
+class GpuLmStudio(FakeLlm):
+    """A fake LM Studio whose models are on a GPU and take a while to load."""
 
     def __init__(
         self,
-        card: SharedCard | None,
+        gpu: SharedGpu | None,
         sizes: dict[str, int],
         lingers_s: float,
         *,
@@ -155,16 +155,16 @@ class CardLmStudio(FakeLlm):
         port: int,
     ) -> None:
         super().__init__("lmstudio", [Model(name) for name in sizes], port=port)
-        self._card, self._sizes, self._lingers_s = card, sizes, lingers_s
+        self._gpu, self._sizes, self._lingers_s = gpu, sizes, lingers_s
         self._load_s = load_s
         self.dies_of = ""
         self._loading: set[str] = set()
         self.cut_short = 0
 
     async def add_load(self, model: Model) -> web.Response | None:
-        if self._card is not None:
+        if self._gpu is not None:
             held = self._sizes[model.id] * (1 + len(model.copies))
-            if not self._card.take(f"lmstudio:{model.id}", held):
+            if not self._gpu.take(f"lmstudio:{model.id}", held):
                 return load_failure(self.kind, LoadFault.OOM)
         self._loading.add(model.id)
         try:
@@ -183,9 +183,9 @@ class CardLmStudio(FakeLlm):
             for model in self.models.values():
                 if not model.copies and model.id not in self._loading:
                     self.cut_short += model.running
-                    if self._card is not None:
+                    if self._gpu is not None:
                         later = asyncio.get_running_loop().call_later
-                        later(self._lingers_s, self._card.give, f"lmstudio:{model.id}")
+                        later(self._lingers_s, self._gpu.give, f"lmstudio:{model.id}")
         return response
 
     async def _unknown(self, request: web.Request) -> web.Response:
@@ -208,12 +208,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("kind", choices=["comfyui", "lmstudio"])
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--card", type=Path)
+    parser.add_argument("--gpu", type=Path)
     parser.add_argument("--size", action="append", default=[], help="MODEL=MB")
     parser.add_argument("--step-s", type=float, default=0.0)
     parser.add_argument("--load-s", type=float, default=0.0)
     parser.add_argument("--lingers-s", type=float, default=0.0)
-    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--image", type=Path)
     parser.add_argument("--again", action="store_true", help="start it again whenever it has died")
     parser.add_argument("--dies-of", default="", help="a word in a request that kills the server")
     options = parser.parse_args(arguments)
@@ -234,23 +234,23 @@ async def _serve(options: argparse.Namespace) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     if options.again:  # what kills the first process closes the input of those that follow
         asyncio.get_running_loop().add_reader(0, os._exit, 0)
-    card = SharedCard(options.card) if options.card else None
+    gpu = SharedGpu(options.gpu) if options.gpu else None
     sizes = {name: int(mb) for name, _, mb in (each.partition("=") for each in options.size)}
-    server: CardComfyUI | CardLmStudio
+    server: GpuComfyUI | GpuLmStudio
     if options.kind == "comfyui":
-        picture = options.picture.read_bytes() if options.picture else None
-        server = CardComfyUI(
-            card,
+        image = options.image.read_bytes() if options.image else None
+        server = GpuComfyUI(
+            gpu,
             sizes,
             options.lingers_s,
             step_s=options.step_s,
             load_s=options.load_s,
-            picture=picture,
+            image=image,
             port=options.port,
         )
     else:
-        server = CardLmStudio(
-            card, sizes, options.lingers_s, load_s=options.load_s, port=options.port
+        server = GpuLmStudio(
+            gpu, sizes, options.lingers_s, load_s=options.load_s, port=options.port
         )
         server.pace_s = options.step_s
     server.dies_of = options.dies_of

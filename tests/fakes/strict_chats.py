@@ -5,9 +5,9 @@ Requests and answers take some time to arrive, so requests sent evenly do not ar
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import TYPE_CHECKING
 
 from bot.core.content import Content
 from bot.core.errors import SlowDown
@@ -16,6 +16,9 @@ from bot.platforms.discord.platform import Discord
 from bot.platforms.telegram.platform import Telegram
 from bot.platforms.web.platform import Web
 from tests.fakes.chat import FakeChat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _WAY_S = (0.02, 0.15)  # one way between us and the platform, in seconds
 _OLD_S = 3600.0

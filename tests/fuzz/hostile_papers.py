@@ -107,8 +107,8 @@ def drawn_in_itself(levels: int) -> bytes:
     return page(stream(b"/X Do"), b"/XObject << /X 5 0 R >>", *forms)
 
 
-def picture(about: bytes, body: bytes) -> bytes:
-    """Return a PDF with one picture that says it is enormous."""
+def image(about: bytes, body: bytes) -> bytes:
+    """Return a PDF with one image that says it is enormous."""
     kind = b"/Type /XObject /Subtype /Image /ColorSpace /DeviceGray " + about
     return page(stream(b"500 0 0 500 0 0 cm /X Do"), b"/XObject << /X 5 0 R >>", stream(body, kind))
 
@@ -150,11 +150,11 @@ PDFS: Mapping[str, Callable[[], bytes]] = {
     "in each other": lambda: drawn_in_itself(9),
     "enormous": lambda: page(stream(b"0 0 1 1 re f"), box=b"0 0 1e30 1e30"),
     "thin": lambda: page(stream(b"0 0 1 1 re f"), box=b"0 0 1e9 0.0001"),
-    "a large picture": lambda: picture(
+    "a large image": lambda: image(
         b"/Width 100000 /Height 100000 /BitsPerComponent 8 /Filter /FlateDecode",
         zlib.compress(bytes(50_000_000)),
     ),
-    "JBIG2": lambda: picture(
+    "JBIG2": lambda: image(
         b"/Width 65535 /Height 65535 /BitsPerComponent 1 /Filter /JBIG2Decode", _JBIG2
     ),
 }

@@ -1,4 +1,4 @@
-"""Files of strangers and of operators: pictures, workflow templates, configurations."""
+"""Files of strangers and of operators: images, workflow templates, configurations."""
 
 import asyncio
 import io
@@ -23,21 +23,21 @@ from backends.comfyui.workflow.graph import as_json
 from backends.comfyui.workflow.rendering import fill
 from backends.comfyui.workflow.template import parse_workflow, prepare
 from backends.media.image_metadata import without_metadata
-from backends.media.images import HUGE_PICTURE
+from backends.media.images import HUGE_IMAGE
 from bot.config import loader as config
-from bot.core.refusals import Declined, NotAPicture, Refusal, TooManyPixels
-from bot.requests import images as pictures
+from bot.core.refusals import Declined, NotAImage, Refusal, TooManyPixels
+from bot.requests import images
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import File, TextToImage
 from tests.fuzz.hostile_input import bounded, damaged, spoiled, texts
 
-# ---------------------------------------------------------------- pictures
+# ---------------------------------------------------------------- images
 
 
 def _encoded(kind: str, mode: str, **how: Any) -> bytes:
     out = io.BytesIO()
-    picture = Image.effect_noise((24, 16), 60).convert(mode)
-    picture.save(out, kind, **how)
+    image = Image.effect_noise((24, 16), 60).convert(mode)
+    image.save(out, kind, **how)
     return out.getvalue()
 
 
@@ -58,20 +58,20 @@ GOOD = (
 @given(damaged(GOOD, ">I") | st.binary(max_size=60))
 @example(GOOD[0][: len(GOOD[0]) // 2])
 @example(GOOD[3][: len(GOOD[3]) // 2])
-def test_pictures(data: bytes) -> None:
-    """A damaged picture would crash the bot, or be handed on to a server undecoded."""
+def test_images(data: bytes) -> None:
+    """A damaged image would crash the bot, or be handed on to a server undecoded."""
 
     async def play() -> None:
         with suppress(Declined):
-            good = await pictures.checked(data)
+            good = await images.checked(data)
             assert good.mime in {"image/png", "image/jpeg", "image/webp"}
-            assert good.name.startswith("picture.")
+            assert good.name.startswith("image.")
             with Image.open(io.BytesIO(good.data)) as whole:
                 whole.load()  # what is taken can be decoded to its end
         file = File(name="x.png", mime="image/png", data=data)
-        size = await pictures.dimensions(file)
+        size = await images.dimensions(file)
         assert size is None or min(size) > 0
-        small = await pictures.fitted(file, 20)
+        small = await images.fitted(file, 20)
         assert small is None or len(small.data) <= 20
 
     asyncio.run(play())
@@ -106,39 +106,39 @@ def _bomb(kind: bytes) -> tuple[bytes, bytes]:
         (50_000, (), HUGE),
         (2**31 - 1, (), HUGE),
         (8_000, (), HUGE),
-        (10, (b"zTXt",), NotAPicture()),
+        (10, (b"zTXt",), NotAImage()),
     ],
     ids=["warned", "refused by Pillow", "above our own limit", "text"],
 )
 async def test_bombs(side: int, bombs: tuple[bytes, ...], refusal: Refusal) -> None:
-    """A picture of some kilobytes would take gigabytes of memory."""
+    """An image of some kilobytes would take gigabytes of memory."""
     data = _png(side, side, *map(_bomb, bombs))
     with little_memory():
         with pytest.raises(Declined) as declined:
-            await pictures.checked(data)
+            await images.checked(data)
         assert declined.value.refusal == refusal
         file = File(name="x.png", mime="image/png", data=data)
         with pytest.raises(Rejected) as rejected:
             as_upload(file)
         if refusal == HUGE:  # by its header, not when its pixels have run out
-            assert rejected.value.problem == HUGE_PICTURE
-        assert await pictures.fitted(file, 10) is None
-        await pictures.dimensions(file)
+            assert rejected.value.problem == HUGE_IMAGE
+        assert await images.fitted(file, 10) is None
+        await images.dimensions(file)
 
 
 async def test_a_colour_profile_bomb_is_not_unpacked() -> None:
-    """A picture of some kilobytes would take gigabytes of memory by its colour profile."""
+    """An image of some kilobytes would take gigabytes of memory by its colour profile."""
     data = _png(10, 3, _bomb(b"iCCP"))
     with little_memory():
         with suppress(Declined):
-            await pictures.checked(data)
+            await images.checked(data)
         with suppress(Rejected):
             as_upload(File(name="x.png", mime="image/png", data=data))
 
 
 @contextmanager
 def little_memory() -> Iterator[None]:
-    """Fail where what is done takes much more memory than a small picture needs."""
+    """Fail where what is done takes much more memory than a small image needs."""
     tracemalloc.start()
     try:
         yield

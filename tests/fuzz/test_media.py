@@ -1,4 +1,4 @@
-"""Documents, films and sounds of strangers: each ends within bounds, and the next one is read."""
+"""Documents, videos and sounds of strangers: each ends within bounds, and the next one is read."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ from tests.backends.media.papers import docx, open_document, paragraph, pdf, ppt
 from tests.fuzz.hostile_input import EXAMPLES, bounded, damaged
 from tests.fuzz.hostile_papers import OFFICE, PDFS
 
-KINDS_OF_FILM = [
+KINDS_OF_VIDEO = [
     "mp4",
     "mov",
     "webm",
@@ -119,7 +119,7 @@ async def test_hostile_pdfs(trick: str) -> None:
         with suppress(DocumentError):
             found = await read_document(file(data))
             assert len(found.text) <= 200_000
-            assert sum(len(each.data) for each in found.pictures) < 20_000_000
+            assert sum(len(each.data) for each in found.images) < 20_000_000
         await goes_on()
 
 
@@ -218,17 +218,17 @@ def test_damaged_pdfs(data: st.DataObject) -> None:
 
 async def _read_fresh(data: bytes) -> None:
     found = await read_document(file(data))
-    assert len(found.pictures) <= 8
+    assert len(found.images) <= 8
 
 
-# ---------------------------------------------------------------- films and sounds
+# ---------------------------------------------------------------- videos and sounds
 
 
-def made_film(kind: str, **how: Any) -> bytes:
-    pytest.importorskip("av", reason="films and sound need usher-bot[media]")
-    from tests.backends.media.recorded_films import film  # noqa: PLC0415  needs the library
+def made_video(kind: str, **how: Any) -> bytes:
+    pytest.importorskip("av", reason="videos and sound need usher-bot[media]")
+    from tests.backends.media.recorded_videos import video  # noqa: PLC0415  needs the library
 
-    return film(kind, **how)
+    return video(kind, **how)
 
 
 async def survived(data: bytes) -> None:
@@ -237,17 +237,17 @@ async def survived(data: bytes) -> None:
         told = ""
         try:
             await use(file(data))
-        except (videos.FilmError, SoundError) as error:
+        except (videos.VideoError, SoundError) as error:
             told = f"{error} {error.__cause__}"
         assert BAD_CALL not in told
 
 
-@pytest.mark.parametrize("kind", KINDS_OF_FILM)
-async def test_films_and_sounds_that_are_cut_off(kind: str) -> None:
+@pytest.mark.parametrize("kind", KINDS_OF_VIDEO)
+async def test_videos_and_sounds_that_are_cut_off(kind: str) -> None:
     """An upload that broke off would end the bot."""
-    whole = made_film(kind, frames=4)
+    whole = made_video(kind, frames=4)
     shares = (0.02, 0.5, 0.97)
-    one = KINDS_OF_FILM.index(kind) % len(shares)  # of each kind in the normal run
+    one = KINDS_OF_VIDEO.index(kind) % len(shares)  # of each kind in the normal run
     for share in shares if EXAMPLES > 50 else shares[one : one + 1]:
         await survived(whole[: int(len(whole) * share)])
 
@@ -265,28 +265,28 @@ def crafted(whole: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", KINDS_OF_FILM)
-async def test_crafted_films_and_sounds(kind: str) -> None:
-    """A crafted film would end the bot, or ask the kernel for what a good one never needs."""
+@pytest.mark.parametrize("kind", KINDS_OF_VIDEO)
+async def test_crafted_videos_and_sounds(kind: str) -> None:
+    """A crafted video would end the bot, or ask the kernel for what a good one never needs."""
     for seed in range(4):
-        data = crafted(made_film(kind, frames=4), random.Random(seed))
+        data = crafted(made_video(kind, frames=4), random.Random(seed))
         with within(2 * len(data) + 30_000_000):
             await survived(data)
     await goes_on()
 
 
 def stated(kind: str, mark: bytes, at: int, new: bytes) -> bytes:
-    """Return a film with other bytes at some distance from a mark in it, which must be there."""
-    data = bytearray(made_film(kind, frames=4))
+    """Return a video with other bytes at some distance from a mark in it, which must be there."""
+    data = bytearray(made_video(kind, frames=4))
     found = data.index(mark)
     data[found + at : found + at + len(new)] = new
     return bytes(data)
 
 
 LIES: Mapping[str, Callable[[], bytes]] = {
-    "a film of a hundred years": lambda: stated("mp4", b"mvhd", 16, b"\0\0\0\1\xff\xff\xff\xf0"),
+    "a video of a hundred years": lambda: stated("mp4", b"mvhd", 16, b"\0\0\0\1\xff\xff\xff\xf0"),
     "a track of a hundred years": lambda: stated("mp4", b"mdhd", 16, b"\0\0\0\1\xff\xff\xff\xf0"),
-    "a picture of billions of pixels": lambda: stated("mp4", b"avc1", 28, b"\xff\xff\xff\xff"),
+    "an image of billions of pixels": lambda: stated("mp4", b"avc1", 28, b"\xff\xff\xff\xff"),
     "frames of billions of pixels": lambda: stated(
         "webm-vorbis", b"\x9d\x01\x2a", 3, b"\xff\x3f\xff\x3f"
     ),
@@ -301,7 +301,7 @@ LIES: Mapping[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-async def test_films_and_sounds_that_lie_about_themselves(lie: str) -> None:
+async def test_videos_and_sounds_that_lie_about_themselves(lie: str) -> None:
     """A file that claims too much would take all memory, or be played for ever."""
     data = LIES[lie]()
     with within(2 * len(data) + 30_000_000):
@@ -312,7 +312,7 @@ async def test_films_and_sounds_that_lie_about_themselves(lie: str) -> None:
 async def test_an_endless_sound_is_refused() -> None:
     """A day of silence in a small file would be a gigabyte for the server that reads it."""
     with pytest.raises(SoundError) as raised:
-        await sounds.as_wav(file(made_film("ogg")), seconds=0.3)
+        await sounds.as_wav(file(made_video("ogg")), seconds=0.3)
     assert raised.value.fault is sounds.SoundFault.TOO_LONG
 
 

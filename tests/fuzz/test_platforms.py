@@ -39,7 +39,7 @@ MESSAGE: dict[str, Any] = {
     "text": "/image@usher_bot flux a cat",
     "entities": [{"type": "bot_command", "offset": 0, "length": 16}],
 }
-PICTURE = {
+IMAGE = {
     **{key: MESSAGE[key] for key in ("message_id", "date", "from")},
     "chat": {"id": 7, "type": "private", "first_name": "Ada"},
     "caption": "what is it?",
@@ -49,7 +49,7 @@ PICTURE = {
 }
 UPDATES: list[dict[str, Any]] = [
     {"update_id": 1, "message": MESSAGE},
-    {"update_id": 2, "message": PICTURE},
+    {"update_id": 2, "message": IMAGE},
     {
         "update_id": 3,
         "callback_query": {

@@ -7,20 +7,19 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
 from backends.comfyui.answers import Ended, NodeFailure, ServerFile
 from backends.comfyui.backend import ComfyUI
 from backends.comfyui.errors import (
     MISCONFIGURED,
     STEP_FAILED,
-    UNREADABLE_PICTURE,
+    UNREADABLE_IMAGE,
     failure,
     refusal,
 )
@@ -40,6 +39,9 @@ from queueing.core.errors import BackendError, ProblemKind, UnreadableAnswer, pr
 from queueing.core.requests import Capability, TextToImage
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
 from tests.fuzz.hostile_input import bounded, spoiled, texts, values
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 KEY = "11111111-1111-4111-8111-111111111111"
 URL = "http://server.test"
@@ -107,7 +109,7 @@ PREVIEW = {"prompt_id": KEY, "image_type": "image/png"}
 @example(framed(4, {**PREVIEW, "image_type": "text/html"}, b"x"))
 @example(framed(1, PREVIEW, b"x"))
 def test_comfyui_frames(frame: bytes) -> None:
-    """One odd frame would end the ear, or be shown as a picture of another kind or person."""
+    """One odd frame would end the ear, or be shown as an image of another kind or person."""
     preview = read_preview(frame, KEY)
     if preview is not None:
         assert preview.mime in {"image/jpeg", "image/png", "image/webp"}
@@ -535,7 +537,7 @@ def test_failures_of_comfyui(node: str, kind: str, raised: str, said: str) -> No
     request = TextToImage(prompt="cat")
     told = [failure(failed, drawing), *(refusal(body, drawing, request) for body in bodies)]
     for error in told:
-        assert error.problem in (None, MISCONFIGURED, STEP_FAILED, UNREADABLE_PICTURE)
+        assert error.problem in (None, MISCONFIGURED, STEP_FAILED, UNREADABLE_IMAGE)
 
 
 # ---------------------------------------------------------------- bare bytes

@@ -109,7 +109,7 @@ async def test_a_call_in_flight_is_answered_when_it_comes_again(
 
 
 async def test_an_answer_that_was_complete_is_not_generated_twice(program: Program) -> None:
-    """The card would write again what is stored already."""
+    """The GPU would write again what is stored already."""
     await program.break_off(KEY, stream=True)
     await set_faults(program.studio, pace_s=0.0)
     await program.bot.start()

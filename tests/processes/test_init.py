@@ -15,10 +15,10 @@ from tests.processes.installation import until
 from tests.processes.typist import CTRL_C, Typist, at_terminal
 
 WRONG = "1234567:AAcanary-that-Telegram-refuses"
-ALONE = (  # whatever else runs on this machine, and whatever card it has
-    "from bot.cli.init import hosts as card, scan as places; places.PORTS = ()\n"
+ALONE = (  # whatever else runs on this machine, and whatever GPU it has
+    "from bot.cli.init import hosts as GPU, scan as places; places.PORTS = ()\n"
     "async def none(): return ()\n"
-    "card.cards, card.cardless = none, lambda: False\n"
+    "gpu.gpus, gpu.gpuless = none, lambda: False\n"
     "from bot.cli.main import main; raise SystemExit(main())"
 )
 
@@ -36,7 +36,7 @@ async def test_a_token_that_is_typed_is_never_shown(tmp_path: Path) -> None:
     """A look at the screen, or at its scrollback, would be enough to take the bot over."""
     async with FakeTelegram() as fake, init(tmp_path, {"TELEGRAM_API": fake.url}) as person:
         await person.types("Address of another server", "")
-        await person.types("Memory of the card", "8GB")
+        await person.types("Memory of the GPU", "8GB")
         await person.types("Discord bot token", "")
         await person.sees("Telegram bot token")
         assert not person.echoes  # while it is asked for; the token is tried in the open
@@ -66,7 +66,7 @@ async def test_ctrl_c_at_a_hidden_question_leaves_a_terminal_that_shows(tmp_path
     """The person's shell would stay blind, beside a file that is half of one."""
     async with init(tmp_path, {}) as person:
         await person.types("Address of another server", "")
-        await person.types("Memory of the card", "")
+        await person.types("Memory of the GPU", "")
         await person.types("Discord bot token", "canary", end=CTRL_C)
         assert await person.ended() == 130
         assert person.echoes

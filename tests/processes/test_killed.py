@@ -116,7 +116,7 @@ async def shown(bot: Bot, words: str) -> dict[str, Any]:
 
 
 async def drawing(comfy: str) -> str:
-    """Return the id of the prompt that runs, once the picture itself runs and not its warm-up."""
+    """Return the id of the prompt that runs, once the image itself runs and not its warm-up."""
     found: list[str] = []
 
     async def runs() -> bool:
@@ -128,7 +128,7 @@ async def drawing(comfy: str) -> str:
     return found[0]
 
 
-async def test_a_picture_that_still_runs_is_watched_again(bot: Bot, comfy: str) -> None:
+async def test_an_image_that_still_runs_is_watched_again(bot: Bot, comfy: str) -> None:
     """A crash of the bot would throw away what ComfyUI is drawing, or draw it twice."""
     await ask(bot, "/image sdxl --steps 150 a cat")
     key = await drawing(comfy)
@@ -144,7 +144,7 @@ async def test_a_picture_that_still_runs_is_watched_again(bot: Bot, comfy: str) 
     assert not seen["interrupts"]
 
 
-async def test_a_picture_that_finished_meanwhile_is_fetched(bot: Bot, comfy: str) -> None:
+async def test_an_image_that_finished_meanwhile_is_fetched(bot: Bot, comfy: str) -> None:
     """Work that ComfyUI finished while the bot was dead would be lost, or drawn again."""
     await ask(bot, "/image sdxl --steps 150 a cat")
     key = await drawing(comfy)
@@ -160,10 +160,10 @@ async def test_a_picture_that_finished_meanwhile_is_fetched(bot: Bot, comfy: str
     assert (await told(comfy))["ran"][1:] == [key]
 
 
-async def test_a_picture_its_server_has_forgotten_is_drawn_again(
+async def test_an_image_its_server_has_forgotten_is_drawn_again(
     tmp_path: Path, studio: str
 ) -> None:
-    """A power cut of bot and ComfyUI together would lose a picture."""
+    """A power cut of bot and ComfyUI together would lose an image."""
     port = str(port_of(asyncio.get_running_loop()))
     async with serving("comfyui", "--step-s", "0.25", "--port", port) as comfy:
         bot = Bot(tmp_path, comfy, studio)
@@ -174,7 +174,7 @@ async def test_a_picture_its_server_has_forgotten_is_drawn_again(
     async with serving("comfyui", "--port", port) as comfy:
         await bot.start()
         assert (await shown(bot, "a cat\n"))["shown"]["files"]
-        assert len((await told(comfy))["ran"]) in {1, 2}, "the picture once, perhaps a warm-up"
+        assert len((await told(comfy))["ran"]) in {1, 2}, "the image once, perhaps a warm-up"
     await bot.kill()
 
 
@@ -221,7 +221,7 @@ async def test_a_question_that_kills_its_server_is_given_up_and_its_neighbours_a
 
 
 @pytest.mark.usefixtures("_no_long_pauses")
-async def test_a_picture_that_kills_its_server_is_given_up_and_the_line_goes_on(
+async def test_an_image_that_kills_its_server_is_given_up_and_the_line_goes_on(
     tmp_path: Path,
 ) -> None:
     """The line of a model would end at the first request its server cannot survive."""

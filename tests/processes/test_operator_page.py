@@ -36,7 +36,7 @@ async def address(front: Usher) -> str:
 
 
 def waiting(count: int) -> Callable[[dict[str, Any]], bool]:
-    return lambda now: [line["waiting"] for line in now["lines"]] == [count]
+    return lambda now: [line["waiting"] for line in now["queues"]] == [count]
 
 
 async def test_a_page_beside_the_queue_shows_steers_and_remembers_it(
@@ -62,7 +62,7 @@ async def test_a_page_beside_the_queue_shows_steers_and_remembers_it(
                 await until(lambda: _shown_by(usher, done=3))  # noqa: B023
             await holder.end(signal.SIGKILL)
             during = await _top(front)
-            assert during is None or during.now.hosts  # a sentence, or the last picture
+            assert during is None or during.now.hosts  # a sentence, or the last image
             other = await three.holder()
             await page.until("now", lambda now: other.is_named(now["cluster"]["queue"]))
             await page.answer("preload", model="llama")

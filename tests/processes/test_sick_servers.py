@@ -145,8 +145,8 @@ async def test_a_server_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
         assert (ended.state, ended.attempt) == (JobState.COMPLETED, 2)
 
 
-async def test_a_deaf_websocket_costs_no_picture(tmp_path: Path) -> None:
-    """A proxy that swallows websockets would make every picture time out."""
+async def test_a_deaf_websocket_costs_no_image(tmp_path: Path) -> None:
+    """A proxy that swallows websockets would make every image time out."""
     async with servers(tmp_path, 1, timeouts=Timeouts()) as (running, (url,)):
         await set_faults(url, deaf=True)
         ended = await running.done(image("sdxl"), image("sdxl"))

@@ -69,7 +69,7 @@ async def test_it_shows_a_running_bot_once(bot: WatchedBot) -> None:
 
 
 async def test_its_json_is_what_the_page_reads(bot: WatchedBot) -> None:
-    """A script would have to read a picture."""
+    """A script would have to read an image."""
     await bot.start()
     status, shown = await bot.top("--json")
     assert status == 0
@@ -80,7 +80,7 @@ async def test_its_json_is_what_the_page_reads(bot: WatchedBot) -> None:
 
 
 async def test_without_a_bot_it_says_so(bot: WatchedBot) -> None:
-    """An empty picture would look like a bot without work."""
+    """An empty image would look like a bot without work."""
     status, shown = await bot.top("--once")
     assert status == 2
     assert "no running bot has" in shown

@@ -9,13 +9,14 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any
 
 from bot.api.jobs.records import TimedJob
 from bot.api.openai import records as openai
 from bot.http.listener import Listener
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 PIECE = 256 * 1024
 RESET = struct.pack("ii", 1, 0)

@@ -68,7 +68,7 @@ def filled(command: Command) -> dict[str, str | int | float | bool]:
     return {
         param.name: VALUES.get(param.kind, param.choices[0] if param.choices else "x")
         for param in command.params
-        if param.kind not in {ParamKind.PICTURE, ParamKind.SOUND, ParamKind.MASK}
+        if param.kind not in {ParamKind.IMAGE, ParamKind.SOUND, ParamKind.MASK}
     }
 
 

@@ -141,7 +141,7 @@ async def test_a_forgotten_conversation_is_gone_from_the_disk(tmp_path: Path) ->
 
 
 async def test_what_retention_lets_go_of_is_gone_from_the_disk(tmp_path: Path) -> None:
-    """Words and pictures would stay on the disk long after the days the operator allows."""
+    """Words and images would stay on the disk long after the days the operator allows."""
     async with on_the_page(tmp_path) as (parts, page):
         await told(parts, page, f"/image flux {SECRET}")
         later = time.time() + 1.0

@@ -66,7 +66,7 @@ def memory_mb() -> float:
 
 
 def noise(side: int) -> bytes:
-    """Return a picture that no compression makes smaller."""
+    """Return an image that no compression makes smaller."""
     file = io.BytesIO()
     Image.frombytes("RGB", (side, side), os.urandom(3 * side * side)).save(file, "PNG")
     return file.getvalue()

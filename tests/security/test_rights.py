@@ -1,7 +1,7 @@
 """Rights by role, permission and group count where the operator named them, and nowhere else."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,8 +11,10 @@ from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_people import Person
 from tests.fakes.discord.discord_state import APPLICATION_ID, GUILD_ID, Channel
 from tests.fakes.telegram.telegram import FakeTelegram
-from tests.fakes.telegram.telegram_state import FakeChat
 from tests.security.bots import on_discord, on_telegram, written
+
+if TYPE_CHECKING:
+    from tests.fakes.telegram.telegram_state import FakeChat
 
 MODERATORS, MANAGERS, CROWD = 501, 502, 503
 MANAGE_GUILD, MANAGE_CHANNELS = 1 << 5, 1 << 4

@@ -23,7 +23,7 @@ from queueing.core.errors import (
 )
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
-from queueing.core.ports import CardLook
+from queueing.core.ports import GpuLook
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.requests import Work
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec, Timeouts
@@ -114,7 +114,7 @@ class Witness:
 
 @dataclass
 class KeptFree:
-    """Hosts with random quiet hours in the first two hours, and a game on the first card at times."""
+    """Hosts with random quiet hours in the first two hours, and a game on the first GPU at times."""
 
     random: Random
     installation: Installation
@@ -124,7 +124,7 @@ class KeptFree:
         known = self.installation.catalog
         hosts = [self._kept_free(host) for host in known.hosts.values()]
         self.installation.catalog = Catalog(known.models.values(), hosts)
-        self.installation.cards_watch = self
+        self.installation.gpus_watch = self
 
     def _kept_free(self, host: HostSpec) -> HostSpec:
         begins_min = self.random.randint(1, 20)
@@ -136,9 +136,9 @@ class KeptFree:
             yields_above_mb=1000 if host.name == self.first else None,
         )
 
-    async def use(self, _host: HostSpec, _loaded: frozenset[str]) -> CardLook:
+    async def use(self, _host: HostSpec, _loaded: frozenset[str]) -> GpuLook:
         played_s = asyncio.get_running_loop().time() % GAME_EVERY_S
-        return CardLook(others_mb=6000 if played_s < GAME_S else 300)
+        return GpuLook(others_mb=6000 if played_s < GAME_S else 300)
 
     def broken_by(self, started: Job) -> list[str]:
         """Return what a start breaks: it must neither be in quiet hours nor beside a game."""
@@ -368,12 +368,12 @@ class Chaos:
                     server.wedged = True
                     asyncio.get_running_loop().call_later(400.0, server.die)
                 case 2:
-                    server.card.other_mb = self.random.choice([0, 6000, 14000])
+                    server.gpu.other_mb = self.random.choice([0, 6000, 14000])
                 case _:
                     for model in server.memory - {attempt.model for attempt in server.running}:
                         server.evict(model)
-        for card in self.installation.cards.values():
-            card.other_mb = 0
+        for gpu in self.installation.gpus.values():
+            gpu.other_mb = 0
 
     async def _admins(self) -> None:
         random = Random(self.seed + 1)  # of their own: other runs stay what they were

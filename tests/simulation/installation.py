@@ -20,7 +20,7 @@ from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from tests.fakes.clock import VirtualClock
-from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
+from tests.fakes.servers.backend import FakeBackend, FakeGpu, FakeServer
 
 NO_LIMITS = SubmitLimits()
 
@@ -48,16 +48,16 @@ class Installation:
     """Hosts, servers and models outside a queue; queues come and go on the same database."""
 
     catalog: Catalog
-    cards: dict[str, Card]
+    gpus: dict[str, FakeGpu]
     servers: dict[str, FakeServer]
     url: str = "sqlite://"
     rules: Rules | None = None
     memory: MemoryProbe | None = None
-    cards_watch: GpuWatch | None = None
+    gpus_watch: GpuWatch | None = None
     machines: HostControl | None = None
     clock: Clock = field(default_factory=VirtualClock)
     grace_s: float = 8.0
-    deep_line: int = 50
+    long_queue: int = 50
     held: bool = True
     events: list[Event] = field(default_factory=list)
     keys: int = 0
@@ -69,17 +69,18 @@ class Installation:
         cls, models: Iterable[ModelSpec], hosts: Iterable[HostSpec], **fields: Any
     ) -> "Installation":
         catalog = Catalog(models, hosts)
-        cards = {
-            h.name: Card(total_mb=h.vram_mb, budget_mb=h.usable_mb) for h in catalog.hosts.values()
+        gpus = {
+            h.name: FakeGpu(total_mb=h.vram_mb, budget_mb=h.usable_mb)
+            for h in catalog.hosts.values()
         }
-        servers = {b: FakeServer(b, cards[h]) for b, h in catalog.host_of.items()}
-        return cls(catalog=catalog, cards=cards, servers=servers, **fields)
+        servers = {b: FakeServer(b, gpus[h]) for b, h in catalog.host_of.items()}
+        return cls(catalog=catalog, gpus=gpus, servers=servers, **fields)
 
     @property
     def violations(self) -> list[str]:
         """What a queue must never do and did."""
-        cards = [v for card in self.cards.values() for v in card.violations]
-        return cards + [v for server in self.servers.values() for v in server.violations]
+        gpus = [v for gpu in self.gpus.values() for v in gpu.violations]
+        return gpus + [v for server in self.servers.values() for v in server.violations]
 
     def new(self, model: str, prompt: str, **fields: Any) -> NewJob:
         self.keys += 1
@@ -126,11 +127,11 @@ class Installation:
             clock=self.clock,
             rules=self.rules,
             memory=self.memory,
-            cards=self.cards_watch,
+            gpus=self.gpus_watch,
             machines=self.machines,
             runner="test",
             grace_s=self.grace_s,
-            deep_line=lambda: self.deep_line,
+            long_queue=lambda: self.long_queue,
             held=lambda: self.held,
         )
         queue.events.subscribe(self.events.append)
@@ -141,14 +142,14 @@ class Installation:
         return [e.event for e in self.events if isinstance(e, JobChanged) and e.job.id == job_id]
 
 
-def one_card(*models: ModelSpec, url: str = "sqlite://") -> Installation:
-    """Return one server, `comfy`, on a card of 24 GB."""
+def one_gpu(*models: ModelSpec, url: str = "sqlite://") -> Installation:
+    """Return one server, `comfy`, on a GPU of 24 GB."""
     return Installation.of(models, [host("gpu", "comfy")], url=url)
 
 
 def flux_or_sdxl() -> Installation:
-    """Return a card that holds either flux or sdxl."""
-    return one_card(image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000))
+    """Return a GPU that holds either flux or sdxl."""
+    return one_gpu(image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000))
 
 
 async def ended(queue: JobQueue, job: Job, *, within_s: float = 3600.0) -> Job:

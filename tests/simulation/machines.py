@@ -13,7 +13,7 @@ TAKES_S = 40.0
 
 
 @dataclass
-class FakeMachines(HostControl):
+class FakeHostControl(HostControl):
     """Machines whose servers go with them; `takes_s` until a call has an effect, None for never."""
 
     servers: Mapping[str, FakeServer]

@@ -30,7 +30,7 @@ from queueing.core.requests import Work
 from queueing.core.specs import BackendSpec
 from tests.fakes.chat import FakeChat, Message
 from tests.fakes.clock import VirtualClock
-from tests.fakes.servers.backend import Card, FakeBackend, FakeServer, Fate
+from tests.fakes.servers.backend import FakeBackend, FakeGpu, FakeServer, Fate
 
 DAY_S = 86_400.0
 HOUR_S = 3600.0
@@ -53,7 +53,7 @@ MODELS = {  # name: (hosts, GB, seconds, how often it is asked for)
     "wan": ("attic", 18, 60.0, 3),
     "kokoro": ("hall", 2, 3.0, 6),
 }
-ABLE = {"wan": ("text-to-video", "film"), "kokoro": ("text-to-speech", "speak")}
+ABLE = {"wan": ("text-to-video", "video"), "kokoro": ("text-to-speech", "speak")}
 HOSTS = {"attic": 24, "cellar": 24, "hall": 16}
 
 
@@ -266,8 +266,8 @@ class Soak:
         self._database = folder / "usher.sqlite"
         self._random = Random(seed)
         self._config = configuration.parse(config_text(), {})
-        self._cards = {
-            name: Card(total_mb=gb * 1024, budget_mb=gb * 1024) for name, gb in HOSTS.items()
+        self._gpus = {
+            name: FakeGpu(total_mb=gb * 1024, budget_mb=gb * 1024) for name, gb in HOSTS.items()
         }
         self._servers = {name: self._server(name) for name in HOSTS}
         self._chat = SoakChat()
@@ -295,8 +295,8 @@ class Soak:
         report.lost = len(self._chat.waiting)
         report.ends = dict(self._chat.ends)
         report.faults += self._chat.faults
-        for card in self._cards.values():
-            report.faults += card.violations
+        for gpu in self._gpus.values():
+            report.faults += gpu.violations
         for server in self._servers.values():
             report.faults += server.violations
         return report
@@ -392,7 +392,7 @@ class Soak:
     # ------------------------------------------------------------ trouble
 
     def _server(self, name: str) -> FakeServer:
-        server = FakeServer(name, self._cards[name], load_s=25.0, unload_s=1.0)
+        server = FakeServer(name, self._gpus[name], load_s=25.0, unload_s=1.0)
         server.fates = self._fate
         return server
 

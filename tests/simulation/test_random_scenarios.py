@@ -29,7 +29,7 @@ def test_every_job_ends_once_whatever_happens(seeds: range, tmp_path: Path) -> N
         run(Chaos(seed=seed, folder=folder).run())
 
 
-# In the first two an orderly stop finds an admin's drain waiting for a picture that is left to run.
+# In the first two an orderly stop finds an admin's drain waiting for an image that is left to run.
 @seeds([1003, 1058, *range(200, 208)])
 def test_admins_may_stop_and_move_what_they_like(seeds: Sequence[int], tmp_path: Path) -> None:
     """A pause, a drain or a moved job would lose work or leave the queue stuck."""
@@ -38,15 +38,15 @@ def test_admins_may_stop_and_move_what_they_like(seeds: Sequence[int], tmp_path:
 
 
 @seeds(range(300, 312))
-def test_cards_are_given_back_whatever_happens(seeds: range, tmp_path: Path) -> None:
-    """A job would begin in quiet hours or beside a game, or a line wait for ever after them."""
+def test_gpus_are_given_back_whatever_happens(seeds: range, tmp_path: Path) -> None:
+    """A job would begin in quiet hours or beside a game, or a queue wait for ever after them."""
     for seed, folder in folders(seeds, tmp_path):
         run(Chaos(seed=seed, folder=folder, kept_free=True).run())
 
 
 @seeds(range(100, 106))
 def test_finished_work_is_not_done_again_after_a_kill(seeds: range, tmp_path: Path) -> None:
-    """A restart would throw away pictures that servers have finished or nearly so."""
+    """A restart would throw away images that servers have finished or nearly so."""
     for seed, folder in folders(seeds, tmp_path):
         chaos = Chaos(seed=seed, folder=folder, kills=6, how_often=0.0, disasters=0)
         run(chaos.run())

@@ -48,7 +48,7 @@ def test_the_chat_of_a_soak_keeps_no_history() -> None:
         for request in range(3000):
             place = chat_of(request)
             asked = MessageRef(platform="fake", chat=place, message=f"r{request}")
-            ref = await chat.send(place, Content(body=("in line",)), reply_to=asked)
+            ref = await chat.send(place, Content(body=("in queue",)), reply_to=asked)
             for text in ("1 in line", "painting", "❌ It failed."):
                 await chat.edit(ref, Content(body=(text,)))
             if request % 100 == 0:

@@ -5,16 +5,18 @@ Knows shapes only: what Discord *does* with a request is the business of `tests.
 
 import json
 import re
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from jsonschema.validators import extend
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 DOCUMENT = Path(__file__).parent / "discord" / "openapi.json"
 BASE = "urn:discord"

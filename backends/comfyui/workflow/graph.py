@@ -192,16 +192,16 @@ WORDS: Mapping[str, str] = {
     "steps": "number of steps",
     "half_steps": "half the number of steps",
     "seed": "seed",
-    "count": "number of pictures",
+    "count": "number of images",
     "guidance": "guidance",
     "strength": "strength",
     "lora": "LoRA",
-    "picture": "picture to start from",
-    "picture2": "second picture",
-    "picture3": "third picture",
-    "picture4": "fourth picture",
+    "image": "image to start from",
+    "image2": "second image",
+    "image3": "third image",
+    "image4": "fourth image",
     "mask": "mask",
-    "last_picture": "last picture",
+    "last_image": "last image",
     "audio": "sound",
     "seconds": "length",
     "frames": "number of frames",
@@ -209,8 +209,8 @@ WORDS: Mapping[str, str] = {
     "lyrics": "lyrics",
     "voice": "voice",
 }
-PICTURES = ("picture", "picture2", "picture3", "picture4")
-FILES = frozenset({*PICTURES, "mask", "last_picture", "audio"})
+IMAGES = ("image", "image2", "image3", "image4")
+FILES = frozenset({*IMAGES, "mask", "last_image", "audio"})
 """The placeholders that become a file's name on the server."""
 
 NEEDS_DEFAULT = ("width", "height", "steps", "guidance", "strength", "seconds", "fps", "voice")
@@ -223,14 +223,14 @@ FOLLOWS: Mapping[str, str] = {"frames": "seconds", "half_steps": "steps"}
 def places(request: Asked, files: Sequence[File]) -> dict[str, File]:
     """Return the placeholder that each of a request's files fills.
 
-    A file beyond the places there are gets the name of none, such as "picture5".
+    A file beyond the places there are gets the name of none, such as "image5".
     """
     sounds = [file for file in files if file.mime.startswith("audio/")]
-    pictures = [file for file in files if file not in sounds]
+    images = [file for file in files if file not in sounds]
     found = {"audio" if n == 1 else f"audio{n}": file for n, file in enumerate(sounds, start=1)}
-    if isinstance(request, TextToImage) and request.mask and len(pictures) > 1:
-        found["mask"] = pictures.pop()
-    second = "last_picture" if isinstance(request, TextToVideo) else "picture2"
-    for number, file in enumerate(pictures, start=1):
-        found[{1: "picture", 2: second}.get(number, f"picture{number}")] = file
+    if isinstance(request, TextToImage) and request.mask and len(images) > 1:
+        found["mask"] = images.pop()
+    second = "last_image" if isinstance(request, TextToVideo) else "image2"
+    for number, file in enumerate(images, start=1):
+        found[{1: "image", 2: second}.get(number, f"image{number}")] = file
     return found

@@ -1,6 +1,6 @@
 """What a graph makes, loads and saves, and how large its outputs may be. Pure.
 
-Servers do not refuse other sizes: they cut a film short, or fail when it is saved.
+Servers do not refuse other sizes: they cut a video short, or fail when it is saved.
 """
 
 import re
@@ -11,7 +11,7 @@ from math import prod
 from pydantic import JsonValue
 
 from backends.comfyui.workflow.graph import (
-    PICTURES,
+    IMAGES,
     Graph,
     Node,
     files_of,
@@ -58,7 +58,7 @@ def grid_of(nodes: Graph) -> int:
 
 
 def frame_step_of(nodes: Graph) -> int:
-    """Return n where films have a multiple of n frames and one more; 1 for an unknown family."""
+    """Return n where videos have a multiple of n frames and one more; 1 for an unknown family."""
     holding = [node for node in nodes.values() if "frames" in names_in(node.inputs)]
     linked = [
         node
@@ -155,7 +155,7 @@ def _frame_step(kind: str) -> int:
 
 
 def unscaled(nodes: Graph) -> Sequence[str]:
-    """Return the nodes that encode a person's picture in whatever size it comes in."""
+    """Return the nodes that encode a person's image in whatever size it comes in."""
     return [
         key
         for key, node in nodes.items()
@@ -164,7 +164,7 @@ def unscaled(nodes: Graph) -> Sequence[str]:
 
 
 def _as_it_came(nodes: Graph, value: JsonValue) -> bool:
-    """Return whether an input is a picture that no node on its way has given a size."""
+    """Return whether an input is an image that no node on its way has given a size."""
     todo, seen = [value], set[str]()
     while todo:
         link = link_of(todo.pop())
@@ -172,7 +172,7 @@ def _as_it_came(nodes: Graph, value: JsonValue) -> bool:
         if link is None or node is None or link[0] in seen or _SIZED.search(node.class_type):
             continue
         seen.add(link[0])
-        if names_in(node.inputs) & {*PICTURES}:
+        if names_in(node.inputs) & {*IMAGES}:
             return True
         todo += node.inputs.values()
     return False
@@ -181,12 +181,12 @@ def _as_it_came(nodes: Graph, value: JsonValue) -> bool:
 class Medium(StrEnum):
     """What a graph saves; where it saves several kinds, the first of these counts."""
 
-    FILM = "film"
+    VIDEO = "video"
     SOUND = "sound"
-    PICTURE = "picture"
+    IMAGE = "image"
 
 
-_FILM = re.compile(r"video|film|movie|webm|mp4|animat|gif|vhs", re.IGNORECASE)
+_VIDEO = re.compile(r"video|video|movie|webm|mp4|animat|gif|vhs", re.IGNORECASE)
 _SOUND = re.compile(r"audio|sound|music|speech|voice|mp3|flac|opus|wav", re.IGNORECASE)
 _SPEAKS = re.compile(r"tts|speech|kokoro|chatterbox|vibevoice", re.IGNORECASE)
 _REFERS = re.compile(
@@ -195,9 +195,9 @@ _REFERS = re.compile(
 _BESIDES = re.compile(r"latent|text|string|glb|mesh", re.IGNORECASE)
 
 _ABLE: Mapping[Medium, tuple[Capability, Capability]] = {
-    # without a picture, with one
-    Medium.FILM: (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
-    Medium.PICTURE: (Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE),
+    # without an image, with one
+    Medium.VIDEO: (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
+    Medium.IMAGE: (Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE),
 }
 
 
@@ -211,20 +211,20 @@ def saves_in(nodes: Graph) -> tuple[str, ...]:
 
 
 def medium_of(nodes: Graph, saves: Collection[str]) -> Medium:
-    """Return what a graph makes: a saving node of an unknown type writes pictures."""
+    """Return what a graph makes: a saving node of an unknown type writes images."""
     made = {_saved_by(nodes[key].class_type) for key in saves}
-    return next((medium for medium in Medium if medium in made), Medium.PICTURE)
+    return next((medium for medium in Medium if medium in made), Medium.IMAGE)
 
 
 def edits(nodes: Graph) -> bool:
-    """Return whether its pictures are what the prompt is about, rather than where drawing starts.
+    """Return whether its images are what the prompt is about, rather than where drawing starts.
 
     A start needs a strength below 1: with a fixed strength of 1 nothing of it would be left.
     """
     words = words_in(nodes)
-    if not words >= {"picture", "prompt"}:
+    if not words >= {"image", "prompt"}:
         return False
-    if words & {*PICTURES[1:], "mask"}:
+    if words & {*IMAGES[1:], "mask"}:
         return True
     if "strength" in words:
         return False
@@ -240,23 +240,23 @@ def abilities_of(
     if medium is Medium.SOUND:
         speaks = "voice" in words or any(_SPEAKS.search(n.class_type) for n in nodes.values())
         return frozenset({Capability.TEXT_TO_SPEECH if speaks else Capability.TEXT_TO_AUDIO})
-    if medium is Medium.PICTURE and "picture" in words and not prompted:
+    if medium is Medium.IMAGE and "image" in words and not prompted:
         return frozenset({Capability.UPSCALE})
     plain, starting = _ABLE[medium]
     found = set() if needs else {plain}
-    if "picture" in words and "mask" not in needs:
+    if "image" in words and "mask" not in needs:
         found.add(starting)
-    if medium is Medium.PICTURE and edits(nodes):
+    if medium is Medium.IMAGE and edits(nodes):
         found.add(Capability.IMAGE_EDIT)
     return frozenset(found)
 
 
 def _saved_by(class_type: str) -> Medium | None:
-    if _FILM.search(class_type):
-        return Medium.FILM
+    if _VIDEO.search(class_type):
+        return Medium.VIDEO
     if _SOUND.search(class_type):
         return Medium.SOUND
-    return None if _BESIDES.search(class_type) else Medium.PICTURE
+    return None if _BESIDES.search(class_type) else Medium.IMAGE
 
 
 def _starts_late(node: Node) -> bool:
@@ -312,7 +312,7 @@ PLAIN = frozenset(
         "SaveWEBM",
     }
 )
-"""ComfyUI's own nodes that work on pictures, films, sounds and numbers without a model; any other may load one."""
+"""ComfyUI's own nodes that work on images, videos, sounds and numbers without a model; any other may load one."""
 
 _KIND = "class_type"
 

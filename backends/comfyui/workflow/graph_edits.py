@@ -8,7 +8,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from backends.comfyui.workflow.graph import (
-    PICTURES,
+    IMAGES,
     Graph,
     Node,
     bypass,
@@ -143,7 +143,7 @@ _PASSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 """The inputs that replace a node's outputs when it is left out; the first that are there count."""
 
 _GROWS = re.compile(r"^(.+\.[A-Za-z_]*)(\d+)$")  # one of a list of inputs, such as "images.image2"
-_ENCODES = re.compile("TextEncode")  # nodes that read a text alone, if there is no picture
+_ENCODES = re.compile("TextEncode")  # nodes that read a text alone, if there is no image
 
 
 def without(nodes: Graph, words: Collection[str]) -> Graph:
@@ -158,7 +158,7 @@ def without(nodes: Graph, words: Collection[str]) -> Graph:
 def needed_files(nodes: Graph, saves: Collection[str], words: Collection[str]) -> frozenset[str]:
     """Return those of the placeholders without which nothing, or less, would be saved.
 
-    Without a first picture there is no second one either.
+    Without a first image there is no second one either.
     """
     return frozenset(
         word for word in words if not set(saves) <= without(nodes, _missing(word)).keys()
@@ -167,9 +167,9 @@ def needed_files(nodes: Graph, saves: Collection[str], words: Collection[str]) -
 
 def _missing(word: str) -> frozenset[str]:
     """Return the placeholders that no request fills that does not fill this one."""
-    if word == PICTURES[0]:
-        return frozenset({*PICTURES, "last_picture", "mask"})
-    return frozenset(PICTURES[PICTURES.index(word) :]) if word in PICTURES else frozenset({word})
+    if word == IMAGES[0]:
+        return frozenset({*IMAGES, "last_image", "mask"})
+    return frozenset(IMAGES[IMAGES.index(word) :]) if word in IMAGES else frozenset({word})
 
 
 class _Cut:

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from backends.comfyui.workflow.graph import (
     FILES,
-    PICTURES,
+    IMAGES,
     WORDS,
     Asked,
     Graph,
@@ -55,8 +55,8 @@ _OPTIONS = (
     "instructions",
 )
 _MEDIA: Mapping[type[Asked], Medium] = {
-    TextToImage: Medium.PICTURE,
-    TextToVideo: Medium.FILM,
+    TextToImage: Medium.IMAGE,
+    TextToVideo: Medium.VIDEO,
     TextToAudio: Medium.SOUND,
     TextToSpeech: Medium.SOUND,
 }
@@ -108,7 +108,7 @@ def warm_up(
     least_work = replace(
         workflow, defaults={**workflow.defaults, **asked, "seed": seed, "frames": frames}
     )
-    nothing = {Medium.FILM: TextToVideo, Medium.SOUND: TextToAudio}.get(
+    nothing = {Medium.VIDEO: TextToVideo, Medium.SOUND: TextToAudio}.get(
         workflow.medium, TextToImage
     )(prompt="", seed=seed)
     nodes = dict(fill(least_work, nothing, prefix="usher/warm-up", files=files))
@@ -117,9 +117,9 @@ def warm_up(
     return nodes
 
 
-def fit_size(picture: tuple[int, int], default: tuple[int, int]) -> tuple[int, int]:
-    """Return a size of the picture's shape with about as many pixels as the default size."""
-    width, height = picture
+def fit_size(image: tuple[int, int], default: tuple[int, int]) -> tuple[int, int]:
+    """Return a size of the image's shape with about as many pixels as the default size."""
+    width, height = image
     scale = (default[0] * default[1] / (width * height)) ** 0.5
     return (
         min(max(round(width * scale), 64), 8192),
@@ -146,19 +146,19 @@ def _refuse_unsupported(workflow: Template, request: Asked, files: Collection[st
 
 def _refuse_files(workflow: Template, files: Collection[str]) -> None:
     missing = sorted(workflow.needs - set(files))
-    if "picture" in missing:
+    if "image" in missing:
         raise _unsupported(ProblemKind.NEEDS_START)
     if missing:
         raise _unsupported(ProblemKind.NEEDS, field=missing[0])
     homeless = sorted(set(files) - workflow.placeholders)
     if not homeless:
         return
-    if "picture" in homeless:
+    if "image" in homeless:
         raise _unsupported(ProblemKind.NO_START)
-    if homeless[0] in {"mask", "audio", "last_picture"}:
+    if homeless[0] in {"mask", "audio", "last_image"}:
         raise _unsupported(ProblemKind.NO_PLACE, field=homeless[0])
-    most = len(workflow.placeholders.intersection((*PICTURES, "last_picture")))
-    raise _unsupported(ProblemKind.FEWER_PICTURES, count=most)
+    most = len(workflow.placeholders.intersection((*IMAGES, "last_image")))
+    raise _unsupported(ProblemKind.FEWER_IMAGES, count=most)
 
 
 def _unsupported(what: ProblemKind, **values: str | int) -> Rejected:

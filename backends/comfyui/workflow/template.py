@@ -55,8 +55,8 @@ from queueing.core.requests import (
 )
 
 _REQUESTS: Mapping[Medium, tuple[type[Asked], ...]] = {
-    Medium.PICTURE: (TextToImage, TextToVideo, TextToAudio, TextToSpeech),
-    Medium.FILM: (TextToVideo, TextToImage, TextToAudio, TextToSpeech),
+    Medium.IMAGE: (TextToImage, TextToVideo, TextToAudio, TextToSpeech),
+    Medium.VIDEO: (TextToVideo, TextToImage, TextToAudio, TextToSpeech),
     Medium.SOUND: (TextToAudio, TextToSpeech, TextToVideo, TextToImage),
 }
 """The requests whose fields the defaults of a graph are, the likeliest first."""
@@ -161,7 +161,7 @@ class Template:
 
     @property
     def edits(self) -> bool:
-        """Whether its pictures are what the prompt is about."""
+        """Whether its images are what the prompt is about."""
         return Capability.IMAGE_EDIT in self.abilities
 
     @property

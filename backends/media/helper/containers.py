@@ -1,4 +1,4 @@
-"""Opens, makes and copies films and sounds. In the helper process only: needs PyAV."""
+"""Opens, makes and copies videos and sounds. In the helper process only: needs PyAV."""
 
 import io
 from collections.abc import Iterator, Mapping
@@ -31,11 +31,11 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
 
 
 _LONGEST_S = 10_000_000
-PIXELS_MOST = 50_000_000  # of one picture
+PIXELS_MOST = 50_000_000  # of one image
 
 
 class Unreadable(Exception):
-    """A file of a kind that is not supported here, or without picture and sound."""
+    """A file of a kind that is not supported here, or without image and sound."""
 
 
 def opened(data: bytes, mime: str) -> Any:
@@ -58,7 +58,7 @@ def made(out: io.BytesIO, mime: str) -> Any:
 
 
 def streams_of(container: Any) -> list[Any]:
-    """Return the pictures and sounds of a container: no covers, subtitles, chapters or data."""
+    """Return the images and sounds of a container: no covers, subtitles, chapters or data."""
     return [
         stream
         for stream in container.streams
@@ -66,17 +66,17 @@ def streams_of(container: Any) -> list[Any]:
     ]
 
 
-def pictures_of(container: Any) -> Any:
-    """Return the stream of pictures. Raises `Unreadable` if there is none, or it is enormous."""
+def images_of(container: Any) -> Any:
+    """Return the stream of images. Raises `Unreadable` if there is none, or it is enormous."""
     for stream in streams_of(container):
         if stream.type == "video":
             require_size(stream.codec_context.width, stream.codec_context.height)
             return stream
-    raise Unreadable("no picture")
+    raise Unreadable("no image")
 
 
 def require_size(width: int, height: int) -> None:
-    """Refuse pictures that would take all memory. Raises `Unreadable`."""
+    """Refuse images that would take all memory. Raises `Unreadable`."""
     if width * height > PIXELS_MOST:
         raise Unreadable(f"{width}x{height} pixels")
 
@@ -86,7 +86,7 @@ def _is_cover(stream: Any) -> bool:
 
 
 def length_of(data: bytes, mime: str) -> float:
-    """Return the length of a film or sound; 0 if it is unknown.
+    """Return the length of a video or sound; 0 if it is unknown.
 
     What a container states is believed up to half as much again as its packets hold: the header of
     a sound that was streamed says nothing, or the most it can say.
@@ -105,7 +105,7 @@ def length_of(data: bytes, mime: str) -> float:
 
 
 def seconds_of(container: Any) -> float:
-    """Return the length of a film or sound, 0 if its container does not state it."""
+    """Return the length of a video or sound, 0 if its container does not state it."""
     if container.duration:
         return float(container.duration / av.time_base)
     lengths = [
@@ -122,12 +122,12 @@ _XIPH = frozenset({"vorbis", "theora"})
 
 
 def cleaned(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order to clean a film or sound."""
+    """Carry out an order to clean a video or sound."""
     return Answer(mime=order.mime), clean(data, order.mime)
 
 
 def silenced(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order to give a film a track of silence."""
+    """Carry out an order to give a video a track of silence."""
     return Answer(mime=order.mime), with_silence(data, order.mime)
 
 
@@ -137,7 +137,7 @@ def clean(data: bytes, mime: str) -> bytes:
     with opened(data, mime) as source, made(out, mime) as target:
         streams = {stream.index: _copy(target, stream) for stream in streams_of(source)}
         if not streams:
-            raise Unreadable("neither picture nor sound")
+            raise Unreadable("neither image nor sound")
         for packet in source.demux([source.streams[index] for index in streams]):
             if not packet.size:  # marks the end
                 continue
@@ -149,22 +149,22 @@ def clean(data: bytes, mime: str) -> bytes:
 
 
 def with_silence(data: bytes, mime: str) -> bytes:
-    """Return a silent film with a track of silence, and without its tags.
+    """Return a silent video with a track of silence, and without its tags.
 
-    Raises `Unreadable` for anything but a silent film of a known length.
+    Raises `Unreadable` for anything but a silent video of a known length.
     """
     out = io.BytesIO()
     seconds = length_of(data, mime)
     if not 0 < seconds <= _SILENCE_MOST_S:
         raise Unreadable(f"{seconds:.0f} s of silence")
     with opened(data, mime) as source, made(out, mime) as target:
-        film = pictures_of(source)
+        video = images_of(source)
         if any(stream.type == "audio" for stream in streams_of(source)):
             raise Unreadable("it has sound already")
-        seen = _copy(target, film)
+        seen = _copy(target, video)
         heard = target.add_stream("libopus" if mime == "video/webm" else "aac", rate=_SILENCE_HZ)
         heard.codec_context.layout = "mono"
-        for packet in source.demux(film):
+        for packet in source.demux(video):
             if packet.size:
                 packet.stream = seen
                 target.mux(packet)

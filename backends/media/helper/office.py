@@ -131,7 +131,7 @@ def _count(said: str) -> int:
 
 _WORD, _SLIDES, _SHEETS = "word/document.xml", "ppt/presentation.xml", "xl/workbook.xml"
 _OPEN_DOCUMENT = "content.xml"
-_WORDLESS = 200  # bytes of text, with fewer of which its pictures are looked at
+_WORDLESS = 200  # bytes of text, with fewer of which its images are looked at
 _NOTES = ("word/footnotes.xml", "word/endnotes.xml")
 
 
@@ -144,23 +144,23 @@ def read(order: Order, data: bytes) -> tuple[Answer, bytes]:
     with suppress(Full):
         pages.write(package, paper)
     text = paper.text().encode("utf-8", "replace")
-    drawn = list(_scans(package, order.pictures)) if len(text) < _WORDLESS else []
+    drawn = list(_scans(package, order.images)) if len(text) < _WORDLESS else []
     answer = Answer(
         mime="text/plain",
         pages=pages.count,
         truncated=paper.truncated,
-        parts=(len(text), *(len(picture) for picture in drawn)),
+        parts=(len(text), *(len(image) for image in drawn)),
     )
     return answer, b"".join((text, *drawn))
 
 
 def _scans(package: Package, most: int) -> Iterator[bytes]:
-    """Yield the pictures in a document that hardly says anything."""
-    # Most documents need no library for pictures; it lies where the process may still read.
-    from backends.media.helper.page import pictured  # noqa: PLC0415
+    """Yield the images in a document that hardly says anything."""
+    # Most documents need no library for images; it lies where the process may still read.
+    from backends.media.helper.page import image_page  # noqa: PLC0415
 
-    found = (pictured(data) for data in package.pictures(most))
-    yield from islice((picture for picture in found if picture), most)
+    found = (image_page(data) for data in package.images(most))
+    yield from islice((image for image in found if image), most)
 
 
 class _Pages:

@@ -78,8 +78,8 @@ def _field(name: str) -> str:
 
 _FILES_MOST = 20_000
 _RATIO_MOST = 500  # unpacked to packed; XML of office programs stays below a hundred
-_PICTURES = ("word/media/", "ppt/media/", "xl/media/", "Pictures/")
-_PICTURE_MOST = 20_000_000  # bytes
+_IMAGES = ("word/media/", "ppt/media/", "xl/media/", "Pictures/")
+_IMAGE_MOST = 20_000_000  # bytes
 _SMALL = 1_000_000  # bytes that are unpacked whatever their ratio
 _ALL_MOST = 2 * BYTES_MOST  # of all files that are read
 
@@ -112,14 +112,14 @@ class Package:
         with _damage(), self._zip.open(info) as opened:
             listen(opened, listener)
 
-    def pictures(self, most: int) -> Iterator[bytes]:
-        """Yield so many of the pictures within at most, in the order of their numbers."""
-        names = [name for name in self._files if name.startswith(_PICTURES)]
+    def images(self, most: int) -> Iterator[bytes]:
+        """Yield so many of the images within at most, in the order of their numbers."""
+        names = [name for name in self._files if name.startswith(_IMAGES)]
         for name in sorted(names, key=lambda name: (len(name), name))[: 4 * most]:
             info = self._files[name]
-            if info.file_size <= _PICTURE_MOST and not info.flag_bits & 1:
+            if info.file_size <= _IMAGE_MOST and not info.flag_bits & 1:
                 with _damage(), self._zip.open(info) as opened:
-                    yield opened.read(_PICTURE_MOST)
+                    yield opened.read(_IMAGE_MOST)
 
     def related(self, name: str) -> Mapping[str, tuple[str, str]]:
         """Return what an Open XML file refers to: the kind and the path, by the reference's name."""

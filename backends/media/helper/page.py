@@ -1,4 +1,4 @@
-"""Makes pictures of pages, and of pictures within documents, small enough for models that see."""
+"""Makes images of pages, and of images within documents, small enough for models that see."""
 
 import io
 
@@ -12,21 +12,21 @@ _LEAST = 200  # pixels of a side; smaller ones are signs and lines
 _QUALITY = 80
 
 
-def as_page(picture: Image.Image) -> bytes:
-    """Return a picture as a JPEG."""
-    small = picture.convert("RGB")
+def as_page(image: Image.Image) -> bytes:
+    """Return an image as a JPEG."""
+    small = image.convert("RGB")
     small.thumbnail((SIDE_MOST, SIDE_MOST))
     out = io.BytesIO()
     small.save(out, "JPEG", quality=_QUALITY)
     return out.getvalue()
 
 
-def pictured(data: bytes) -> bytes:
-    """Return a picture out of a document as a JPEG; b"" if it is none, small or enormous."""
+def image_page(data: bytes) -> bytes:
+    """Return an image out of a document as a JPEG; b"" if it is none, small or enormous."""
     try:
-        with Image.open(io.BytesIO(data), formats=(*SENT, "GIF")) as picture:
-            if min(picture.size) < _LEAST or picture.width * picture.height > _PIXELS_MOST:
+        with Image.open(io.BytesIO(data), formats=(*SENT, "GIF")) as image:
+            if min(image.size) < _LEAST or image.width * image.height > _PIXELS_MOST:
                 return b""
-            return as_page(picture)
+            return as_page(image)
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
         return b""

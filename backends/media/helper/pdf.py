@@ -28,19 +28,19 @@ def read(order: Order, data: bytes) -> tuple[Answer, bytes]:
     wordless = _written(document, paper)
     scanned = wordless if 2 * len(wordless) >= min(len(document), _PAGES_MOST) else []
     drawn = []
-    for number in scanned[: order.pictures]:
+    for number in scanned[: order.images]:
         if _late():
             break
         with suppress(pypdfium2.PdfiumError):  # one damaged page
             drawn.append(_drawn(document[number]))
-    if scanned and order.pictures and not drawn:
+    if scanned and order.images and not drawn:
         raise Faulty(Fault.UNREADABLE)
     text = paper.text().encode("utf-8", "replace")
     answer = Answer(
         mime="text/plain",
         pages=len(document),
         truncated=paper.truncated or len(drawn) < len(scanned),
-        parts=(len(text), *(len(picture) for picture in drawn)),
+        parts=(len(text), *(len(image) for image in drawn)),
     )
     return answer, b"".join((text, *drawn))
 
@@ -87,7 +87,7 @@ def _words(document: Any, number: int, most: int) -> tuple[str, bool]:
 
 
 def _is_drawn(page: Any, text: str) -> bool:
-    """Return whether a page shows more than its few words: a picture, or letters drawn as lines."""
+    """Return whether a page shows more than its few words: an image, or letters drawn as lines."""
     shown = {each.type for each in islice(page.get_objects(max_depth=2), _OBJECTS_MOST)}
     return pdfium.FPDF_PAGEOBJ_IMAGE in shown or (bool(shown) and not text.strip())
 
@@ -95,8 +95,8 @@ def _is_drawn(page: Any, text: str) -> bool:
 def _drawn(page: Any) -> bytes:
     sides = [side if math.isfinite(side) and side > 0 else 1.0 for side in page.get_size()]
     scale = min(SIDE_MOST / max(sides), _SCALE_MOST)
-    picture = page.render(scale=scale, may_draw_forms=False).to_pil()
-    return as_page(picture)
+    image = page.render(scale=scale, may_draw_forms=False).to_pil()
+    return as_page(image)
 
 
 def _late() -> bool:

@@ -11,15 +11,15 @@ _PARTS_MOST = 100
 class MediaTask(StrEnum):
     """What to do with a file."""
 
-    CLEAN = "clean"  # drop everything but picture and sound, without re-encoding
+    CLEAN = "clean"  # drop everything but image and sound, without re-encoding
     FIT = "fit"  # encode so that it plays everywhere and fits
     LOOK = "look"  # describe it
-    READ = "read"  # extract a document's text, or its pages as pictures
+    READ = "read"  # extract a document's text, or its pages as images
     WAV = "wav"  # make a sound plain, for a server that reads speech
     VOICE = "voice"  # make a sound a voice message
     ENCODE = "encode"  # give a sound the form that a program asks for
-    FRAMES = "frames"  # extract some of a film's pictures
-    SOUNDTRACK = "soundtrack"  # give a silent film a track of silence
+    FRAMES = "frames"  # extract some of a video's images
+    SOUNDTRACK = "soundtrack"  # give a silent video a track of silence
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +27,7 @@ class Order:
     """A task on a file of a media type; `size` bytes follow.
 
     `limit` is the most bytes that the answer may have, `characters` the most of a text,
-    `pictures` the most pictures, `seconds` the longest a sound may play, `form` the form it gets.
+    `images` the most images, `seconds` the longest a sound may play, `form` the form it gets.
     """
 
     task: MediaTask
@@ -35,7 +35,7 @@ class Order:
     size: int
     limit: int = 0
     characters: int = 0
-    pictures: int = 0
+    images: int = 0
     seconds: float = 0.0
     form: str = ""
 
@@ -52,12 +52,12 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looks:
-    """Properties of a film or sound: size, seconds, codecs, and how its pixels are stored."""
+    """Properties of a video or sound: size, seconds, codecs, and how its pixels are stored."""
 
     width: int = 0
     height: int = 0
     seconds: float = 0.0
-    picture: str = ""
+    image: str = ""
     pixels: str = ""
     sound: str = ""
 
@@ -66,8 +66,8 @@ class Looks:
 class Answer:
     """The outcome of an order: bytes and their media type, or why there are none.
 
-    The bytes are the file; for a film that was looked at, its first picture as a small JPEG. Where
-    there are several pieces, such as a document's text and its pictures, `parts` are their lengths.
+    The bytes are the file; for a video that was looked at, its first image as a small JPEG. Where
+    there are several pieces, such as a document's text and its images, `parts` are their lengths.
     `fault` is an error that a person can be told about.
     """
 

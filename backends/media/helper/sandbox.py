@@ -162,9 +162,9 @@ class Barrier(StrEnum):
 
 
 UNHELD: Mapping[Barrier, str] = {
-    Barrier.FILES: "a film or document that takes over what reads it could read every file of this "
+    Barrier.FILES: "a video or document that takes over what reads it could read every file of this "
     "account: Landlock is missing (Linux 5.13, and containers must allow it)",
-    Barrier.CALLS: "a film or document that takes over what reads it could start programs, open "
+    Barrier.CALLS: "a video or document that takes over what reads it could start programs, open "
     "connections, end other processes and, without Landlock, change files: seccomp is missing "
     "(Linux on x86-64 and AArch64)",
 }

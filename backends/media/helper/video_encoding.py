@@ -1,4 +1,4 @@
-"""Plans and encodes films and sounds that play everywhere and fit. In the helper process only."""
+"""Plans and encodes videos and sounds that play everywhere and fit. In the helper process only."""
 
 import io
 import math
@@ -13,21 +13,21 @@ from PIL import Image
 from backends.common.file_types import MOVING, MOVING_TYPES
 from backends.media.helper.containers import (
     Unreadable,
+    images_of,
     length_of,
     made,
     opened,
-    pictures_of,
     require_size,
     streams_of,
 )
 from backends.media.helper.protocol import Answer, Order
 
 _FILLED = 0.92  # of the bytes; the rest is for the container and the encoder's overshoot
-_SOUND_SHARE = 0.25  # of the bits, in a film
-_FILM_SOUND = (128_000, 96_000, 64_000, 48_000, 32_000)  # bits per second
+_SOUND_SHARE = 0.25  # of the bits, in a video
+_VIDEO_SOUND = (128_000, 96_000, 64_000, 48_000, 32_000)  # bits per second
 _SOUND = (256_000, 192_000, 160_000, 128_000, 96_000, 64_000, 48_000, 32_000, 24_000)
-_BITS_PER_PIXEL = 0.05  # with fewer bits, a smaller picture looks better
-_NOISY = 4.0  # bits per pixel of a film that no encoder makes small
+_BITS_PER_PIXEL = 0.05  # with fewer bits, a smaller image looks better
+_NOISY = 4.0  # bits per pixel of a video that no encoder makes small
 _PLENTY = 0.5  # bits per pixel with which a quick encoder does as well as a careful one
 _SIDE_LEAST = 64
 _SIDE_MOST = 1920
@@ -35,21 +35,21 @@ _BITS_LEAST = 8_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FilmPlan:
-    """How a film is encoded: its size in pixels, and bits per second for picture and sound.
+class VideoPlan:
+    """How a video is encoded: its size in pixels, and bits per second for image and sound.
 
-    `sound` is None for a silent film, or if no bits are left for sound. `noisy` is set for a film
+    `sound` is None for a silent video, or if no bits are left for sound. `noisy` is set for a video
     that takes the encoder long and has bits in plenty, so that a quick one does as well.
     """
 
     width: int
     height: int
-    picture: int
+    image: int
     sound: int | None
     noisy: bool = False
 
 
-def film_plan(
+def video_plan(
     *,
     limit: int,
     seconds: float,
@@ -58,29 +58,29 @@ def film_plan(
     has_sound: bool,
     share: float,
     weight: int = 0,
-) -> FilmPlan | None:
-    """Return how to fit a film of `weight` bytes into `share` of `limit` bytes; None if it cannot.
+) -> VideoPlan | None:
+    """Return how to fit a video of `weight` bytes into `share` of `limit` bytes; None if it cannot.
 
-    The size of the picture is reduced before the bits per pixel are.
+    The size of the image is reduced before the bits per pixel are.
     """
     room = limit * 8 * _FILLED * share / max(seconds, 0.1)
-    sound = _first_below(_FILM_SOUND, room * _SOUND_SHARE) if has_sound else None
-    picture = int(room - (sound or 0))
-    if picture < _BITS_LEAST:
+    sound = _first_below(_VIDEO_SOUND, room * _SOUND_SHARE) if has_sound else None
+    image = int(room - (sound or 0))
+    if image < _BITS_LEAST:
         return None
-    pixels = picture / (_BITS_PER_PIXEL * max(fps, 1.0))
+    pixels = image / (_BITS_PER_PIXEL * max(fps, 1.0))
     width, height = size
     scale = min(1.0, math.sqrt(pixels / (width * height)), _SIDE_MOST / max(size))
     if round(min(size) * scale) < min(_SIDE_LEAST, *size):
         scale = min(_SIDE_LEAST / min(size), 1.0)
     each_s = width * height * max(fps, 1.0)
-    return FilmPlan(
+    return VideoPlan(
         width=_even(width * scale),
         height=_even(height * scale),
-        picture=picture,
+        image=image,
         sound=sound,
         noisy=weight * 8 / max(seconds, 0.1) > _NOISY * each_s
-        and picture > _PLENTY * each_s * scale**2,
+        and image > _PLENTY * each_s * scale**2,
     )
 
 
@@ -98,7 +98,11 @@ def _even(side: float) -> int:
     return max(2, round(side / 2) * 2)
 
 
-_TRIES = (1.0, 0.75, 0.5)  # of the limit: when a difficult film overshoots, the next share is tried
+_TRIES = (
+    1.0,
+    0.75,
+    0.5,
+)  # of the limit: when a difficult video overshoots, the next share is tried
 _THREADS = 2
 _CAREFUL = {"preset": "veryfast"}
 _QUICK = {"preset": "ultrafast", "x264-params": "no-deblock=0:deblock=0,0:aq-mode=1"}
@@ -135,25 +139,23 @@ def _once(data: bytes, mime: str, limit: int, share: float) -> tuple[bytes, str]
         sounds = [stream for stream in streams if stream.type == "audio"]
         seconds = length_of(data, mime)
         if len(sounds) < len(streams):
-            return _film(
-                source, pictures_of(source), sounds[:1], (limit, share, seconds, len(data))
-            )
+            return _video(source, images_of(source), sounds[:1], (limit, share, seconds, len(data)))
         if sounds:
             return _sound(source, sounds[0], (limit, share, seconds))
-    raise Unreadable("neither picture nor sound")
+    raise Unreadable("neither image nor sound")
 
 
-# ---------------------------------------------------------------- films
+# ---------------------------------------------------------------- videos
 
 
-def _film(
-    source: Any, picture: Any, sounds: list[Any], room: tuple[int, float, float, int]
+def _video(
+    source: Any, image: Any, sounds: list[Any], room: tuple[int, float, float, int]
 ) -> tuple[bytes, str] | None:
     limit, share, seconds, weight = room
-    turned = _turned(picture, source)
-    size = (picture.codec_context.width, picture.codec_context.height)
-    fps = float(picture.average_rate or _FPS)
-    plan = film_plan(
+    turned = _turned(image, source)
+    size = (image.codec_context.width, image.codec_context.height)
+    fps = float(image.average_rate or _FPS)
+    plan = video_plan(
         limit=limit,
         seconds=seconds,
         size=size[::-1] if turned in {"clock", "cclock"} else size,
@@ -166,12 +168,12 @@ def _film(
         return None
     out = io.BytesIO()
     with made(out, "video/mp4") as target:
-        seen = _picture_stream(target, plan, picture.average_rate or round(_FPS))
-        seen.codec_context.time_base = picture.time_base
+        seen = _image_stream(target, plan, image.average_rate or round(_FPS))
+        seen.codec_context.time_base = image.time_base
         heard = _sound_stream(target, "aac", plan.sound, sounds[0]) if plan.sound else None
-        graph = _Graph(picture, plan, turned)
+        graph = _Graph(image, plan, turned)
         resampler = _resampler(heard) if heard is not None else None
-        for packet in source.demux([picture, *(sounds if heard is not None else ())]):
+        for packet in source.demux([image, *(sounds if heard is not None else ())]):
             for frame in packet.decode():
                 if isinstance(frame, av.VideoFrame):
                     for shown in graph.through(frame):
@@ -187,11 +189,11 @@ def _film(
     return out.getvalue(), "video/mp4"
 
 
-def _picture_stream(target: Any, plan: FilmPlan, rate: Any) -> Any:
+def _image_stream(target: Any, plan: VideoPlan, rate: Any) -> Any:
     stream = target.add_stream("libx264", rate=rate)
     stream.width, stream.height, stream.pix_fmt = plan.width, plan.height, "yuv420p"
     stream.codec_context.thread_count = _THREADS
-    most = str(plan.picture)
+    most = str(plan.image)
     quickly = _QUICK if plan.noisy else _CAREFUL
     stream.options = {**quickly, "crf": "21", "maxrate": most, "bufsize": most}
     return stream
@@ -200,7 +202,7 @@ def _picture_stream(target: Any, plan: FilmPlan, rate: Any) -> Any:
 class _Graph:
     """Turns frames upright, to the planned size and into the pixels every player knows."""
 
-    def __init__(self, stream: Any, plan: FilmPlan, turned: str) -> None:
+    def __init__(self, stream: Any, plan: VideoPlan, turned: str) -> None:
         graph = av.filter.Graph()
         steps = [graph.add_buffer(template=stream)]
         if turned == "half":
@@ -227,9 +229,9 @@ class _Graph:
             yield shown
 
 
-def _turned(picture: Any, source: Any) -> str:
+def _turned(image: Any, source: Any) -> str:
     """Return the rotation that brings the first frame upright; "" if it is upright."""
-    for frame in source.decode(picture):
+    for frame in source.decode(image):
         source.seek(0)
         turns = {90: "cclock", -270: "cclock", -90: "clock", 270: "clock"}
         return "half" if abs(frame.rotation) == 180 else turns.get(frame.rotation, "")
@@ -273,36 +275,36 @@ def _mux_sound(target: Any, heard: Any, frames: Any) -> None:
         target.mux(heard.encode(frame))
 
 
-# ---------------------------------------------------------------- pictures that move
+# ---------------------------------------------------------------- images that move
 
 
 def _moving(data: bytes, limit: int, share: float) -> tuple[bytes, str] | None:
-    """Make a film of a moving picture, which Pillow reads."""
-    with Image.open(io.BytesIO(data), formats=MOVING) as picture:
-        require_size(*picture.size)
-        frames = min(getattr(picture, "n_frames", 1), _FRAMES_MOST)
-        shown = [_shown_ms(picture, number) for number in range(frames)]
+    """Make a video of an animation, which Pillow reads."""
+    with Image.open(io.BytesIO(data), formats=MOVING) as image:
+        require_size(*image.size)
+        frames = min(getattr(image, "n_frames", 1), _FRAMES_MOST)
+        shown = [_shown_ms(image, number) for number in range(frames)]
         seconds = sum(shown) / _TICKS
-        plan = film_plan(
+        plan = video_plan(
             limit=limit,
             seconds=seconds,
-            size=picture.size,
+            size=image.size,
             fps=frames / max(seconds, 0.1),
             has_sound=False,
             share=share,
         )
-        return None if plan is None else (_filmed(picture, plan, shown), "video/mp4")
+        return None if plan is None else (_encoded(image, plan, shown), "video/mp4")
 
 
-def _filmed(picture: Image.Image, plan: FilmPlan, shown: list[int]) -> bytes:
+def _encoded(image: Image.Image, plan: VideoPlan, shown: list[int]) -> bytes:
     out, at = io.BytesIO(), 0
     with made(out, "video/mp4") as target:
-        stream = _picture_stream(target, plan, max(1, round(len(shown) * _TICKS / sum(shown))))
+        stream = _image_stream(target, plan, max(1, round(len(shown) * _TICKS / sum(shown))))
         stream.codec_context.time_base = _TICK
         for number, length in enumerate(shown):
-            picture.seek(number)
-            flat = Image.new("RGB", picture.size, "white")
-            layer = picture.convert("RGBA")
+            image.seek(number)
+            flat = Image.new("RGB", image.size, "white")
+            layer = image.convert("RGBA")
             flat.paste(layer, mask=layer.getchannel("A"))
             frame = _FRAMES.from_image(flat.resize((plan.width, plan.height)))
             frame.pts, frame.duration, frame.time_base = at, length, _TICK
@@ -312,7 +314,7 @@ def _filmed(picture: Image.Image, plan: FilmPlan, shown: list[int]) -> bytes:
     return out.getvalue()
 
 
-def _shown_ms(picture: Image.Image, number: int) -> int:
-    picture.seek(number)
-    picture.load()  # WebP and AVIF tell how long a frame is shown only then
-    return max(20, round(float(picture.info.get("duration") or 100)))
+def _shown_ms(image: Image.Image, number: int) -> int:
+    image.seek(number)
+    image.load()  # WebP and AVIF tell how long a frame is shown only then
+    return max(20, round(float(image.info.get("duration") or 100)))

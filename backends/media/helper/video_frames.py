@@ -1,4 +1,4 @@
-"""Describes films and sounds, and takes images out of films. In the helper process only."""
+"""Describes videos and sounds, and takes images out of videos. In the helper process only."""
 
 import io
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from PIL import Image
 from backends.common.file_types import MOVING, MOVING_TYPES
 from backends.media.helper.containers import (
     Unreadable,
+    images_of,
     length_of,
     opened,
-    pictures_of,
     require_size,
     streams_of,
 )
@@ -28,7 +28,7 @@ def looked(order: Order, data: bytes) -> tuple[Answer, bytes]:
 
 
 def look(data: bytes, mime: str) -> tuple[Looks, bytes]:
-    """Return what a file is, and for a film its first picture as a small JPEG."""
+    """Return what a file is, and for a video its first image as a small JPEG."""
     with opened(data, mime) as source:
         streams = streams_of(source)
         sounds = [each for each in streams if each.type == "audio"]
@@ -36,16 +36,16 @@ def look(data: bytes, mime: str) -> tuple[Looks, bytes]:
         sound = sounds[0].codec_context.name if sounds else ""
         if len(sounds) == len(streams):
             return Looks(seconds=seconds, sound=sound), b""
-        pictures = pictures_of(source)
-        frame = next(source.decode(pictures))
+        images = images_of(source)
+        frame = next(source.decode(images))
         require_size(frame.width, frame.height)
         image = frame.to_image().rotate(frame.rotation, expand=True)
         looks = Looks(
             width=image.width,
             height=image.height,
             seconds=seconds,
-            picture=pictures.codec_context.name,
-            pixels=pictures.codec_context.pix_fmt or "",
+            image=images.codec_context.name,
+            pixels=images.codec_context.pix_fmt or "",
             sound=sound,
         )
         image.thumbnail((_STILL_SIDE_MOST, _STILL_SIDE_MOST))
@@ -56,25 +56,23 @@ def look(data: bytes, mime: str) -> tuple[Looks, bytes]:
 
 _SIDE_MOST = 768  # pixels
 _QUALITY = 85
-_DECODED_MOST = 400  # frames between two pictures; a film whose index is far off shows others
+_DECODED_MOST = 400  # frames between two images; a video whose index is far off shows others
 
 
 def extracted(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order for some of a film's pictures."""
-    found = _of_moving if order.mime in MOVING_TYPES else _of_film
-    pictures = [_jpeg(image) for image in found(data, order.mime, order.pictures)]
-    if not pictures:
-        raise Unreadable("no picture")
-    answer = Answer(
-        mime="image/jpeg", looks=Looks(), parts=tuple(len(picture) for picture in pictures)
-    )
-    return answer, b"".join(pictures)
+    """Carry out an order for some of a video's images."""
+    found = _of_moving if order.mime in MOVING_TYPES else _of_video
+    images = [_jpeg(frame) for frame in found(data, order.mime, order.images)]
+    if not images:
+        raise Unreadable("no image")
+    answer = Answer(mime="image/jpeg", looks=Looks(), parts=tuple(len(image) for image in images))
+    return answer, b"".join(images)
 
 
-def _of_film(data: bytes, mime: str, most: int) -> Iterator[Image.Image]:
-    """Yield a picture out of the middle of each of `most` equal parts."""
+def _of_video(data: bytes, mime: str, most: int) -> Iterator[Image.Image]:
+    """Yield an image out of the middle of each of `most` equal parts."""
     with opened(data, mime) as source:
-        stream = pictures_of(source)
+        stream = images_of(source)
         seconds = length_of(data, mime)
         start, last = float((stream.start_time or 0) * stream.time_base), None
         for at in range(most):
@@ -103,13 +101,13 @@ def _frame_at(source: Any, stream: Any, moment: float) -> Any:
 
 
 def _of_moving(data: bytes, _: str, most: int) -> Iterator[Image.Image]:
-    with Image.open(io.BytesIO(data), formats=MOVING) as picture:
-        require_size(*picture.size)
-        frames = getattr(picture, "n_frames", 1)
+    with Image.open(io.BytesIO(data), formats=MOVING) as image:
+        require_size(*image.size)
+        frames = getattr(image, "n_frames", 1)
         for at in sorted({int(frames * (part + 0.5) / most) for part in range(most)}):
-            picture.seek(at)
-            flat = Image.new("RGB", picture.size, "white")
-            layer = picture.convert("RGBA")
+            image.seek(at)
+            flat = Image.new("RGB", image.size, "white")
+            layer = image.convert("RGBA")
             flat.paste(layer, mask=layer.getchannel("A"))
             yield flat
 

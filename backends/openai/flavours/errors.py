@@ -1,6 +1,6 @@
 """What text servers report, for the queue and for the person. Pure.
 
-Words choose among a caller's mistakes under any status: llama.cpp refuses a picture with 500, LM
+Words choose among a caller's mistakes under any status: llama.cpp refuses an image with 500, LM
 Studio answers errors with 200.
 """
 
@@ -27,9 +27,9 @@ from queueing.core.errors import (
 )
 
 TOO_LONG = problem(ProblemKind.TOO_LONG)
-NO_PICTURES = problem(ProblemKind.BLIND)
+NO_IMAGES = problem(ProblemKind.BLIND)
 NO_EMBEDDINGS = problem(ProblemKind.NO_EMBEDDINGS)
-NO_PICTURE_EMBEDDINGS = problem(ProblemKind.NO_PICTURE_EMBEDDINGS)
+NO_IMAGE_EMBEDDINGS = problem(ProblemKind.NO_IMAGE_EMBEDDINGS)
 NO_TOKENS = problem(ProblemKind.NO_TOKENS)
 NO_DIMENSIONS = problem(ProblemKind.NO_DIMENSIONS)
 NO_SUFFIX = problem(ProblemKind.NO_SUFFIX)
@@ -51,7 +51,7 @@ CONTEXT = (
     "greater than max_seq_len",  # TabbyAPI
     "longer than the cache size",  # ExLlama, with status 503
 )
-PICTURES = (
+IMAGES = (
     "does not support image",
     "image input is not supported",
     "must be a base64 encoded image",
@@ -116,8 +116,8 @@ RULES: Sequence[ErrorRule] = (
     ErrorRule(kind=Rejected, told=NO_DIMENSIONS, words=DIMENSIONS),
     ErrorRule(
         kind=Rejected,
-        told=NO_PICTURES,
-        words=PICTURES,
+        told=NO_IMAGES,
+        words=IMAGES,
         sentences=("failed to deserialize .*unknown variant `image_url`.*",),
     ),
     ErrorRule(kind=Rejected, told=NO_SUFFIX, words=SUFFIX),

@@ -54,7 +54,7 @@ SILENT = AudioForm(transcriptions=None, translations=None, speech=None)
 KEPT = -1  # Ollama: without expiry; a request without this would end that
 
 
-PICTURES = frozenset({"JPEG", "PNG", "WEBP"})
+IMAGES = frozenset({"JPEG", "PNG", "WEBP"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +70,7 @@ class Served(ServedModel):
     vision: bool | None = None
     chats: bool = True
     embeds: bool | None = None
-    embeds_pictures: bool | None = None
+    embeds_images: bool | None = None
     hears: bool | None = None
     speaks: bool | None = None
     voices: tuple[str, ...] = ()
@@ -81,8 +81,8 @@ class Served(ServedModel):
     instances: tuple[str, ...] = ()
 
 
-class PictureForm(StrEnum):
-    """How a server takes a picture to embed; `NONE` takes none."""
+class ImageForm(StrEnum):
+    """How a server takes an image to embed; `NONE` takes none."""
 
     NONE = "none"
     MESSAGES = "messages"  # one a call, as a conversation of one message
@@ -99,7 +99,7 @@ class EmbeddingForm:
     path: str = "/v1/embeddings"
     own: bool = False
     tokens: bool = True
-    pictures: PictureForm = PictureForm.NONE
+    images: ImageForm = ImageForm.NONE
 
 
 class Flavour:
@@ -125,7 +125,7 @@ class Flavour:
     extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p"})
     json_object: ClassVar[bool] = True  # it takes `response_format: json_object`
     text_parts: ClassVar[bool] = True  # it takes a message of several texts
-    pictures: ClassVar[frozenset[str]] = PICTURES  # the kinds of pictures it can read in a message
+    images: ClassVar[frozenset[str]] = IMAGES  # the kinds of images it can read in a message
     nameless: ClassVar[bool] = False  # it has one model, and does not look at the name in a request
     # an answer that another request broke off ends without a reason
     interrupts: ClassVar[bool] = False
@@ -190,7 +190,7 @@ def able(served: Served) -> frozenset[Capability]:
         Capability.TEXT_TO_TEXT: served.chats,
         Capability.VISION: served.chats and served.vision,
         Capability.EMBEDDING: served.embeds,
-        Capability.IMAGE_EMBEDDING: served.embeds and served.embeds_pictures,
+        Capability.IMAGE_EMBEDDING: served.embeds and served.embeds_images,
         Capability.SPEECH_TO_TEXT: served.hears,
         Capability.TEXT_TO_SPEECH: served.speaks,
     }
@@ -201,12 +201,12 @@ def lacks(model: ModelSpec, served: Served, flavour: Flavour) -> str | None:
     """Return in words what the model is meant to do and the server cannot, None if nothing."""
     meant = model.capabilities
     if Capability.VISION in meant and served.vision is False:
-        return "see pictures"
+        return "see images"
     if meant & EMBEDS and served.embeds is False:
         return "make embeddings"
     if Capability.SPEECH_TO_TEXT in meant and served.hears is False:
         return "transcribe"
     if Capability.TEXT_TO_SPEECH in meant and served.speaks is False:
         return "read aloud"
-    takes_none = served.embeds_pictures is False or flavour.embedding.pictures is PictureForm.NONE
-    return "embed pictures" if Capability.IMAGE_EMBEDDING in meant and takes_none else None
+    takes_none = served.embeds_images is False or flavour.embedding.images is ImageForm.NONE
+    return "embed images" if Capability.IMAGE_EMBEDDING in meant and takes_none else None

@@ -15,7 +15,7 @@ from backends.openai.flavours.flavour import (
     AudioForm,
     EmbeddingForm,
     Flavour,
-    PictureForm,
+    ImageForm,
     Served,
 )
 from backends.openai.flavours.replies import Listed, Listing, in_mb, listing, post_settled
@@ -41,7 +41,7 @@ SAMPLERS = frozenset(
         "json_schema",
     }
 )
-DECODED = frozenset({"JPEG", "PNG"})  # its library for pictures knows no WebP
+DECODED = frozenset({"JPEG", "PNG"})  # its library for images knows no WebP
 
 
 class Props(ServerReply):
@@ -68,11 +68,11 @@ class LlamaCpp(Flavour):
     """llama.cpp with one model, given at its start: it writes, or with `--embeddings` embeds."""
 
     name: ClassVar[str] = "llamacpp"
-    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(pictures=PictureForm.MEDIA)
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(images=ImageForm.MEDIA)
     suffix_path: ClassVar[str | None] = "/infill"
     echoes: ClassVar[bool] = False
     extra: ClassVar[frozenset[str]] = SAMPLERS
-    pictures: ClassVar[frozenset[str]] = DECODED
+    images: ClassVar[frozenset[str]] = DECODED
     exact: ClassVar[bool] = True
     sounds: ClassVar[AudioForm] = HEARS
     note: ClassVar[str] = (
@@ -107,7 +107,7 @@ class LlamaCpp(Flavour):
             chats=not embeds,
             vision=vision,
             embeds=embeds,
-            embeds_pictures=vision,
+            embeds_images=vision,
             hears=props.modalities.audio and not embeds,
             parallel=props.total_slots,
         )
@@ -150,10 +150,10 @@ class LlamaCppRouter(Flavour):
 
     name: ClassVar[str] = "llamacpp-router"
     embedding: ClassVar[EmbeddingForm] = EmbeddingForm(
-        path="/v1/embeddings?autoload=false", pictures=PictureForm.MEDIA
+        path="/v1/embeddings?autoload=false", images=ImageForm.MEDIA
     )
     extra: ClassVar[frozenset[str]] = SAMPLERS
-    pictures: ClassVar[frozenset[str]] = DECODED
+    images: ClassVar[frozenset[str]] = DECODED
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     chat_path: ClassVar[str] = "/v1/chat/completions?autoload=false"  # the queue plans the loads
@@ -247,7 +247,7 @@ class LlamaSwap(Flavour):
     name: ClassVar[str] = "llamaswap"
     suffix_path: ClassVar[str | None] = "/infill"
     extra: ClassVar[frozenset[str]] = SAMPLERS
-    pictures: ClassVar[frozenset[str]] = DECODED
+    images: ClassVar[frozenset[str]] = DECODED
     eager: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
     note: ClassVar[str] = (

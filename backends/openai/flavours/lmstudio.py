@@ -5,9 +5,7 @@ loaded model makes a second copy, and errors arrive with status 200.
 """
 
 from dataclasses import replace
-from typing import ClassVar
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING, ClassVar
 
 from backends.common.http import Http
 from backends.common.model_server import LoadWish
@@ -15,6 +13,9 @@ from backends.common.server_replies import ServerReply, ask, read
 from backends.openai.flavours.flavour import SILENT, AudioForm, EmbeddingForm, Flavour, Served
 from backends.openai.flavours.replies import Chunk, in_mb
 from queueing.core.errors import UnreadableAnswer
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 EXTRA = frozenset({"top_k", "min_p", "repeat_penalty", "reasoning_effort"})
 TEXTS_ONLY = EmbeddingForm(tokens=False)
@@ -142,7 +143,7 @@ class LMStudio3(Flavour):
     eager: ClassVar[bool] = True
     note: ClassVar[str] = (
         "LM Studio older than 0.4 cannot unload over HTTP: a model stays until LM Studio's own idle "
-        "timer ends (see idle_unload_s), and other models of that card wait as long. Turn off 'Only "
+        "timer ends (see idle_unload_s), and other models of that GPU wait as long. Turn off 'Only "
         "keep last JIT loaded model' there, it ends answers that are being written; or update to 0.4."
     )
 

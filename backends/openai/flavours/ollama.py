@@ -24,7 +24,7 @@ class OllamaVersion(ServerReply):
 class OllamaModel(ServerReply):
     """An entry of /api/tags, or of /api/ps, which reports the context; sizes in bytes.
 
-    There `size` is all that the model takes, and `size_vram` what of it is on the card.
+    There `size` is all that the model takes, and `size_vram` what of it is on the GPU.
     """
 
     name: str
@@ -130,7 +130,7 @@ async def _resident(http: Http) -> tuple[OllamaModel, ...]:
 
 
 def _taken_mb(model: OllamaModel) -> int | None:
-    """Return what a model takes of the card, or of the machine where nothing of it is on one."""
+    """Return what a model takes of the GPU, or of the machine where nothing of it is on one."""
     return in_mb(model.size_vram or model.size)
 
 

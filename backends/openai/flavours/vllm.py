@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from backends.common.http import Http
 from backends.common.server_replies import ServerReply, ask
-from backends.openai.flavours.flavour import AudioForm, EmbeddingForm, Flavour, PictureForm, Served
+from backends.openai.flavours.flavour import AudioForm, EmbeddingForm, Flavour, ImageForm, Served
 from backends.openai.flavours.replies import listing
 
 BATCH = 4  # it does not report how many answers it writes at once, but it is made for many
@@ -20,7 +20,7 @@ class VLlm(Flavour):
     """vLLM: one model per process, loaded from start to end."""
 
     name: ClassVar[str] = "vllm"
-    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(pictures=PictureForm.MESSAGES)
+    embedding: ClassVar[EmbeddingForm] = EmbeddingForm(images=ImageForm.MESSAGES)
     suffix_path: ClassVar[str | None] = None
     extra: ClassVar[frozenset[str]] = frozenset(
         {

@@ -137,7 +137,7 @@ def _crowded() -> ApiError:
 
 T = TypeVar("T")
 
-BODY_LIMIT = 64 * 1024 * 1024  # bytes; enough for several pictures in base64
+BODY_LIMIT = 64 * 1024 * 1024  # bytes; enough for several images in base64
 WORDS_LIMIT = 8 * 1024 * 1024  # bytes of JSON that carries no files
 LINES_MOST = 2_000  # read one by one: the headers of 64 parts, and what precedes the first
 LINE_BYTES_MOST = 256 * 1024

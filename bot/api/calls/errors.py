@@ -19,7 +19,7 @@ from bot.core.refusals import (
     BeyondModel,
     FilesUsedUp,
     GpuUsedUp,
-    LineFull,
+    QueueFull,
     QuotaUsedUp,
     Refusal,
     TooManyOpen,
@@ -136,15 +136,15 @@ _CLIENTS = frozenset(
         ProblemKind.NEEDS_START,
         ProblemKind.NEEDS,
         ProblemKind.NO_PLACE,
-        ProblemKind.FEWER_PICTURES,
+        ProblemKind.FEWER_IMAGES,
         ProblemKind.ONE_LORA,
-        ProblemKind.BAD_PICTURE,
+        ProblemKind.BAD_IMAGE,
         ProblemKind.BAD_START,
-        ProblemKind.HUGE_PICTURE,
+        ProblemKind.HUGE_IMAGE,
         ProblemKind.NOTHING_TO_ENLARGE,
         ProblemKind.NO_DIMENSIONS,
         ProblemKind.NO_TOKENS,
-        ProblemKind.NO_PICTURE_EMBEDDINGS,
+        ProblemKind.NO_IMAGE_EMBEDDINGS,
         ProblemKind.NO_SPEECH,
         ProblemKind.NO_HEARING,
         ProblemKind.NO_TRANSLATION,
@@ -314,14 +314,14 @@ def other_sound(made: str, asked: str) -> ApiError:
 def refused(refusal: Refusal, models: Sequence[str], now: float) -> ApiError:
     """Return the error for a request that was not accepted; `models` are the known models."""
     free_at = _free_at(refusal)
-    least_s = AGAIN_LEAST_S if isinstance(refusal, TooManyOpen | LineFull) else 1.0
+    least_s = AGAIN_LEAST_S if isinstance(refusal, TooManyOpen | QueueFull) else 1.0
     return ApiError(
         status=_STATUSES.get(type(refusal), HTTPStatus.BAD_REQUEST),
         message=in_words(refusal, models),
         param="model" if isinstance(refusal, UnknownModel | NotCapable) else None,
         code=_CODES.get(type(refusal)),
         retry_after_s=None if free_at is None else max(least_s, free_at - now),
-        repeat=free_at is not None or isinstance(refusal, TooManyOpen | LineFull),
+        repeat=free_at is not None or isinstance(refusal, TooManyOpen | QueueFull),
     )
 
 
@@ -338,7 +338,7 @@ _STATUSES: Mapping[type, HTTPStatus] = {
     FilesUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
     GpuUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
     TooManyOpen: HTTPStatus.TOO_MANY_REQUESTS,
-    LineFull: HTTPStatus.TOO_MANY_REQUESTS,
+    QueueFull: HTTPStatus.TOO_MANY_REQUESTS,
     NoServer: HTTPStatus.SERVICE_UNAVAILABLE,
     NotAccepting: HTTPStatus.SERVICE_UNAVAILABLE,
 }
@@ -351,7 +351,7 @@ _CODES: Mapping[type, str] = {
     FilesUsedUp: "quota_used_up",
     GpuUsedUp: "gpu_time_used_up",
     TooManyOpen: "too_many_open",
-    LineFull: "line_full",
+    QueueFull: "queue_full",
     NoServer: "no_server",
     NotAccepting: "not_accepting",
 }
@@ -364,7 +364,7 @@ def _free_at(refusal: Refusal) -> float | None:
             return at
         case TooManyOpen(done_at=at):
             return at
-        case LineFull(again_at=at) | NoServer(again_at=at):
+        case QueueFull(again_at=at) | NoServer(again_at=at):
             return at
     return None
 

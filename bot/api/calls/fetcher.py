@@ -23,7 +23,7 @@ PORT = 443
 AT_ONCE = 32
 LOOKUPS_AT_ONCE = 4
 PIECE = 64 * 1024
-FAILED = "the picture at this address could not be fetched"
+FAILED = "the image at this address could not be fetched"
 HEADERS = {"Accept": "image/*", "Accept-Encoding": "identity", "User-Agent": "Usher"}
 
 Lookup = Callable[[str], Sequence[str]]

@@ -83,8 +83,8 @@ def is_form(request: web.Request) -> bool:
     return request.content_type == "multipart/form-data"
 
 
-def require_picture_weight(size: int, param: str) -> None:
-    """Refuse a picture that is too large. Raises `ApiError`."""
+def require_image_weight(size: int, param: str) -> None:
+    """Refuse an image that is too large. Raises `ApiError`."""
     try:
         require_weight(size)
     except Declined as declined:
@@ -96,7 +96,7 @@ async def form_of(
     *,
     files: Collection[str],
     field_limit: int = FIELD_LIMIT,
-    weigh: Weigh = require_picture_weight,
+    weigh: Weigh = require_image_weight,
 ) -> ClientForm:
     """Return the form of a request. Raises `ApiError`.
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from backends.common.file_types import is_film, is_sound, mime_of
+from backends.common.file_types import is_sound, is_video, mime_of
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import ApiError, in_words, invalid, refused
 from bot.api.calls.fetch_targets import NotFetched
@@ -19,7 +19,7 @@ from bot.api.calls.uploads import PREFIX, Uploads
 from bot.core.queue import JobReader
 from bot.core.refusals import Declined
 from bot.requests import media
-from bot.requests.images import PICTURE_MB, bare, checked, mask_of, require_weight
+from bot.requests.images import IMAGE_MB, bare, checked, mask_of, require_weight
 from bot.requests.limits import ban_of
 from bot.requests.media import checked_sound
 from queueing.core.concurrency import timeout_at
@@ -41,16 +41,16 @@ class Errands:
         self._ends = asyncio.get_running_loop().time() + whole_s
 
     async def get(self, text: str) -> bytes:
-        """Return the picture at an address. Raises `NotFetched`."""
+        """Return the image at an address. Raises `NotFetched`."""
         if self._addresses == 0:
             raise NotFetched(f"a request must not contain more than {ADDRESSES_MOST} addresses")
         self._addresses -= 1
-        most = min(PICTURE_MB * 1_000_000, self._bytes)
+        most = min(IMAGE_MB * 1_000_000, self._bytes)
         try:
             async with timeout_at(self._ends):
                 data = await self._fetcher.get(text, most)
         except TimeoutError:
-            raise NotFetched("the pictures of this request took too long to fetch") from None
+            raise NotFetched("the images of this request took too long to fetch") from None
         self._bytes -= len(data)
         return data
 
@@ -59,9 +59,9 @@ _ENDINGS = {"audio/mpeg": "mp3", "audio/mp4": "m4a", "video/quicktime": "mov"}
 
 
 def is_recorded(data: bytes) -> bool:
-    """Return whether bytes look like a sound or a film."""
+    """Return whether bytes look like a sound or a video."""
     mime = mime_of(data)
-    return is_sound(mime) or is_film(mime)
+    return is_sound(mime) or is_video(mime)
 
 
 def require_recording_weight(size: int, param: str) -> None:
@@ -71,7 +71,7 @@ def require_recording_weight(size: int, param: str) -> None:
 
 
 async def kept_whole(data: bytes, param: str) -> File:
-    """Return a sound or a film as it may be stored for later, without metadata. Raises `ApiError`."""
+    """Return a sound or a video as it may be stored for later, without metadata. Raises `ApiError`."""
     require_recording_weight(len(data), param)
     mime = mime_of(data)
     bare_ = await bare(data)
@@ -82,25 +82,25 @@ async def kept_whole(data: bytes, param: str) -> File:
 
 
 async def recorded(data: bytes, param: str) -> File:
-    """Return what is heard in a sound or a film, small and without metadata. Raises `ApiError`."""
+    """Return what is heard in a sound or a video, small and without metadata. Raises `ApiError`."""
     try:
         return await checked_sound("the file", data)
     except Declined as declined:
         raise invalid(f"{param}: {in_words(declined.refusal)}", param) from None
 
 
-PICTURES_MOST = 64  # each may take a second to decode
+IMAGES_MOST = 64  # each may take a second to decode
 LARGE = 500_000  # letters of base64 from which on it is worth a thread to decode them
-NO_ADDRESS = "pictures must come as data URLs: this server does not fetch addresses"
+NO_ADDRESS = "images must come as data URLs: this server does not fetch addresses"
 
 
-class CallPictures:
-    """The pictures of one call: so many at most, and fetched only if there are `errands`."""
+class CallImages:
+    """The images of one call: so many at most, and fetched only if there are `errands`."""
 
     def __init__(self, caller: Caller, errands: Errands | None) -> None:
         self.caller = caller
         self._errands = errands
-        self._left = PICTURES_MOST
+        self._left = IMAGES_MOST
 
     async def named(self, text: str, param: str) -> File:
         """Return a data URL, base64 or the file at an address, checked and without metadata.
@@ -123,12 +123,12 @@ class CallPictures:
             raise invalid(f"{param}: {error}.", param) from None
 
     async def sent(self, data: bytes, param: str) -> File:
-        """Return bytes as a picture, checked and without metadata.
+        """Return bytes as an image, checked and without metadata.
 
         Raises `ApiError`, which names the field.
         """
         if self._left == 0:
-            message = f"{param}: a request must not contain more than {PICTURES_MOST} pictures."
+            message = f"{param}: a request must not contain more than {IMAGES_MOST} images."
             raise invalid(message, param)
         self._left -= 1
         try:
@@ -137,21 +137,21 @@ class CallPictures:
         except Declined as declined:
             raise invalid(in_words(declined.refusal), param) from None
 
-    async def masked(self, picture: File, mask: File, param: str) -> File:
-        """Return a mask as models take it, of the picture's size. Raises `ApiError`."""
+    async def masked(self, image: File, mask: File, param: str) -> File:
+        """Return a mask as models take it, of the image's size. Raises `ApiError`."""
         try:
-            return await mask_of(picture, mask)
+            return await mask_of(image, mask)
         except Declined as declined:
             raise invalid(in_words(declined.refusal), param) from None
 
     async def recorded(self, data: bytes, param: str) -> File:
-        """Return what is heard in a sound or a film, without metadata. Raises `ApiError`."""
+        """Return what is heard in a sound or a video, without metadata. Raises `ApiError`."""
         return await recorded(data, param)
 
     async def any_kind(self, data: bytes, param: str) -> File:
-        """Return bytes as a picture, a sound or a film, checked. Raises `ApiError`."""
+        """Return bytes as an image, a sound or a video, checked. Raises `ApiError`."""
         if not mime_of(data):
-            message = f"{param}: this is no picture (PNG, JPEG or WebP), no sound and no film."
+            message = f"{param}: this is no image (PNG, JPEG or WebP), no sound and no video."
             raise invalid(message, param)
         return await (kept_whole if is_recorded(data) else self.sent)(data, param)
 
@@ -162,27 +162,27 @@ class CallPictures:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RequestPictures:
-    """Takes the pictures of calls; with a `fetcher`, they may be addresses."""
+class RequestImages:
+    """Takes the images of calls; with a `fetcher`, they may be addresses."""
 
     clock: Clock
     fetcher: Fetcher | None = None
 
-    def of(self, caller: Caller) -> CallPictures:
-        """Return what takes the pictures of a new call. Raises `ApiError` for a banned person.
+    def of(self, caller: Caller) -> CallImages:
+        """Return what takes the images of a new call. Raises `ApiError` for a banned person.
 
         Whatever else is refused is refused later; a ban must not cost a fetch or a decoder.
         """
         now = self.clock.now()
         if (ban := ban_of(caller.person, now)) is not None:
             raise refused(ban, (), now)
-        return CallPictures(caller, None if self.fetcher is None else Errands(self.fetcher))
+        return CallImages(caller, None if self.fetcher is None else Errands(self.fetcher))
 
 
 def require_number(count: int, param: str) -> None:
-    """Refuse more pictures than a model can change or start from. Raises `ApiError`."""
+    """Refuse more images than a model can change or start from. Raises `ApiError`."""
     if count > REFERENCES_MOST:
-        text = f"a model takes at most {REFERENCES_MOST} pictures; you sent {count}"
+        text = f"a model takes at most {REFERENCES_MOST} images; you sent {count}"
         raise invalid(f"{param}: {text}.", param)
 
 
@@ -197,14 +197,14 @@ class RequestFiles:
     uploads: Uploads
     clock: Clock
 
-    async def find(self, taken: CallPictures, text: str, param: str) -> File:
-        """Return a picture, checked. Raises `ApiError`, a 404 if the caller has no such file."""
+    async def find(self, taken: CallImages, text: str, param: str) -> File:
+        """Return an image, checked. Raises `ApiError`, a 404 if the caller has no such file."""
         found = await self._kept(taken.caller, text, param)
         if found is None:
             return await taken.named(text, param)
         return await taken.sent(found.data, param)
 
-    async def hear(self, taken: CallPictures, text: str, param: str) -> File:
+    async def hear(self, taken: CallImages, text: str, param: str) -> File:
         """Return a recording, checked. Raises `ApiError`, a 404 if the caller has no such file."""
         found = await self._kept(taken.caller, text, param)
         if found is None:

@@ -11,7 +11,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from aiohttp import web
 from pydantic import Field
@@ -20,7 +20,9 @@ from bot.api.calls import sse
 from bot.api.runs.runs import Run, wait
 from bot.api.runs.views import JobView, View, place_of
 from queueing.core.jobs import JobState
-from queueing.core.requests import File
+
+if TYPE_CHECKING:
+    from queueing.core.requests import File
 
 
 class StateEvent(View):
@@ -49,7 +51,7 @@ class ProgressEvent(View):
 
 
 class PreviewEvent(View):
-    """An unfinished picture."""
+    """An unfinished image."""
 
     type: Literal["preview"] = "preview"
     mime: str

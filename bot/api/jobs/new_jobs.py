@@ -13,9 +13,9 @@ from bot.api.calls.callers import Caller
 from bot.api.calls.errors import invalid
 from bot.api.calls.forms import ClientForm, FormFile, form_of, is_form
 from bot.api.calls.request_files import (
-    CallPictures,
+    CallImages,
     RequestFiles,
-    RequestPictures,
+    RequestImages,
     require_number,
     require_recording_weight,
 )
@@ -24,12 +24,12 @@ from bot.api.jobs.records import (
     JOB_REQUESTS,
     AnyJobRequest,
     ChatJob,
-    FilmJob,
+    ImageJob,
     JobRequest,
     MusicJob,
-    PictureJob,
     SpeechJob,
     TranscriptionJob,
+    VideoJob,
 )
 from bot.api.jobs.webhook_calls import HookSettings
 from bot.api.jobs.webhooks import allowed
@@ -43,7 +43,7 @@ from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, File, SpeechToText, TextToSpeech
 
-FIELDS = ("pictures", "picture", "image", "file", "mask", "recording")
+FIELDS = ("images", "image", "file", "mask", "recording")
 """The fields of a form that hold files."""
 REQUEST = "request"
 REQUEST_LIMIT = 4 * 1024 * 1024  # bytes of a field
@@ -71,8 +71,8 @@ async def submission(request: web.Request) -> tuple[AnyJobRequest, FormFiles]:
     if form.files and isinstance(asked, MusicJob | SpeechJob):
         param = form.files[0].param
         raise invalid(f"{param}: {asked.kind} is made from words alone.", param)
-    if not isinstance(asked, PictureJob) and (masks := form.named("mask")):
-        raise invalid(f"{masks[0].param}: only pictures have one.", masks[0].param)
+    if not isinstance(asked, ImageJob) and (masks := form.named("mask")):
+        raise invalid(f"{masks[0].param}: only images have one.", masks[0].param)
     return asked, form.files
 
 
@@ -96,8 +96,8 @@ def _parsed(text: bytes) -> AnyJobRequest:
     return JOB_REQUESTS.validate_json(text, strict=True)
 
 
-ASKS_WITH_PICTURES = [Capability.VISION]
-FILMS_FROM = [Capability.IMAGE_TO_VIDEO]
+ASKS_WITH_IMAGES = [Capability.VISION]
+VIDEOS_FROM = [Capability.IMAGE_TO_VIDEO]
 LISTENS = Capability.SPEECH_TO_TEXT
 
 
@@ -106,20 +106,20 @@ class NewJobs:
     """Accepts requests for jobs."""
 
     submitting: Submitter
-    pictures: RequestPictures
-    job_pictures: RequestFiles
+    images: RequestImages
+    job_images: RequestFiles
     hooks: HookSettings = field(default_factory=HookSettings)
 
     async def accept(self, request: web.Request, caller: Caller) -> Job:
         """Return the job of a request. Raises `ApiError`."""
-        taken = self.pictures.of(caller)
+        taken = self.images.of(caller)
         asked, sent = await submission(request)
         hook = self._hook(asked.webhook, caller)
         match asked:
-            case PictureJob():
+            case ImageJob():
                 drawing = await self._drawing(request, taken, asked, sent)
-            case FilmJob():
-                drawing = await self._film(request, taken, asked, sent)
+            case VideoJob():
+                drawing = await self._video(request, taken, asked, sent)
             case MusicJob():
                 drawing = asked.drawing()
             case _:
@@ -133,13 +133,13 @@ class NewJobs:
     async def _wanted(
         self,
         request: web.Request,
-        taken: CallPictures,
+        taken: CallImages,
         asked: ChatJob | SpeechJob | TranscriptionJob,
         sent: FormFiles,
     ) -> tuple[str, Chat | TextToSpeech | SpeechToText, tuple[File, ...]]:
         match asked:
             case ChatJob():
-                find = self._finding(request, taken, asked.model, ASKS_WITH_PICTURES)
+                find = self._finding(request, taken, asked.model, ASKS_WITH_IMAGES)
                 return asked.model, *(await passed_on_chat(asked, find))
             case SpeechJob():
                 usual = partial(self.submitting.usual_model, taken.caller)
@@ -150,13 +150,13 @@ class NewJobs:
                 return model, asked.wanted, (await self._recording(taken, asked, sent),)
 
     async def _drawing(
-        self, request: web.Request, taken: CallPictures, asked: PictureJob, sent: FormFiles
+        self, request: web.Request, taken: CallImages, asked: ImageJob, sent: FormFiles
     ) -> Creation:
         masks = [each for each in sent if each.name == "mask"]
         shown = [each for each in sent if each.name != "mask"]
-        named = [(text, f"pictures.{n}") for n, text in enumerate(asked.pictures)]
+        named = [(text, f"images.{n}") for n, text in enumerate(asked.images)]
         named += [(asked.file_id, "file_id")] if asked.file_id is not None else []
-        require_number(len(named) + len(shown), "pictures")
+        require_number(len(named) + len(shown), "images")
         if len(masks) + (asked.mask is not None) > 1:
             raise invalid("mask: was sent twice.", "mask")
         several = len(named) + len(shown) > 1 or masks or asked.mask is not None or asked.edit
@@ -167,40 +167,38 @@ class NewJobs:
         mask = [await taken.sent(each.data, each.param) for each in masks]
         mask += [await find(asked.mask, "mask")] if asked.mask is not None else []
         if mask and not files:
-            raise invalid("mask: there is no picture for it.", "mask")
+            raise invalid("mask: there is no image for it.", "mask")
         mask = [await taken.masked(files[0], each, "mask") for each in mask]
         if asked.edit and not files:
-            raise invalid("edit: there is no picture to change.", "edit")
+            raise invalid("edit: there is no image to change.", "edit")
         drawing = asked.drawing((*files, *mask))
         return replace(drawing, edit=True, mask=True) if mask else drawing
 
-    async def _film(
-        self, request: web.Request, taken: CallPictures, asked: FilmJob, sent: FormFiles
+    async def _video(
+        self, request: web.Request, taken: CallImages, asked: VideoJob, sent: FormFiles
     ) -> Creation:
-        if len(asked.pictures) + len(sent) > FIRST_AND_LAST:
-            raise invalid("pictures: a film has a first and a last one.", "pictures")
-        find = self._finding(request, taken, asked.model, FILMS_FROM)
-        files = [await find(text, f"pictures.{n}") for n, text in enumerate(asked.pictures)]
+        if len(asked.images) + len(sent) > FIRST_AND_LAST:
+            raise invalid("images: a video has a first and a last one.", "images")
+        find = self._finding(request, taken, asked.model, VIDEOS_FROM)
+        files = [await find(text, f"images.{n}") for n, text in enumerate(asked.images)]
         files += [await taken.sent(each.data, each.param) for each in sent]
         return asked.drawing(tuple(files))
 
-    async def _recording(
-        self, taken: CallPictures, asked: TranscriptionJob, sent: FormFiles
-    ) -> File:
+    async def _recording(self, taken: CallImages, asked: TranscriptionJob, sent: FormFiles) -> File:
         if (asked.file is not None) + len(sent) != 1:
             raise invalid("file: send exactly one recording.", "file")
         if asked.file is not None:
-            return await self.job_pictures.hear(taken, asked.file, "file")
+            return await self.job_images.hear(taken, asked.file, "file")
         return await taken.recorded(sent[0].data, sent[0].param)
 
     def _finding(
         self,
         request: web.Request,
-        taken: CallPictures,
+        taken: CallImages,
         model: str | None,
         needs: Sequence[Capability],
     ) -> FindFile:
-        find = partial(self.job_pictures.find, taken)
+        find = partial(self.job_images.find, taken)
         return self.submitting.finding(request, taken.caller, model, needs, find)
 
     def _hook(self, address: str | None, caller: Caller) -> Hook | None:

@@ -24,9 +24,9 @@ from bot.requests.creation import PROMPT_LIMIT, Creation, DrawingOptions
 from bot.requests.options import loras_in
 from queueing.core.bounded_json import BoundedRecord
 from queueing.core.requests import (
-    FILM_S_MOST,
     MUSIC_S_MOST,
     SEED_MAX,
+    VIDEO_S_MOST,
     File,
     SpeechFormat,
     SpeechToText,
@@ -103,19 +103,19 @@ class MediaJob(TimedJob):
     webhook: Webhook | None = None
 
 
-class FilmJob(MediaJob):
-    """A film to make. `pictures` are its first and its last one, as for a picture."""
+class VideoJob(MediaJob):
+    """A video to make. `images` are its first and its last one, as for an image."""
 
     model_config = ConfigDict(
         json_schema_extra={"dependentRequired": {"width": ["height"], "height": ["width"]}},
     )
 
-    kind: Literal["film"]
+    kind: Literal["video"]
     prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
-    pictures: tuple[str, ...] = Field(default=(), max_length=FIRST_AND_LAST)
+    images: tuple[str, ...] = Field(default=(), max_length=FIRST_AND_LAST)
     width: int | None = Field(default=None, ge=64, le=4096)
     height: int | None = Field(default=None, ge=64, le=4096)
-    seconds: float | None = Field(default=None, gt=0, le=FILM_S_MOST)
+    seconds: float | None = Field(default=None, gt=0, le=VIDEO_S_MOST)
     fps: float | None = Field(default=None, ge=1, le=120)
     steps: int | None = Field(default=None, ge=1, le=200)
     seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
@@ -129,7 +129,7 @@ class FilmJob(MediaJob):
         return self
 
     def drawing(self, files: tuple[File, ...]) -> Creation:
-        """Return the request with its pictures."""
+        """Return the request with its images."""
         options = DrawingOptions(
             size=(self.width, self.height) if self.width and self.height else None,
             seconds=self.seconds,
@@ -208,7 +208,7 @@ class TranscriptionJob(MediaJob):
         )
 
 
-PICTURES_LIMIT = 8
+IMAGES_LIMIT = 8
 
 
 class ChatJob(TimedJob, ChatCompletions):
@@ -218,12 +218,12 @@ class ChatJob(TimedJob, ChatCompletions):
     webhook: Webhook | None = None
 
 
-class PictureJob(TimedJob):
-    """A picture to draw; omitted fields default to the person's settings or the model's.
+class ImageJob(TimedJob):
+    """An image to draw; omitted fields default to the person's settings or the model's.
 
-    `pictures` are data URLs, base64, files sent ahead (`file-…`) or of an earlier result
+    `images` are data URLs, base64, files sent ahead (`file-…`) or of an earlier result
     (`job-12/1`). Several are combined, and so is what a `mask` leaves of the first: it is transparent
-    where that is to change. `edit` has the prompt change a single picture, instead of starting from
+    where that is to change. `edit` has the prompt change a single image, instead of starting from
     it; without it, the model decides. `file_id` is another way to name a file. A `seed` of -1 asks
     for a random one; `raw` leaves the prompt unchanged.
     """
@@ -234,10 +234,10 @@ class PictureJob(TimedJob):
         json_schema_extra={"dependentRequired": {"width": ["height"], "height": ["width"]}},
     )
 
-    kind: Literal["picture"] = "picture"
+    kind: Literal["image"] = "image"
     prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
     model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
-    pictures: tuple[str, ...] = Field(default=(), max_length=PICTURES_LIMIT)
+    images: tuple[str, ...] = Field(default=(), max_length=IMAGES_LIMIT)
     mask: str | None = Field(default=None, min_length=1)
     edit: bool | None = None
     file_id: str | None = Field(default=None, max_length=NAME_LIMIT)
@@ -261,7 +261,7 @@ class PictureJob(TimedJob):
 
     @property
     def options(self) -> DrawingOptions:
-        """The parameters of the picture except its prompt."""
+        """The parameters of the image except its prompt."""
         size = (self.width, self.height) if self.width and self.height else None
         return DrawingOptions(
             size=size,
@@ -274,7 +274,7 @@ class PictureJob(TimedJob):
         )
 
     def drawing(self, files: tuple[File, ...]) -> Creation:
-        """Return the request with its pictures."""
+        """Return the request with its images."""
         return Creation(
             prompt=self.prompt,
             model=self.model,
@@ -289,14 +289,14 @@ class PictureJob(TimedJob):
 def _kind(body: object) -> str:
     given = body if isinstance(body, dict) else {}
     named = given.get("kind")
-    return str(named) if named is not None else "chat" if "messages" in given else "picture"
+    return str(named) if named is not None else "chat" if "messages" in given else "image"
 
 
-AnyJobRequest = ChatJob | PictureJob | FilmJob | MusicJob | SpeechJob | TranscriptionJob
+AnyJobRequest = ChatJob | ImageJob | VideoJob | MusicJob | SpeechJob | TranscriptionJob
 JobRequest = Annotated[
     Annotated[ChatJob, Tag("chat")]
-    | Annotated[PictureJob, Tag("picture")]
-    | Annotated[FilmJob, Tag("film")]
+    | Annotated[ImageJob, Tag("image")]
+    | Annotated[VideoJob, Tag("video")]
     | Annotated[MusicJob, Tag("music")]
     | Annotated[SpeechJob, Tag("speech")]
     | Annotated[TranscriptionJob, Tag("transcription")],

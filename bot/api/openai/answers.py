@@ -207,21 +207,21 @@ class Embeddings(AnswerPart):
     usage: EmbeddingUsage
 
 
-# ---------------------------------------------------------------- pictures and sounds
+# ---------------------------------------------------------------- images and sounds
 
 
-class PictureAnswer(AnswerPart):
-    """A picture as base64, or its address."""
+class ImageAnswer(AnswerPart):
+    """An image as base64, or its address."""
 
     b64_json: str | None = None
     url: str | None = None
 
 
-class PicturesAnswer(AnswerPart):
-    """The pictures of a job."""
+class ImagesAnswer(AnswerPart):
+    """The images of a job."""
 
     created: int
-    data: tuple[PictureAnswer, ...]
+    data: tuple[ImageAnswer, ...]
 
 
 class SpokenSegment(AnswerPart):

@@ -1,7 +1,7 @@
 """`POST /v1/chat/completions`: the request, its messages, and what a server gets. Pure.
 
 Messages are passed on unchanged, with the fields that are listed here: some servers would fetch the
-address in any other. Pictures become files of the job, and messages refer to them by number.
+address in any other. Images become files of the job, and messages refer to them by number.
 """
 
 import json
@@ -51,14 +51,14 @@ class ClientRefusal(ClientRecord):
 
 
 class ImageUrl(ClientRecord):
-    """The address of a picture: a data URL, or a place to fetch it from."""
+    """The address of an image: a data URL, or a place to fetch it from."""
 
     url: str
     detail: str | None = Field(default=None, max_length=20)
 
 
 class ClientImage(ClientRecord):
-    """A picture in a message; some clients give its address as a plain string."""
+    """An image in a message; some clients give its address as a plain string."""
 
     type: Literal["image_url"]
     image_url: ImageUrl
@@ -127,30 +127,30 @@ class ClientMessage(ClientRecord):
 
     @property
     def text(self) -> str:
-        """The text of the message, without its pictures."""
+        """The text of the message, without its images."""
         if isinstance(self.content, tuple):
             return "\n".join(part.text for part in self.content if isinstance(part, ClientText))
         return self.content or ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Picture:
-    """A picture in a message, and its position in the request."""
+class Image:
+    """An image in a message, and its position in the request."""
 
     url: str
     param: str
 
 
-def pictures_of(messages: Sequence[ClientMessage]) -> tuple[Picture, ...]:
-    """Return every picture of the messages, in the order in which `passed_on` numbers them."""
+def images_of(messages: Sequence[ClientMessage]) -> tuple[Image, ...]:
+    """Return every image of the messages, in the order in which `passed_on` numbers them."""
     return tuple(
-        Picture(url=part.image_url.url, param=f"messages.{at}.content.{place}.image_url")
+        Image(url=part.image_url.url, param=f"messages.{at}.content.{place}.image_url")
         for at, place, part in _image_parts(messages)
     )
 
 
 def passed_on(messages: Sequence[ClientMessage]) -> list[JsonValue]:
-    """Return the messages as a server gets them, with pictures replaced by file numbers.
+    """Return the messages as a server gets them, with images replaced by file numbers.
 
     Raises `ApiError` if a message has no content at all.
     """
@@ -213,12 +213,12 @@ def _part(part: ClientPart, number: int) -> JsonValue:
         return {"type": "text", **fields}
     if isinstance(part, ClientRefusal):
         return {"type": "text", "text": part.refusal}
-    return picture_part(number, part.image_url.detail) | fields
+    return image_part(number, part.image_url.detail) | fields
 
 
-def picture_part(number: int, detail: str | None) -> dict[str, JsonValue]:
-    """Return the part for the job's picture of that number."""
-    return {"type": "picture", "file": number, **({"detail": detail} if detail else {})}
+def image_part(number: int, detail: str | None) -> dict[str, JsonValue]:
+    """Return the part for the job's image of that number."""
+    return {"type": "image", "file": number, **({"detail": detail} if detail else {})}
 
 
 ALOUD = "answers are texts; /v1/audio/speech reads aloud"
@@ -285,11 +285,11 @@ QUESTION_SHOWN = 2_000  # characters shown in lists; the server gets all of it
 
 
 async def passed_on_chat(asked: ChatCompletions, find: FindFile) -> tuple[Chat, tuple[File, ...]]:
-    """Return the request of the queue with its pictures. Raises `ApiError`."""
-    pictures = pictures_of(asked.messages)
-    files = tuple([await find(each.url, each.param) for each in pictures])
+    """Return the request of the queue with its images. Raises `ApiError`."""
+    images = images_of(asked.messages)
+    files = tuple([await find(each.url, each.param) for each in images])
     question = question_of(asked.messages)[:QUESTION_SHOWN]
-    shown = ChatMessage(role="user", text=question, pictures=tuple(range(len(files))))
+    shown = ChatMessage(role="user", text=question, images=tuple(range(len(files))))
     chat = Chat(
         messages=(shown,),
         temperature=asked.temperature,

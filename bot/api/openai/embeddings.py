@@ -16,26 +16,26 @@ from bot.api.openai.unserved import refused
 from queueing.core.requests import Output, Part, numbers, texts_of, vectors_of
 
 INPUTS_LIMIT = 2048
-PICTURES_LIMIT = 32
+IMAGES_LIMIT = 32
 TEXT_LIMIT = 400_000  # characters of one text; local models read a tenth of that
 TEXTS_LIMIT = 4_000_000  # of all texts
 TOKENS_LIMIT = 300_000  # of all token arrays
 TOKEN_MOST = 2**31 - 1
 DIMENSIONS_MOST = 65_536
-_WRONG = "must be a text, an array of tokens, or an object with a picture"
-_PICTURE = re.compile(r"data:image/[\w.+-]+;base64,[A-Za-z0-9+/=\s]+", re.ASCII | re.IGNORECASE)
+_WRONG = "must be a text, an array of tokens, or an object with an image"
+_IMAGE = re.compile(r"data:image/[\w.+-]+;base64,[A-Za-z0-9+/=\s]+", re.ASCII | re.IGNORECASE)
 _TEXT = {"type": "string", "minLength": 1, "maxLength": TEXT_LIMIT}
 _TOKENS = {
     "type": "array",
     "items": {"type": "integer", "minimum": 0, "maximum": TOKEN_MOST},
     "minItems": 1,
 }
-_PICTURE_GIVEN = {
+_IMAGE_GIVEN = {
     "type": "object",
     "properties": {"image": {"type": "string"}, "text": _TEXT},
     "required": ["image"],
 }
-_ONE = [_TEXT, _TOKENS, _PICTURE_GIVEN]
+_ONE = [_TEXT, _TOKENS, _IMAGE_GIVEN]
 INPUT_SCHEMA: Any = {
     "anyOf": [
         *_ONE,
@@ -66,15 +66,15 @@ class EmbeddingCall(ClientRecord):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GivenPicture:
-    """A picture to embed: a data URL, base64 or an address, and the words that belong to it."""
+class GivenImage:
+    """An image to embed: a data URL, base64 or an address, and the words that belong to it."""
 
     url: str
     param: str
     text: str = ""
 
 
-Given = str | tuple[int, ...] | GivenPicture
+Given = str | tuple[int, ...] | GivenImage
 
 
 def given_in(value: JsonValue) -> tuple[Given, ...]:
@@ -98,8 +98,8 @@ def _one(value: JsonValue, param: str) -> Given:
         case "" | []:
             raise invalid(f"{param}: must not be empty.", param)
         case str():
-            if is_data_url(value) and _PICTURE.fullmatch(value):
-                return GivenPicture(url=value, param=param)
+            if is_data_url(value) and _IMAGE.fullmatch(value):
+                return GivenImage(url=value, param=param)
             return _text(value, param)
         case list():
             return _tokens(value, param)
@@ -130,18 +130,18 @@ def _object(value: dict[str, JsonValue], param: str) -> Given:
     parts = value.get("content", [value])
     if not isinstance(parts, list) or not parts:
         raise _not_parts(param)
-    texts, pictures = list[str](), list[str]()
+    texts, images = list[str](), list[str]()
     for part in parts:
         if not isinstance(part, dict):
             raise _not_parts(param)
         if (text := part.get("text")) is not None:
             texts.append(_text(text, f"{param}.text"))
         if (url := _url(part)) is not None:
-            pictures.append(url)
-    if len(pictures) > 1:
-        raise invalid(f"{param}: an input must not contain more than one picture.", param)
-    if pictures:
-        return GivenPicture(url=pictures[0], param=param, text="\n".join(texts))
+            images.append(url)
+    if len(images) > 1:
+        raise invalid(f"{param}: an input must not contain more than one image.", param)
+    if images:
+        return GivenImage(url=images[0], param=param, text="\n".join(texts))
     if not texts:
         raise _not_parts(param)
     return "\n".join(texts)
@@ -163,19 +163,19 @@ def _is_number(value: JsonValue) -> bool:
 
 
 def _require_bounded(inputs: Sequence[Given]) -> None:
-    texts = tokens = pictures = 0
+    texts = tokens = images = 0
     for each in inputs:
         match each:
             case str():
                 texts += len(each)
-            case GivenPicture():
-                pictures, texts = pictures + 1, texts + len(each.text)
+            case GivenImage():
+                images, texts = images + 1, texts + len(each.text)
             case _:
                 tokens += len(each)
     for count, limit, what in (
         (texts, TEXTS_LIMIT, "characters"),
         (tokens, TOKENS_LIMIT, "tokens"),
-        (pictures, PICTURES_LIMIT, "pictures"),
+        (images, IMAGES_LIMIT, "images"),
     ):
         if count > limit:
             raise invalid(f"input: must not contain more than {limit} {what} in all.", "input")

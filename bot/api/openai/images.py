@@ -1,4 +1,4 @@
-"""Requests for pictures, and pictures in OpenAI's format. Pure."""
+"""Requests for images, and images in OpenAI's format. Pure."""
 
 import base64
 import re
@@ -16,14 +16,14 @@ from bot.api.openai.unserved import refused
 from bot.api.runs.runs import Run
 from bot.api.runs.views import place_of
 from bot.requests.creation import PROMPT_LIMIT, DrawingOptions
-from bot.requests.images import PictureForm, in_form
+from bot.requests.images import ImageForm, in_form
 from queueing.core.requests import SEED_MAX, Capability, File, Output
 
 EDITS = (Capability.IMAGE_TO_IMAGE, Capability.IMAGE_EDIT)
 
 
 SIDE_LEAST, SIDE_MOST = 64, 8192
-PICTURES_LIMIT = 16  # as OpenAI's; how many a model takes is another matter
+IMAGES_LIMIT = 16  # as OpenAI's; how many a model takes is another matter
 _SIZE = re.compile(r"(\d{1,5})x(\d{1,5})", re.ASCII)
 NO_USAGE: dict[str, Any] = {
     "input_tokens": 0,
@@ -34,7 +34,7 @@ NO_USAGE: dict[str, Any] = {
 
 
 class ImageRequest(ClientRecord):
-    """A picture to draw; local models also take `negative_prompt`, `seed`, `steps` and `style`.
+    """An image to draw; local models also take `negative_prompt`, `seed`, `steps` and `style`.
 
     `quality`, `moderation` and other fields of OpenAI's are ignored.
     """
@@ -44,8 +44,8 @@ class ImageRequest(ClientRecord):
     n: int | None = Field(default=None, ge=1, le=4)
     size: str | None = None
     response_format: Literal["b64_json", "url"] | None = None
-    output_format: PictureForm | None = None
-    background: Annotated[JsonValue, refused("pictures are opaque", "auto", "opaque")] = None
+    output_format: ImageForm | None = None
+    background: Annotated[JsonValue, refused("images are opaque", "auto", "opaque")] = None
     stream: bool | None = None
     partial_images: int | None = Field(default=None, ge=0, le=3)
     negative_prompt: str | None = Field(default=None, max_length=PROMPT_LIMIT)
@@ -81,7 +81,7 @@ class ImageRequest(ClientRecord):
 
     @property
     def options(self) -> DrawingOptions:
-        """The parameters of the picture except its prompt."""
+        """The parameters of the image except its prompt."""
         return DrawingOptions(
             size=self.sides,
             steps=self.steps,
@@ -92,11 +92,11 @@ class ImageRequest(ClientRecord):
 
 
 class ImageGeneration(ImageRequest):
-    """A picture to draw from words alone."""
+    """An image to draw from words alone."""
 
 
 class ImageReference(ClientRecord):
-    """A picture in JSON: a data URL, an address where those are fetched, or a file sent ahead."""
+    """An image in JSON: a data URL, an address where those are fetched, or a file sent ahead."""
 
     image_url: str | None = Field(default=None, min_length=1)
     file_id: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
@@ -109,16 +109,16 @@ class ImageReference(ClientRecord):
 
     @property
     def named(self) -> tuple[str, str]:
-        """What names the picture, and the field that does."""
+        """What names the image, and the field that does."""
         if self.file_id is not None:
             return self.file_id, "file_id"
         return self.image_url or "", "image_url"
 
 
 class ImageEdit(ImageRequest):
-    """Pictures to change or combine.
+    """Images to change or combine.
 
-    For a model that starts from a picture, `strength` says how far the result may differ from it,
+    For a model that starts from an image, `strength` says how far the result may differ from it,
     from 0 to 1.
     """
 
@@ -126,34 +126,34 @@ class ImageEdit(ImageRequest):
 
     @property
     def options(self) -> DrawingOptions:
-        """The parameters of the picture except its prompt."""
+        """The parameters of the image except its prompt."""
         return replace(super().options, strength=self.strength)
 
 
 class ImageEditInJson(ImageEdit):
-    """The same with its pictures, as JSON instead of a form."""
+    """The same with its images, as JSON instead of a form."""
 
     bytes_most = BODY_LIMIT
 
-    images: tuple[ImageReference, ...] = Field(min_length=1, max_length=PICTURES_LIMIT)
+    images: tuple[ImageReference, ...] = Field(min_length=1, max_length=IMAGES_LIMIT)
     mask: ImageReference | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pictures:
-    """Puts the pictures of a job into an answer; `url` makes the address of each, if requested.
+class ImageWriter:
+    """Puts the images of a job into an answer; `url` makes the address of each, if requested.
 
     Otherwise they are converted to a form that was asked for.
     """
 
     created: int
-    form: PictureForm | None = None
+    form: ImageForm | None = None
     url: Callable[[int], str] | None = None
 
     def whole(self, output: Output) -> dict[str, Any]:
         """Return the answer to a call that does not stream."""
-        pictures = enumerate(output.files, start=1)
-        return {"created": self.created, "data": [self._one(n, file) for n, file in pictures]}
+        images = enumerate(output.files, start=1)
+        return {"created": self.created, "data": [self._one(n, file) for n, file in images]}
 
     def _one(self, number: int, file: File) -> dict[str, Any]:
         if self.url is not None:
@@ -162,8 +162,8 @@ class Pictures:
 
 
 @dataclass(kw_only=True, slots=True)
-class PictureStream:
-    """Streams a picture: some previews, evenly spread over the work, then the pictures.
+class ImageStream:
+    """Streams an image: some previews, evenly spread over the work, then the images.
 
     Implements `bot.api.runs.answers.Writer`.
     """
@@ -171,7 +171,7 @@ class PictureStream:
     created: int
     size: str
     previews: int
-    form: PictureForm | None = None
+    form: ImageForm | None = None
     kind: Literal["image_generation", "image_edit"] = "image_generation"
     shown: int = 0
 
@@ -199,13 +199,13 @@ class PictureStream:
         return sse.PING
 
     def closing(self, output: Output) -> bytes:
-        """Return an event for each picture."""
+        """Return an event for each image."""
         files = (in_form(file, self.form) for file in output.files)
         events = (self._event("completed", file) for file in files)
         return b"".join(sse.data({**event, "usage": NO_USAGE}) for event in events)
 
     def failing(self, error: ApiError) -> bytes:
-        """Return the error in place of the pictures, for which SDKs raise an exception."""
+        """Return the error in place of the images, for which SDKs raise an exception."""
         return sse.data(error.body)
 
     def _event(self, name: str, file: File) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bot.api.calls.bodies import WORDS_LIMIT, json_body
 from bot.api.calls.errors import ApiError, invalid
 from queueing.core.bounded_json import VALUES_MOST, BoundedRecord
+from queueing.core.catalog import in_our_words
 
 WORDS = r"\S"
 """The pattern of a text that is not blank."""
@@ -41,10 +42,10 @@ _KINDS: Mapping[str, str] = {
 _WAYS: Mapping[str, str] = {
     "file": "send a text file to /v1/responses, as input_file",
     "input_file": "send a text file to /v1/responses",
-    "input_image": "send a picture as image_url, or to /v1/responses",
+    "input_image": "send an image as image_url, or to /v1/responses",
     "input_audio": "send a recording to /v1/audio/transcriptions, and its text here",
     "audio_url": "send a recording to /v1/audio/transcriptions, and its text here",
-    "video_url": "send single pictures of it as image_url",
+    "video_url": "send single images of it as image_url",
     "thinking": "send earlier thoughts as reasoning_content of the message",
     "reasoning": "send earlier thoughts as reasoning_content of the message",
     "tool_use": "send calls as tool_calls of the message",
@@ -80,6 +81,8 @@ def _told(path: Path, errors: Sequence[Any]) -> tuple[Path, str]:
     if _is_kind(first):
         kinds = dict.fromkeys(_kind_of(each) for each in errors)
         return path, f"must be {', or '.join(kinds)}"
+    if first["type"] == "extra_forbidden" and path and (told := _present_name(path[-1])):
+        return path, told
     return path, _sentence(first)
 
 
@@ -97,9 +100,16 @@ def _quoted(names: str) -> str:
 
 
 def _other_part(path: Path, context: Mapping[str, Any]) -> tuple[Path, str]:
-    tag, way = str(context["tag"])[:40], _WAYS.get(str(context["tag"]), "")
+    tag = str(context["tag"])[:40]
+    way = _WAYS.get(tag) or _present_name(tag)
     told = f"must be one of {_quoted(context['expected_tags'])}, not “{tag}”"
     return (*path, _discriminator(context)), f"{told}: {way}" if way else told
+
+
+def _present_name(name: object) -> str:
+    """Return what a field or kind is called, if not as it was; "" if it is."""
+    ours = in_our_words(str(name))
+    return f"it is called “{ours}”" if ours != name else ""
 
 
 def _discriminator(context: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_v
 
 from bot.api.calls.errors import in_words, invalid
 from bot.api.calls.forms import NotData, data_of
-from bot.api.openai.chat import PARTS_LIMIT, TEXT_LIMIT, Picture, arguments_text, picture_part
+from bot.api.openai.chat import PARTS_LIMIT, TEXT_LIMIT, Image, arguments_text, image_part
 from bot.api.openai.records import ClientRecord
 from bot.core.refusals import Declined
 from bot.requests.documents import decoded, require_short
@@ -25,7 +25,7 @@ STORED = "nothing is stored here; send it whole"
 
 
 class ResponsePart(ClientRecord):
-    """A part of a message: a text, a picture or a text file."""
+    """A part of a message: a text, an image or a text file."""
 
     type: str
     text: str | None = Field(default=None, max_length=TEXT_LIMIT)
@@ -45,7 +45,7 @@ class ResponsePart(ClientRecord):
     @model_validator(mode="after")
     def _known(self) -> Self:
         if self.type not in PARTS:
-            raise ValueError(f"must be a text, a picture or a text file, not {self.type[:40]}")
+            raise ValueError(f"must be a text, an image or a text file, not {self.type[:40]}")
         if self.file_id is not None:
             raise ValueError(f"file_id names a file, but {STORED}, as a data URL")
         if self.file_url is not None:
@@ -60,7 +60,7 @@ class ResponsePart(ClientRecord):
 
     @property
     def words(self) -> str | None:
-        """The text of the part; None for a picture or a file."""
+        """The text of the part; None for an image or a file."""
         return self.refusal or "" if self.type == "refusal" else self.text
 
 
@@ -133,14 +133,14 @@ NAME_SHOWN = 100  # characters of a file's name
 
 @dataclass(slots=True)
 class InputMessages:
-    """The messages so far, and their pictures in the order in which messages number them.
+    """The messages so far, and their images in the order in which messages number them.
 
-    Pictures that functions returned follow the outputs in a message of their own, because the
+    Images that functions returned follow the outputs in a message of their own, because the
     output of a function can only be text.
     """
 
     messages: list[Message] = field(default_factory=list)
-    pictures: list[Picture] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
     question: str = ""
     _thoughts: str = ""
     _returned: list[JsonValue] = field(default_factory=list)
@@ -167,7 +167,7 @@ class InputMessages:
 
     def _message(self, item: ResponseItem, param: str) -> None:
         content = self._content(item.content or (), f"{param}.content")
-        if item.role in {"system", "developer"} and not any(map(_is_picture, content)):
+        if item.role in {"system", "developer"} and not any(map(_is_image, content)):
             self._system(_text_of(content))
             return
         if item.role == "user" and (words := _words(item.content or ())):
@@ -207,7 +207,7 @@ class InputMessages:
         parts = item.output or ()
         content = self._content(parts, f"{param}.output")
         if isinstance(content, list):
-            self._returned += [part for part in content if _is_picture(part)]
+            self._returned += [part for part in content if _is_image(part)]
         self.messages.append(
             {"role": "tool", "tool_call_id": item.call_id, "content": _text_of(content)}
         )
@@ -219,14 +219,14 @@ class InputMessages:
 
     def _content(self, parts: Sequence[ResponsePart], param: str) -> str | list[JsonValue]:
         content = [self._part(part, f"{param}.{at}") for at, part in enumerate(parts)]
-        if len(content) == 1 and not _is_picture(content[0]):
+        if len(content) == 1 and not _is_image(content[0]):
             return _text_of(content)
         return content or ""
 
     def _part(self, part: ResponsePart, param: str) -> JsonValue:
         if part.type == "input_image":
-            self.pictures.append(Picture(url=part.image_url or "", param=f"{param}.image_url"))
-            return picture_part(len(self.pictures) - 1, part.detail)
+            self.images.append(Image(url=part.image_url or "", param=f"{param}.image_url"))
+            return image_part(len(self.images) - 1, part.detail)
         words = part.words
         return {"type": "text", "text": file_text(part, param) if words is None else words}
 
@@ -249,8 +249,8 @@ def _words(parts: Sequence[ResponsePart]) -> str:
     return "\n".join(words for part in parts if (words := part.words))
 
 
-def _is_picture(part: JsonValue) -> bool:
-    return isinstance(part, dict) and part["type"] == "picture"
+def _is_image(part: JsonValue) -> bool:
+    return isinstance(part, dict) and part["type"] == "image"
 
 
 def _text_of(content: str | list[JsonValue]) -> str:

@@ -19,7 +19,7 @@ from backends.media import sounds
 from bot.api.calls.callers import Caller, Route
 from bot.api.calls.errors import ApiError, invalid, no_sound, other_sound
 from bot.api.calls.forms import form_of
-from bot.api.calls.request_files import RequestPictures, require_recording_weight
+from bot.api.calls.request_files import RequestImages, require_recording_weight
 from bot.api.calls.responses import body_of
 from bot.api.openai.audio import (
     SoundStream,
@@ -154,7 +154,7 @@ class TranscriptionRoutes:
     submitting: Submitter
     answering: Answering
     files: FileAnswers
-    pictures: RequestPictures
+    images: RequestImages
 
     @property
     def routes(self) -> dict[str, Route]:
@@ -175,7 +175,7 @@ class TranscriptionRoutes:
     async def _written(
         self, request: web.Request, caller: Caller, kind: type[Translation]
     ) -> web.StreamResponse:
-        taken = self.pictures.of(caller)
+        taken = self.images.of(caller)
         asked, sound = await _in_form(request, kind)
         await self.submitting.require(request, caller, asked.model, Capability.SPEECH_TO_TEXT)
         model = asked.model or self.submitting.usual_model(caller, Capability.SPEECH_TO_TEXT)

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from bot.api.calls.callers import Caller, Route
 from bot.api.calls.errors import ApiError
-from bot.api.calls.request_files import RequestPictures
+from bot.api.calls.request_files import RequestImages
 from bot.api.openai.chat import QUESTION_SHOWN, ChatCompletions, passed_on_chat
 from bot.api.openai.chat_stream import ChatStream, Heading, PlaceForm
 from bot.api.openai.completions import CompletionHeading, Completions, CompletionStream
@@ -38,11 +38,11 @@ class ChatRoute:
 
     submitting: Submitter
     answering: Answering
-    pictures: RequestPictures
+    images: RequestImages
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
-        taken = self.pictures.of(caller)
+        taken = self.images.of(caller)
         asked = await read(ChatCompletions, request)
         find = self.submitting.finding(
             request, caller, asked.model, [Capability.VISION], taken.named
@@ -140,7 +140,7 @@ class ResponseRoute:
 
     submitting: Submitter
     answering: Answering
-    pictures: RequestPictures
+    images: RequestImages
 
     @property
     def routes(self) -> Mapping[str, Route]:
@@ -156,7 +156,7 @@ class ResponseRoute:
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
-        taken = self.pictures.of(caller)
+        taken = self.images.of(caller)
         asked = await read(Responses, request)
         find = self.submitting.finding(
             request, caller, asked.model, [Capability.VISION], taken.named
@@ -184,12 +184,12 @@ class ResponseRoute:
 
 
 async def _chat_for_response(asked: Responses, find: FindFile) -> tuple[Chat, tuple[File, ...]]:
-    """Return the request of the queue with its pictures. Raises `ApiError`."""
+    """Return the request of the queue with its images. Raises `ApiError`."""
     turns = InputMessages()
     turns.read(asked.instructions, asked.input)
-    files = tuple([await find(each.url, each.param) for each in turns.pictures])
+    files = tuple([await find(each.url, each.param) for each in turns.images])
     shown = ChatMessage(
-        role="user", text=turns.question[:QUESTION_SHOWN], pictures=tuple(range(len(files)))
+        role="user", text=turns.question[:QUESTION_SHOWN], images=tuple(range(len(files)))
     )
     chat = Chat(
         messages=(shown,),

@@ -1,4 +1,4 @@
-"""`POST /v1/embeddings`: takes texts, tokens or pictures, returns a vector for each."""
+"""`POST /v1/embeddings`: takes texts, tokens or images, returns a vector for each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from bot.api.calls.callers import Caller
-from bot.api.calls.request_files import RequestPictures
-from bot.api.openai.embeddings import EmbeddingCall, Given, GivenPicture, Vectors, given_in
+from bot.api.calls.request_files import RequestImages
+from bot.api.openai.embeddings import EmbeddingCall, Given, GivenImage, Vectors, given_in
 from bot.api.openai.records import read
 from bot.api.runs.answers import Answering
 from bot.api.runs.submitter import FindFile, Submitter
-from queueing.core.requests import Capability, Embed, EmbedInput, File, PictureInput
+from queueing.core.requests import Capability, Embed, EmbedInput, File, ImageInput
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,15 +20,15 @@ class EmbeddingRoute:
 
     submitting: Submitter
     answering: Answering
-    pictures: RequestPictures
+    images: RequestImages
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
-        taken = self.pictures.of(caller)
+        taken = self.images.of(caller)
         asked = await read(EmbeddingCall, request)
         needs = Capability.IMAGE_EMBEDDING
         find = self.submitting.finding(request, caller, asked.model, [needs], taken.named)
-        inputs, files = await with_pictures(given_in(asked.input), find)
+        inputs, files = await with_images(given_in(asked.input), find)
         wanted = Embed(inputs=inputs, dimensions=asked.dimensions)
         job = await self.submitting.submit(request, caller, asked.model, wanted, files)
         packed = asked.encoding_format == "base64"
@@ -37,15 +37,15 @@ class EmbeddingRoute:
         return await self.answering.whole(request, job, vectors.whole)
 
 
-async def with_pictures(
+async def with_images(
     given: Sequence[Given], find: FindFile
 ) -> tuple[tuple[EmbedInput, ...], tuple[File, ...]]:
-    """Return the inputs of the queue with their pictures as files. Raises `ApiError`."""
+    """Return the inputs of the queue with their images as files. Raises `ApiError`."""
     inputs: list[EmbedInput] = []
     files: list[File] = []
     for each in given:
-        if isinstance(each, GivenPicture):
-            inputs.append(PictureInput(picture=len(files), text=each.text))
+        if isinstance(each, GivenImage):
+            inputs.append(ImageInput(image=len(files), text=each.text))
             files.append(await find(each.url, each.param))
         else:
             inputs.append(each)

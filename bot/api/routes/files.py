@@ -14,7 +14,7 @@ from aiohttp import web
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import ApiError, invalid
 from bot.api.calls.forms import form_of
-from bot.api.calls.request_files import RequestPictures, no_file, require_recording_weight
+from bot.api.calls.request_files import RequestImages, no_file, require_recording_weight
 from bot.api.calls.responses import json_response
 from bot.api.calls.uploads import NoRoom, Upload, Uploads
 from bot.api.jobs.records import DeletedUpload, UploadList, UploadView
@@ -42,13 +42,13 @@ class FileRoutes:
     """Serves the files that people sent ahead. Another person's file is 404."""
 
     uploads: Uploads
-    pictures: RequestPictures
+    images: RequestImages
     clock: Clock
     sender: FileSender
 
     async def new(self, request: web.Request, caller: Caller) -> web.Response:
-        """Store a picture, a sound or a film. Raises `ApiError`."""
-        taken = self.pictures.of(caller)
+        """Store an image, a sound or a video. Raises `ApiError`."""
+        taken = self.images.of(caller)
         form = await form_of(request, files={FIELD}, weigh=require_recording_weight)
         if len(form.files) != 1:
             raise invalid(f"{FIELD}: send exactly one file.", FIELD)

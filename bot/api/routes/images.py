@@ -1,6 +1,6 @@
-"""`POST /v1/images/generations` and `/edits`: take a prompt, and pictures; return pictures.
+"""`POST /v1/images/generations` and `/edits`: take a prompt, and images; return images.
 
-Several pictures, or one with a mask, need a model that edits. One alone is changed or started from,
+Several images, or one with a mask, need a model that edits. One alone is changed or started from,
 whichever the model does.
 """
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import ApiError, invalid
 from bot.api.calls.forms import form_of, is_form
-from bot.api.calls.request_files import CallPictures, RequestFiles, RequestPictures, require_number
+from bot.api.calls.request_files import CallImages, RequestFiles, RequestImages, require_number
 from bot.api.openai.images import (
     EDITS,
     ImageEdit,
@@ -23,8 +23,8 @@ from bot.api.openai.images import (
     ImageGeneration,
     ImageReference,
     ImageRequest,
-    Pictures,
-    PictureStream,
+    ImageStream,
+    ImageWriter,
 )
 from bot.api.openai.records import read, wrong
 from bot.api.runs.answers import Answering
@@ -38,7 +38,7 @@ from queueing.core.requests import Capability, File
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageAnswers:
-    """Sends pictures. `url` is the API's public address, if known.
+    """Sends images. `url` is the API's public address, if known.
 
     Without it, links begin with the address that the caller used.
     """
@@ -48,10 +48,10 @@ class ImageAnswers:
     url: str | None = None
 
     async def send(self, request: web.Request, job: Job, asked: ImageRequest) -> web.StreamResponse:
-        """Send the pictures of a job as the call asked for them. Raises `ApiError`."""
+        """Send the images of a job as the call asked for them. Raises `ApiError`."""
         created = int(time.time())
         if asked.stream:
-            writer = PictureStream(
+            writer = ImageStream(
                 created=created,
                 size=asked.size or "auto",
                 previews=asked.partial_images or 0,
@@ -60,12 +60,12 @@ class ImageAnswers:
             )
             return await self.answering.stream(request, job, writer)
         if asked.response_format != "url" or leaves(request):
-            drawn = Pictures(created=created, form=asked.output_format)
+            drawn = ImageWriter(created=created, form=asked.output_format)
             return await self.answering.whole(request, job, drawn.whole)
         async with self.answering.while_listening(request, job):
             url = await self._urls(request, job)
-        pictures = Pictures(created=created, url=url)
-        return await self.answering.whole(request, job, pictures.whole)
+        images = ImageWriter(created=created, url=url)
+        return await self.answering.whole(request, job, images.whole)
 
     async def _urls(self, request: web.Request, job: Job) -> Callable[[int], str]:
         base = (self.url or f"{request.scheme}://{request.host}").rstrip("/")
@@ -94,7 +94,7 @@ class ImageRoute:
 
 
 Edit = tuple[ImageEdit, tuple[File, ...], tuple[File, ...]]
-"""What is asked for, its pictures, and a mask if there is one."""
+"""What is asked for, its images, and a mask if there is one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,45 +103,45 @@ class ImageEditRoute:
 
     submitting: Submitter
     answers: ImageAnswers
-    pictures: RequestPictures
-    job_pictures: RequestFiles
+    images: RequestImages
+    job_images: RequestFiles
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Answer one call. Raises `ApiError`."""
-        taken = self.pictures.of(caller)
+        taken = self.images.of(caller)
         if is_form(request):
-            asked, pictures, mask = await _in_form(request, taken)
+            asked, images, mask = await _in_form(request, taken)
         else:
-            asked, pictures, mask = await self._in_json(request, taken)
-        mask = tuple([await taken.masked(pictures[0], each, "mask") for each in mask])
+            asked, images, mask = await self._in_json(request, taken)
+        mask = tuple([await taken.masked(images[0], each, "mask") for each in mask])
         drawing = Creation(
             prompt=asked.prompt,
             model=asked.model,
             style=self.submitting.style(asked.style),
             options=asked.options,
-            files=(*pictures, *mask),
+            files=(*images, *mask),
             edit=True if mask else None,
             mask=bool(mask),
         )
         job = await self.submitting.draw(request, caller, drawing)
         return await self.answers.send(request, job, asked)
 
-    async def _in_json(self, request: web.Request, taken: CallPictures) -> Edit:
+    async def _in_json(self, request: web.Request, taken: CallImages) -> Edit:
         asked = await read(ImageEditInJson, request)
         require_number(len(asked.images), "images")
         await self.submitting.require(
             request, taken.caller, asked.model, *_needs(len(asked.images), asked.mask)
         )
-        pictures = [
+        images = [
             await self._found(taken, each, f"images.{number}")
             for number, each in enumerate(asked.images)
         ]
         mask = [] if asked.mask is None else [await self._found(taken, asked.mask, "mask")]
-        return asked, tuple(pictures), tuple(mask)
+        return asked, tuple(images), tuple(mask)
 
-    async def _found(self, taken: CallPictures, picture: ImageReference, param: str) -> File:
-        text, field = picture.named
-        return await self.job_pictures.find(taken, text, f"{param}.{field}")
+    async def _found(self, taken: CallImages, image: ImageReference, param: str) -> File:
+        text, field = image.named
+        return await self.job_images.find(taken, text, f"{param}.{field}")
 
 
 async def no_variations(_request: web.Request, _caller: Caller) -> web.StreamResponse:
@@ -149,12 +149,12 @@ async def no_variations(_request: web.Request, _caller: Caller) -> web.StreamRes
     raise _no_variations()
 
 
-def _needs(pictures: int, mask: object) -> Sequence[Capability]:
+def _needs(images: int, mask: object) -> Sequence[Capability]:
     """Return what a model must be able to do, in one of these ways."""
-    return EDITS if pictures == 1 and mask is None else [Capability.IMAGE_EDIT]
+    return EDITS if images == 1 and mask is None else [Capability.IMAGE_EDIT]
 
 
-async def _in_form(request: web.Request, taken: CallPictures) -> Edit:
+async def _in_form(request: web.Request, taken: CallImages) -> Edit:
     form = await form_of(request, files={"image", "images", "mask"})
     try:
         asked = ImageEdit.model_validate({k: v for k, v in form.fields.items() if v})
@@ -167,13 +167,13 @@ async def _in_form(request: web.Request, taken: CallPictures) -> Edit:
     require_number(len(images), "image")
     if len(masks) > 1:
         raise invalid("mask: was sent twice.", "mask")
-    pictures = [await taken.sent(each.data, each.param) for each in images]
+    taken_images = [await taken.sent(each.data, each.param) for each in images]
     mask = [await taken.sent(each.data, each.param) for each in masks]
-    return asked, tuple(pictures), tuple(mask)
+    return asked, tuple(taken_images), tuple(mask)
 
 
 def _no_variations() -> ApiError:
     return ApiError(
         status=HTTPStatus.NOT_FOUND,
-        message="Variations are not available here. To vary a picture, send it to /v1/images/edits.",
+        message="Variations are not available here. To vary an image, send it to /v1/images/edits.",
     )

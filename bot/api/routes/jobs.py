@@ -156,7 +156,7 @@ class JobRoutes:
         )
         return await send_file(self.sender, request, caller, file)
 
-    async def lines(self, _request: web.Request, caller: Caller) -> web.Response:
+    async def queues(self, _request: web.Request, caller: Caller) -> web.Response:
         """Return all queues."""
         self.new.submitting.require_welcome(caller)
         return json_response(queue_view(self.status.snapshot()))

@@ -76,7 +76,7 @@ class Submitter:
         hook: Hook | None = None,
         when: JobTime | None = None,
     ) -> Job:
-        """Accept a request for a picture. Raises the same errors as `submit`."""
+        """Accept a request for an image. Raises the same errors as `submit`."""
         digest = await _digest(request, drawing.model, drawing, drawing.files)
         asking = await self._asking(request, caller, digest, hook, when)
         with self.repeats.arriving(caller, digest):

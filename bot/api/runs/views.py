@@ -132,7 +132,7 @@ class JobList(View):
     data: tuple[JobView, ...]
 
 
-class LineView(View):
+class ModelQueueView(View):
     """The queue of a model: its jobs, why they wait, and when a job accepted now would be done."""
 
     model: str
@@ -150,7 +150,7 @@ class QueueView(View):
     """All queues."""
 
     object: Literal["queue"] = "queue"
-    lines: tuple[LineView, ...]
+    queues: tuple[ModelQueueView, ...]
 
 
 class ServerView(View):
@@ -163,7 +163,7 @@ class ServerView(View):
     description: str
 
 
-class MachineView(View):
+class HostStatusView(View):
     """A machine with its memory; `rest` is why it does nothing now, although it is not paused.
 
     What other programs hold is unknown `unmeasured_since`, where it was measured before.
@@ -179,11 +179,11 @@ class MachineView(View):
     servers: tuple[ServerView, ...]
 
 
-class MachineList(View):
+class HostList(View):
     """All machines."""
 
     object: Literal["list"] = "list"
-    data: tuple[MachineView, ...]
+    data: tuple[HostStatusView, ...]
 
 
 def job_view(
@@ -232,8 +232,8 @@ def files_of(job: Job, result: Result) -> tuple[FileView, ...]:
 def queue_view(snapshot: StatusReport) -> QueueView:
     """Return all queues."""
     return QueueView(
-        lines=tuple(
-            LineView(
+        queues=tuple(
+            ModelQueueView(
                 model=model.name,
                 waiting=model.waiting,
                 running=model.running,
@@ -249,11 +249,11 @@ def queue_view(snapshot: StatusReport) -> QueueView:
     )
 
 
-def machine_list(snapshot: StatusReport) -> MachineList:
+def machine_list(snapshot: StatusReport) -> HostList:
     """Return all machines with their servers, without addresses."""
-    return MachineList(
+    return HostList(
         data=tuple(
-            MachineView(
+            HostStatusView(
                 name=host.name,
                 vram_mb=host.vram_mb,
                 usable_mb=host.usable_mb,

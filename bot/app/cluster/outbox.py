@@ -112,7 +112,7 @@ class News(NamedTuple):
     rest: Progress | None
 
     def outline(self) -> "News | None":
-        """Return how far the job is, without words and pictures; None if that is not new."""
+        """Return how far the job is, without words and images; None if that is not new."""
         rest = _NOTHING if self.rest is None else replace(self.rest, preview=None)
         return None if rest == _NOTHING else News(self.job_id, None, (), False, rest)
 

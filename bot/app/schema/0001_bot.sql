@@ -1,4 +1,4 @@
--- schema 104
+-- schema 105
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- What the bot stores: its messages, people, the web chat, the API and an operator's history. Times
@@ -94,7 +94,7 @@ CREATE TABLE people (
     language TEXT,
     image_model TEXT,
     edit_model TEXT,
-    film_model TEXT,
+    video_model TEXT,
     music_model TEXT,
     speak_model TEXT,
     transcribe_model TEXT,

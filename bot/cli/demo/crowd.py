@@ -33,7 +33,7 @@ class Crowd:
         text=100_000,
         caption=100_000,
         upload=1_000_000_000,
-        picture=1_000_000_000,
+        image=1_000_000_000,
         download=1_000_000_000,
         edit_every_s=3.0,
         chat_every_s=1.0,

@@ -88,7 +88,7 @@ def _empty(path: Path) -> None:
 FAILED = 2
 USUAL_PORT, API_PORT = 8080, 8081
 _DELIVERY_S = 30.0
-_FIRST = "Type /image flux cat, /film a cat, or ask something. Ctrl-C ends it."
+_FIRST = "Type /image flux cat, /video a cat, or ask something. Ctrl-C ends it."
 _OPERATED = "You are its admin: the operator's page is at {url}operator"
 _KEPT = "Jobs are kept in {path}, even through kill -9; --fresh begins without them."
 
@@ -109,7 +109,7 @@ models:
     vram: 17GB
     parallel: 1
     load_s: {load_s}
-    service_s: {picture_s}
+    service_s: {image_s}
   sdxl:
     backends: [workshop, studio]
     capabilities: [text-to-image, image-to-image]
@@ -151,7 +151,7 @@ models:
     vram: 18GB
     parallel: 1
     load_s: {load_s}
-    service_s: {film_s}
+    service_s: {video_s}
   ace:
     aliases: [music]
     backends: [workshop, studio]
@@ -206,9 +206,9 @@ def main(options: DemoOptions) -> int:
 
 
 def demo_config(options: DemoOptions) -> Config:
-    """Return the demo's configuration: two cards, a model of each kind, times divided by `speed`."""
-    times = {"load_s": 6.0, "picture_s": 9.0, "quick_s": 5.0, "text_s": 8.0, "embed_s": 0.2}
-    times |= {"film_s": 15.0, "sound_s": 2.0}
+    """Return the demo's configuration: two GPUs, a model of each kind, times divided by `speed`."""
+    times = {"load_s": 6.0, "image_s": 9.0, "quick_s": 5.0, "text_s": 8.0, "embed_s": 0.2}
+    times |= {"video_s": 15.0, "sound_s": 2.0}
     divided = {name: max(seconds / options.speed, 0.001) for name, seconds in times.items()}
     port = _free(USUAL_PORT) if options.port is None else options.port
     ports = {"port": port, "api_port": 0 if options.say else _free(API_PORT)}

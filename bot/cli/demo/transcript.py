@@ -56,7 +56,7 @@ class Transcript:
         text=100_000,
         caption=100_000,
         upload=1_000_000_000,
-        picture=1_000_000_000,
+        image=1_000_000_000,
         download=1_000_000_000,
         edit_every_s=0.2,
         chat_every_s=0.0,

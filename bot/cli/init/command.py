@@ -203,15 +203,15 @@ def _arranged(
 ) -> config_file.Arrangement:
     found = servers(options.servers, terminal, given)
     own = machines.OwnMemory(
-        cards=process.run(machines.cards()),
+        gpus=process.run(machines.gpus()),
         machine_mb=machines.machine_mb(),
-        cardless=machines.cardless(),
+        gpuless=machines.gpuless(),
     )
-    if own.cards:
-        sizes = ", ".join(map(machines.size, own.cards))
-        terminal.tell(f"Card: {sizes}")
+    if own.gpus:
+        sizes = ", ".join(map(machines.size, own.gpus))
+        terminal.tell(f"FakeGpu: {sizes}")
     else:
-        terminal.tell("No NVIDIA card was found here, or no driver that measures it.")
+        terminal.tell("No NVIDIA GPU was found here, or no driver that measures it.")
     hosts = machines.hosts(found, own, terminal)
     api = given.get("TELEGRAM_API")
     asked = (tokens.plan(kind, terminal, given) for kind in tokens.kinds(api))

@@ -71,14 +71,14 @@ def _hosts(hosts: Sequence[HostPlan]) -> Iterator[str]:
     yield "hosts:"
     for host in hosts:
         yield f"  {host.name}:  # a name of yours; people see it"
-        if host.cards:
-            yield f"    cards:  # {host.why}; `gpu` sees what other programs take of each"
-            for number, size in host.cards.items():
+        if host.gpus:
+            yield f"    gpus:  # {host.why}; `gpu` sees what other programs take of each"
+            for number, size in host.gpus.items():
                 yield f"      {number}: {{vram: {size}, gpu: {number}}}"
         else:
             yield f"    vram: {host.vram}  # {host.why}"
         if host.gpu is not None:
-            what = "this machine's memory" if host.gpu == SYSTEM else "this card"
+            what = "this machine's memory" if host.gpu == SYSTEM else "this GPU"
             yield f"    gpu: {host.gpu}  # sees what other programs take of {what}"
         yield "    backends:"
         for name, server in host.servers:

@@ -14,20 +14,20 @@ from bot.cli.init.terminal import Terminal, ask_for
 from bot.config.values import Megabytes
 from queueing.core.specs import HostSpec
 
-CARDS_MOST = 16
+GPUS_MOST = 16
 MB = 1024 * 1024
 _DISPLAY = "0x03"  # the class of PCI devices that draw
 _MAKERS = frozenset({"0x10de", "0x1002", "0x8086", "0x1414"})
-"""NVIDIA, AMD, Intel, and Microsoft for the card that WSL passes on."""
+"""NVIDIA, AMD, Intel, and Microsoft for the GPU that WSL passes on."""
 _INTEGRATED = "0000:00:02.0"  # where Intel's processors have the graphics of their own
 
 
-async def cards(make: Callable[[], NvmlProbe] = NvmlProbe) -> tuple[int, ...]:
-    """Return the memory of each card of this machine in MB, by NVIDIA's numbers."""
+async def gpus(make: Callable[[], NvmlProbe] = NvmlProbe) -> tuple[int, ...]:
+    """Return the memory of each GPU of this machine in MB, by NVIDIA's numbers."""
     probe = make()
     found: list[int] = []
     try:
-        for number in range(CARDS_MOST):
+        for number in range(GPUS_MOST):
             host = HostSpec(name="", vram_mb=0, backends=(), gpu=str(number))
             if (measured := await probe.free_mb(host)) is None:
                 break
@@ -45,22 +45,22 @@ def machine_mb() -> int | None:
         return None
 
 
-def cardless(
+def gpuless(
     system: str = platform.system(), machine: str = platform.machine(), sys: Path = Path("/sys")
 ) -> bool:
     """Return whether graphics, if any, use this machine's own memory, as on Apple's processors.
 
-    False where that cannot be told: memory of a card nothing measures is not the main memory.
+    False where that cannot be told: memory of a GPU nothing measures is not the main memory.
     """
     if system == "Darwin":
         return machine == "arm64"
     try:
-        return system == "Linux" and not any(map(_is_card, (sys / "bus/pci/devices").iterdir()))
+        return system == "Linux" and not any(map(_is_gpu, (sys / "bus/pci/devices").iterdir()))
     except OSError:
         return False
 
 
-def _is_card(device: Path) -> bool:
+def _is_gpu(device: Path) -> bool:
     if not (device / "class").read_text(encoding="ascii").startswith(_DISPLAY):
         return False
     vendor = (device / "vendor").read_text(encoding="ascii").strip()
@@ -74,7 +74,7 @@ def size(mb: int) -> str:
 
 GUESS_MB = 8 * 1024
 _SPANNING = frozenset({"llamacpp", "llamacpp-router", "ollama"})
-"""Text servers that use every card they see unless told otherwise, as LM Studio does."""
+"""Text servers that use every GPU they see unless told otherwise, as LM Studio does."""
 
 _SIZE: TypeAdapter[int] = TypeAdapter(Megabytes)
 
@@ -83,7 +83,7 @@ _SIZE: TypeAdapter[int] = TypeAdapter(Megabytes)
 class HostPlan:
     """A host to write: its memory and where that was learned, and its servers by their names.
 
-    `cards` are the sizes of a machine whose servers use several, by number; `uses` are those of each
+    `gpus` are the sizes of a machine whose servers use several, by number; `uses` are those of each
     server.
     """
 
@@ -92,25 +92,25 @@ class HostPlan:
     why: str
     gpu: int | str | None = None
     servers: tuple[tuple[str, FoundServer], ...] = ()
-    cards: Mapping[int, str] = field(default_factory=dict)
+    gpus: Mapping[int, str] = field(default_factory=dict)
     uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnMemory:
-    """What this machine has: the memory of its cards by number, and its own, in MB.
+    """What this machine has: the memory of its GPUs by number, and its own, in MB.
 
-    It is `cardless` where models can only be in its own.
+    It is `gpuless` where models can only be in its own.
     """
 
-    cards: tuple[int, ...] = ()
+    gpus: tuple[int, ...] = ()
     machine_mb: int | None = None
-    cardless: bool = False
+    gpuless: bool = False
 
     def watched(self, vram_mb: int) -> str | None:
-        """Return what `gpu` is of a host here, None where the models are in a card's memory."""
+        """Return what `gpu` is of a host here, None where the models are in a GPU's memory."""
         fits = self.machine_mb is not None and vram_mb <= self.machine_mb * 1.05
-        return SYSTEM if self.cardless and fits else None
+        return SYSTEM if self.gpuless and fits else None
 
 
 def hosts(found: Sequence[FoundServer], own: OwnMemory, terminal: Terminal) -> tuple[HostPlan, ...]:
@@ -144,8 +144,8 @@ def _host(
 ) -> HostPlan:
     servers = tuple((named[server], server) for server in named if server.machine == machine)
     told_mb = max((server.total_mb or 0 for _, server in servers), default=0)
-    if machine == HERE and own.cards:
-        return _on_cards(name, servers, own.cards, terminal)
+    if machine == HERE and own.gpus:
+        return _on_gpus(name, servers, own.gpus, terminal)
     if told_mb:
         return HostPlan(
             name=name,
@@ -155,11 +155,11 @@ def _host(
             servers=servers,
         )
     if machine == HERE and own.machine_mb:
-        usual, why = own.machine_mb, "this machine's memory: no card was measured"
+        usual, why = own.machine_mb, "this machine's memory: no GPU was measured"
     else:
-        usual, why = GUESS_MB, "a guess: put the memory of its card here"
+        usual, why = GUESS_MB, "a guess: put the memory of its GPU here"
     where = "this machine" if machine == HERE else machine
-    of = "Memory for models on" if machine == HERE and own.cardless else "Memory of the card of"
+    of = "Memory for models on" if machine == HERE and own.gpuless else "Memory of the GPU of"
     question = f"{of} {where}, such as 24GB"
     size_mb = ask_for(terminal, question, size(usual), _size)
     if size(size_mb) != size(usual) or terminal.asks:
@@ -175,29 +175,29 @@ def _size(answer: str) -> int:
         raise ValueError("It must be a size with its unit, such as 24GB.") from None
 
 
-def _on_cards(
+def _on_gpus(
     name: str,
     servers: tuple[tuple[str, FoundServer], ...],
     sizes: Sequence[int],
     terminal: Terminal,
 ) -> HostPlan:
-    """Return this machine: with one card if its servers use the same one, else with all they use."""
+    """Return this machine: with one GPU if its servers use the same one, else with all they use."""
     if len(sizes) > 1:
         listed = ", ".join(f"{number} ({size(mb)})" for number, mb in enumerate(sizes))
-        terminal.tell(f"This machine has {len(sizes)} cards: {listed}.")
+        terminal.tell(f"This machine has {len(sizes)} gpus: {listed}.")
     uses = {called: _used(called, server, sizes, terminal) for called, server in servers}
-    used = sorted({number for cards in uses.values() for number in cards})
+    used = sorted({number for gpus in uses.values() for number in gpus})
     if len(used) == 1:
         vram = size(sizes[used[0]])
         return HostPlan(name=name, vram=vram, why="measured", gpu=used[0], servers=servers)
-    cards = {number: size(sizes[number]) for number in used}
-    return HostPlan(name=name, vram="", why="measured", servers=servers, cards=cards, uses=uses)
+    gpus = {number: size(sizes[number]) for number in used}
+    return HostPlan(name=name, vram="", why="measured", servers=servers, gpus=gpus, uses=uses)
 
 
 def _used(
     called: str, server: FoundServer, sizes: Sequence[int], terminal: Terminal
 ) -> tuple[int, ...]:
-    """Return the cards a server uses: all or the largest, as its kind usually does, or as is said."""
+    """Return the GPUs a server uses: all or the largest, as its kind usually does, or as is said."""
     if len(sizes) == 1:
         return (0,)
 

@@ -97,7 +97,7 @@ TRY_S = 10.0
 AT_ONCE = 4  # addresses; each is asked by every kind
 MODELS_MOST = 1000
 _IN_ORDER = ("comfyui", "lmstudio", "openai", "images")
-_PLAIN = {"openai": "text-server", "images": "picture-server"}
+_PLAIN = {"openai": "text-server", "images": "image-server"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

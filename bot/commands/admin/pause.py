@@ -36,7 +36,7 @@ async def work_drain(context: Context, task: Task) -> Content:
     """Empty the host, unless it was resumed meanwhile, and report it."""
     host = task.host or ""
     try:
-        hosts = context.catalog.cards(host) or (host,)
+        hosts = context.catalog.gpus(host) or (host,)
         if not context.queue.status.snapshot().paused.hosts.issuperset(hosts):
             return Content(body=say(task.language, "drain.resumed", host=host))
         await context.queue.admin.drain(host)
@@ -73,7 +73,7 @@ RESUME = Command(name="resume", help="command.resume", admin=True, params=PAUSE.
 async def handle_resume(context: Context, call: Call) -> Answer:
     model, host = meant_target(context.catalog, call)
     snapshot = context.queue.status.snapshot()
-    hosts = () if host is None else context.catalog.cards(host)
+    hosts = () if host is None else context.catalog.gpus(host)
     before, rest = snapshot.paused, _rest(snapshot, hosts)
     still = await context.queue.admin.resume(model=model, host=host)
     if host is not None and rest is not None:

@@ -81,7 +81,7 @@ def named(catalog: Catalog, call: Call) -> tuple[str, str | None]:
     host = meant_host(catalog, call)
     spec = catalog.models[model]
     hosts = [each for name in spec.backends for each in catalog.parts_of(spec, name)]
-    if not set(hosts).intersection(catalog.cards(host)):
+    if not set(hosts).intersection(catalog.gpus(host)):
         names = ", ".join(dict.fromkeys(hosts))
         raise CallRefused("refused.unknown_host", name=host, model=model, names=names)
     return model, host

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bot.commands.call.context import Call, Context
-from bot.commands.call.jobs import drawn_pictures, replied_job, without_pictures
+from bot.commands.call.jobs import drawn_images, replied_job, without_images
 from bot.commands.call.parser import BadCall, clean
-from bot.core.attachments import FILMED, SPOKEN, AttachmentKind
+from bot.core.attachments import SPOKEN, VIDEO_KINDS, AttachmentKind
 from bot.core.command import Command, ParamKind
 from bot.core.errors import ChatError
 from bot.core.platform import Attachment, Invocation
-from bot.core.refusals import Declined, FilesTooLong, NoPicture, NotWatched, TooManyPictures
-from bot.requests.conversation import PICTURES
+from bot.core.refusals import Declined, FilesTooLong, NoImage, NotWatched, TooManyImages
+from bot.requests.conversation import IMAGES
 from bot.requests.documents import decoded, opened, require_paper_weight, require_short, together
 from bot.requests.images import checked, require_weight
 from bot.requests.kinds import is_drawn
-from bot.requests.media import checked_sound, require_film_weight, require_sound_weight, seen
+from bot.requests.media import checked_sound, require_sound_weight, require_video_weight, seen
 from bot.requests.recordings import RECORDINGS
 from bot.texts.catalogue import word
 from queueing.core.requests import Capability, File
@@ -29,31 +29,31 @@ from queueing.core.requests import Capability, File
 _NAME_SHOWN = 80
 
 
-async def pictures(call: Call, of: Sequence[Attachment] | None = None) -> tuple[File, ...]:
-    """Return the attached pictures, or those `of` them, checked. Raises `BadCall` and `Declined`.
+async def images(call: Call, of: Sequence[Attachment] | None = None) -> tuple[File, ...]:
+    """Return the attached images, or those `of` them, checked. Raises `BadCall` and `Declined`.
 
     The size is checked before anything is downloaded, the format and the number of pixels before
     anything is decoded. One person's files in one chat are read one after the other.
     """
     files = call.invocation.files if of is None else of
-    attached = [file for file in files if file.kind is AttachmentKind.PICTURE]
+    attached = [file for file in files if file.kind is AttachmentKind.IMAGE]
     if attached:
         await call.turn()
-    return tuple([await _picture(each) for each in attached])
+    return tuple([await _image(each) for each in attached])
 
 
-async def meant_pictures(context: Context, call: Call, *, most: int) -> tuple[File, ...]:
-    """Return the attached pictures, or else those of the result that is replied to.
+async def meant_images(context: Context, call: Call, *, most: int) -> tuple[File, ...]:
+    """Return the attached images, or else those of the result that is replied to.
 
     Raises `BadCall`, `CallRefused` and `Declined`: for unusable ones and where there is none.
     """
-    files = await pictures(call)
+    files = await images(call)
     if not files and (job := await replied_job(context, call)) is not None:
-        files = (await drawn_pictures(context, job))[:most]
+        files = (await drawn_images(context, job))[:most]
         if not files and is_drawn(job.request):
-            raise await without_pictures(context, job)
+            raise await without_images(context, job)
     if not files:
-        raise Declined(NoPicture())
+        raise Declined(NoImage())
     return files
 
 
@@ -73,7 +73,7 @@ async def words(call: Call, limit: int, of: Sequence[Attachment] | None = None) 
     return together(texts, limit)
 
 
-async def _picture(attached: Attachment) -> File:
+async def _image(attached: Attachment) -> File:
     require_weight(attached.size)
     data = await whole(attached)
     require_weight(len(data))
@@ -90,20 +90,20 @@ async def whole(attached: Attachment) -> bytes:
     try:
         return await attached.read()
     except ChatError as error:
-        raise BadCall("problem.picture_unreadable") from error
+        raise BadCall("problem.image_unreadable") from error
 
 
 DOCUMENTS = 4
 TAKES = {
     **dict.fromkeys(SPOKEN, RECORDINGS),
-    **dict.fromkeys(FILMED, 1),
+    **dict.fromkeys(VIDEO_KINDS, 1),
     AttachmentKind.DOCUMENT: DOCUMENTS,
 }
 
 
 @dataclass(slots=True)
 class QuestionFiles:
-    """What came with a question: `words` of files, `shown` pictures, `said` recordings.
+    """What came with a question: `words` of files, `shown` images, `said` recordings.
 
     `cut` names the documents of which only the beginning is among them.
     """
@@ -128,9 +128,9 @@ async def enclosed(
     files = call.invocation.files if of is None else of
     sees = _sees(context, call)
     _require_usable(context, call, files, sees=sees)
-    given = QuestionFiles(shown=await pictures(call, files), words=await words(call, limit, files))
+    given = QuestionFiles(shown=await images(call, files), words=await words(call, limit, files))
     for each in files:
-        if each.kind in FILMED:
+        if each.kind in VIDEO_KINDS:
             await _watch(call, each, given)
     for each in files:
         if each.kind is AttachmentKind.DOCUMENT:
@@ -143,7 +143,7 @@ async def enclosed(
 
 
 def _sees(context: Context, call: Call) -> bool:
-    """Return whether the model that is asked sees pictures: the named one, or any other."""
+    """Return whether the model that is asked sees images: the named one, or any other."""
     named = call.text("model")
     spec = context.catalog.find(named) if named is not None else None
     if spec is not None:
@@ -155,12 +155,12 @@ def _require_usable(
     context: Context, call: Call, files: Sequence[Attachment], *, sees: bool
 ) -> None:
     """Refuse what cannot be used or is too large, before anything is read. Raises `Declined`."""
-    films = [each for each in files if each.kind in FILMED]
-    if films and not sees:
-        names = ", ".join(filter(None, map(shown_name, films)))
+    videos = [each for each in files if each.kind in VIDEO_KINDS]
+    if videos and not sees:
+        names = ", ".join(filter(None, map(shown_name, videos)))
         raise Declined(NotWatched(names=names, model=call.text("model")))
-    for each in films:
-        require_film_weight(shown_name(each), each.size)
+    for each in videos:
+        require_video_weight(shown_name(each), each.size)
     for each in files:
         if each.kind in SPOKEN:
             context.admission.usual_model(call.person, Capability.SPEECH_TO_TEXT)
@@ -169,16 +169,16 @@ def _require_usable(
             require_paper_weight(shown_name(each), each.size)
 
 
-async def _watch(call: Call, film: Attachment, given: QuestionFiles) -> None:
-    """Show a film as pictures from its beginning to its end. Raises `BadCall` and `Declined`."""
-    room = PICTURES - len(given.shown)
+async def _watch(call: Call, video: Attachment, given: QuestionFiles) -> None:
+    """Show a video as images from its beginning to its end. Raises `BadCall` and `Declined`."""
+    room = IMAGES - len(given.shown)
     if room <= 0:
-        raise Declined(TooManyPictures(count=len(given.shown) + 1, limit=PICTURES))
-    name = shown_name(film) or "film"
+        raise Declined(TooManyImages(count=len(given.shown) + 1, limit=IMAGES))
+    name = shown_name(video) or "video"
     await call.turn()
-    frames = await seen(name, await whole(film), room)
+    frames = await seen(name, await whole(video), room)
     first, given.shown = len(given.shown) + 1, (*given.shown, *frames)
-    given.add(name, f"[a film; pictures {first} to {len(given.shown)} are from it, in order]")
+    given.add(name, f"[a video; images {first} to {len(given.shown)} are from it, in order]")
 
 
 async def _read(
@@ -189,10 +189,10 @@ async def _read(
     if (room := limit - len(given.words) - len(name) - 2) <= 0:
         raise Declined(FilesTooLong(length=len(given.words) + len(name), limit=limit))
     await call.turn()
-    left = PICTURES - len(given.shown) if sees else 0
-    read = await opened(name, await whole(paper), characters=room, pictures=left)
-    given.shown += read.pictures
-    shown = f"[its pages are among the pictures: {len(read.pictures)}]" if read.pictures else ""
+    left = IMAGES - len(given.shown) if sees else 0
+    read = await opened(name, await whole(paper), characters=room, images=left)
+    given.shown += read.images
+    shown = f"[its pages are among the images: {len(read.images)}]" if read.images else ""
     given.add(name, "\n".join(filter(None, (clean(read.text), shown))))
     if read.truncated:
         given.cut.append(name)
@@ -208,7 +208,7 @@ def used_files(
     """Return the attachments the command uses. Raises `BadCall` when it cannot use every one.
 
     Attachments of a message that is replied to count for commands that take attachments at all; a
-    single picture to start from is the person's own if they attached one. What `joins` a question
+    single image to start from is the person's own if they attached one. What `joins` a question
     that was asked before needs no words of its own.
     """
     files = _looked_at(command, invocation)
@@ -216,7 +216,7 @@ def used_files(
     if unused:
         raise BadCall("problem.attached", told=_sentences(command, unused, language))
     for kind, most in command.takes.items():
-        alike = next((each for each in (SPOKEN, FILMED) if kind in each), {kind})
+        alike = next((each for each in (SPOKEN, VIDEO_KINDS) if kind in each), {kind})
         _check_count(command, kind, sum(file.kind in alike for file in files), most)
     alone = not invocation.options and not invocation.text.strip()
     if command.name == "ask" and alone and not joins:
@@ -230,9 +230,9 @@ def _looked_at(command: Command, invocation: Invocation) -> tuple[Attachment, ..
     if not command.takes:
         return own
     theirs = [file for file in invocation.files if file.replied]
-    shown = [file for file in theirs if file.kind is AttachmentKind.PICTURE]
-    most = command.takes.get(AttachmentKind.PICTURE, 0)
-    if most == 1 and any(file.kind is AttachmentKind.PICTURE for file in own):
+    shown = [file for file in theirs if file.kind is AttachmentKind.IMAGE]
+    most = command.takes.get(AttachmentKind.IMAGE, 0)
+    if most == 1 and any(file.kind is AttachmentKind.IMAGE for file in own):
         left: Sequence[Attachment] = shown
     elif invocation.replied_to is not None and _finds_jobs(command):
         left = shown[most:]  # of several results the job's number says which is meant
@@ -253,10 +253,10 @@ def _check_count(command: Command, kind: AttachmentKind, count: int, most: int) 
 
 
 _TOO_MANY = {
-    AttachmentKind.PICTURE: "problem.too_many_pictures",
+    AttachmentKind.IMAGE: "problem.too_many_images",
     AttachmentKind.DOCUMENT: "problem.too_many_papers",
     **dict.fromkeys(SPOKEN, "problem.too_many_sounds"),
-    **dict.fromkeys(FILMED, "problem.too_many_films"),
+    **dict.fromkeys(VIDEO_KINDS, "problem.too_many_videos"),
 }
 
 

@@ -22,22 +22,22 @@ Sides = tuple[int | None, int | None]
 
 _TITLES: Mapping[type[AnyRequest], str] = {
     Chat: "form.edit_question",
-    TextToImage: "form.edit_picture",
-    TextToVideo: "form.edit_film",
+    TextToImage: "form.edit_image",
+    TextToVideo: "form.edit_video",
     TextToAudio: "form.edit_music",
     TextToSpeech: "form.edit_speech",
 }
 _COMMANDS: Mapping[type[AnyRequest], str] = {
     Chat: "ask",
     TextToImage: "image",
-    TextToVideo: "film",
+    TextToVideo: "video",
     TextToAudio: "music",
     TextToSpeech: "speak",
 }
 _LABELS: Mapping[type[AnyRequest], str] = {
     Chat: "form.question",
     TextToImage: "form.prompt",
-    TextToVideo: "form.filmed",
+    TextToVideo: "form.video_scene",
     TextToAudio: "form.played",
     TextToSpeech: "form.spoken",
 }
@@ -66,7 +66,7 @@ def fields(
     """Return a field for the text and each option the model takes, with the old values.
 
     `takes` are the request's fields that the model honours, None for all; `drawn` is the size of
-    the picture if the request named none.
+    the image if the request named none.
     """
     request = shown_request(job)
     named = EDIT_FIELDS.get(type(request), ())

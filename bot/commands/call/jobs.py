@@ -80,8 +80,8 @@ async def stop_reading(context: Context, job: Job) -> bool:
     return ended is not None and ended.state is JobState.CANCELLED
 
 
-async def drawn_pictures(context: Context, job: Job) -> tuple[File, ...]:
-    """Return the pictures of a job's result; none if it has none, or no longer has them."""
+async def drawn_images(context: Context, job: Job) -> tuple[File, ...]:
+    """Return the images of a job's result; none if it has none, or no longer has them."""
     output = await context.queue.jobs.output(job)
     files = output.files if output is not None else ()
     return tuple(file for file in files if file.mime.startswith("image/"))
@@ -99,10 +99,10 @@ def without(job: Job, *, kept: bool, gone: str, never: str) -> CallRefused:
     return CallRefused(gone if was_there else never, job=job.id)
 
 
-async def without_pictures(context: Context, job: Job) -> CallRefused:
-    """Return why a job has no pictures to build on."""
+async def without_images(context: Context, job: Job) -> CallRefused:
+    """Return why a job has no images to build on."""
     kept = is_drawn(job.request) and await context.queue.jobs.output(job) is None
-    return without(job, kept=kept, gone="refused.result_gone", never="refused.no_pictures")
+    return without(job, kept=kept, gone="refused.result_gone", never="refused.no_images")
 
 
 async def _pointed_at(context: Context, call: Call) -> Job | None:

@@ -1,4 +1,4 @@
-"""The options of pictures, films, music and speech, and those that say when a job runs."""
+"""The options of images, videos, music and speech, and those that say when a job runs."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,10 +10,10 @@ from bot.core.command import Param, ParamKind
 from bot.people.access import next_at
 from bot.requests.options import loras_in, size
 from queueing.core.requests import (
-    FILM_S_MOST,
     LORAS_MOST,
     MUSIC_S_MOST,
     SEED_MAX,
+    VIDEO_S_MOST,
     AnyRequest,
     LoraWeight,
     SpeechToText,
@@ -43,8 +43,8 @@ IMAGE_OPTIONS = (
     Param(name="strength", kind=ParamKind.DECIMAL, help="param.strength", least=0, most=1),
     _LORA,
 )
-FILM_OPTIONS = (
-    _seconds(FILM_S_MOST),
+VIDEO_OPTIONS = (
+    _seconds(VIDEO_S_MOST),
     Param(name="fps", kind=ParamKind.DECIMAL, help="param.fps", least=1, most=120),
     _SIZE,
     _STEPS,
@@ -69,15 +69,15 @@ TRANSCRIPT_OPTIONS = (
     Param(name="translate", kind=ParamKind.FLAG, help="param.translate"),
 )
 
-PICTURES = tuple(
-    Param(name=name, kind=ParamKind.PICTURE, help="param.picture" if number == 1 else "param.more")
-    for number, name in enumerate(("picture", "picture2", "picture3", "picture4"), start=1)
+IMAGES = tuple(
+    Param(name=name, kind=ParamKind.IMAGE, help="param.image" if number == 1 else "param.more")
+    for number, name in enumerate(("image", "image2", "image3", "image4"), start=1)
 )
-"""Fields for all pictures that one edit may combine."""
+"""Fields for all images that one edit may combine."""
 
 OPTIONS: Mapping[type[AnyRequest], tuple[Param, ...]] = {
     TextToImage: IMAGE_OPTIONS,
-    TextToVideo: FILM_OPTIONS,
+    TextToVideo: VIDEO_OPTIONS,
     TextToAudio: MUSIC_OPTIONS,
     TextToSpeech: SPEECH_OPTIONS,
     SpeechToText: TRANSCRIPT_OPTIONS,
@@ -108,7 +108,7 @@ def _loras(value: object) -> tuple[LoraWeight, ...]:
     try:
         return loras_in(str(value))
     except ValueError:
-        raise CallRefused("refused.loras", most=LORAS_MOST, example="ink:0.8, film") from None
+        raise CallRefused("refused.loras", most=LORAS_MOST, example="ink:0.8, video") from None
 
 
 _READ: Mapping[str, Callable[[object], object]] = {"size": _size, "lora": _loras}

@@ -1,19 +1,19 @@
-"""The picture or recording a call is about: attached, or a result's."""
+"""The image or recording a call is about: attached, or a result's."""
 
 from dataclasses import dataclass
 
-from backends.common.file_types import is_film, is_sound, mime_of
+from backends.common.file_types import is_sound, is_video, mime_of
 from bot.commands.call.context import Call, CallRefused, Context
-from bot.commands.call.files import pictures, shown_name, whole
-from bot.commands.call.jobs import drawn_pictures, own_job, replied_job, without, without_pictures
+from bot.commands.call.files import images, shown_name, whole
+from bot.commands.call.jobs import drawn_images, own_job, replied_job, without, without_images
 from bot.core.attachments import SPOKEN, AttachmentKind
-from bot.core.refusals import Declined, NoPicture, NoRecording
+from bot.core.refusals import Declined, NoImage, NoRecording
 from bot.requests.kinds import gives_files, is_drawn
 from bot.requests.media import checked_sound, require_sound_weight
 from queueing.core.jobs import Job
 from queueing.core.requests import File, TextToImage
 
-RECORDED = SPOKEN | {AttachmentKind.FILM}
+RECORDED = SPOKEN | {AttachmentKind.VIDEO}
 
 
 async def meant_recording(context: Context, call: Call) -> File:
@@ -47,7 +47,7 @@ async def _recording_of(context: Context, job: Job) -> File:
     files = output.files if output is not None else ()
     for file in files:
         mime = mime_of(file.data)
-        if is_film(mime) or is_sound(mime):
+        if is_video(mime) or is_sound(mime):
             return await checked_sound(file.name, file.data)
     if files or not gives_files(job.request):
         raise Declined(NoRecording())
@@ -56,14 +56,14 @@ async def _recording_of(context: Context, job: Job) -> File:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """A picture, and the job that drew it if the bot did."""
+    """An image, and the job that drew it if the bot did."""
 
     file: File
     job: Job | None = None
 
     @property
     def request(self) -> TextToImage:
-        """The request the picture was drawn from; None for a person's own picture."""
+        """The request the image was drawn from; None for a person's own image."""
         if self.job is not None and isinstance(self.job.request, TextToImage):
             return self.job.request
         return TextToImage(prompt="")
@@ -74,7 +74,7 @@ class Source:
 
 
 async def meant_source(context: Context, call: Call) -> Source:
-    """Return the picture attached, of the job named, or of the result replied to.
+    """Return the image attached, of the job named, or of the result replied to.
 
     A person who replies to a result, or opens the menu on it, sees it and may build on it; a job named
     by its number or its button must be their own. Raises `BadCall`, `CallRefused` and `Declined`.
@@ -82,50 +82,50 @@ async def meant_source(context: Context, call: Call) -> Source:
     job_id = call.whole("id")
     own = any(not each.replied for each in call.invocation.files)
     if own and job_id is not None:
-        raise CallRefused("refused.picture_or_job", job=job_id)
+        raise CallRefused("refused.image_or_job", job=job_id)
     source = None if own else await _drawn(context, call)
     return source or await _attached(call)
 
 
 async def all_sources(context: Context, call: Call) -> tuple[Source, ...]:
-    """Return the picture of a job named or replied to, then the attached ones; none without any.
+    """Return the image of a job named or replied to, then the attached ones; none without any.
 
     Where the result of a job is meant, other files of its message do not count again: the same
-    pictures in the chat's form. Raises as `meant_source` does.
+    images in the chat's form. Raises as `meant_source` does.
     """
     drawn = await _drawn(context, call)
     files = call.invocation.files
     theirs = [each for each in files if each.replied and drawn is None]
     own = [each for each in files if not each.replied]
-    attached = await pictures(call, of=(*theirs, *own))
+    attached = await images(call, of=(*theirs, *own))
     found = tuple(Source(file=file) for file in attached)
     return found if drawn is None else (drawn, *found)
 
 
 async def _drawn(context: Context, call: Call) -> Source | None:
-    """Return the picture of a job that is named or replied to, if that drew one."""
+    """Return the image of a job that is named or replied to, if that drew one."""
     job_id = call.whole("id")
     if job_id is not None:
-        return await _picture_of(context, call, await own_job(context, call, job_id))
+        return await _image_of(context, call, await own_job(context, call, job_id))
     job = await replied_job(context, call)
     if job is None or not is_drawn(job.request):
         return None
-    return await _picture_of(context, call, job)
+    return await _image_of(context, call, job)
 
 
 async def _attached(call: Call) -> Source:
-    """Return the one attached picture. Raises `Declined` where there is none."""
-    attached = await pictures(call)
+    """Return the one attached image. Raises `Declined` where there is none."""
+    attached = await images(call)
     if not attached:
-        raise Declined(NoPicture())
+        raise Declined(NoImage())
     return Source(file=attached[0])
 
 
-async def _picture_of(context: Context, call: Call, job: Job) -> Source:
-    drawn = await drawn_pictures(context, job)
+async def _image_of(context: Context, call: Call, job: Job) -> Source:
+    drawn = await drawn_images(context, job)
     if not drawn:
-        raise await without_pictures(context, job)
+        raise await without_images(context, job)
     number = call.whole("number") or 1
     if number > len(drawn):
-        raise CallRefused("refused.no_such_picture", job=job.id, count=len(drawn))
+        raise CallRefused("refused.no_such_image", job=job.id, count=len(drawn))
     return Source(file=drawn[number - 1], job=job)

@@ -70,7 +70,7 @@ async def repeated(context: Context, call: Call, job: Job, request: Request) -> 
 async def draw(
     context: Context, call: Call, model: str, request: TextToImage, files: tuple[File, ...] = ()
 ) -> AcceptedJob:
-    """Submit a picture as the request has it. Raises `Declined`."""
+    """Submit an image as the request has it. Raises `Declined`."""
     by = await asking(context, call, needed(request, has_files=bool(files)))
     return placed(await context.admission.submit(by, model, request, files))
 

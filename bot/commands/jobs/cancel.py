@@ -41,7 +41,7 @@ async def _all(context: Context, call: Call) -> Answer:
     mine = await context.queue.jobs.open_jobs(call.invocation.user)
     if not mine:
         raise CallRefused("refused.no_open_job")
-    # The newest first, so that none is started, or enters its line, only to be cancelled there.
+    # The newest first, so that none is started, or enters its queue, only to be cancelled there.
     ended = [await context.queue.submitter.cancel(job.id) for job in reversed(mine)]
     count = sum(job is not None and job.state is JobState.CANCELLED for job in ended)
     return reply(call.say("cancel.all_done", count=count))

@@ -1,7 +1,7 @@
-"""`/edit` and `/again`: the same request once more, and pictures changed as a prompt says.
+"""`/edit` and `/again`: the same request once more, and images changed as a prompt says.
 
-Without a new text `/edit` answers with a form that holds the old values. With pictures and no job
-it changes these, and so it does with a picture that is replied to, if a model can.
+Without a new text `/edit` answers with a form that holds the old values. With images and no job
+it changes these, and so it does with an image that is replied to, if a model can.
 """
 
 from dataclasses import fields
@@ -11,7 +11,7 @@ from bot.commands.call import forms
 from bot.commands.call.context import Call, CallRefused, Context
 from bot.commands.call.forms import FORM_TEXT_MOST
 from bot.commands.call.jobs import past_job, replied_job, shown_request
-from bot.commands.call.options import ANY_OPTIONS, OPTIONS, PICTURES, given_in
+from bot.commands.call.options import ANY_OPTIONS, IMAGES, OPTIONS, given_in
 from bot.commands.call.parser import recheck
 from bot.commands.call.sources import Source, all_sources
 from bot.commands.call.submission import asking, placed, repeated
@@ -19,7 +19,7 @@ from bot.core.answers import AcceptedJob, Answer, FormReply
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content, Form, FormField
-from bot.core.refusals import Declined, NoPicture, TooManyPictures
+from bot.core.refusals import Declined, NoImage, TooManyImages
 from bot.requests.creation import (
     PROMPT_LIMIT,
     Creation,
@@ -62,9 +62,9 @@ async def handle_again(context: Context, call: Call) -> Answer:
     return await repeated(context, call, job, request)
 
 
-EDIT_PICTURE = Command(
-    name="edit-picture",
-    help="command.edit_picture",
+EDIT_IMAGE = Command(
+    name="edit-image",
+    help="command.edit_image",
     hidden=True,
     opens_form=True,
     params=(
@@ -75,15 +75,15 @@ EDIT_PICTURE = Command(
 )
 
 
-async def handle_edit_picture(context: Context, call: Call) -> Answer:
+async def handle_edit_image(context: Context, call: Call) -> Answer:
     sources = await all_sources(context, call)
     if call.text("prompt") is None and not call.invocation.form:
         return _ask_for_words(call)
-    return await edit_pictures(context, call, sources)
+    return await edit_images(context, call, sources)
 
 
-async def edit_pictures(context: Context, call: Call, sources: tuple[Source, ...]) -> AcceptedJob:
-    """Submit pictures and the words that change them. Raises `CallRefused` and `Declined`."""
+async def edit_images(context: Context, call: Call, sources: tuple[Source, ...]) -> AcceptedJob:
+    """Submit images and the words that change them. Raises `CallRefused` and `Declined`."""
     given = given_in(call)
     model = call.text("model") or context.admission.usual_model(call.person, Capability.IMAGE_EDIT)
     own = {field.name for field in fields(DrawingOptions)}
@@ -103,21 +103,21 @@ async def edit_pictures(context: Context, call: Call, sources: tuple[Source, ...
     return placed(await context.admission.draw(by, drawing))
 
 
-async def _files(call: Call, pictures: tuple[File, ...]) -> tuple[tuple[File, ...], bool]:
-    """Return the pictures, then their mask if there is one, and whether there is."""
-    if not pictures:
-        raise Declined(NoPicture())
+async def _files(call: Call, images: tuple[File, ...]) -> tuple[tuple[File, ...], bool]:
+    """Return the images, then their mask if there is one, and whether there is."""
+    if not images:
+        raise Declined(NoImage())
     in_field = any(each.option == "mask" for each in call.invocation.files)
     masked = in_field or bool(call.args.get("mask"))
-    sent = masked and (in_field or len(pictures) > 1)
-    references = pictures[:-1] if sent else pictures
+    sent = masked and (in_field or len(images) > 1)
+    references = images[:-1] if sent else images
     if not references:
-        raise Declined(NoPicture())
+        raise Declined(NoImage())
     if len(references) > REFERENCES_MOST:
-        raise Declined(TooManyPictures(count=len(references), limit=REFERENCES_MOST))
+        raise Declined(TooManyImages(count=len(references), limit=REFERENCES_MOST))
     if not masked:
         return references, False
-    mask = await mask_of(references[0], pictures[-1] if sent else None)
+    mask = await mask_of(references[0], images[-1] if sent else None)
     return (*references, mask), True
 
 
@@ -126,14 +126,14 @@ def _ask_for_words(call: Call) -> FormReply:
     language = call.language
     label = word(language, "form.edited")
     form = Form(
-        command=EDIT_PICTURE.name,
+        command=EDIT_IMAGE.name,
         job_id=call.whole("id"),
         title=word(language, "form.edit_this"),
         fields=(FormField(name="prompt", label=label, long=True, required=True),),
         send=word(language, "form.send"),
     )
     user_id = call.invocation.user.partition(":")[2]
-    content = Content(body=call.say("edit_picture.reply"), awaits=True, mention=user_id)
+    content = Content(body=call.say("edit_image.reply"), awaits=True, mention=user_id)
     return FormReply(form=form, content=content)
 
 
@@ -142,7 +142,7 @@ EDIT = Command(
     help="command.edit",
     topic=Topic.JOBS,
     opens_form=True,
-    takes={AttachmentKind.PICTURE: REFERENCES_MOST + 1},
+    takes={AttachmentKind.IMAGE: REFERENCES_MOST + 1},
     params=(
         Param(name="id", kind=ParamKind.JOB, help="param.job", positional=True),
         Param(
@@ -154,27 +154,27 @@ EDIT = Command(
         ),
         Param(name="prompt", kind=ParamKind.TEXT, help="param.changes", positional=True),
         *ANY_OPTIONS,
-        *PICTURES,
+        *IMAGES,
         Param(name="mask", kind=ParamKind.MASK, help="param.mask"),
     ),
 )
 
 
 async def handle_edit(context: Context, call: Call) -> Answer:
-    if await _is_about_pictures(context, call):
-        return await edit_pictures(context, call, await all_sources(context, call))
+    if await _is_about_images(context, call):
+        return await edit_images(context, call, await all_sources(context, call))
     job = await past_job(context, call)
     if call.args.keys() <= {"id"} and not call.invocation.form:
         return await _ask_for_changes(context, call, job)
     return await repeated(context, call, job, _changed(context, call, job))
 
 
-async def _is_about_pictures(context: Context, call: Call) -> bool:
-    """Return whether a call changes pictures instead of a request. Raises `CallRefused`."""
+async def _is_about_images(context: Context, call: Call) -> bool:
+    """Return whether a call changes images instead of a request. Raises `CallRefused`."""
     job_id, files = call.whole("id"), call.invocation.files
     if job_id is not None:
         if any(not each.replied for each in files):
-            raise CallRefused("refused.picture_or_job", job=job_id)
+            raise CallRefused("refused.image_or_job", job=job_id)
         return False
     job = await replied_job(context, call)
     if job is None or any(not each.replied for each in files):
@@ -246,7 +246,7 @@ async def _ask_for_changes(context: Context, call: Call, job: Job) -> FormReply:
 
 
 async def _drawn_size(context: Context, job: Job) -> tuple[int, int] | None:
-    """Return the size of a job's first picture, for a request that named none."""
+    """Return the size of a job's first image, for a request that named none."""
     if not isinstance(job.request, TextToImage) or job.request.width or job.request.upscale:
         return None
     output = await context.queue.jobs.output(job)

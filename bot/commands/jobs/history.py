@@ -44,7 +44,7 @@ def _line(call: Call, job: Job, *, seen: bool) -> Body:
     prompt = status.shortened(" ".join(_asked(job).split()), _PROMPT_SHOWN)
     return call.say(
         "history.line",
-        job=Strong(str(job.id), job=job.id, pictured=drawn and seen),
+        job=Strong(str(job.id), job=job.id, has_image=drawn and seen),
         model=job.model,
         state=word(call.language, f"state.{job.state}"),
         prompt=prompt or word(call.language, results.no_words(job.request)),

@@ -18,7 +18,7 @@ from queueing.core.status import ModelStatus
 _JOBS_SHOWN = 10
 _ALL_SHOWN = 30
 _BUTTONS = 5
-_LINES_SHOWN = 15
+_QUEUES_SHOWN = 15
 
 COMMAND = Command(
     name="queue",
@@ -84,12 +84,12 @@ async def _jobs(context: Context, call: Call, jobs: Sequence[Job], *, everybody:
 def _lines(call: Call, lines: list[ModelStatus]) -> Body:
     if not lines:
         return ()
-    body: Body = ("\n\n", *call.say("queue.lines"))
-    for model in lines[:_LINES_SHOWN]:
+    body: Body = ("\n\n", *call.say("queue.queues"))
+    for model in lines[:_QUEUES_SHOWN]:
         counts = {"waiting": model.waiting, "running": model.running}
         body += ("\n", *call.say("queue.line", model=Strong(model.name), **counts))
         if model.reason is not None and model.waiting and status.tells(model.reason):
             body += (" · ", *status.because(model.reason, call.language))
-    if len(lines) > _LINES_SHOWN:
-        body += ("\n", *call.say("queue.more", count=len(lines) - _LINES_SHOWN))
+    if len(lines) > _QUEUES_SHOWN:
+        body += ("\n", *call.say("queue.more", count=len(lines) - _QUEUES_SHOWN))
     return body

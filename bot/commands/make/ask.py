@@ -21,7 +21,7 @@ from bot.core.content import Content, Form, FormField
 from bot.core.origin import Origin
 from bot.core.platform import Album
 from bot.requests.admission import NewQuestion
-from bot.requests.conversation import PICTURES, Conversation
+from bot.requests.conversation import IMAGES, Conversation
 from bot.requests.creation import require_text
 from bot.texts.catalogue import word
 from queueing.core.jobs import Job
@@ -36,7 +36,7 @@ ASK = Command(
     topic=Topic.MAKE,
     example="example.ask",
     prose=True,
-    takes={AttachmentKind.PICTURE: PICTURES, AttachmentKind.TEXT: TEXTS, **TAKES},
+    takes={AttachmentKind.IMAGE: IMAGES, AttachmentKind.TEXT: TEXTS, **TAKES},
     params=(
         Param(
             name="model",
@@ -52,7 +52,7 @@ ASK = Command(
             required=True,
             positional=True,
         ),
-        Param(name="picture", kind=ParamKind.PICTURE, help="param.look"),
+        Param(name="image", kind=ParamKind.IMAGE, help="param.look"),
         Param(name="about", kind=ParamKind.TEXT, help="param.about"),
         *WHEN,
     ),
@@ -86,7 +86,7 @@ def asked(
     *,
     name: str | None = None,
 ) -> Conversation:
-    """Return a question with its pictures and recordings.
+    """Return a question with its images and recordings.
 
     `name` is the speaker, if the model should know.
     """
@@ -95,7 +95,7 @@ def asked(
     turn = ChatMessage(
         role="user",
         text=question,
-        pictures=places[: len(shown)],
+        images=places[: len(shown)],
         sounds=places[len(shown) :],
         name=name,
     )
@@ -112,7 +112,7 @@ async def ask(
     cut: Sequence[str] = (),
 ) -> AcceptedJob:
     """Accept a question that continues an earlier one. Raises `Declined`."""
-    needs = Capability.VISION if talk.pictured else Capability.TEXT_TO_TEXT
+    needs = Capability.VISION if talk.has_image else Capability.TEXT_TO_TEXT
     invocation = call.invocation
     question = NewQuestion(
         talk=talk,

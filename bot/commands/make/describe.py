@@ -1,9 +1,9 @@
-"""`/describe` and `/transcribe`: what is in a picture, what is said in a recording."""
+"""`/describe` and `/transcribe`: what is in an image, what is said in a recording."""
 
 import re
 
 from bot.commands.call.context import Call, Context
-from bot.commands.call.files import meant_pictures
+from bot.commands.call.files import meant_images
 from bot.commands.call.jobs import earlier_job, name_of
 from bot.commands.call.options import TRANSCRIPT_OPTIONS, WHEN, given_in
 from bot.commands.call.parser import BadCall
@@ -13,7 +13,7 @@ from bot.commands.make.ask import QUESTION_LIMIT, ask, asked
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
-from bot.requests.conversation import PICTURES
+from bot.requests.conversation import IMAGES
 from bot.requests.creation import require_text
 from bot.texts.catalogue import word
 from queueing.core.requests import Capability, SpeechToText
@@ -24,7 +24,7 @@ DESCRIBE = Command(
     topic=Topic.MAKE,
     prose=True,
     menu="menu.describe",
-    takes={AttachmentKind.PICTURE: PICTURES},
+    takes={AttachmentKind.IMAGE: IMAGES},
     params=(
         Param(
             name="model",
@@ -34,13 +34,13 @@ DESCRIBE = Command(
             able=(Capability.VISION,),
         ),
         Param(name="prompt", kind=ParamKind.TEXT, help="param.look_for", positional=True),
-        Param(name="picture", kind=ParamKind.PICTURE, help="param.look"),
+        Param(name="image", kind=ParamKind.IMAGE, help="param.look"),
     ),
 )
 
 
 async def handle_describe(context: Context, call: Call) -> Answer:
-    files = await meant_pictures(context, call, most=PICTURES)
+    files = await meant_images(context, call, most=IMAGES)
     question = call.text("prompt") or word(call.language, "describe.question")
     question = require_text(question, QUESTION_LIMIT)
     turn = asked(question, files, name=name_of(call) if call.text("prompt") else None)

@@ -1,10 +1,10 @@
-"""`/image [model] <prompt>`: draw a picture, from words or from attached pictures."""
+"""`/image [model] <prompt>`: draw an image, from words or from attached images."""
 
 from collections.abc import Sequence
 
 from bot.commands.call.context import Call, Context
-from bot.commands.call.files import pictures
-from bot.commands.call.options import IMAGE_OPTIONS, PICTURES, WHEN, given_in
+from bot.commands.call.files import images
+from bot.commands.call.options import IMAGE_OPTIONS, IMAGES, WHEN, given_in
 from bot.commands.call.submission import asking, placed
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
@@ -18,7 +18,7 @@ COMMAND = Command(
     help="command.image",
     topic=Topic.MAKE,
     example="example.image",
-    takes={AttachmentKind.PICTURE: REFERENCES_MOST},
+    takes={AttachmentKind.IMAGE: REFERENCES_MOST},
     params=(
         Param(
             name="model",
@@ -34,13 +34,13 @@ COMMAND = Command(
         *WHEN,
         Param(name="style", kind=ParamKind.STYLE, help="param.style"),
         Param(name="raw", kind=ParamKind.FLAG, help="param.raw"),
-        *PICTURES,
+        *IMAGES,
     ),
 )
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    files = await pictures(call, of=_meant(context, call))
+    files = await images(call, of=_meant(context, call))
     drawing = Creation(
         prompt=call.text("prompt") or "",
         model=call.text("model"),
@@ -54,7 +54,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 def _meant(context: Context, call: Call) -> Sequence[Attachment]:
-    """Return the pictures to draw from: where no model combines several, the person's own."""
+    """Return the images to draw from: where no model combines several, the person's own."""
     files = call.invocation.files
     own = [each for each in files if not each.replied]
     combined = bool(context.catalog.able(Capability.IMAGE_EDIT))

@@ -1,4 +1,4 @@
-"""`/vary` and `/upscale`: a new picture from an old one, similar, further away, or larger."""
+"""`/vary` and `/upscale`: a new image from an old one, similar, further away, or larger."""
 
 from bot.commands.call.context import Call, Context
 from bot.commands.call.sources import Source, meant_source
@@ -13,7 +13,7 @@ UPSCALE = Command(
     name="upscale",
     help="command.upscale",
     topic=Topic.MAKE,
-    takes={AttachmentKind.PICTURE: 1},
+    takes={AttachmentKind.IMAGE: 1},
     params=(
         Param(
             name="model",
@@ -24,7 +24,7 @@ UPSCALE = Command(
         ),
         Param(name="id", kind=ParamKind.JOB, help="param.job"),
         Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
-        Param(name="picture", kind=ParamKind.PICTURE, help="param.picture"),
+        Param(name="image", kind=ParamKind.IMAGE, help="param.image"),
     ),
 )
 
@@ -48,7 +48,7 @@ VARY = Command(
     help="command.vary",
     topic=Topic.MAKE,
     menu="menu.vary",
-    takes={AttachmentKind.PICTURE: 1},
+    takes={AttachmentKind.IMAGE: 1},
     params=(
         Param(name="id", kind=ParamKind.JOB, help="param.job"),
         Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
@@ -59,7 +59,7 @@ VARY = Command(
             choices=tuple(STRENGTHS),
         ),
         Param(name="prompt", kind=ParamKind.TEXT, help="param.prompt", positional=True),
-        Param(name="picture", kind=ParamKind.PICTURE, help="param.picture"),
+        Param(name="image", kind=ParamKind.IMAGE, help="param.image"),
     ),
 )
 
@@ -69,7 +69,7 @@ async def handle_vary(context: Context, call: Call) -> Answer:
 
 
 async def vary(context: Context, call: Call, how: str) -> Answer:
-    """Draw from the picture a call is about; if no model can, from its words with a new seed."""
+    """Draw from the image a call is about; if no model can, from its words with a new seed."""
     source = await meant_source(context, call)
     changes: dict[str, str | float | None] = {"seed": new_seed(), "count": 1, "upscale": False}
     changes["source"] = source.job_of(call.invocation.user)
@@ -83,14 +83,14 @@ async def vary(context: Context, call: Call, how: str) -> Answer:
     takes = context.queue.models.offer.options_of(model)
     if takes is None or "strength" in takes:
         changes["strength"] = STRENGTHS[how]
-    # The size follows the picture, which may not have the requested size.
+    # The size follows the image, which may not have the requested size.
     changes |= {"width": None, "height": None}
     request = source.request.model_copy(update=changes)
     return await draw(context, call, model, request, (source.file,))
 
 
 def _model(context: Context, call: Call, source: Source) -> str | None:
-    """Return the model that drew the picture, otherwise one that can start from it, if any can."""
+    """Return the model that drew the image, otherwise one that can start from it, if any can."""
     catalog = context.catalog
     able = catalog.able(Capability.IMAGE_TO_IMAGE)
     if source.job is None or not able:

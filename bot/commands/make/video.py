@@ -1,25 +1,26 @@
-"""`/film [model] <prompt>` and the button of that name: a film from words, or from pictures too."""
+"""`/video [model] <prompt>` and the button of that name: a video from words, or from images too."""
 
 from bot.commands.call.context import Call, Context
-from bot.commands.call.options import FILM_OPTIONS, WHEN, given_in
+from bot.commands.call.options import VIDEO_OPTIONS, WHEN, given_in
 from bot.commands.call.sources import all_sources
 from bot.commands.call.submission import asking, placed
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
-from bot.core.refusals import Declined, NoPicture, TooManyPictures
+from bot.core.refusals import Declined, NoImage, TooManyImages
 from bot.requests.creation import Creation, DrawingOptions
 from bot.requests.kinds import typed
 from queueing.core.requests import Capability, TextToVideo
 
-PICTURES = 2  # the first and the last of a film
+IMAGES = 2  # the first and the last of a video
 
 COMMAND = Command(
-    name="film",
-    help="command.film",
+    name="video",
+    aliases=("film",),
+    help="command.video",
     topic=Topic.MAKE,
-    example="example.film",
-    takes={AttachmentKind.PICTURE: PICTURES},
+    example="example.video",
+    takes={AttachmentKind.IMAGE: IMAGES},
     params=(
         Param(
             name="model",
@@ -28,25 +29,25 @@ COMMAND = Command(
             positional=True,
             able=(Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
         ),
-        Param(name="prompt", kind=ParamKind.TEXT, help="param.filmed", positional=True),
-        *FILM_OPTIONS,
+        Param(name="prompt", kind=ParamKind.TEXT, help="param.video_scene", positional=True),
+        *VIDEO_OPTIONS,
         *WHEN,
         Param(name="raw", kind=ParamKind.FLAG, help="param.raw"),
         Param(name="id", kind=ParamKind.JOB, help="param.job"),
         Param(name="number", kind=ParamKind.WHOLE, help="param.number", least=1, most=4),
-        Param(name="picture", kind=ParamKind.PICTURE, help="param.first_picture"),
-        Param(name="last", kind=ParamKind.PICTURE, help="param.last_picture"),
+        Param(name="image", kind=ParamKind.IMAGE, help="param.first_image"),
+        Param(name="last", kind=ParamKind.IMAGE, help="param.last_image"),
     ),
 )
 
 
 async def handle(context: Context, call: Call) -> Answer:
     sources = await all_sources(context, call)
-    if len(sources) > PICTURES:
-        raise Declined(TooManyPictures(count=len(sources), limit=PICTURES))
+    if len(sources) > IMAGES:
+        raise Declined(TooManyImages(count=len(sources), limit=IMAGES))
     able = context.catalog.able
     if not (sources or able(Capability.TEXT_TO_VIDEO)) and able(Capability.IMAGE_TO_VIDEO):
-        raise Declined(NoPicture())
+        raise Declined(NoImage())
     first = sources[0] if sources else None
     drawing = Creation(
         prompt=call.text("prompt") or (typed(first.request) if first is not None else ""),

@@ -75,7 +75,7 @@ def _command(call: Call, command: Command) -> Body:
 
 
 def _one(call: Call, shown: Sequence[Command], name: str) -> Body:
-    command = next((each for each in shown if each.name == name), None)
+    command = next((each for each in shown if name in {each.name, *each.aliases}), None)
     if command is None:
         raise unknown_command(name, [each.name for each in shown], call.language)
     body = _command(call, command)

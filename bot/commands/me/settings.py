@@ -19,7 +19,7 @@ _MODELS: Mapping[str, tuple[Capability, ...]] = {
     "image": (Capability.TEXT_TO_IMAGE,),
     "ask": (Capability.TEXT_TO_TEXT,),
     "edit": (Capability.IMAGE_EDIT,),
-    "film": (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
+    "video": (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
     "music": (Capability.TEXT_TO_AUDIO,),
     "speak": (Capability.TEXT_TO_SPEECH,),
     "transcribe": (Capability.SPEECH_TO_TEXT,),

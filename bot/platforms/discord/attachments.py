@@ -74,7 +74,7 @@ def _stickers_of(message: discord.Message) -> Iterator[discord.StickerItem]:
 
 
 def _is_only_shown(snapshot: discord.MessageSnapshot) -> bool:
-    """Return whether a forwarded message consists of cards and buttons that a program made."""
+    """Return whether a forwarded message consists of GPUs and buttons that a program made."""
     said = snapshot.content or snapshot.attachments or snapshot.stickers
     return not said and bool(snapshot.embeds or snapshot.components)
 

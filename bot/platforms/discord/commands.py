@@ -35,7 +35,7 @@ _OPTION_TYPES: Mapping[ParamKind, discord.AppCommandOptionType] = {
     ParamKind.WHOLE: discord.AppCommandOptionType.integer,
     ParamKind.DECIMAL: discord.AppCommandOptionType.number,
     ParamKind.FLAG: discord.AppCommandOptionType.boolean,
-    ParamKind.PICTURE: discord.AppCommandOptionType.attachment,
+    ParamKind.IMAGE: discord.AppCommandOptionType.attachment,
     ParamKind.SOUND: discord.AppCommandOptionType.attachment,
     ParamKind.MASK: discord.AppCommandOptionType.attachment,
 }

@@ -73,7 +73,7 @@ class Spoken:
     def _is_for_us(self) -> bool:
         """Return whether a message is meant for the bot.
 
-        A reply mentions its target unasked; "lovely!" beneath a picture is meant for people. So in
+        A reply mentions its target unasked; "lovely!" beneath an image is meant for people. So in
         a reply the bot's name must be in the words.
         """
         if self.message.guild is None or self._names_us():

@@ -116,7 +116,7 @@ class Discord:
         text=TEXT_MOST,
         caption=TEXT_MOST,
         upload=10 * MEBIBYTE,
-        picture=10 * MEBIBYTE,
+        image=10 * MEBIBYTE,
         download=25 * MEBIBYTE,
         edit_every_s=5.0,
         chat_every_s=1.05,  # 5 in 5 s

@@ -15,7 +15,7 @@ DOWNLOAD_MOST = 20_000_000  # bytes; Telegram gives a bot no more
 # In this order, because an animation comes as a document too, and a venue as a location.
 _KINDS = {
     "animation": AttachmentKind.ANIMATION,
-    "video": AttachmentKind.FILM,
+    "video": AttachmentKind.VIDEO,
     "video_note": AttachmentKind.ROUND_VIDEO,
     "voice": AttachmentKind.VOICE,
     "audio": AttachmentKind.AUDIO,
@@ -25,7 +25,7 @@ _KINDS = {
     "venue": AttachmentKind.PLACE,
     "location": AttachmentKind.PLACE,
     "contact": AttachmentKind.CONTACT,
-    "live_photo": AttachmentKind.FILM,
+    "live_photo": AttachmentKind.VIDEO,
     "story": AttachmentKind.OTHER,
     "paid_media": AttachmentKind.OTHER,
     "checklist": AttachmentKind.OTHER,
@@ -59,7 +59,7 @@ def attachment_of(
         largest = max(message.photo, key=lambda size: size.width * size.height)
         read = _reader(bot, largest.file_id, largest.file_size)
         return Attachment(
-            kind=AttachmentKind.PICTURE,
+            kind=AttachmentKind.IMAGE,
             name="",  # a photo has none, and an invented one would be read back
             mime="image/jpeg",
             size=largest.file_size or 0,

@@ -117,7 +117,7 @@ class CallReader:
     def _is_ours(self, message: Message | None) -> bool:
         """Return whether a reply to that message in a group continues the talk with the bot.
 
-        Only a reply to a text does: "lovely!" beneath a picture is meant for people.
+        Only a reply to a text does: "lovely!" beneath an image is meant for people.
         """
         return (
             message is not None

@@ -1,6 +1,6 @@
-"""How Telegram shows a file: as a photo, film, animation or sound in place, or as a document.
+"""How Telegram shows a file: as a photo, video, animation or sound in place, or as a document.
 
-Films carry their size, length and a still: beyond some ten megabytes Telegram does not determine
+Videos carry their size, length and a still: beyond some ten megabytes Telegram does not determine
 them itself and shows a square of unknown length.
 """
 
@@ -30,7 +30,7 @@ UPLOAD_MOST = 50_000_000  # bytes
 PHOTO_BYTES_MOST = 10_000_000
 PHOTO_SIDES_MOST = 10_000  # width and height together
 PHOTO_RATIO_MOST = 20
-LOOPS_MOST_S = 10.0  # a silent film as short as this loops, as animations do
+LOOPS_MOST_S = 10.0  # a silent video as short as this loops, as animations do
 PLAYED = frozenset({"video/mp4", "audio/mpeg", "audio/mp4"})
 
 Media = (
@@ -111,7 +111,7 @@ async def shown_as(file: File) -> SentFile:
     if mime in PLAYED:
         return await _played(file, mime)
     if mime.startswith("image/"):
-        kind = await asyncio.to_thread(_kind_of_picture, file)
+        kind = await asyncio.to_thread(_kind_of_image, file)
         return (
             SentFile(file=file, kind=kind) if kind is not SendKind.DOCUMENT else as_document(file)
         )
@@ -119,7 +119,7 @@ async def shown_as(file: File) -> SentFile:
 
 
 async def shown_together(files: Sequence[File]) -> list[SentFile]:
-    """Return how files are shown in one album: pictures and films mix, others only with their kind."""
+    """Return how files are shown in one album: images and videos mix, others only with their kind."""
     shown = [await shown_as(file) for file in files]
     seen = [
         SentFile(
@@ -137,18 +137,18 @@ async def shown_together(files: Sequence[File]) -> list[SentFile]:
 
 async def _played(file: File, mime: str) -> SentFile:
     try:
-        film = await videos.looked_at(file)
-    except videos.FilmError:  # the film libraries are missing, or the film cannot be read
+        video = await videos.looked_at(file)
+    except videos.VideoError:  # the video libraries are missing, or the video cannot be read
         return SentFile(
             file=file, kind=SendKind.AUDIO if mime.startswith("audio/") else SendKind.VIDEO
         )
-    looks = film.looks
+    looks = video.looks
     about: dict[str, Any] = {"duration": max(1, round(looks.seconds))}
     if mime.startswith("audio/"):
         title = {"title": PurePath(file.name).stem}
         return SentFile(file=file, kind=SendKind.AUDIO, about=about | title)
     about |= {"width": looks.width, "height": looks.height}
-    about |= {"thumbnail": film.still} if film.still else {}
+    about |= {"thumbnail": video.still} if video.still else {}
     if not looks.sound and looks.seconds < LOOPS_MOST_S:
         return SentFile(file=file, kind=SendKind.ANIMATION, about=about)
     if not looks.sound:
@@ -157,19 +157,19 @@ async def _played(file: File, mime: str) -> SentFile:
 
 
 async def _not_a_loop(file: File) -> File:
-    """Return a long silent film with a track of silence: clients loop one without, and hide its slider."""
+    """Return a long silent video with a track of silence: clients loop one without, and hide its slider."""
     try:
         made = await videos.with_silence(file)
-    except videos.FilmError:
+    except videos.VideoError:
         return file
     return made if len(made.data) <= max(len(file.data), UPLOAD_MOST) else file
 
 
-def _kind_of_picture(file: File) -> SendKind:
+def _kind_of_image(file: File) -> SendKind:
     try:
-        with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as picture:
-            moves = getattr(picture, "n_frames", 1) > 1
-            size, form = picture.size, picture.format
+        with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as image:
+            moves = getattr(image, "n_frames", 1) > 1
+            size, form = image.size, image.format
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
         return SendKind.DOCUMENT
     if moves or form == "GIF":

@@ -153,7 +153,7 @@ async def _post_file(
 async def _post_album(
     bot: Bot, place: Destination, content: Content, message: OutgoingTelegram
 ) -> Message:
-    """Post several files together: as pictures and films if all can be, otherwise as documents."""
+    """Post several files together: as images and videos if all can be, otherwise as documents."""
     without = replace(message, text="", entities=[])
     captions = [message, *[without] * (len(content.files) - 1)]
     shown = await shown_together(content.files)
@@ -182,7 +182,7 @@ class _At(NamedTuple):
 async def show(bot: Bot, place: Destination, message_id: int, content: Content) -> None:
     """Make a message show this and nothing else. Idempotent.
 
-    A text can become a picture or a document, and these each other, but never a text again: words
+    A text can become an image or a document, and these each other, but never a text again: words
     alone are then shown as its caption.
     """
     if len(content.files) > 1:

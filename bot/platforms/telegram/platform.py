@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import chain
 
 from telegram import Bot, BotCommandScopeChat, Update
 from telegram.error import InvalidToken, TelegramError
@@ -121,7 +122,7 @@ class Telegram:
         text=TEXT_MOST,
         caption=CAPTION_MOST,
         upload=UPLOAD_MOST,
-        picture=PHOTO_BYTES_MOST,
+        image=PHOTO_BYTES_MOST,
         download=DOWNLOAD_MOST,
         edit_every_s=3.0,
         chat_every_s=1.05,  # one a second
@@ -129,7 +130,7 @@ class Telegram:
         group_per_minute=20,
         files_per_edit=1,
         plays=PLAYED,
-        moving_pictures=False,
+        animations=False,
     )
 
     def __init__(
@@ -191,7 +192,7 @@ class Telegram:
         reception = CallReader(
             platform=self.name,
             bot=bot,
-            known=frozenset({"start", *(command.name for command in handler.commands)}),
+            known=frozenset({"start", *chain(*((c.name, *c.aliases) for c in handler.commands))}),
             post=self._reply,
         )
         tasks = TaskGroup()

@@ -13,7 +13,7 @@ PAGE_POLICY = (
     "default-src 'none'; "
     "script-src 'self'; "
     "style-src 'self'; "
-    "img-src 'self' blob:; "  # blob: shows a picture before it is sent
+    "img-src 'self' blob:; "  # blob: shows an image before it is sent
     "media-src 'self'; "
     "connect-src 'self'; "
     "base-uri 'none'; "
@@ -26,7 +26,7 @@ _SCHEMES = ("http", "https")
 HEADERS = {
     "Content-Security-Policy": PAGE_POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",  # no other page embeds these pictures
+    "Cross-Origin-Resource-Policy": "same-origin",  # no other page embeds these images
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",

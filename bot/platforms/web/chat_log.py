@@ -55,12 +55,12 @@ class MarkdownPart(Record):
 
 
 class StrongPart(Record):
-    """Emphasised words; `job` and `pictured` as in `Strong`."""
+    """Emphasised words; `job` and `has_image` as in `Strong`."""
 
     kind: Literal["strong"] = "strong"
     text: str
     job: int | None = None
-    pictured: bool = False
+    has_image: bool = False
 
 
 class TypedPart(Record):
@@ -84,7 +84,7 @@ ShownPart = Annotated[
 
 
 class ShownFile(Record):
-    """A file of a message without its bytes; `width` and `height` are pixels of a picture."""
+    """A file of a message without its bytes; `width` and `height` are pixels of an image."""
 
     id: str
     name: str
@@ -109,7 +109,7 @@ class ShownMessage(Record):
     """What a message shows, as the page receives it and as a database may store it (JSON).
 
     `quiet` marks an answer other platforms would show to the caller alone; `reply_to` is the
-    message it answers; `spoiler` hides the pictures until the reader asks for them.
+    message it answers; `spoiler` hides the images until the reader asks for them.
     """
 
     author: Literal["person", "usher"]
@@ -160,7 +160,7 @@ def file_id(chat: str, message: str, file: File) -> str:
 
 
 _MB = 1024 * 1024
-_AT_ONCE = 20  # with pictures, megabytes are overwritten while other writers wait
+_AT_ONCE = 20  # with images, megabytes are overwritten while other writers wait
 
 
 class ChatLog:

@@ -1,7 +1,7 @@
 """What the operator's page is shown, as JSON, read for all open pages together.
 
 To the records of `bot/monitoring/` it adds reasons in the reader's language, the first waiting jobs
-of each line, and, where several processes share the work, which of them this is.
+of each queue, and, where several processes share the work, which of them this is.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 
 from bot.core.queue import OpenJobReader
 from bot.monitoring.dashboard import Dashboard, to_json
-from bot.monitoring.live_state import LineNow, LiveState
+from bot.monitoring.live_state import LiveState, QueueNow
 from bot.monitoring.records import HourSpan
 from bot.platforms.web.renderer import shown_body
 from bot.texts import status
@@ -23,7 +23,7 @@ from queueing.core.jobs import Job, JobState
 from queueing.core.leases import PostReader
 from queueing.core.snapshot import Reason
 
-JOBS_SHOWN = 15  # of a line; the others are counted
+JOBS_SHOWN = 15  # of a queue; the others are counted
 
 Json = dict[str, Any]
 
@@ -43,14 +43,14 @@ class DashboardData:
         self._posts = posts
 
     async def now(self, language: str) -> bytes:
-        """Return the hosts and what is in their memory, what runs, and every line."""
+        """Return the hosts and what is in their memory, what runs, and every queue."""
         told = await self._records.read_now()
-        waiting = _by_line(await self._jobs.open_jobs())
+        waiting = _by_queue(await self._jobs.open_jobs())
         drawn: Json = json.loads(to_json(replace(told, at=0.0)))
         for shown, host in zip(drawn["hosts"], told.hosts, strict=True):
             shown["rest"] = _words(host.rest, language)
-        for shown, line in zip(drawn["lines"], told.lines, strict=True):
-            shown.update(_of_line(line, waiting.get(line.model, ()), told, language))
+        for shown, queue in zip(drawn["queues"], told.queues, strict=True):
+            shown.update(_of_queue(queue, waiting.get(queue.model, ()), told, language))
             del shown["oldest_s"], shown["reason"]
         return _written(drawn | {"cluster": await self._cluster()})
 
@@ -71,10 +71,10 @@ class DashboardData:
         return None if here == queue else {"here": here, "queue": queue}
 
 
-def _of_line(line: LineNow, waiting: Sequence[Job], told: LiveState, language: str) -> Json:
-    reason = line.reason if line.reason is not None and status.tells(line.reason) else None
+def _of_queue(queue: QueueNow, waiting: Sequence[Job], told: LiveState, language: str) -> Json:
+    reason = queue.reason if queue.reason is not None and status.tells(queue.reason) else None
     return {
-        "oldest_at": None if line.oldest_s is None else round(told.at - line.oldest_s, 1),
+        "oldest_at": None if queue.oldest_s is None else round(told.at - queue.oldest_s, 1),
         "because": _words(reason, language),
         "jobs": [_of_job(job) for job in waiting[:JOBS_SHOWN]],
         "more": max(0, len(waiting) - JOBS_SHOWN),
@@ -98,11 +98,11 @@ def _of_job(job: Job) -> Json:
     }
 
 
-def _by_line(jobs: Sequence[Job]) -> Mapping[str, Sequence[Job]]:
-    """Return the jobs that wait in line, each line in its order of arrival and of admins' moves."""
+def _by_queue(jobs: Sequence[Job]) -> Mapping[str, Sequence[Job]]:
+    """Return the jobs that wait in line, each queue in its order of arrival and of admins' moves."""
     waiting: dict[str, list[Job]] = {}
-    in_line = (job for job in jobs if job.state is JobState.PENDING and job.seq is not None)
-    for job in sorted(in_line, key=lambda job: job.seq or 0):
+    queued = (job for job in jobs if job.state is JobState.PENDING and job.seq is not None)
+    for job in sorted(queued, key=lambda job: job.seq or 0):
         waiting.setdefault(job.model, []).append(job)
     return waiting
 
@@ -145,8 +145,8 @@ class DashboardState:
 class DashboardFeed:
     """Refreshes the glances of all open pages. Without any, it waits and reads nothing."""
 
-    def __init__(self, picture: DashboardData) -> None:
-        self.picture = picture
+    def __init__(self, image: DashboardData) -> None:
+        self.image = image
         self._glances: set[DashboardState] = set()
         self._wanted = asyncio.Event()
 
@@ -179,11 +179,11 @@ class DashboardFeed:
     async def look(self) -> None:
         """Show every page what there is to see now."""
         for language in {glance.language for glance in self._glances}:
-            frame = await _read("now", self.picture.now(language))
+            frame = await _read("now", self.image.now(language))
             for glance in self._glances:
                 if glance.language == language:
                     glance.show("now", frame)
-        frame = await _read("people", self.picture.people())
+        frame = await _read("people", self.image.people())
         for glance in self._glances:
             glance.show("people", frame)
 

@@ -145,7 +145,7 @@ class DashboardRoutes:
         except ValueError:
             raise web.HTTPNotFound from None
         try:
-            body = await self._watcher.picture.hours(span)
+            body = await self._watcher.image.hours(span)
         except QueueError:
             raise web.HTTPServiceUnavailable from None
         return web.Response(body=body, content_type="application/json", charset="utf-8")

@@ -73,7 +73,7 @@ class RecentFiles:
         self._bytes -= len(kept.file.data) if kept is not None else 0
 
 
-UPLOAD_S = 600.0  # for the largest picture over a slow connection
+UPLOAD_S = 600.0  # for the largest image over a slow connection
 
 
 class FilesOfChat:
@@ -100,7 +100,7 @@ class FilesOfChat:
         """Serve them."""
         router.add_post("/upload", self._upload)
         router.add_get("/files/{file}", self._file)
-        router.add_get("/past/{job}", self._past_picture)
+        router.add_get("/past/{job}", self._past_image)
         router.add_get(signed_links.PATH, self._original)
 
     async def _upload(self, request: web.Request) -> web.Response:
@@ -128,7 +128,7 @@ class FilesOfChat:
             file = await self._thumbnails.of_file(person.id, file) or file
         return await self._own(request, person, file)
 
-    async def _past_picture(self, request: web.Request) -> web.StreamResponse:
+    async def _past_image(self, request: web.Request) -> web.StreamResponse:
         person = self._who.require(request)
         owner, said = self._calls.user(person), request.match_info["job"]
         file = await self._thumbnails.of_past_job(owner, said)

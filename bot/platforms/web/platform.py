@@ -37,7 +37,7 @@ from bot.platforms.web.chat_log import ChatLog, ShownMessage
 from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.files import FilesOfChat, RecentFiles
 from bot.platforms.web.page_connection import PageConnection
-from bot.platforms.web.protocol import MAX_UPLOAD, CommandRow, ModelLine, command_rows
+from bot.platforms.web.protocol import MAX_UPLOAD, CommandRow, ModelQueue, command_rows
 from bot.platforms.web.renderer import shown_of
 from bot.platforms.web.server import WebServer
 from bot.platforms.web.sessions import Sessions
@@ -70,7 +70,7 @@ class Web:
         text=100_000,
         caption=100_000,
         upload=MAX_SENT,
-        picture=MAX_SENT,
+        image=MAX_SENT,
         download=MAX_UPLOAD,
         edit_every_s=0.4,
         chat_every_s=0.05,
@@ -90,7 +90,7 @@ class Web:
         proxies: Collection[str] = (),
         files_per_hour_mb: Callable[[], int | None] = lambda: None,
         log: ChatLog,
-        overview: Callable[[], Sequence[ModelLine]] | None = None,
+        overview: Callable[[], Sequence[ModelQueue]] | None = None,
         is_admin: Callable[[str], bool] | None = None,
         originals: LinkReader | None = None,
         results: ResultFiles | None = None,
@@ -111,7 +111,7 @@ class Web:
         self._files_per_hour_mb = files_per_hour_mb
         self._log = log
         self._overview = overview
-        self._lines: tuple[ModelLine, ...] = ()
+        self._lines: tuple[ModelQueue, ...] = ()
         self._is_admin = is_admin
         self._originals = originals
         self._thumbnails = Thumbnails(self._log, results, originals)
@@ -210,7 +210,7 @@ class Web:
             self._lines = lines
             await asyncio.sleep(OVERVIEW_EVERY_S)
 
-    def _read_overview(self) -> tuple[ModelLine, ...]:
+    def _read_overview(self) -> tuple[ModelQueue, ...]:
         return tuple(self._overview()) if self._overview is not None else ()
 
     # ------------------------------------------------------------ going out

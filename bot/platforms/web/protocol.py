@@ -215,7 +215,7 @@ class FormRow(Record):
     send: str
 
 
-class ModelLine(Record):
+class ModelQueue(Record):
     """A model in the page's live overview: jobs waiting and running, and where its memory is."""
 
     model: str
@@ -228,7 +228,7 @@ class Overview(Record):
     """The live overview, sent when it changes."""
 
     type: Literal["overview"] = "overview"
-    lines: tuple[ModelLine, ...]
+    queues: tuple[ModelQueue, ...]
 
 
 def form_row(form: Form) -> FormRow:
@@ -310,10 +310,10 @@ class Readable(Record):
     readable: bool
 
 
-def overview(models: Sequence[ModelStatus]) -> tuple[ModelLine, ...]:
+def overview(models: Sequence[ModelStatus]) -> tuple[ModelQueue, ...]:
     """Return a line for each model that waits, runs or has a copy somewhere."""
     return tuple(
-        ModelLine(
+        ModelQueue(
             model=model.name,
             waiting=model.waiting,
             running=model.running,

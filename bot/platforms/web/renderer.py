@@ -57,7 +57,7 @@ def split_command(line: str) -> tuple[str, str]:
 def shown_of(
     chat: str, message: str, content: Content, *, quiet: bool = False, reply_to: str | None = None
 ) -> ShownMessage:
-    """Return what a message of the bot shows. Reads picture headers: not for the event loop."""
+    """Return what a message of the bot shows. Reads image headers: not for the event loop."""
     return ShownMessage(
         author="usher",
         body=shown_body(content.body),
@@ -88,7 +88,7 @@ def shown_body(body: Body) -> tuple[ShownPart, ...]:
 
 
 def shown_file(chat: str, message: str, file: File) -> ShownFile:
-    """Describe a file, with the size of a picture so that the page can reserve its space."""
+    """Describe a file, with the size of an image so that the page can reserve its space."""
     width, height = _size_of(file.data) if file.mime.startswith("image/") else (None, None)
     return ShownFile(
         id=file_id(chat, message, file),
@@ -110,8 +110,8 @@ def _part(part: Part) -> ShownPart:  # noqa: PLR0911  # one return for each kind
             return MarkdownPart(text=_clean(text))
         case ProgressBar(share):
             return BarPart(share=share)
-        case Strong(text, job, pictured):
-            return StrongPart(text=_clean(text), job=job, pictured=pictured)
+        case Strong(text, job, has_image):
+            return StrongPart(text=_clean(text), job=job, has_image=has_image)
         case CommandText(text):
             return TypedPart(text=_clean(text))
         case str():
@@ -125,7 +125,7 @@ def _clean(text: str) -> str:
 
 def _size_of(data: bytes) -> tuple[int | None, int | None]:
     try:
-        with Image.open(BytesIO(data), formats=_FORMATS) as picture:  # its header, never the pixels
-            return picture.size
+        with Image.open(BytesIO(data), formats=_FORMATS) as image:  # its header, never the pixels
+            return image.size
     except Exception:  # noqa: BLE001  # readers raise anything for hostile bytes, and only the size is lost
         return None, None

@@ -34,7 +34,7 @@ from bot.platforms.web.page_connection import (
     PageConnection,
     PageSession,
 )
-from bot.platforms.web.protocol import MAX_FRAME, CommandRow, ModelLine
+from bot.platforms.web.protocol import MAX_FRAME, CommandRow, ModelQueue
 from bot.platforms.web.sessions import Sessions, set_cookie
 from bot.platforms.web.tab import ChatTab
 from queueing.core.concurrency import TaskGroup
@@ -66,7 +66,7 @@ class WebServer:
         calls: Calls,
         files: FilesOfChat,
         commands: Callable[[WebPerson, str | None], tuple[CommandRow, ...]],
-        overview: Callable[[], Sequence[ModelLine]],
+        overview: Callable[[], Sequence[ModelQueue]],
         loopback: bool,
         names: Collection[str],
         operator: DashboardData | None = None,
@@ -139,7 +139,7 @@ class WebServer:
         return response
 
     async def _sign_out(self, request: web.Request) -> web.Response:
-        """Make the browser forget the token and its cached pictures."""
+        """Make the browser forget the token and its cached images."""
         require_own_page(request)
         response = web.Response(status=204, headers={"Clear-Site-Data": '"cache"'})
         set_cookie(request, response, "", 0)

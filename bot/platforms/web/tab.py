@@ -15,7 +15,7 @@ from bot.platforms.web.protocol import (
     Hello,
     Language,
     Messages,
-    ModelLine,
+    ModelQueue,
     Overview,
     PressFrame,
     Say,
@@ -45,14 +45,14 @@ class ChatTab(PageConnection[FromPage]):
         commands: tuple[CommandRow, ...],
         signed_in: bool,
         operates: bool,
-        overview: Callable[[], Sequence[ModelLine]],
+        overview: Callable[[], Sequence[ModelQueue]],
     ) -> None:
         super().__init__(seat, FROM_PAGE)
         self._commands = commands
         self._signed_in = signed_in
         self._operates = operates
         self._overview = overview
-        self._shown_overview: Sequence[ModelLine] = ()
+        self._shown_overview: Sequence[ModelQueue] = ()
         self._greeted = False
         self._fresh = False
         self._number = 0
@@ -152,4 +152,4 @@ class ChatTab(PageConnection[FromPage]):
         lines = self._overview()
         if lines != self._shown_overview:
             self._shown_overview = lines
-            await self._send(Overview(lines=tuple(lines)).model_dump_json())
+            await self._send(Overview(queues=tuple(lines)).model_dump_json())

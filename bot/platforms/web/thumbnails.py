@@ -1,7 +1,7 @@
-"""Pictures in a smaller form for the page: made off the loop, and cached for a while.
+"""Images in a smaller form for the page: made off the loop, and cached for a while.
 
-A small picture is never served by itself: both the requesting person and the original are looked up
-first, each time. A deleted picture is therefore gone from here as well.
+A small image is never served by itself: both the requesting person and the original are looked up
+first, each time. A deleted image is therefore gone from here as well.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from io import BytesIO
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from backends.common.file_types import SENT, is_film, is_picture, is_sound, mime_of
+from backends.common.file_types import SENT, is_image, is_sound, is_video, mime_of
 from backends.media import videos
 from bot.core.queue import ResultFiles
 from bot.http.files import Sendable, sendable
@@ -22,12 +22,12 @@ from bot.platforms.web.chat_log import ChatLog
 from bot.texts.results import length
 from queueing.core.requests import File
 
-MOST_BYTES = 16 * 1024 * 1024  # of all small pictures together
+MOST_BYTES = 16 * 1024 * 1024  # of all small images together
 MEGAPIXELS = 40  # larger ones are not decoded
 THUMB = 160  # pixels along the longer side; shown at half of that
 SCREEN = 1280
 
-LARGEST = 64 * 1024 * 1024  # bytes; larger files are not read for a small picture
+LARGEST = 64 * 1024 * 1024  # bytes; larger files are not read for a small image
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _HEAD = 64  # bytes that identify a file
@@ -39,9 +39,9 @@ Read = Callable[[], Awaitable[bytes | None]]
 
 
 class Thumbnails:
-    """Makes small pictures, one at a time, and caches the most recently requested.
+    """Makes small images, one at a time, and caches the most recently requested.
 
-    Those of past jobs are the first picture of each result, or the still of a film or sound. A
+    Those of past jobs are the first image of each result, or the still of a video or sound. A
     result that was once deleted is not shown again unasked, although it is kept for `/show`.
     """
 
@@ -62,7 +62,7 @@ class Thumbnails:
         self._one = asyncio.Lock()
 
     async def of_file(self, chat: str, file: Sendable) -> Sendable | None:
-        """Return a file of a chat as a picture for a screen, None if it cannot be made smaller."""
+        """Return a file of a chat as an image for a screen, None if it cannot be made smaller."""
         if file.size > LARGEST or not file.mime.startswith("image/"):
             return None
 
@@ -73,7 +73,7 @@ class Thumbnails:
         return await self.of(f"file {chat} {file.tag}", file.name, SCREEN, read)
 
     async def of_past_job(self, owner: str, said: str) -> Sendable | None:
-        """Return the picture of a past job by the number in `said`.
+        """Return the image of a past job by the number in `said`.
 
         None if there is no such job, it is not the owner's, or it is forgotten, deleted or a text.
         """
@@ -87,7 +87,7 @@ class Thumbnails:
         if await links.ended(job_id):
             return None
         mime = mime_of(await results.piece(job_id, 1, 0, _HEAD) or b"")
-        if not (is_picture(mime) or is_film(mime) or is_sound(mime)):
+        if not (is_image(mime) or is_video(mime) or is_sound(mime)):
             return None
 
         async def read() -> bytes | None:
@@ -97,9 +97,9 @@ class Thumbnails:
         return await self.of(f"past {said}", head.name, THUMB, read)
 
     async def of(self, key: str, name: str, side: int, read: Read) -> Sendable | None:
-        """Return a picture as WebP with at most `side` pixels along its longer side.
+        """Return an image as WebP with at most `side` pixels along its longer side.
 
-        `key` is the same as long as the picture is. None if it is not a picture, moves, or is gone.
+        `key` is the same as long as the image is. None if it is not an image, moves, or is gone.
         """
         async with self._one:
             data = self._kept.get((key, side))
@@ -123,34 +123,34 @@ class Thumbnails:
 
 
 def smaller(data: bytes, side: int) -> bytes:
-    """Return a picture as a WebP of that size, b"" if none can be made. For a thread."""
+    """Return an image as a WebP of that size, b"" if none can be made. For a thread."""
     try:
         with Image.open(BytesIO(data), formats=SENT) as opened:
             large = opened.width * opened.height > MEGAPIXELS * 1_000_000
             if large or getattr(opened, "n_frames", 1) > 1:
                 return b""
-            picture = opened.convert("RGBA" if opened.has_transparency_data else "RGB")
+            image = opened.convert("RGBA" if opened.has_transparency_data else "RGB")
     except Exception:  # noqa: BLE001  # readers raise anything for hostile bytes, and only the size is lost
         return b""
-    picture.thumbnail((side, side))
+    image.thumbnail((side, side))
     out = BytesIO()
-    picture.save(out, "WEBP", quality=_QUALITY)
+    image.save(out, "WEBP", quality=_QUALITY)
     return out.getvalue()
 
 
 async def still(name: str, mime: str, data: bytes) -> bytes:
-    """Return a picture of one frame: a picture itself, a film's first one, or a bare sign."""
-    if is_picture(mime):
-        return await asyncio.to_thread(_of_picture, data)
+    """Return an image of one frame: an image itself, a video's first one, or a bare sign."""
+    if is_image(mime):
+        return await asyncio.to_thread(_of_image, data)
     try:
-        film = await videos.looked_at(File(name=name, mime=mime, data=data))
-    except videos.FilmError:  # no library for it, or it cannot be read: it may still play
+        video = await videos.looked_at(File(name=name, mime=mime, data=data))
+    except videos.VideoError:  # no library for it, or it cannot be read: it may still play
         return await asyncio.to_thread(_signed, b"", 0.0)
-    return await asyncio.to_thread(_signed, film.still, film.looks.seconds)
+    return await asyncio.to_thread(_signed, video.still, video.looks.seconds)
 
 
-def _of_picture(data: bytes) -> bytes:
-    """Return a picture as it is, or the first frame of an animated one with a play sign."""
+def _of_image(data: bytes) -> bytes:
+    """Return an image as it is, or the first frame of an animated one with a play sign."""
     try:
         with Image.open(BytesIO(data), formats=(*SENT, "GIF")) as opened:
             if getattr(opened, "n_frames", 1) == 1 and opened.format != "GIF":
@@ -165,7 +165,7 @@ def _of_picture(data: bytes) -> bytes:
 
 
 def _signed(still_: bytes, seconds: float) -> bytes:
-    """Return a square with a film's picture, if there is one, and a play sign."""
+    """Return a square with a video's image, if there is one, and a play sign."""
     square = Image.new("RGB", (STILL, STILL), _NIGHT)
     if still_:
         with Image.open(BytesIO(still_), formats=("PNG", "JPEG")) as opened:

@@ -1,1 +1,1 @@
-"""The order of lines by what people used lately."""
+"""The order of queues by what people used lately."""

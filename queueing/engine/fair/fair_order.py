@@ -1,4 +1,4 @@
-"""Fair order of a line: the next start goes to the person who used the cards least of late; pure.
+"""Fair order of a queue: the next start goes to the person who used the GPUs least of late; pure.
 
 No job is overtaken without end: what starts before it although it came later may take at most
 `overtaken_s` together. With one person, or a bound of nothing, it is the order of arrival.
@@ -17,7 +17,7 @@ HALF_LIFE_S = 3600.0
 
 
 class Claim(NamedTuple):
-    """A waiting job: its place by arrival, whose it is, and what it will probably take of a card.
+    """A waiting job: its place by arrival, whose it is, and what it will probably take of a GPU.
 
     It may take `margin_s` longer than that. By the clock it waits `late_s` longer than by arrival.
     One without a person was made for another job, or moved by an admin: it goes first.
@@ -31,7 +31,7 @@ class Claim(NamedTuple):
 
 
 class Overtaker(NamedTuple):
-    """A job that has started: its place by arrival, what it took or will take of a card, when it came."""
+    """A job that has started: its place by arrival, what it took or will take of a GPU, when it came."""
 
     seq: int
     cost_s: float
@@ -39,7 +39,7 @@ class Overtaker(NamedTuple):
 
 
 def remaining(seconds: float, age_s: float) -> float:
-    """Return what seconds of a card still count for after some time."""
+    """Return what seconds of a GPU still count for after some time."""
     return seconds * exp(-log(2.0) * max(0.0, age_s) / HALF_LIFE_S)
 
 
@@ -111,7 +111,7 @@ def _take(
 
 
 def behind_by(claims: Sequence[Claim], overtakers: Iterable[Overtaker]) -> list[float]:
-    """Return how much later than by arrival each job is, in work of its line; at most 0 for none.
+    """Return how much later than by arrival each job is, in work of its queue; at most 0 for none.
 
     By arrival, what came later and has started would have been work that came before.
     """

@@ -1,4 +1,4 @@
-"""Fair lines: the lines of the store in the order in which people's fair turns come.
+"""Fair queues: the queues of the store in the order in which people's fair turns come.
 
 The planner is shown the same moments of arrival at the same places as without this: which model has
 its turn when is decided as ever, and only whose job takes a turn is another matter.
@@ -14,23 +14,23 @@ from queueing.core.snapshot import QueueHead, Rules
 from queueing.core.status import QuarterUse
 from queueing.engine.fair.fair_order import Claim, fair_order
 from queueing.engine.fair.newcomers import FairTurns, NewcomerEstimate, turns_of
-from queueing.engine.fair.usage import FairDelays, LineKey, RecentUsage, person_of
+from queueing.engine.fair.usage import FairDelays, QueueKey, RecentUsage, person_of
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import LearnedTimes
 from queueing.forecast.arrivals import Newcomers
 from queueing.forecast.durations import size_class
 from queueing.store.jobs.job_store import JobStore
 
-WINDOW = 500  # jobs of a line that are put in order; those behind them keep the order of arrival
+WINDOW = 500  # jobs of a queue that are put in order; those behind them keep the order of arrival
 
 MARGIN = 1.5  # times its usual time, a slot may be taken by a start
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Ordered:
-    """A line in its fair order; it holds while the line and its people's use are the same."""
+    """A queue in its fair order; it holds while the queue and its people's use are the same."""
 
-    line: QueueHead
+    queue: QueueHead
     jobs: tuple[Job, ...]
     places: Mapping[int, int]
     shown: QueueHead
@@ -40,7 +40,7 @@ class _Ordered:
 
 
 class FairQueues:
-    """The store's lines, in fair order once it has begun, for rules that say so; otherwise as they are."""
+    """The store's queues, in fair order once it has begun, for rules that say so; otherwise as they are."""
 
     def __init__(
         self, store: JobStore, *, fleet: Fleet, times: LearnedTimes, clock: Clock, rules: Rules
@@ -51,11 +51,11 @@ class FairQueues:
         self._clock = clock
         self._rules = rules
         self.use = RecentUsage(rules.lane_weights)
-        self._ordered: dict[LineKey, _Ordered] = {}
-        self._key_of: dict[int, LineKey] = {}  # of the jobs in order
+        self._ordered: dict[QueueKey, _Ordered] = {}
+        self._key_of: dict[int, QueueKey] = {}  # of the jobs in order
         self._late = FairDelays()
         self._coming = NewcomerEstimate(self.use, self._cost_s)
-        self._per_line = 1
+        self._per_queue = 1
         self.is_on = False
 
     @property
@@ -66,7 +66,7 @@ class FairQueues:
     def begin(
         self, used: Iterable[QuarterUse], running: Iterable[Job], passed: Iterable[Job] = ()
     ) -> None:
-        """Put lines in order from now on, by what people used of late and what runs.
+        """Put queues in order from now on, by what people used of late and what runs.
 
         `passed` are ended jobs that went before some that wait: those are as late as before.
         """
@@ -78,7 +78,7 @@ class FairQueues:
             self.began(job)
 
     def _leave_off(self) -> None:
-        """Leave lines in the order of arrival, and forget what was counted."""
+        """Leave queues in the order of arrival, and forget what was counted."""
         self.is_on = False
         self.use = RecentUsage(self._rules.lane_weights)
         self._ordered.clear()
@@ -117,34 +117,34 @@ class FairQueues:
         self.use.ended(job, taken_s, self._clock.now())
         self._late.ended(job, taken_s)
 
-    # ------------------------------------------------------------ lines
+    # ------------------------------------------------------------ queues
 
-    async def lines(self, now: float, *, per_line: int) -> list[QueueHead]:
-        """Return every line with its first startable jobs in fair order."""
+    async def queues(self, now: float, *, per_queue: int) -> list[QueueHead]:
+        """Return every queue with its first startable jobs in fair order."""
         if not self.is_on:
-            return await self._store.lines(now, per_line=per_line)
-        self._per_line = per_line
-        found = await self._store.lines(now, per_line=max(WINDOW, per_line))
-        keys = {(line.model, line.lane) for line in found}
+            return await self._store.queues(now, per_queue=per_queue)
+        self._per_queue = per_queue
+        found = await self._store.queues(now, per_queue=max(WINDOW, per_queue))
+        keys = {(queue.model, queue.lane) for queue in found}
         for gone in self._ordered.keys() - keys:
             self._forget(gone)
         self._late.keep(keys)
-        return [self._of(line, now, per_line).shown for line in found]
+        return [self._of(queue, now, per_queue).shown for queue in found]
 
     def real(self, job: Job) -> Job:
-        """Return a job of a line with its own moment of arrival."""
+        """Return a job of a queue with its own moment of arrival."""
         ordered = self._ordered.get((job.model, job.lane))
         place = None if ordered is None else ordered.places.get(job.id)
         return job if ordered is None or place is None else ordered.jobs[place]
 
-    def _of(self, line: QueueHead, now: float, per_line: int) -> _Ordered:
-        key = line.model, line.lane
+    def _of(self, queue: QueueHead, now: float, per_queue: int) -> _Ordered:
+        key = queue.model, queue.lane
         known = self._ordered.get(key)
-        if known is not None and known.line is line and self._holds(known):
+        if known is not None and known.queue is queue and self._holds(known):
             return known
         if known is not None:
             self._forget(key)
-        ordered = self._ordered[key] = self._order(line, now, per_line)
+        ordered = self._ordered[key] = self._order(queue, now, per_queue)
         self._key_of.update(dict.fromkeys(ordered.places, key))
         return ordered
 
@@ -152,29 +152,29 @@ class FairQueues:
         changed = self.use.changed
         return all(changed.get(person, 0) <= ordered.changes for person in ordered.persons)
 
-    def _forget(self, key: LineKey) -> None:
+    def _forget(self, key: QueueKey) -> None:
         for job_id in self._ordered.pop(key).places:
             self._key_of.pop(job_id, None)
 
-    def _order(self, line: QueueHead, now: float, per_line: int) -> _Ordered:
-        claims = [self._claim(job) for job in line.heads]
+    def _order(self, queue: QueueHead, now: float, per_queue: int) -> _Ordered:
+        claims = [self._claim(job) for job in queue.heads]
         persons = frozenset(claim.person for claim in claims if claim.person is not None)
-        overtakers = self._late.overtakers_of(line)
+        overtakers = self._late.overtakers_of(queue)
         used_s, bound_s = self.use.used_s(persons, now), self._rules.overtaken_s
-        late = self._late.by_the_clock(line, claims, overtakers, now)
+        late = self._late.by_the_clock(queue, claims, overtakers, now)
         order = fair_order(late, used_s, overtakers, bound_s)
-        jobs = tuple(line.heads[index] for index in order)
-        self._coming.note(line, now)
-        moments = self._late.moments(line)
+        jobs = tuple(queue.heads[index] for index in order)
+        self._coming.note(queue, now)
+        moments = self._late.moments(queue)
         shown = [
             job if job.queued_at == at else replace(job, queued_at=at)
-            for job, at in zip(jobs[:per_line], moments, strict=False)
+            for job, at in zip(jobs[:per_queue], moments, strict=False)
         ]
         return _Ordered(
-            line=line,
+            queue=queue,
             jobs=jobs,
             places={job.id: place for place, job in enumerate(jobs)},
-            shown=replace(line, heads=tuple(shown)),
+            shown=replace(queue, heads=tuple(shown)),
             persons=persons,
             changes=self.use.changes,
             turns=turns_of(claims, order, used_s, overtakers, bound_s),
@@ -198,7 +198,7 @@ class FairQueues:
         return Claim(job.seq or 0, person, cost_s, MARGIN * alone_s - cost_s)
 
     def _cost_s(self, job: Job) -> float:
-        """Return what a job will probably take of a card that runs as many as it can."""
+        """Return what a job will probably take of a GPU that runs as many as it can."""
         spec = self._fleet.catalog.models.get(job.model)
         if spec is None:
             return 0.0
@@ -211,17 +211,17 @@ class FairQueues:
         """Return 1 + the number of jobs that wait and start first in the same model and lane."""
         if not self.is_on:
             return await self._store.positions(job_ids)
-        await self.lines(self._clock.now(), per_line=self._per_line)
+        await self.queues(self._clock.now(), per_queue=self._per_queue)
         positions = dict(await self._store.positions(job_ids))
         for job_id in positions.keys() & self._key_of.keys():
             ordered = self._ordered[self._key_of[job_id]]
-            positions[job_id] = len(ordered.line.passed) + ordered.places[job_id] + 1
+            positions[job_id] = len(ordered.queue.passed) + ordered.places[job_id] + 1
         return positions
 
     async def turns(
         self, job_ids: Sequence[int], *, begun: Collection[int]
     ) -> Mapping[int, StartOrder]:
-        """Return where waiting jobs with a place stand, as the lines were last read."""
+        """Return where waiting jobs with a place stand, as the queues were last read."""
         turns = dict(await self._store.turns(job_ids, begun=begun))
         for job_id in turns.keys() & self._key_of.keys():
             if turns[job_id].number is not None:

@@ -1,4 +1,4 @@
-"""Yet to come: who will ask again and go before jobs that wait in fair lines, by how often they came.
+"""Yet to come: who will ask again and go before jobs that wait in fair queues, by how often they came.
 
 Memory only; a restart begins to watch again from nothing.
 """
@@ -11,7 +11,7 @@ from math import inf
 from queueing.core.jobs import Job
 from queueing.core.snapshot import QueueHead
 from queueing.engine.fair.fair_order import Claim, Overtaker, behind_by
-from queueing.engine.fair.usage import LineKey, RecentUsage, person_of
+from queueing.engine.fair.usage import QueueKey, RecentUsage, person_of
 from queueing.forecast.arrivals import Comings, Newcomers, going_first
 
 
@@ -24,29 +24,29 @@ class FairTurns:
 
 
 class NewcomerEstimate:
-    """Watches who comes to each line; `cost_s` is what a job will probably take of a card."""
+    """Watches who comes to each queue; `cost_s` is what a job will probably take of a GPU."""
 
     def __init__(self, use: RecentUsage, cost_s: Callable[[Job], float]) -> None:
         self._use = use
         self._cost_s = cost_s
-        self._arrived: dict[LineKey, Comings] = {}
-        self._newest: dict[LineKey, int] = {}  # the last job of each line that was noted there
+        self._arrived: dict[QueueKey, Comings] = {}
+        self._newest: dict[QueueKey, int] = {}  # the last job of each queue that was noted there
 
-    def note(self, line: QueueHead, now: float) -> None:
-        """Note those who have come since the line was last put in order."""
-        key = line.model, line.lane
+    def note(self, queue: QueueHead, now: float) -> None:
+        """Note those who have come since the queue was last put in order."""
+        key = queue.model, queue.lane
         arrived = self._arrived.setdefault(key, Comings(now))
         last = self._newest.get(key, 0)
-        for job in line.heads:
+        for job in queue.heads:
             person = person_of(job)
             if job.id > last and person is not None:
                 arrived.note(person, job.queued_at)
-        self._newest[key] = max(last, max((job.id for job in line.heads), default=0))
+        self._newest[key] = max(last, max((job.id for job in queue.heads), default=0))
 
     def before(
         self, job: Job, place: int, turns: FairTurns, jobs: Iterable[Job], now: float
     ) -> Newcomers:
-        """Return who will yet come and go before a job at that place of a line with these jobs."""
+        """Return who will yet come and go before a job at that place of a queue with these jobs."""
         rates = self._arrived[job.model, job.lane].per_s(now)
         levels = self._levels(jobs, rates.keys(), now)
         person = person_of(job)

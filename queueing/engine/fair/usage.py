@@ -1,4 +1,4 @@
-"""What each person took of the cards of late, and how much later the jobs of fair lines start.
+"""What each person took of the GPUs of late, and how much later the jobs of fair queues start.
 
 Time in a lane of greater weight counts less. What runs counts from its start with what it will
 probably take. Memory only; after a restart it begins with what the store counted.
@@ -87,18 +87,18 @@ class RecentUsage:
         self.changed[person] = self.changes
 
 
-LineKey = tuple[str, str]
+QueueKey = tuple[str, str]
 """A model and a lane."""
 
 
 class FairDelays:
-    """Knows what has gone before the jobs of each line although it came later."""
+    """Knows what has gone before the jobs of each queue although it came later."""
 
     def __init__(self) -> None:
-        self._overtakers: dict[LineKey, dict[int, Overtaker]] = {}
-        self._busy_until: dict[LineKey, float] = {}  # when the last start has been worked off
-        self._late_since: dict[LineKey, dict[int, float]] = {}
-        self._restored: set[LineKey] = set()  # lines with jobs that an earlier run let go first
+        self._overtakers: dict[QueueKey, dict[int, Overtaker]] = {}
+        self._busy_until: dict[QueueKey, float] = {}  # when the last start has been worked off
+        self._late_since: dict[QueueKey, dict[int, float]] = {}
+        self._restored: set[QueueKey] = set()  # queues with jobs that an earlier run let go first
 
     def restore(self, job: Job, cost_s: float) -> None:
         """Take an ended job that went before some that wait: those are as late as before."""
@@ -121,19 +121,19 @@ class FairDelays:
         if taken_s and job.id in overtakers:
             overtakers[job.id] = overtakers[job.id]._replace(cost_s=taken_s)
 
-    def keep(self, keys: Collection[LineKey]) -> None:
-        """Forget the lines that no longer wait."""
+    def keep(self, keys: Collection[QueueKey]) -> None:
+        """Forget the queues that no longer wait."""
         for state in (self._overtakers, self._busy_until, self._late_since):
             for gone in state.keys() - set(keys):
                 del state[gone]
 
-    def overtakers_of(self, line: QueueHead) -> Collection[Overtaker]:
-        """Return what has started and can have overtaken a job of the line; forget the rest."""
-        key = line.model, line.lane
+    def overtakers_of(self, queue: QueueHead) -> Collection[Overtaker]:
+        """Return what has started and can have overtaken a job of the queue; forget the rest."""
+        key = queue.model, queue.lane
         if key in self._restored:
             self._restored.discard(key)
-            self._let_come(line)
-        first = min((job.seq or 0 for job in line.heads), default=0)
+            self._let_come(queue)
+        first = min((job.seq or 0 for job in queue.heads), default=0)
         kept = {
             job_id: each
             for job_id, each in self._overtakers.get(key, {}).items()
@@ -142,46 +142,46 @@ class FairDelays:
         self._overtakers[key] = kept
         return kept.values()
 
-    def moments(self, line: QueueHead) -> Sequence[float]:
+    def moments(self, queue: QueueHead) -> Sequence[float]:
         """Return when the jobs came that would wait now by arrival, in that order.
 
         Each that went first leaves its own moment to those it passed: with the moment of who was passed
-        a line would seem to wait longer than by arrival, and get turns from other models.
+        a queue would seem to wait longer than by arrival, and get turns from other models.
         """
-        waiting = {job.id: job.queued_at for job in line.heads}
-        overtakers = self._overtakers.get((line.model, line.lane), {})
+        waiting = {job.id: job.queued_at for job in queue.heads}
+        overtakers = self._overtakers.get((queue.model, queue.lane), {})
         begun = [each.came_at for job_id, each in overtakers.items() if job_id not in waiting]
         return sorted((*waiting.values(), *begun))[len(begun) :]
 
-    def _let_come(self, line: QueueHead) -> None:
+    def _let_come(self, queue: QueueHead) -> None:
         """Let what went before by an earlier run go before those who wait now, and no one to come.
 
         After a restart, places are given again that jobs had which went before others and ended.
         """
-        last = 1 + max((job.seq or 0 for job in line.heads), default=0)
-        overtakers = self._overtakers.get((line.model, line.lane), {})
-        if len(line.heads) == line.waiting:
+        last = 1 + max((job.seq or 0 for job in queue.heads), default=0)
+        overtakers = self._overtakers.get((queue.model, queue.lane), {})
+        if len(queue.heads) == queue.waiting:
             for job_id, each in overtakers.items():
                 overtakers[job_id] = each._replace(seq=min(each.seq, last))
 
     def by_the_clock(
         self,
-        line: QueueHead,
+        queue: QueueHead,
         claims: Sequence[Claim],
         overtakers: Collection[Overtaker],
         now: float,
     ) -> Sequence[Claim]:
         """Return the claims with how late each is by the clock, and remember since when."""
-        key = line.model, line.lane
+        key = queue.model, queue.lane
         known = self._late_since.get(key, {})
         until = self._busy_until.get(key, now)
         since = {
             job.id: known.get(job.id, until - behind_s)
-            for job, behind_s in zip(line.heads, behind_by(claims, overtakers), strict=True)
+            for job, behind_s in zip(queue.heads, behind_by(claims, overtakers), strict=True)
             if behind_s > 0
         }
         self._late_since[key] = since
         return [
             claim._replace(late_s=now - since[job.id]) if job.id in since else claim
-            for job, claim in zip(line.heads, claims, strict=True)
+            for job, claim in zip(queue.heads, claims, strict=True)
         ]

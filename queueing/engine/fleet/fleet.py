@@ -161,13 +161,13 @@ class Fleet:
 
     def copies_on(self, host: str) -> tuple[Copy, ...]:
         """Return the copies of any model in the memory of a host."""
-        if self.catalog.has_cards:
+        if self.catalog.has_gpus:
             return tuple([copy for copy in self.copies if host in self.hosts_of(copy)])
         host_of = self.catalog.host_of
         return tuple([copy for copy in self.copies if host_of[copy.backend] == host])
 
     def hosts_of(self, copy: Copy) -> tuple[str, ...]:
-        """Return the hosts a copy lies on: several where it spans cards."""
+        """Return the hosts a copy lies on: several where it spans GPUs."""
         if copy.shares:
             return tuple([host for host, _ in copy.shares])
         return (self.catalog.host_of[copy.backend],)
@@ -302,7 +302,7 @@ class Fleet:
     def can_ever_serve(self, spec: ModelSpec) -> bool:
         """Return whether any configured host could run a model if it were empty and up.
 
-        A server that offloads can run one larger than its card.
+        A server that offloads can run one larger than its GPU.
         """
         return any(
             self.catalog.backends[name].offloads or self.catalog.fits(spec, name)

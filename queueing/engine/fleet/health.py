@@ -191,7 +191,7 @@ class LoadFailures:
     def lost(self, model: str, ready_at: float) -> None:
         """Note that a copy left by itself; right after its load that counts as a failed load.
 
-        The pause keeps two owners of one card from loading in turns for ever.
+        The pause keeps two owners of one GPU from loading in turns for ever.
         """
         if self._clock.now() - ready_at < LASTING_S:
             self.failed(model)

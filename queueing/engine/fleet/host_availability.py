@@ -44,7 +44,7 @@ class Slumber:
 _UP = Slumber()  # most machines at most times, and asked for at every step
 
 
-class MachineSleep:
+class HostSleep:
     """Keeps the machines that have a way to be woken; `learned` is told how long each took."""
 
     def __init__(self, clock: Clock) -> None:
@@ -141,12 +141,12 @@ class HostAvailability:
         self, catalog: Catalog, memory: HostMemory, clock: Clock, changed: Callable[[], None]
     ) -> None:
         self.catalog = catalog
-        self.sleep = MachineSleep(clock)
+        self.sleep = HostSleep(clock)
         self.paused = Pauses()
         self._memory = memory
         self._clock = clock
         self._changed = changed
-        self._yields: dict[str, float] = {}  # by host: since when another program has its card
+        self._yields: dict[str, float] = {}  # by host: since when another program has its GPU
 
     def pause(self, paused: Pauses) -> None:
         """Replace what is paused: it starts and loads nothing; everything else may again."""
@@ -179,7 +179,7 @@ class HostAvailability:
         return tuple(span for span in spans if span.ends_at > awake_until)
 
     def yields(self, host: str, since: float | None) -> None:
-        """Note since when another program has a host's card, None for no longer."""
+        """Note since when another program has a host's GPU, None for no longer."""
         if since is None:
             self._yields.pop(host, None)
         else:
@@ -194,7 +194,7 @@ class HostAvailability:
     def until(self, host: str) -> float | None:
         """Return until when a host rests, as if no admin had put it to work: None if it does not.
 
-        `inf` while another program has its card.
+        `inf` while another program has its GPU.
         """
         view = replace(
             self.view(host),

@@ -118,7 +118,7 @@ class MemoryBudget:
     def bound(self, host: str, model: str, mb: int) -> bool:
         """Note that a copy of unknown size takes no more than this; return whether that is news.
 
-        It takes something, however little the card shows.
+        It takes something, however little the GPU shows.
         """
         found, before = max(1, mb), self._bound_mb[host].get(model)
         if before is not None and before <= found:
@@ -184,12 +184,12 @@ class HostMemory:
         )
 
     def measured(self, host: str, total_mb: int, free_mb: int) -> None:
-        """Take a measurement of a host's card into account."""
+        """Take a measurement of a host's GPU into account."""
         if self._bound(host, total_mb - free_mb):
             self._resized()
             self._changed()
         ours_mb = self.mb_on(host)
-        # The configured memory may be a part of the card: the rest is there for other programs.
+        # The configured memory may be a part of the GPU: the rest is there for other programs.
         theirs_mb = max(0, total_mb - self.catalog.hosts[host].vram_mb)
         used_mb, quiet = max(0, total_mb - free_mb - theirs_mb), self.quiet(host)
         if self.budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
@@ -222,7 +222,7 @@ class HostMemory:
         self._changed()
 
     def lent(self, backend: str, mb: int, on: Collection[str]) -> None:
-        """Take into account what a server holds for other programs, on those of its cards.
+        """Take into account what a server holds for other programs, on those of its GPUs.
 
         They are those that nothing measures. What models of others are divided by is not known: as
         the server's own are, therefore.

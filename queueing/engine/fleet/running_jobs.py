@@ -1,8 +1,8 @@
-"""Which job runs on which backend, and how much of its card it takes.
+"""Which job runs on which backend, and how much of its GPU it takes.
 
 Memory only, changed by the job runner. It never calls a server or the store.
 
-A card shared by several running jobs is split among them: while n run, each takes 1/n of a second a
+A GPU shared by several running jobs is split among them: while n run, each takes 1/n of a second a
 second.
 """
 
@@ -17,7 +17,7 @@ from queueing.core.ports import Clock
 
 
 @dataclass(slots=True)
-class _Card:
+class _Gpu:
     """`share_s` is what a job that ran all the time would have taken by the moment `at`."""
 
     at: float
@@ -33,46 +33,46 @@ class _Card:
 
 @dataclass(slots=True)
 class _Metered:
-    """A job on its cards: what it took before `since_s`, its cards' share when it went on."""
+    """A job on its GPUs: what it took before `since_s`, its gpus' share when it went on."""
 
-    cards: tuple[_Card, ...]
+    gpus: tuple[_Gpu, ...]
     taken_s: float
     since_s: float | None = None  # None while it takes nothing
 
     def go_on(self, now: float) -> None:
         if self.since_s is None:
             self.since_s = self.share_s(now)
-            for card in self.cards:
-                card.running += 1
+            for gpu in self.gpus:
+                gpu.running += 1
 
     def rest(self, now: float) -> None:
         if self.since_s is not None:
             self.taken_s += self.share_s(now) - self.since_s
-            for card in self.cards:
-                card.running -= 1
+            for gpu in self.gpus:
+                gpu.running -= 1
             self.since_s = None
 
     def share_s(self, now: float) -> float:
-        return sum([card.advance(now) for card in self.cards])
+        return sum([gpu.advance(now) for gpu in self.gpus])
 
 
 class GpuMeter:
-    """Keeps the jobs on each host's card; a model that spans several takes its share of each."""
+    """Keeps the jobs on each host's GPU; a model that spans several takes its share of each."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._cards: dict[str, _Card] = {}
+        self._gpus: dict[str, _Gpu] = {}
         self._jobs: dict[int, _Metered] = {}
 
     def begin(self, job_id: int, hosts: Sequence[str], *, taken_s: float = 0.0) -> None:
-        """Note that an attempt begins on hosts' cards; an earlier one of the job is not counted.
+        """Note that an attempt begins on hosts' GPUs; an earlier one of the job is not counted.
 
         `taken_s` is what this very attempt took before.
         """
         self.forget(job_id)
         now = self._clock.now()
-        cards = [self._cards.setdefault(host, _Card(now)) for host in hosts]
-        self._jobs[job_id] = metered = _Metered(tuple(cards), taken_s)
+        gpus = [self._gpus.setdefault(host, _Gpu(now)) for host in hosts]
+        self._jobs[job_id] = metered = _Metered(tuple(gpus), taken_s)
         metered.go_on(now)
 
     def go_on(self, job_id: int) -> None:
@@ -91,7 +91,7 @@ class GpuMeter:
         self._jobs.pop(job_id, None)
 
     def taken_s(self, job_id: int) -> float:
-        """Return the seconds of a card that a job's present attempt has taken so far."""
+        """Return the seconds of a GPU that a job's present attempt has taken so far."""
         metered = self._jobs.get(job_id)
         if metered is None:
             return 0.0
@@ -116,7 +116,7 @@ _altered = altering(Slot)
 
 
 class RunningJobs:
-    """Keeps the slots of all backends, and what each job takes of its cards."""
+    """Keeps the slots of all backends, and what each job takes of its GPUs."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class RunningJobs:
     def occupy(self, job: Job, backend: str, ends_at: float, *, taken_s: float = 0.0) -> None:
         """Give a job a slot on a backend until it is vacated; `ends_at` is only an expectation.
 
-        `taken_s` is what the same attempt took of the card before the last restart.
+        `taken_s` is what the same attempt took of the GPU before the last restart.
         """
         hosts = self.catalog.parts_of(self.catalog.spec_of(job.model), backend)
         self.meter.begin(job.id, tuple(hosts), taken_s=taken_s)

@@ -1,4 +1,4 @@
-"""What counts against each person: jobs accepted within the last hour, and time on the cards.
+"""What counts against each person: jobs accepted within the last hour, and time on the GPUs.
 
 A job has one row in the hour, written with the job and deleted with its failure; nothing else deletes
 one before its hour is over. Rows of time are sums of a quarter of an hour: few, and the days of every

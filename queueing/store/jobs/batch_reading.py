@@ -6,7 +6,7 @@ from itertools import chain
 
 from queueing.core.jobs import LATER, Job
 from queueing.store.jobs import queries
-from queueing.store.jobs.positions import LineKey, Move, PositionIndex, account_of
+from queueing.store.jobs.positions import Move, PositionIndex, QueueKey, account_of
 from queueing.store.jobs.rows import job_from
 from queueing.store.sql.database import Connection
 
@@ -37,14 +37,14 @@ def jobs_by_id(connection: Connection, job_ids: Iterable[int]) -> dict[int, Job]
 
 
 def first_places(
-    connection: Connection, lines: Collection[LineKey]
-) -> dict[LineKey, tuple[int | None, int | None]]:
-    """Return the first place of the waiting jobs of each line, and that of its running ones."""
-    waiting = connection.selectmany(queries.FIRST_WAITING, lines)
-    running = connection.selectmany(queries.FIRST_PROCESSING, lines)
+    connection: Connection, queues: Collection[QueueKey]
+) -> dict[QueueKey, tuple[int | None, int | None]]:
+    """Return the first place of the waiting jobs of each queue, and that of its running ones."""
+    waiting = connection.selectmany(queries.FIRST_WAITING, queues)
+    running = connection.selectmany(queries.FIRST_PROCESSING, queues)
     return {
-        line: (first, earliest)
-        for line, ((first,),), ((earliest,),) in zip(lines, waiting, running, strict=True)
+        queue: (first, earliest)
+        for queue, ((first,),), ((earliest,),) in zip(queues, waiting, running, strict=True)
     }
 
 
@@ -60,19 +60,19 @@ def load_places(connection: Connection) -> PositionIndex:
     Thousands arrive as one row: separate rows would each wait for the other threads' turn.
     """
     places = PositionIndex()
-    lines = connection.execute(queries.LINES).fetchall()
-    last: dict[LineKey, int] = dict.fromkeys(lines, queries.BEFORE_ALL)
+    queues = connection.execute(queries.QUEUES).fetchall()
+    last: dict[QueueKey, int] = dict.fromkeys(queues, queries.BEFORE_ALL)
     while last:
-        asked = [(*line, seq, PLACES_AT_ONCE) for line, seq in last.items()]
+        asked = [(*queue, seq, PLACES_AT_ONCE) for queue, seq in last.items()]
         found = connection.selectmany(connection.statements.places, asked)
-        for line, (row,) in zip(list(last), found, strict=True):
+        for queue, (row,) in zip(list(last), found, strict=True):
             job_ids, seqs = map(json.loads, row)
             if seqs:
-                places.enter(line, job_ids, seqs)
+                places.enter(queue, job_ids, seqs)
             if len(seqs) == PLACES_AT_ONCE:
-                last[line] = seqs[-1]
+                last[queue] = seqs[-1]
             else:
-                del last[line]
+                del last[queue]
     for job_id, model, lane, owner, bulk in connection.execute(connection.statements.overflow):
         account = account_of(owner, bulk=bool(bulk), later=lane == LATER)
         places.move(Move(job_id, account, (model, lane), None))

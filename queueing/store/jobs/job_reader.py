@@ -205,7 +205,7 @@ class StoredJobs(StoredFiles):
         return await self._database.read(query)
 
     async def gpu_time(self, owner: str, since: float) -> GpuTime:
-        """Return what an owner's jobs took of the cards since a moment, and what is held.
+        """Return what an owner's jobs took of the GPUs since a moment, and what is held.
 
         A job counts from its end; a failed one never does.
         """
@@ -218,7 +218,7 @@ class StoredJobs(StoredFiles):
         return await self._database.read(query)
 
     async def gpu_used(self, since: float) -> Mapping[str, float]:
-        """Return how many seconds of the cards each owner's jobs took since a moment."""
+        """Return how many seconds of the GPUs each owner's jobs took since a moment."""
 
         def query(connection: Connection) -> Mapping[str, float]:
             return dict(connection.execute(queries.GPU_USERS, (since,)).fetchall())
@@ -226,7 +226,7 @@ class StoredJobs(StoredFiles):
         return await self._database.read(query)
 
     async def gpu_quarters(self, since: float) -> list[QuarterUse]:
-        """Return what each owner's jobs took of the cards since a moment, the oldest first."""
+        """Return what each owner's jobs took of the GPUs since a moment, the oldest first."""
 
         def query(connection: Connection) -> list[QuarterUse]:
             rows = connection.execute(queries.GPU_QUARTERS, (since,))

@@ -1,4 +1,4 @@
-"""JobStore: the store of jobs in a database; here are the changes and the lines.
+"""JobStore: the store of jobs in a database; here are the changes and the queues.
 
 Decides which statement runs when; the transactions are the database's, the counting is `AdmissionCounters`',
 the positions are `PositionIndex`'.
@@ -32,7 +32,7 @@ from queueing.store.sql.database import (
 )
 
 _LOOKS = (
-    3  # a line may change while it is read; under a flood, being one look behind is good enough
+    3  # a queue may change while it is read; under a flood, being one look behind is good enough
 )
 
 
@@ -112,8 +112,8 @@ class JobStore(StoredJobs, FleetRecords, StoredUpkeep):
 
         `runner` and `backend` are kept where none is given; `not_before` and `suspect` count with
         RETRY and RELEASE. A job that fails counts no longer against its owner's hour, nor does one
-        with `gives_back`. `gpu_s` is what one that ends took of a card; its owner's use grows by
-        it. A job that ends lets its owner's oldest overflow job enter its line at the end.
+        with `gives_back`. `gpu_s` is what one that ends took of a GPU; its owner's use grows by
+        it. A job that ends lets its owner's oldest overflow job enter its queue at the end.
 
         Compare-and-set on id, version and source state: raises `StaleJob` when another change was
         faster.
@@ -136,10 +136,10 @@ class JobStore(StoredJobs, FleetRecords, StoredUpkeep):
         return await self._submit(self._changing, change)
 
     async def move_first(self, job_id: int) -> Job | None:
-        """Move a waiting job to the first place of its line and return it as it is now.
+        """Move a waiting job to the first place of its queue and return it as it is now.
 
         Its lane is kept, and the positions of the jobs it passes rise by one. A job in its owner's
-        overflow enters the line this way. Returns None when there is no such job, or it no longer
+        overflow enters the queue this way. Returns None when there is no such job, or it no longer
         waits.
         """
         if self._places is None:
@@ -167,28 +167,28 @@ class JobStore(StoredJobs, FleetRecords, StoredUpkeep):
         given = Replacement(job_id, request, tuple(files), reply_to, release, version)
         return await self._submit(self._amending, given)
 
-    # ------------------------------------------------------------ lines
+    # ------------------------------------------------------------ queues
 
-    async def lines(self, now: float, *, per_line: int) -> list[QueueHead]:
-        """Return every line that has waiting jobs; reads only those that changed, at any depth.
+    async def queues(self, now: float, *, per_queue: int) -> list[QueueHead]:
+        """Return every queue that has waiting jobs; reads only those that changed, at any depth.
 
-        A line that changes while it is read is read again, so that no job is shown as waiting that
+        A queue that changes while it is read is read again, so that no job is shown as waiting that
         started before the call; the compare-and-set of `apply` guards the rest.
         """
         places = self._places or await self._load()
         for _ in range(_LOOKS):
-            stale = self._heads.stale(places, now, per_line)
+            stale = self._heads.stale(places, now, per_queue)
             if not stale:
                 break
             await self._database.read(
-                partial(self._heads.read, stale=stale, now=now, per_line=per_line)
+                partial(self._heads.read, stale=stale, now=now, per_queue=per_queue)
             )
-        return self._heads.lines(places)
+        return self._heads.queues(places)
 
     async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
         """Return 1 + the number of jobs waiting ahead in the same model and lane, from memory.
 
-        Overflow jobs count the whole line and their owner's earlier overflow as ahead. Jobs that no
+        Overflow jobs count the whole queue and their owner's earlier overflow as ahead. Jobs that no
         longer wait are left out. Microseconds each, at any depth.
         """
         places = self._places or await self._load()
@@ -198,7 +198,7 @@ class JobStore(StoredJobs, FleetRecords, StoredUpkeep):
     async def turns(
         self, job_ids: Sequence[int], *, begun: Collection[int]
     ) -> Mapping[int, StartOrder]:
-        """Return where waiting jobs with a place stand, as the lines were last read.
+        """Return where waiting jobs with a place stand, as the queues were last read.
 
         `begun` are those whose start is being stored: they count as started. Microseconds each, at
         any depth.

@@ -21,7 +21,7 @@ from queueing.store.jobs.batch_reading import (
     jobs_by_id,
     known_by_key,
 )
-from queueing.store.jobs.positions import LineKey, Move, account_of
+from queueing.store.jobs.positions import Move, QueueKey, account_of
 from queueing.store.jobs.rows import (
     Row,
     accepted,
@@ -67,7 +67,7 @@ class Change(NamedTuple):
     runner: str | None
     output: Output | None
     gives_back: bool
-    gpu_s: float = 0.0  # what it took of a card, if it counts
+    gpu_s: float = 0.0  # what it took of a GPU, if it counts
 
 
 class AdmissionCounters:
@@ -85,7 +85,7 @@ class AdmissionCounters:
         self._known = False
         self._last_id = 0
         # Plain dicts: a `Counter` calls Python for each key it does not have.
-        self._next_seq: dict[LineKey, int] = {}  # the first place of a line is 1
+        self._next_seq: dict[QueueKey, int] = {}  # the first place of a queue is 1
         self._waiting: dict[str, int] = {}  # by model, overflow included
         self._open: dict[str, int] = {}  # by account
         self._placed: dict[str, int] = {}  # by account: open and not in the overflow
@@ -165,21 +165,21 @@ class AdmissionCounters:
         if limits.max_open is not None and self._open.get(account, 0) >= limits.max_open:
             return LimitReached("owner", limits.max_open)
         if limits.max_waiting is not None and self._waiting.get(new.model, 0) >= limits.max_waiting:
-            return LimitReached("line", limits.max_waiting)
+            return LimitReached("queue", limits.max_waiting)
         return self._gpu_use.refusal(connection, new.owner, limits)
 
     def _admit(self, arrival: Submission, account: str) -> Job:
         new = arrival.new
-        line = (new.model, new.lane)
+        queue = (new.model, new.lane)
         seq = None
         unended, placed = self._open.get(account, 0), self._placed.get(account, 0)
-        if not _must_stand_back(unended, placed, arrival.limits.max_in_line):
-            seq = self._next_place(line)
+        if not _must_stand_back(unended, placed, arrival.limits.max_queued):
+            seq = self._next_place(queue)
             placed += 1
         self._waiting[new.model] = self._waiting.get(new.model, 0) + 1
         self._open[account], self._placed[account] = unended + 1, placed
         job_id = self._last_id = self._last_id + 1
-        self._unsettled.append(Move(job_id, account, line, seq))
+        self._unsettled.append(Move(job_id, account, queue, seq))
         job = accepted(new, job_id, seq, arrival.now)
         self._charges.charge(job)
         self._gpu_use.hold(job.owner, job.gpu_s)
@@ -188,7 +188,7 @@ class AdmissionCounters:
     # ------------------------------------------------------------ moving forward
 
     def move_first(self, connection: Connection, job_ids: Sequence[int]) -> list[Job | None]:
-        """Move waiting jobs before all others of their lines, one after the other."""
+        """Move waiting jobs before all others of their queues, one after the other."""
         self.know(connection)
         jobs = jobs_by_id(connection, job_ids)
         waiting = (job for job in jobs.values() if job.state is JobState.PENDING)
@@ -200,19 +200,19 @@ class AdmissionCounters:
             if job is None or job.state is not JobState.PENDING:
                 moved.append(None)
                 continue
-            line = (job.model, job.lane)
-            first, running = firsts[line]
+            queue = (job.model, job.lane)
+            first, running = firsts[queue]
             seq = first
             if first is None or first != job.seq:
                 # A running job keeps its place and may come back to it: no two may have the same.
                 taken = [each for each in (first, running) if each is not None]
-                seq = min(taken) - 1 if taken else self._next_place(line)
+                seq = min(taken) - 1 if taken else self._next_place(queue)
             if seq != job.seq or not job.moved:
                 rows.append((seq, job_id))
                 if job.seq is None:
                     self._placed[_account(job)] += 1
-                self._unsettled.append(Move(job_id, _account(job), line, seq))
-                firsts[line] = seq, running
+                self._unsettled.append(Move(job_id, _account(job), queue, seq))
+                firsts[queue] = seq, running
                 job = jobs[job_id] = replace(job, seq=seq, moved=True, version=job.version + 1)
             moved.append(job)
         connection.executemany(queries.PUT_FIRST, rows)
@@ -245,7 +245,7 @@ class AdmissionCounters:
             if added:
                 files += file_rows(job_id, added, after=inputs[job_id])
                 inputs[job_id] += len(added)
-            if job.seq is not None:  # to its own place, so that the line is read again
+            if job.seq is not None:  # to its own place, so that the queue is read again
                 self._unsettled.append(Move(job_id, _account(job), (job.model, job.lane), job.seq))
             changed = replace(job, request=request, reply_to=reply_to)
             jobs[job_id] = replace(changed, not_before=not_before, version=job.version + 1)
@@ -254,9 +254,9 @@ class AdmissionCounters:
         connection.insert_files(queries.INSERT_INPUT, files)
         return replaced
 
-    def _next_place(self, line: LineKey) -> int:
-        seq = self._next_seq.get(line, 1)
-        self._next_seq[line] = seq + 1
+    def _next_place(self, queue: QueueKey) -> int:
+        seq = self._next_seq.get(queue, 1)
+        self._next_seq[queue] = seq + 1
         return seq
 
     # ------------------------------------------------------------ changing
@@ -300,8 +300,8 @@ class AdmissionCounters:
         waited, waits = before.state is JobState.PENDING, after.state is JobState.PENDING
         if waited or waits:
             self._waiting[after.model] = self._waiting.get(after.model, 0) + waits - waited
-            line = (after.model, after.lane) if waits else None
-            self._unsettled.append(Move(after.id, _account(after), line, after.seq))
+            queue = (after.model, after.lane) if waits else None
+            self._unsettled.append(Move(after.id, _account(after), queue, after.seq))
         return after.state in FINAL and self._end(after)
 
     def _end(self, job: Job) -> bool:
@@ -318,7 +318,7 @@ class AdmissionCounters:
     def _let_in(self, connection: Connection, freed: Sequence[Job]) -> Mapping[int, str]:
         """Give the places of ended jobs to their owners' overflows.
 
-        Returns the model whose line another job has entered, by the ended job.
+        Returns the model whose queue another job has entered, by the ended job.
         """
         by_owner: dict[tuple[str, bool, bool], list[int]] = {}
         for job in freed:
@@ -339,7 +339,7 @@ class AdmissionCounters:
                 rows.append((seq, job_id))
                 self._unsettled.append(Move(job_id, account, (model, lane), seq))
                 entered[left] = model
-        connection.executemany(queries.ENTER_LINE, rows)
+        connection.executemany(queries.ENTER_QUEUE, rows)
         return entered
 
 
@@ -347,12 +347,12 @@ def _account(job: Job | NewJob) -> str:
     return account_of(job.owner, bulk=is_bulk(job.request), later=job.lane == LATER)
 
 
-def _must_stand_back(unended: int, placed: int, max_in_line: int | None) -> bool:
-    if max_in_line is None:
+def _must_stand_back(unended: int, placed: int, max_queued: int | None) -> bool:
+    if max_queued is None:
         return False
     # Behind the owner's own overflow even if a limit was raised, so that they do not pass
     # themselves.
-    return placed >= max(1, max_in_line) or unended > placed
+    return placed >= max(1, max_queued) or unended > placed
 
 
 _altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.items()}

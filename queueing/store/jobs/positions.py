@@ -1,12 +1,12 @@
-"""PositionIndex: the order of the lines, in memory; follows what was committed, decides nothing.
+"""PositionIndex: the order of the queues, in memory; follows what was committed, decides nothing.
 
-A position is arithmetic on the dense sequence of a line, so it costs the same at any depth.
+A position is arithmetic on the dense sequence of a queue, so it costs the same at any depth.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 
-LineKey = tuple[str, str]  # model, lane
+QueueKey = tuple[str, str]  # model, lane
 _BULK, _LATER = "\0bulk", "\0later"
 
 
@@ -21,20 +21,20 @@ _MAX_LINES = 1 << 20
 
 
 class Move:
-    """Where a job stands from now on: in a line (`seq`), in the overflow of its account, or nowhere."""
+    """Where a job stands from now on: in a queue (`seq`), in the overflow of its account, or nowhere."""
 
-    __slots__ = ("account", "job_id", "line", "seq")
+    __slots__ = ("account", "job_id", "queue", "seq")
 
     def __init__(
-        self, job_id: int, account: str, line: LineKey | None = None, seq: int | None = None
+        self, job_id: int, account: str, queue: QueueKey | None = None, seq: int | None = None
     ) -> None:
         self.job_id = job_id
         self.account = account
-        self.line = line
+        self.queue = queue
         self.seq = seq
 
 
-class WaitingLine:
+class WaitingQueue:
     """The places of one line.
 
     From `head` on, every place that is not in `holes` is taken; of the places before `head`, only
@@ -44,7 +44,7 @@ class WaitingLine:
 
     __slots__ = ("end", "head", "holes", "key", "number", "returned", "revision", "waiting")
 
-    def __init__(self, key: LineKey, number: int) -> None:
+    def __init__(self, key: QueueKey, number: int) -> None:
         self.key = key
         self.number = number
         self.head = 0
@@ -53,7 +53,7 @@ class WaitingLine:
         self.returned: list[int] = []
         self.waiting = 0
         self.revision = (
-            0  # grows with every change, so that a reader knows whether to read the line again
+            0  # grows with every change, so that a reader knows whether to read the queue again
         )
 
     def enter(self, seq: int) -> None:
@@ -112,31 +112,31 @@ class PositionIndex:
     """The places of all waiting jobs."""
 
     def __init__(self) -> None:
-        self._lines: dict[LineKey, WaitingLine] = {}
-        self._numbered: list[WaitingLine] = []
-        self._of_model: dict[str, list[WaitingLine]] = {}
-        # One integer per waiting job (place x _MAX_LINES + number of the line): a million of them
+        self._queues: dict[QueueKey, WaitingQueue] = {}
+        self._numbered: list[WaitingQueue] = []
+        self._of_model: dict[str, list[WaitingQueue]] = {}
+        # One integer per waiting job (place x _MAX_LINES + number of the queue): a million of them
         # take 100 MB and, unlike tuples, cost the garbage collector nothing.
         self._place_of: dict[int, int] = {}
-        self._overflow: dict[str, dict[int, LineKey]] = {}  # by account, oldest first
+        self._overflow: dict[str, dict[int, QueueKey]] = {}  # by account, oldest first
         self._overflow_of: dict[int, str] = {}
 
-    def lines(self) -> Iterator[WaitingLine]:
-        """Yield the lines that have waiting jobs."""
-        return (line for line in self._lines.values() if line.waiting)
+    def queues(self) -> Iterator[WaitingQueue]:
+        """Yield the queues that have waiting jobs."""
+        return (queue for queue in self._queues.values() if queue.waiting)
 
-    def lines_of(self, model: str) -> Sequence[WaitingLine]:
-        """Return the lines of a model, including empty ones."""
+    def queues_of(self, model: str) -> Sequence[WaitingQueue]:
+        """Return the queues of a model, including empty ones."""
         return self._of_model.get(model, ())
 
-    def find(self, job_id: int) -> tuple[LineKey, int] | None:
-        """Return a job's line and its position there, None if it has no place."""
+    def find(self, job_id: int) -> tuple[QueueKey, int] | None:
+        """Return a job's queue and its position there, None if it has no place."""
         place = self._place_of.get(job_id)
         if place is None:
             return None
         seq, number = divmod(place, _MAX_LINES)
-        line = self._numbered[number]
-        return line.key, line.position(seq)
+        queue = self._numbered[number]
+        return queue.key, queue.position(seq)
 
     def move(self, move: Move) -> None:
         """Move a job from its old place, if any, to its new one."""
@@ -146,21 +146,21 @@ class PositionIndex:
             self._numbered[number].leave(seq)
         elif move.job_id in self._overflow_of:
             self._leave_overflow(move.job_id)
-        if move.line is None:
+        if move.queue is None:
             return
         if move.seq is None:
-            self._overflow.setdefault(move.account, {})[move.job_id] = move.line
+            self._overflow.setdefault(move.account, {})[move.job_id] = move.queue
             self._overflow_of[move.job_id] = move.account
             return
-        line = self._lines.get(move.line) or self._new_line(move.line)
-        line.enter(move.seq)
-        self._place_of[move.job_id] = move.seq * _MAX_LINES + line.number
+        queue = self._queues.get(move.queue) or self._new_queue(move.queue)
+        queue.enter(move.seq)
+        self._place_of[move.job_id] = move.seq * _MAX_LINES + queue.number
 
-    def enter(self, key: LineKey, job_ids: Sequence[int], seqs: Sequence[int]) -> None:
-        """Put jobs at the end of a line, at places beyond its last one, in their order."""
-        line = self._lines.get(key) or self._new_line(key)
-        line.enter_all(seqs)
-        number = line.number
+    def enter(self, key: QueueKey, job_ids: Sequence[int], seqs: Sequence[int]) -> None:
+        """Put jobs at the end of a queue, at places beyond its last one, in their order."""
+        queue = self._queues.get(key) or self._new_queue(key)
+        queue.enter_all(seqs)
+        number = queue.number
         self._place_of.update(
             zip(job_ids, (seq * _MAX_LINES + number for seq in seqs), strict=True)
         )
@@ -175,24 +175,24 @@ class PositionIndex:
         if found is not None:
             return found[1]
         account = self._overflow_of.get(job_id)
-        return None if account is None else self._position_behind_line(account, job_id)
+        return None if account is None else self._position_behind_queue(account, job_id)
 
-    def _position_behind_line(self, account: str, job_id: int) -> int:
+    def _position_behind_queue(self, account: str, job_id: int) -> int:
         row = self._overflow[account]
         key = row[job_id]
-        line = self._lines.get(key)
-        ahead = line.waiting if line else 0
-        for other, line_key in row.items():
+        queue = self._queues.get(key)
+        ahead = queue.waiting if queue else 0
+        for other, queue_key in row.items():
             if other == job_id:
                 break
-            ahead += line_key == key
+            ahead += queue_key == key
         return ahead + 1
 
-    def _new_line(self, key: LineKey) -> WaitingLine:
-        line = self._lines[key] = WaitingLine(key, len(self._numbered))
-        self._numbered.append(line)
-        self._of_model.setdefault(key[0], []).append(line)
-        return line
+    def _new_queue(self, key: QueueKey) -> WaitingQueue:
+        queue = self._queues[key] = WaitingQueue(key, len(self._numbered))
+        self._numbered.append(queue)
+        self._of_model.setdefault(key[0], []).append(queue)
+        return queue
 
     def _leave_overflow(self, job_id: int) -> None:
         account = self._overflow_of.pop(job_id)

@@ -39,7 +39,7 @@ CHARGES = "SELECT job_id, owner, at FROM charges WHERE at > ?"
 GIVE_BACK = "DELETE FROM charges WHERE job_id = ? RETURNING at"
 PRUNE_CHARGES = "DELETE FROM charges WHERE at <= ?"
 
-# ---------------------------------------------------------------- time on the cards
+# ---------------------------------------------------------------- time on the GPUs
 
 USE_GPU = (
     "INSERT INTO gpu_use (owner, at, seconds) VALUES (?, ?, ?) ON CONFLICT (owner, at)"
@@ -105,7 +105,7 @@ REPLACE_REQUEST = (
     "UPDATE jobs SET request = ?, reply_to = ?, not_before = ?, version = version + 1 WHERE id = ?"
 )
 COUNT_INPUTS = "SELECT count(*) FROM inputs WHERE job_id = ?"
-ENTER_LINE = "UPDATE jobs SET seq = ?, version = version + 1 WHERE id = ?"
+ENTER_QUEUE = "UPDATE jobs SET seq = ?, version = version + 1 WHERE id = ?"
 PUT_FIRST = "UPDATE jobs SET seq = ?, moved = 1, version = version + 1 WHERE id = ?"
 FIRST_WAITING = "SELECT min(seq) FROM jobs WHERE state = 'pending' AND model = ? AND lane = ?"
 FIRST_PROCESSING = "SELECT min(seq) FROM jobs WHERE state = 'processing' AND model = ? AND lane = ?"
@@ -130,20 +130,20 @@ def _least(column: str, *conditions: str) -> str:
     return f"SELECT min({column}) FROM jobs WHERE {among}"
 
 
-LINES = (  # a seek for each line; DISTINCT would walk past every waiting job
+QUEUES = (  # a seek for each queue; DISTINCT would walk past every waiting job
     f"WITH RECURSIVE models (model) AS ({_least('model')} UNION ALL"
     f" SELECT ({_least('model', 'model > models.model')}) FROM models WHERE model IS NOT NULL),"
-    f" lines (model, lane) AS (SELECT model, ({_least('lane', 'model = models.model')})"
+    f" queues (model, lane) AS (SELECT model, ({_least('lane', 'model = models.model')})"
     " FROM models WHERE model IS NOT NULL UNION ALL"
-    f" SELECT model, ({_least('lane', 'model = lines.model', 'lane > lines.lane')})"
-    " FROM lines WHERE lane IS NOT NULL)"
-    " SELECT model, lane FROM lines WHERE lane IS NOT NULL ORDER BY model, lane"
+    f" SELECT model, ({_least('lane', 'model = queues.model', 'lane > queues.lane')})"
+    " FROM queues WHERE lane IS NOT NULL)"
+    " SELECT model, lane FROM queues WHERE lane IS NOT NULL ORDER BY model, lane"
 )
 
 # ---------------------------------------------------------------- reading
 
 JOB = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?"
-LINE = (
+QUEUE = (
     "SELECT id, version, not_before, queued_at, sendings, seq FROM jobs"
     " WHERE state = 'pending' AND model = ? AND lane = ? AND seq > ? ORDER BY seq LIMIT ?"
 )
@@ -259,7 +259,7 @@ PURGE = (
     " AND acknowledged = 1 AND finished_at < ? ORDER BY finished_at LIMIT ?)"
 )
 ERASE = "DELETE FROM jobs WHERE id = ? AND finished_at IS NOT NULL"
-DELETED_AT_ONCE = 20  # pages are overwritten, so a job with pictures costs megabytes of writing
+DELETED_AT_ONCE = 20  # pages are overwritten, so a job with images costs megabytes of writing
 ERASE_MADE_FOR = (
     f"DELETE FROM jobs WHERE parent IN (?{', ?' * (DELETED_AT_ONCE - 1)})"
     " AND finished_at IS NOT NULL"

@@ -1,4 +1,4 @@
-"""The first startable jobs of every line, and where jobs stand among them."""
+"""The first startable jobs of every queue, and where jobs stand among them."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
@@ -7,66 +7,66 @@ from dataclasses import dataclass
 from queueing.core.jobs import HELD_UNTIL, Job, StartOrder
 from queueing.core.snapshot import QueueHead
 from queueing.store.jobs import queries
-from queueing.store.jobs.positions import LineKey, PositionIndex
+from queueing.store.jobs.positions import PositionIndex, QueueKey
 from queueing.store.jobs.rows import Row, job_from
 from queueing.store.sql.database import Connection
 
 # No job is delayed longer: a later moment was written by a clock that has been set back since.
 _LONGEST_DELAY_S = 3600.0
-_MOST_ROWS = 5000  # of a line read at once, behind many that are delayed
+_MOST_ROWS = 5000  # of a queue read at once, behind many that are delayed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Seen:
-    """A line as it was read at one revision; `line` is None when it had no jobs."""
+    """A queue as it was read at one revision; `queue` is None when it had no jobs."""
 
     revision: int
-    per_line: int
+    per_queue: int
     read_at: float
-    line: QueueHead | None
+    queue: QueueHead | None
 
 
 class QueueHeads:
-    """Remembers lines between looks; the router looks after every event, but few lines change."""
+    """Remembers queues between looks; the router looks after every event, but few queues change."""
 
     def __init__(self) -> None:
-        self._seen: dict[LineKey, _Seen] = {}
+        self._seen: dict[QueueKey, _Seen] = {}
 
     def stale(
-        self, places: PositionIndex, now: float, per_line: int
-    ) -> list[tuple[LineKey, int, int]]:
-        """Return (line, revision, number waiting) of the lines to be read again."""
+        self, places: PositionIndex, now: float, per_queue: int
+    ) -> list[tuple[QueueKey, int, int]]:
+        """Return (queue, revision, number waiting) of the queues to be read again."""
         return [
-            (line.key, line.revision, line.waiting)
-            for line in places.lines()
-            if (seen := self._seen.get(line.key)) is None
-            or seen.revision != line.revision
-            or not self._holds(seen, now, per_line)
+            (queue.key, queue.revision, queue.waiting)
+            for queue in places.queues()
+            if (seen := self._seen.get(queue.key)) is None
+            or seen.revision != queue.revision
+            or not self._holds(seen, now, per_queue)
         ]
 
     @staticmethod
-    def _holds(seen: _Seen, now: float, per_line: int) -> bool:
+    def _holds(seen: _Seen, now: float, per_queue: int) -> bool:
         return (
-            seen.per_line == per_line
+            seen.per_queue == per_queue
             and seen.read_at <= now
-            and (seen.line is None or _later(seen.line.next_start_at, now))
+            and (seen.queue is None or _later(seen.queue.next_start_at, now))
         )
 
     def read(
         self,
         connection: Connection,
-        stale: Sequence[tuple[LineKey, int, int]],
+        stale: Sequence[tuple[QueueKey, int, int]],
         now: float,
-        per_line: int,
+        per_queue: int,
     ) -> None:
-        """Read lines on the reader's connection."""
-        walks = [_Walk(key, waiting, now, per_line) for key, _, waiting in stale]
+        """Read queues on the reader's connection."""
+        walks = [_Walk(key, waiting, now, per_queue) for key, _, waiting in stale]
         _walk_all(connection, walks)
         known = {
             job.id: job
             for key, _, _ in stale
-            if (seen := self._seen.get(key)) is not None and seen.line is not None
-            for job in seen.line.heads
+            if (seen := self._seen.get(key)) is not None and seen.queue is not None
+            for job in seen.queue.heads
         }
         missing = [
             (job_id,)
@@ -77,18 +77,20 @@ class QueueHeads:
         for rows in connection.selectmany(queries.JOB, missing):
             known.update((row[0], job_from(row)) for row in rows)
         for (key, revision, _), walk in zip(stale, walks, strict=True):
-            line = walk.line(known)
-            self._seen[key] = _Seen(revision=revision, per_line=per_line, read_at=now, line=line)
+            queue = walk.queue(known)
+            self._seen[key] = _Seen(
+                revision=revision, per_queue=per_queue, read_at=now, queue=queue
+            )
 
-    def passed(self, key: LineKey) -> Sequence[int]:
-        """Return the jobs of a line that others pass, as last read; some may have left it since."""
+    def passed(self, key: QueueKey) -> Sequence[int]:
+        """Return the jobs of a queue that others pass, as last read; some may have left it since."""
         seen = self._seen.get(key)
-        return () if seen is None or seen.line is None else seen.line.passed
+        return () if seen is None or seen.queue is None else seen.queue.passed
 
-    def lines(self, places: PositionIndex) -> list[QueueHead]:
-        """Return the lines as last read."""
-        found = (self._seen.get(waiting.key) for waiting in places.lines())
-        return [seen.line for seen in found if seen is not None and seen.line is not None]
+    def queues(self, places: PositionIndex) -> list[QueueHead]:
+        """Return the queues as last read."""
+        found = (self._seen.get(waiting.key) for waiting in places.queues())
+        return [seen.queue for seen in found if seen is not None and seen.queue is not None]
 
 
 def _later(moment: float | None, now: float) -> bool:
@@ -96,24 +98,24 @@ def _later(moment: float | None, now: float) -> bool:
 
 
 class _Walk:
-    """Goes along a line until enough startable jobs are found, past delayed or pausing ones."""
+    """Goes along a queue until enough startable jobs are found, past delayed or pausing ones."""
 
-    def __init__(self, key: LineKey, waiting: int, now: float, per_line: int) -> None:
+    def __init__(self, key: QueueKey, waiting: int, now: float, per_queue: int) -> None:
         self._key = key
         self._waiting = waiting
         self._now = now
-        self._per_line = per_line
+        self._per_queue = per_queue
         self._last = queries.BEFORE_ALL
         self._first_queued_at: float | None = None
         self._next_start_at: float | None = None
         self._held = False
         self._passed: list[int] = []
-        self._rows = per_line + 1  # the one behind shows whether another could start later
+        self._rows = per_queue + 1  # the one behind shows whether another could start later
         self.heads: dict[int, int] = {}
         """Versions of the startable jobs, by number."""
 
     def question(self) -> tuple[str, str, int, int]:
-        """Return what `LINE` is asked next."""
+        """Return what `QUEUE` is asked next."""
         return (*self._key, self._last, self._rows)
 
     def follow(self, rows: Sequence[Row]) -> bool:
@@ -122,7 +124,7 @@ class _Walk:
             self._last = seq
             if self._first_queued_at is None:
                 self._first_queued_at = queued_at
-            is_held = not_before >= HELD_UNTIL  # until a change of it lets the line be read again
+            is_held = not_before >= HELD_UNTIL  # until a change of it lets the queue be read again
             if is_held or self._now < not_before <= self._now + _LONGEST_DELAY_S:
                 if not is_held:
                     self._next_start_at = min(not_before, self._next_start_at or not_before)
@@ -130,15 +132,15 @@ class _Walk:
                 if not self.heads:
                     self._passed.append(job_id)
                 continue
-            if len(self.heads) == self._per_line:
+            if len(self.heads) == self._per_queue:
                 return False
             self.heads[job_id] = version
         more = len(rows) == self._rows
         self._rows = min(self._rows * 10, _MOST_ROWS)
         return more
 
-    def line(self, jobs: Mapping[int, Job]) -> QueueHead | None:
-        """Return the line as it was found, None without any job."""
+    def queue(self, jobs: Mapping[int, Job]) -> QueueHead | None:
+        """Return the queue as it was found, None without any job."""
         if self._first_queued_at is None:
             return None
         return QueueHead(
@@ -154,9 +156,9 @@ class _Walk:
 
 
 def _walk_all(connection: Connection, walks: Sequence[_Walk]) -> None:
-    """Go along all lines at once, each as far as it needs."""
+    """Go along all queues at once, each as far as it needs."""
     while walks:
-        pages = connection.selectmany(queries.LINE, [walk.question() for walk in walks])
+        pages = connection.selectmany(queries.QUEUE, [walk.question() for walk in walks])
         walks = [walk for walk, rows in zip(walks, pages, strict=True) if walk.follow(rows)]
 
 
@@ -164,7 +166,7 @@ def turns(
     places: PositionIndex, heads: QueueHeads, job_ids: Sequence[int], begun: Collection[int]
 ) -> Mapping[int, StartOrder]:
     """Return where each of the jobs with a place stands."""
-    models: dict[str, tuple[Mapping[str, int], Mapping[LineKey, list[int]]]] = {}
+    models: dict[str, tuple[Mapping[str, int], Mapping[QueueKey, list[int]]]] = {}
     found = {}
     for job_id in job_ids:
         stands = places.find(job_id)
@@ -183,9 +185,9 @@ def turns(
 
 def _lanes(
     places: PositionIndex, heads: QueueHeads, model: str, begun: Collection[int]
-) -> tuple[Mapping[str, int], Mapping[LineKey, list[int]]]:
+) -> tuple[Mapping[str, int], Mapping[QueueKey, list[int]]]:
     """Return how many of each lane could start, and the positions of those that could not."""
-    absent: dict[LineKey, list[int]] = {line.key: [] for line in places.lines_of(model)}
+    absent: dict[QueueKey, list[int]] = {queue.key: [] for queue in places.queues_of(model)}
     away = {job_id for key in absent for job_id in heads.passed(key)}
     for job_id in away.union(begun):
         stands = places.find(job_id)
@@ -193,5 +195,5 @@ def _lanes(
             absent[stands[0]].append(stands[1])
     for positions in absent.values():
         positions.sort()
-    waiting = {line.key: line.waiting for line in places.lines_of(model)}
+    waiting = {queue.key: queue.waiting for queue in places.queues_of(model)}
     return {key[1]: waiting[key] - len(absent[key]) for key in absent}, absent

@@ -9,16 +9,18 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 
 from queueing.core.errors import StoreError
 from queueing.core.leases import About, Leader, LeaderInfo, Tenure, nothing
-from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.failures import explain, is_away
 from queueing.store.postgres.lease_session import CHANNEL, Application, Confirmed, Key, LeaseSession
 from queueing.store.postgres.session import connect, local_host, read_address
+
+if TYPE_CHECKING:
+    from queueing.store.postgres.connection import Plain
 
 T = TypeVar("T")
 

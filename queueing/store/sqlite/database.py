@@ -30,7 +30,7 @@ from queueing.store.sql.migrations import QUEUE
 from queueing.store.sqlite.connection import SqliteConnection, Worker, explain, migrate
 from queueing.store.sqlite.file_lock import FileLock, own
 
-_RESERVE = 64 * 1024 * 1024  # bytes: some dozens of pictures
+_RESERVE = 64 * 1024 * 1024  # bytes: some dozens of images
 _SHARE = 16  # at most a sixteenth of a small disk is reserved
 
 

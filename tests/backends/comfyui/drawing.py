@@ -28,7 +28,7 @@ def ignore(_: Progress) -> None:
 
 
 async def drawn(comfy: ComfyUI, *, attempt: Work | None = None) -> tuple[File, ...]:
-    """Run an attempt and fetch its pictures."""
+    """Run an attempt and fetch its images."""
     fetch = await comfy.run(SDXL, attempt or work(), ignore)
     return (await fetch()).files
 

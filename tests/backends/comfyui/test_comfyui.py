@@ -46,7 +46,7 @@ async def test_progress_steps_and_previews_are_reported(fake: FakeComfyUI, comfy
     assert all(report.fraction for report in previews)
 
 
-async def test_several_pictures_come_in_order_without_metadata(
+async def test_several_images_come_in_order_without_metadata(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
     """An album would be incomplete, or publish the workflow."""
@@ -100,7 +100,7 @@ async def test_a_text_request_is_refused_in_a_sentence(comfy: ComfyUI) -> None:
     assert words(caught.value)
 
 
-# ---------------------------------------------------------------- pictures to start from
+# ---------------------------------------------------------------- images to start from
 
 
 def photo(size: tuple[int, int] = (300, 200), kind: str = "JPEG") -> File:
@@ -109,7 +109,7 @@ def photo(size: tuple[int, int] = (300, 200), kind: str = "JPEG") -> File:
     return File(name="../../x.jpg", mime="image/jpeg", data=buffer.getvalue())
 
 
-async def test_a_picture_is_uploaded_once_and_keeps_its_shape(
+async def test_an_image_is_uploaded_once_and_keeps_its_shape(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
     """Photos would be stretched, or pile up on the server."""
@@ -120,29 +120,27 @@ async def test_a_picture_is_uploaded_once_and_keeps_its_shape(
     assert len(uploads) == 1
     assert ".." not in uploads[0]
     graph = fake.posts[-1]["prompt"]
-    assert graph["picture"]["inputs"]["image"] == f"usher/{uploads[0]}"
+    assert graph["image"]["inputs"]["image"] == f"usher/{uploads[0]}"
     assert (graph["scale"]["inputs"]["width"], graph["scale"]["inputs"]["height"]) == (1248, 832)
     assert graph["sampler"]["inputs"]["denoise"] == 0.5
 
 
-async def test_what_is_no_picture_never_reaches_the_server(
-    fake: FakeComfyUI, comfy: ComfyUI
-) -> None:
-    """A text file would fail the job on the card, with the server's words."""
-    bad = File(name="x.png", mime="image/png", data=b"no picture at all")
+async def test_what_is_no_image_never_reaches_the_server(fake: FakeComfyUI, comfy: ComfyUI) -> None:
+    """A text file would fail the job on the GPU, with the server's words."""
+    bad = File(name="x.png", mime="image/png", data=b"no image at all")
     with pytest.raises(Rejected) as caught:
         await drawn(comfy, attempt=work(SMALL, bad))
-    assert "picture" in words(caught.value)
+    assert "image" in words(caught.value)
     assert fake.posts == []
 
 
-# ---------------------------------------------------------------- larger pictures, LoRAs
+# ---------------------------------------------------------------- larger images, LoRAs
 
 
-async def test_a_picture_is_made_larger_by_the_template_for_that(
+async def test_an_image_is_made_larger_by_the_template_for_that(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """The button that enlarges a picture would draw another one, or fail."""
+    """The button that enlarges an image would draw another one, or fail."""
     spec = replace(
         SDXL,
         name="lens",
@@ -151,8 +149,8 @@ async def test_a_picture_is_made_larger_by_the_template_for_that(
     )
     buffer = io.BytesIO()
     Image.new("RGB", (8, 8)).save(buffer, "PNG")
-    picture = File(name="a.png", mime="image/png", data=buffer.getvalue())
-    attempt = work(TextToImage(prompt="a cat", upscale=True), picture)
+    image = File(name="a.png", mime="image/png", data=buffer.getvalue())
+    attempt = work(TextToImage(prompt="a cat", upscale=True), image)
     comfy.check(spec)
     await comfy.verify(spec)
     fetch = await comfy.run(spec, attempt, ignore)

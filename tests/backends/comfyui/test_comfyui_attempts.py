@@ -158,7 +158,7 @@ async def told_fetch(fake: FakeComfyUI, comfy: ComfyUI) -> Fetch:
 async def test_a_result_that_was_told_outlives_the_history(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """A history cleared as a picture ends would have it drawn again."""
+    """A history cleared as an image ends would have it drawn again."""
     fetch = await told_fetch(fake, comfy)
     fake.history.clear()
     (file,) = (await fetch()).files
@@ -243,7 +243,7 @@ async def test_a_failed_attempt_fails_again_when_it_is_resumed(
 async def test_a_download_that_breaks_off_can_be_repeated(
     fake: FakeComfyUI, comfy: ComfyUI
 ) -> None:
-    """Half a picture would be delivered, or a whole one drawn again."""
+    """Half an image would be delivered, or a whole one drawn again."""
     fetch = await comfy.run(SDXL, work(), ignore)
     fake.faults.broken_files = True
     with pytest.raises(UnreadableAnswer):
@@ -293,7 +293,7 @@ async def test_cancelling_while_the_prompt_is_sent_leaves_nothing_behind(
 
 
 async def test_stopping_goes_on_when_it_is_cancelled_too(fake: FakeComfyUI) -> None:
-    """An impatient stop of the bot would leave work running on the card."""
+    """An impatient stop of the bot would leave work running on the GPU."""
     backend, attempt = connect(fake), work(LONG)
     run = asyncio.create_task(backend.run(SDXL, attempt, ignore))
     await running(fake, attempt.key)

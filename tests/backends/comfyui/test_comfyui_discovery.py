@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,7 +19,6 @@ from backends.comfyui.discovery import Found, ServerFiles, discovered, family_of
 from backends.comfyui.families import CHECKPOINTS, FAMILIES, MODELS
 from backends.comfyui.model_templates import read_templates
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.workflow.graph_analysis import Marks
 from queueing.core.errors import UnreadableAnswer
 from queueing.core.requests import Capability
 from queueing.core.specs import ModelSpec
@@ -27,6 +27,9 @@ from tests.backends.comfyui.workflow.described import SHIPPED
 from tests.backends.comfyui.workflow.shipped import files as files_of
 from tests.backends.comfyui.workflow.shipped import shipped
 from tests.fakes.servers.comfyui import FakeComfyUI
+
+if TYPE_CHECKING:
+    from backends.comfyui.workflow.graph_analysis import Marks
 
 SDXL_BYTES = 6_938_040_682
 SD15_BYTES = 2_132_625_894
@@ -49,7 +52,7 @@ NAMES = [
     (CHECKPOINTS, "sd_xl_refiner_1.0.safetensors", "an SDXL refiner"),
     (CHECKPOINTS, "v1-5-pruned-emaonly-fp16.safetensors", "Stable Diffusion 1.5"),
     (CHECKPOINTS, "v1-5-pruned.ckpt", "Stable Diffusion 1.5"),
-    (CHECKPOINTS, "512-inpainting-ema.safetensors", "a model that only paints into pictures"),
+    (CHECKPOINTS, "512-inpainting-ema.safetensors", "a model that only paints into images"),
     (CHECKPOINTS, "v2-1_768-ema-pruned.safetensors", "Stable Diffusion 2"),
     (
         CHECKPOINTS,
@@ -103,11 +106,11 @@ NAMES = [
     (MODELS, "chroma-radiance-x0.safetensors", "Chroma Radiance"),
     (MODELS, "wan2.2_ti2v_5B_fp16.safetensors", "Wan 2.2 5B"),
     (MODELS, "wan2.2_t2v_high_noise_14B_fp8_scaled.safetensors", "Wan 2.2 14B from text"),
-    (MODELS, "wan2.2_i2v_high_noise_14B_fp16.safetensors", "Wan 2.2 14B from pictures"),
+    (MODELS, "wan2.2_i2v_high_noise_14B_fp16.safetensors", "Wan 2.2 14B from images"),
     (
         MODELS,
         "Wan2_2-I2V-A14B-HIGH_fp8_e4m3fn_scaled_KJ.safetensors",
-        "Wan 2.2 14B from pictures",
+        "Wan 2.2 14B from images",
     ),
     (
         MODELS,
@@ -119,7 +122,7 @@ NAMES = [
     (MODELS, "wan22-t2v-HIGH.safetensors", "Wan 2.2 14B from text"),
     (MODELS, "wan2.1_t2v_14B_fp8_e4m3fn.safetensors", "an earlier Wan"),
     (MODELS, "hunyuanvideo1.5_720p_t2v_fp16.safetensors", "HunyuanVideo 1.5 from text"),
-    (MODELS, "hunyuanvideo1.5_720p_i2v_fp16.safetensors", "HunyuanVideo 1.5 from a picture"),
+    (MODELS, "hunyuanvideo1.5_720p_i2v_fp16.safetensors", "HunyuanVideo 1.5 from an image"),
     (
         MODELS,
         "hunyuanvideo1.5_1080p_sr_distilled_fp16.safetensors",
@@ -164,7 +167,7 @@ def shipped_files() -> ServerFiles:
 
 
 def test_a_family_is_told_by_the_names_that_models_have() -> None:
-    """A model would be run with another one's steps, or a film model taken for SDXL."""
+    """A model would be run with another one's steps, or a video model taken for SDXL."""
     titles = {name: title and (title, "its name") for _, name, title in NAMES}
     assert {name: told(folder, name) for folder, name, _ in NAMES} == titles
 
@@ -253,7 +256,7 @@ def test_what_is_offered_has_its_own_files_and_can_be_used() -> None:
 
 
 def test_a_model_without_its_companions_is_told_and_not_offered() -> None:
-    """The first picture would fail in the server's loader."""
+    """The first image would fail in the server's loader."""
     files = ServerFiles(names={MODELS: ["flux1-dev.safetensors"], "vae": ["ae.safetensors"]})
     (found,) = recognised(files)
     assert not found.offered
@@ -265,7 +268,7 @@ def test_a_model_without_its_companions_is_told_and_not_offered() -> None:
 
 
 def test_an_expert_without_its_partner_is_told_and_not_offered() -> None:
-    """Half a film would be noise."""
+    """Half a video would be noise."""
     high, low = (f"wan2.2_t2v_{half}_noise_14B.safetensors" for half in ("high", "low"))
     beside = {"text_encoders": ["umt5_xxl_fp16.safetensors"], "vae": ["wan_2.1_vae.safetensors"]}
     (alone,) = recognised(ServerFiles(names={MODELS: [high], **beside}))

@@ -158,7 +158,7 @@ async def test_ranges_that_leave_no_seed_are_found_by_a_check(
 
 
 async def test_what_loads_nothing_leaves_memory_alone(fake: FakeComfyUI, comfy: ComfyUI) -> None:
-    """Every picture made larger would cost two loads of a model."""
+    """Every image made larger would cost two loads of a model."""
     lens = replace(
         SDXL,
         name="lens",
@@ -170,18 +170,18 @@ async def test_what_loads_nothing_leaves_memory_alone(fake: FakeComfyUI, comfy: 
     both = [SDXL, lens]
     assert await comfy.loaded(both) == frozenset({"lens"})
     await comfy.load(lens)
-    (picture,) = await drawn(comfy)
+    (image,) = await drawn(comfy)
     before = len(fake.ran)
     larger = TextToImage(prompt="", upscale=True)
     for _ in range(9):
-        await comfy.run(lens, work(larger, picture), ignore)
+        await comfy.run(lens, work(larger, image), ignore)
     assert await comfy.loaded(both) == frozenset({"lens", "sdxl"})
     await comfy.unload(lens)
     await comfy.load(SDXL)
     assert len(fake.ran) == before + 9
     assert fake.memory
     await comfy.unload(SDXL)
-    await comfy.run(lens, work(larger, picture), ignore)
+    await comfy.run(lens, work(larger, image), ignore)
     assert await comfy.loaded(both) == frozenset({"lens"})
 
 

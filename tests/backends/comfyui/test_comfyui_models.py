@@ -13,7 +13,7 @@ from queueing.core.specs import ModelSpec
 from tests.fakes.servers.comfyui_nodes import object_info
 from tests.told import words
 
-TEXT, PICTURE = Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE
+TEXT, IMAGE = Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE
 UPSCALE = Capability.UPSCALE
 LORAS = ("sub/Ink.safetensors", "win\\pixel-art.safetensors", "detail.pt")
 
@@ -22,18 +22,18 @@ def model(*able: Capability, **options: JsonValue) -> ModelSpec:
     return ModelSpec(name="m", backends=("b",), capabilities=frozenset(able), options=options)
 
 
-def test_a_shipped_template_brings_its_picture_variant_along() -> None:
-    """Starting from a picture would need a second setting."""
-    templates = read_templates(model(TEXT, PICTURE, workflow="flux.json"))
+def test_a_shipped_template_brings_its_image_variant_along() -> None:
+    """Starting from an image would need a second setting."""
+    templates = read_templates(model(TEXT, IMAGE, workflow="flux.json"))
     assert [each.name for each in templates.all] == ["flux.json", "flux-img2img.json"]
     asked = TextToImage(prompt="a")
     assert templates.serving(asked, ()).name == "flux.json"
-    assert templates.serving(asked, ("picture",)).name == "flux-img2img.json"
+    assert templates.serving(asked, ("image",)).name == "flux-img2img.json"
 
 
 def test_a_model_takes_what_one_of_its_templates_takes() -> None:
-    """`--strength` would be refused although pictures can be started from."""
-    both = read_templates(model(TEXT, PICTURE, workflow="flux.json")).options
+    """`--strength` would be refused although images can be started from."""
+    both = read_templates(model(TEXT, IMAGE, workflow="flux.json")).options
     plain = read_templates(model(TEXT, workflow="flux.json")).options
     assert both - plain == {"strength"}
     assert "negative" not in both
@@ -48,9 +48,9 @@ def test_wrong_options_are_refused_with_the_setting(subtests: pytest.Subtests) -
         (model(TEXT, workflow="nothing.json"), "nothing.json is not there.*sdxl.json"),
         (model(TEXT, workflow="/"), "cannot be read"),
         (model(TEXT, workflow="sdxl-img2img.json"), "cannot do text-to-image"),
-        (model(PICTURE, workflow="flux-schnell.json"), "cannot do image-to-image"),
+        (model(IMAGE, workflow="flux-schnell.json"), "cannot do image-to-image"),
         (model(UPSCALE, workflow="sdxl.json"), "cannot do upscale"),
-        (model(PICTURE, workflow="upscale.json"), "cannot do image-to-image"),
+        (model(IMAGE, workflow="upscale.json"), "cannot do image-to-image"),
         (model(TEXT, workflow="sdxl.json", values={"unet": "x"}), "no placeholder.*named unet"),
         (model(TEXT, workflow="sdxl.json", values={"steps": 900}), r"default of \{\{steps\}\}"),
     ]

@@ -1,4 +1,4 @@
-"""Films, sounds and edits on a real ComfyUI process, by nodes that need no model.
+"""Videos, sounds and edits on a real ComfyUI process, by nodes that need no model.
 
 `USHER_COMFYUI_PYTHON` and `USHER_COMFYUI_FOLDER` as in `test_comfyui_real`.
 """
@@ -28,7 +28,7 @@ from queueing.core.requests import (
 )
 from queueing.core.specs import ModelSpec
 from tests.backends.comfyui.test_comfyui_real import connect, pytestmark, served
-from tests.backends.comfyui.test_comfyui_uploads import half, picture
+from tests.backends.comfyui.test_comfyui_uploads import half, image
 from tests.backends.comfyui.workflow.graphs import Nodes, node
 from tests.fakes.servers.real_server import free_port
 
@@ -37,12 +37,12 @@ __all__ = ["pytestmark"]
 SAVED = {"filename_prefix": "x"}
 
 
-def film(**more: dict[str, object]) -> Nodes:
-    """Return a film of a picture that stands still, from its first to its last one."""
+def video(**more: dict[str, object]) -> Nodes:
+    """Return a video of an image that stands still, from its first to its last one."""
     return {
         "told": node("PreviewAny", source="{{prompt}}"),
-        "start": node("LoadImage", image="{{picture}}"),
-        "end": node("LoadImage", image="{{last_picture}}"),
+        "start": node("LoadImage", image="{{image}}"),
+        "end": node("LoadImage", image="{{last_image}}"),
         "both": node(
             "BatchImagesNode", **{"images.image0": ["start", 0], "images.image1": ["end", 0]}
         ),
@@ -56,9 +56,9 @@ def film(**more: dict[str, object]) -> Nodes:
         ),
         "frames": node("RepeatImageBatch", image=["sized", 0], amount="{{frames:8}}"),
         "sound": node("LoadAudio", audio="{{audio}}"),
-        "film": node("CreateVideo", images=["frames", 0], fps="{{fps:8}}", audio=["sound", 0]),
+        "video": node("CreateVideo", images=["frames", 0], fps="{{fps:8}}", audio=["sound", 0]),
         "still": node("SaveImage", images=["sized", 0], **SAVED),
-        "save": node("SaveVideo", video=["film", 0], format="auto", codec="auto", **SAVED),
+        "save": node("SaveVideo", video=["video", 0], format="auto", codec="auto", **SAVED),
         **more,
     }
 
@@ -78,11 +78,11 @@ def music() -> Nodes:
 
 
 def edit() -> Nodes:
-    """Return an edit that paints a second picture over the first where a mask says so."""
+    """Return an edit that paints a second image over the first where a mask says so."""
     return {
         "told": node("PreviewAny", source="{{prompt}}"),
-        "one": node("LoadImage", image="{{picture}}"),
-        "two": node("LoadImage", image="{{picture2}}"),
+        "one": node("LoadImage", image="{{image}}"),
+        "two": node("LoadImage", image="{{image2}}"),
         "mask": node("LoadImage", image="{{mask}}"),
         "over": node(
             "ImageCompositeMasked",
@@ -119,19 +119,19 @@ async def made(comfy: ComfyUI, own: ModelSpec, request: Generation, *files: File
     return output
 
 
-async def a_film_is_made_of_pictures_and_a_sound(comfy: ComfyUI, tmp_path: Path) -> None:
-    """Check a film, alone and with a last picture and a sound."""
-    own = model(tmp_path, film(), Capability.IMAGE_TO_VIDEO)
+async def a_video_is_made_of_images_and_a_sound(comfy: ComfyUI, tmp_path: Path) -> None:
+    """Check a video, alone and with a last image and a sound."""
+    own = model(tmp_path, video(), Capability.IMAGE_TO_VIDEO)
     await comfy.load(own)
     request = TextToVideo(prompt="stand still", seconds=2, fps=10)
-    alone = await made(comfy, own, request, picture(size=(90, 60)))
+    alone = await made(comfy, own, request, image(size=(90, 60)))
     assert [file.name for file in alone.files] == ["own-1.mp4", "own-2.png"]
     looks = (await videos.looked_at(alone.files[0])).looks
     assert (looks.width % 16, looks.height % 16) == (0, 0)
     assert b"stand still" not in alone.files[0].data
     voice = File(name="v", mime="audio/wav", data=silence())
-    both = await made(comfy, own, request, picture(), picture(colour="blue"), voice)
-    assert len(both.files) == 3  # the film, and a still of each picture
+    both = await made(comfy, own, request, image(), image(colour="blue"), voice)
+    assert len(both.files) == 3  # the video, and a still of each image
     assert both.files[0].mime == "video/mp4"
 
 
@@ -139,17 +139,17 @@ def silence() -> bytes:
     return stand_in("audio").data
 
 
-async def every_node_that_saves_a_film_is_understood(comfy: ComfyUI, tmp_path: Path) -> None:
-    """Check the nodes that save films in other formats."""
+async def every_node_that_saves_a_video_is_understood(comfy: ComfyUI, tmp_path: Path) -> None:
+    """Check the nodes that save videos in other formats."""
     for kind, inputs, ending in (
         ("SaveWEBM", {"codec": "vp9", "crf": 32.0}, "webm"),
         ("SaveAnimatedWEBP", {"lossless": False, "quality": 80, "method": "default"}, "webp"),
         ("SaveAnimatedPNG", {"compress_level": 4}, "png"),
     ):
         save = node(kind, images=["frames", 0], fps="{{fps:8}}", **inputs, **SAVED)
-        own = model(tmp_path, film(save=save), Capability.IMAGE_TO_VIDEO)
+        own = model(tmp_path, video(save=save), Capability.IMAGE_TO_VIDEO)
         request = TextToVideo(prompt=f"still {kind}", seconds=1)
-        output = await made(comfy, own, request, picture(), picture(colour="blue"))
+        output = await made(comfy, own, request, image(), image(colour="blue"))
         assert output.files[0].name == f"own-1.{ending}"
         assert kind.encode() not in b"".join(file.data for file in output.files)
 
@@ -168,32 +168,32 @@ async def an_edit_paints_where_the_mask_is_transparent(comfy: ComfyUI, tmp_path:
     own = model(tmp_path, edit(), Capability.IMAGE_EDIT)
     mask = half("RGBA", (0, 0, 0, 0), (0, 0, 0, 255))
     request = TextToImage(prompt="paint", edit=True, mask=True)
-    output = await made(comfy, own, request, picture(), picture(colour="blue"), mask)
-    image = Image.open(io.BytesIO(output.files[0].data))
-    assert image.getpixel((0, 30)) == (0, 0, 255)
-    assert image.getpixel((89, 30)) == (255, 0, 0)
+    output = await made(comfy, own, request, image(), image(colour="blue"), mask)
+    drawn = Image.open(io.BytesIO(output.files[0].data))
+    assert drawn.getpixel((0, 30)) == (0, 0, 255)
+    assert drawn.getpixel((89, 30)) == (255, 0, 0)
 
 
 async def wrong_choices_are_found_before_anything_runs(comfy: ComfyUI, tmp_path: Path) -> None:
     """Check what the server refuses after the sampling, or passes over in silence."""
     for nodes in (
-        film(save=node("SaveVideo", video=["film", 0], format="mp5", codec="auto", **SAVED)),
-        film(save=node("SaveVideo", video=["film", 0], format="mp4", codec="h266", **SAVED)),
-        film(film=node("CreateVideo", images=["frames", 0], fps=500)),
+        video(save=node("SaveVideo", video=["video", 0], format="mp5", codec="auto", **SAVED)),
+        video(save=node("SaveVideo", video=["video", 0], format="mp4", codec="h266", **SAVED)),
+        video(video=node("CreateVideo", images=["frames", 0], fps=500)),
     ):
         with pytest.raises(BadModel, match=r"the server does not have|is more than"):
             await comfy.verify(model(tmp_path, nodes, Capability.IMAGE_TO_VIDEO))
 
 
-async def test_films_sounds_and_edits_are_made(tmp_path: Path) -> None:
+async def test_videos_sounds_and_edits_are_made(tmp_path: Path) -> None:
     """All of it would only work on the fake."""
     port = free_port()
     (tmp_path / "custom_nodes").mkdir()
     async with served(port, "--base-directory", str(tmp_path)):
         comfy = connect(port)
         for check in (
-            a_film_is_made_of_pictures_and_a_sound,
-            every_node_that_saves_a_film_is_understood,
+            a_video_is_made_of_images_and_a_sound,
+            every_node_that_saves_a_video_is_understood,
             music_has_its_length,
             an_edit_paints_where_the_mask_is_transparent,
             wrong_choices_are_found_before_anything_runs,

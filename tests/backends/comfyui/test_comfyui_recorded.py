@@ -4,12 +4,11 @@ import base64
 import json
 import struct
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
 from backends.comfyui.answers import (
     Ended,
@@ -42,6 +41,9 @@ from queueing.core.errors import (
 )
 from queueing.core.requests import Progress, TextToImage
 from tests.told import words
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "comfyui"
 SESSIONS = sorted(path.stem for path in RECORDED.glob("job_*.jsonl"))
@@ -76,7 +78,7 @@ def workflow(nodes: Graph) -> Template:
         placeholders=frozenset({"prompt"}),
         defaults={},
         saves=(),
-        medium=Medium.PICTURE,
+        medium=Medium.IMAGE,
         needs=frozenset(),
     )
 
@@ -92,7 +94,7 @@ def progress(session: str, key: str, nodes: Graph) -> list[Progress]:
 
 
 def test_progress_only_ever_grows(subtests: pytest.Subtests) -> None:
-    """People would see their picture go backwards."""
+    """People would see their image go backwards."""
     for session in SESSIONS:
         with subtests.test(session=session):
             for key, nodes in posted(session):
@@ -121,7 +123,7 @@ def test_steps_of_the_sampler_are_told() -> None:
 
 
 def test_labelled_previews_are_taken_and_others_dropped() -> None:
-    """People could be shown pieces of other people's pictures."""
+    """People could be shown pieces of other people's images."""
 
     def previews(session: str) -> list[bytes]:
         frames = [base64.b64decode(r["binary"]["b64"]) for r in rows(session) if "binary" in r]
@@ -245,7 +247,7 @@ def test_refusals_are_blamed_on_the_configuration_or_on_the_request() -> None:
     nodes = graph(
         {
             "3": {"class_type": "KSampler", "inputs": {"steps": "{{steps:4}}", "cfg": 1000}},
-            "1": {"class_type": "LoadImage", "inputs": {"image": "{{picture}}"}},
+            "1": {"class_type": "LoadImage", "inputs": {"image": "{{image}}"}},
         }
     )
     own = workflow(nodes)
@@ -260,13 +262,13 @@ def test_refusals_are_blamed_on_the_configuration_or_on_the_request() -> None:
     asked = refusal(several, own, steps)
     assert type(asked) is Rejected
     assert "number of steps" in words(asked)
-    picture = refusal(validation("LoadImage missing file"), own, plain)
-    assert type(picture) is Rejected
-    assert "picture" in words(picture)
+    image = refusal(validation("LoadImage missing file"), own, plain)
+    assert type(image) is Rejected
+    assert "image" in words(image)
 
 
 def test_a_prompt_accepted_in_part_is_noticed() -> None:
-    """A job with a broken output would wait for a picture that never comes."""
+    """A job with a broken output would wait for an image that never comes."""
     assert accepted_in_part(validation("one good output, one bad"))
     assert not accepted_in_part({"prompt_id": KEY, "number": 1, "node_errors": {}})
     assert accepted_in_part("?")
@@ -333,7 +335,7 @@ def test_what_counts_its_steps_takes_most_of_the_time() -> None:
 
 
 def test_names_of_files_are_given_as_the_server_wants_them() -> None:
-    """An uploaded picture would not be found by its graph."""
+    """An uploaded image would not be found by its graph."""
     assert read_upload({"name": "a (1).png", "subfolder": "usher", "type": "input"}) == (
         "usher/a (1).png"
     )

@@ -1,4 +1,4 @@
-"""What a ComfyUI server receives of people's pictures, masks and sounds."""
+"""What a ComfyUI server receives of people's images, masks and sounds."""
 
 import io
 import json
@@ -15,12 +15,12 @@ from queueing.core.errors import Rejected
 from queueing.core.requests import Capability, File, TextToImage, TextToVideo, Work
 from queueing.core.specs import ModelSpec
 from tests.backends.comfyui.drawing import connect, ignore
-from tests.backends.comfyui.workflow.graphs import Nodes, masked, references, wan_from_pictures
+from tests.backends.comfyui.workflow.graphs import Nodes, masked, references, wan_from_images
 from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.told import words
 
 
-def picture(
+def image(
     mode: str = "RGB", size: tuple[int, int] = (90, 60), colour: object = "red", kind: str = "PNG"
 ) -> File:
     out = io.BytesIO()
@@ -38,7 +38,7 @@ def half(mode: str, left: object, right: object) -> File:
 
 
 def ends(file: File) -> tuple[object, object]:
-    """Return a picture's pixels at its left and its right end."""
+    """Return an image's pixels at its left and its right end."""
     image = Image.open(io.BytesIO(file.data))
     middle = image.height // 2
     return image.getpixel((0, middle)), image.getpixel((image.width - 1, middle))
@@ -59,23 +59,23 @@ PAINTED, KEPT = (255, 255, 255, 0), (0, 0, 0, 255)
     ids=["RGBA", "LA", "RGB", "L", "1"],
 )
 def test_a_mask_is_right_for_nodes_that_read_opacity_or_colour(mask: File) -> None:
-    """The wrong half of a picture would be painted."""
+    """The wrong half of an image would be painted."""
     assert ends(as_mask(mask, (90, 60)).file) == (PAINTED, KEPT)
 
 
-def test_a_mask_gets_the_size_of_its_picture() -> None:
+def test_a_mask_gets_the_size_of_its_image() -> None:
     """A server refuses a mask of another size, after it has loaded the model."""
     mask = half("RGBA", (0, 0, 0, 0), (0, 0, 0, 255))
-    files = {"mask": mask, "picture": picture(size=(5000, 625))}
+    files = {"mask": mask, "image": image(size=(5000, 625))}
     made = prepare_uploads(files)
-    assert made["mask"].size == made["picture"].size == (4096, 512)
+    assert made["mask"].size == made["image"].size == (4096, 512)
     assert ends(made["mask"].file) == (PAINTED, KEPT)
-    assert list(made) == ["picture", "mask"]
+    assert list(made) == ["image", "mask"]
 
 
 def test_what_is_no_mask_is_refused() -> None:
     """A broken file would fail on the server, or fill the memory here."""
-    for data in (b"", b"no picture", picture().data[:40]):
+    for data in (b"", b"no image", image().data[:40]):
         with pytest.raises(Rejected):
             as_mask(File(name="m", mime="image/png", data=data), (8, 8))
 
@@ -94,7 +94,7 @@ def test_stand_ins_are_what_they_are_for() -> None:
     with wave.open(io.BytesIO(stand_in("audio").data)) as silence:
         assert silence.getnframes() == silence.getframerate()
     assert ends(stand_in("mask")) == (PAINTED, PAINTED)
-    assert Image.open(io.BytesIO(stand_in("picture3").data)).size == (64, 64)
+    assert Image.open(io.BytesIO(stand_in("image3").data)).size == (64, 64)
 
 
 def model(folder: Path, nodes: Nodes, able: Capability) -> ModelSpec:
@@ -104,32 +104,32 @@ def model(folder: Path, nodes: Nodes, able: Capability) -> ModelSpec:
     return ModelSpec(name="own", backends=("b",), capabilities=frozenset({able}), options=options)
 
 
-async def test_every_picture_arrives_at_its_place(
+async def test_every_image_arrives_at_its_place(
     comfy: ComfyUI, fake: FakeComfyUI, tmp_path: Path
 ) -> None:
-    """The second picture would be combined as the first, or be lost."""
+    """The second image would be combined as the first, or be lost."""
     own = model(tmp_path, references(), Capability.IMAGE_EDIT)
     colours = ["red", "green", "blue"]
-    files = tuple(picture(colour=colour) for colour in colours)
+    files = tuple(image(colour=colour) for colour in colours)
     request = TextToImage(prompt="combine", edit=True)
     await comfy.run(own, Work(key=str(uuid4()), request=request, files=files), ignore)
     graph = fake.posts[-1]["prompt"]
-    for word, colour in zip(("picture", "picture2", "picture3"), colours, strict=True):
+    for word, colour in zip(("image", "image2", "image3"), colours, strict=True):
         folder, _, name = graph[word]["inputs"]["image"].rpartition("/")
         sent = Image.open(io.BytesIO(fake.files["input", folder, name]))
         assert sent.getpixel((0, 0)) == Image.new("RGB", (1, 1), colour).getpixel((0, 0))
-    assert "picture4" not in graph
+    assert "image4" not in graph
     assert (graph["latent"]["inputs"]["width"], graph["latent"]["inputs"]["height"]) == (1248, 832)
 
 
-async def test_a_film_follows_the_shape_of_its_first_picture(
+async def test_a_video_follows_the_shape_of_its_first_image(
     comfy: ComfyUI, fake: FakeComfyUI, tmp_path: Path
 ) -> None:
-    """A portrait would be squeezed into a wide film."""
-    own = model(tmp_path, wan_from_pictures(), Capability.IMAGE_TO_VIDEO)
-    files = (picture(size=(60, 90)), picture(size=(90, 60)))
+    """A portrait would be squeezed into a wide video."""
+    own = model(tmp_path, wan_from_images(), Capability.IMAGE_TO_VIDEO)
+    files = (image(size=(60, 90)), image(size=(90, 60)))
     work = Work(key=str(uuid4()), request=TextToVideo(prompt="walk", seconds=1), files=files)
-    fake.film = b"a film"
+    fake.video = b"a video"
     await comfy.run(own, work, ignore)
     graph = fake.posts[-1]["prompt"]
     latent = graph["latent"]["inputs"]
@@ -140,12 +140,12 @@ async def test_a_film_follows_the_shape_of_its_first_picture(
 async def test_files_without_a_place_are_refused_before_anything_is_sent(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A picture would be passed over in silence."""
+    """An image would be passed over in silence."""
     cases: list[tuple[Nodes, TextToImage | TextToVideo, int, str]] = [
         (masked(), TextToImage(prompt="a", edit=True), 4, "limit is 3"),
         (references(), TextToImage(prompt="a", edit=True, mask=True), 2, "mask"),
-        (wan_from_pictures(), TextToVideo(prompt="a"), 3, "limit is 2"),
-        (wan_from_pictures(), TextToVideo(prompt="a"), 0, "needs a picture"),
+        (wan_from_images(), TextToVideo(prompt="a"), 3, "limit is 2"),
+        (wan_from_images(), TextToVideo(prompt="a"), 0, "needs an image"),
     ]
     for nodes, request_, count, says in cases:
         with subtests.test(count=count, says=says):
@@ -154,7 +154,7 @@ async def test_files_without_a_place_are_refused_before_anything_is_sent(
                 if isinstance(request_, TextToImage)
                 else Capability.IMAGE_TO_VIDEO
             )
-            work = Work(key=str(uuid4()), request=request_, files=(picture(),) * count)
+            work = Work(key=str(uuid4()), request=request_, files=(image(),) * count)
             async with FakeComfyUI() as fake:
                 comfy = connect(fake)
                 with pytest.raises(Rejected) as refused:

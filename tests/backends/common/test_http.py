@@ -29,7 +29,7 @@ from backends.common.http_replies import (
     why_unreachable,
 )
 from backends.common.server_replies import ask
-from backends.images.replies import classified as picture_answer
+from backends.images.replies import classified as image_answer
 from backends.openai.flavours.errors import classified as text_answer
 from backends.openai.flavours.replies import Listing
 from queueing.core.errors import BadModel, Busy, Unavailable, UnreadableAnswer
@@ -143,7 +143,7 @@ async def test_a_busy_server_says_when_to_ask_again(
     hour = datetime.now(UTC) + timedelta(hours=1)
     said = format_datetime(hour, usegmt=True) if told == "in an hour" else told
     http = await serve(answer)
-    for classified in (text_answer, picture_answer):
+    for classified in (text_answer, image_answer):
         with pytest.raises(Busy) as caught, classified():
             await http.get_json("/")
         assert caught.value.after_s is not None
@@ -406,7 +406,7 @@ async def test_an_answer_that_is_not_http_is_unavailable(subtests: pytest.Subtes
 
 
 async def test_an_upload_keeps_name_and_fields(serve: Serve) -> None:
-    """Pictures to start from would not reach ComfyUI."""
+    """Images to start from would not reach ComfyUI."""
 
     async def take(request: web.Request) -> web.Response:
         form = await request.post()

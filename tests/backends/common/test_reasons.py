@@ -21,8 +21,8 @@ SAID: tuple[tuple[JsonValue, str], ...] = (
     ({"detail": "Bad and/or wrong, 1:2"}, "Bad and/or wrong, 1:2"),
     ("Plain words", "Plain words"),
     ({"object": "error", "message": "Too long"}, "Too long"),
-    ({"error": {"message": "cannot open /home/ann/models/a.gguf now"}}, "cannot open … now"),
-    ({"error": {"message": r"cannot open C:\Users\ann\a.gguf now"}}, "cannot open … now"),
+    ({"error": {"message": "cannot open /home/an/models/a.gguf now"}}, "cannot open … now"),
+    ({"error": {"message": r"cannot open C:\Users\an\a.gguf now"}}, "cannot open … now"),
     ({"error": {"message": "at http://10.0.0.5:8080/x, 10.0.0.5:80 or box:8080"}}, "at … … or …"),
     ({"error": {"message": "key sk-abcdef123456 is wrong"}}, "key … is wrong"),
     ("<html><body>nginx</body></html>", ""),
@@ -48,7 +48,7 @@ def test_long_errors_are_read_at_once(sign: str) -> None:
     assert time.thread_time() - began < 0.3
 
 
-@pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "picture"])
+@pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "image"])
 def test_every_refusal_keeps_its_reason(classify: Callable[..., BackendError]) -> None:
     """A developer would not learn what a server refused inside a 200, or after an empty stream."""
     body = {"error": {"message": "No tools here", "code": 400}}

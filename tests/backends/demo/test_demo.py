@@ -16,7 +16,7 @@ from backends.demo import audio, videos
 from backends.demo.backend import Demo
 from backends.demo.painting import HONEST_LINE, Painting
 from backends.demo.texts import answer
-from backends.media import videos as films
+from backends.media import videos as clips
 from queueing.core.errors import BadModel, NotLoaded, OutOfMemory, Rejected, Unavailable
 from queueing.core.requests import (
     Capability,
@@ -37,7 +37,7 @@ from queueing.core.specs import BackendSpec, ModelSpec
 from tests.simulation import loop
 from tests.told import words
 
-needs_films = pytest.mark.skipif(not films.available(), reason="needs usher-bot[media]")
+needs_videos = pytest.mark.skipif(not clips.available(), reason="needs usher-bot[media]")
 MODEL = ModelSpec(name="m", backends=("d",), capabilities=frozenset(Capability))
 
 
@@ -86,7 +86,7 @@ async def test_size_count_and_steps_are_honoured() -> None:
     assert any(report.preview for report in reports)
 
 
-async def test_the_same_prompt_and_seed_give_the_same_picture() -> None:
+async def test_the_same_prompt_and_seed_give_the_same_image() -> None:
     """The buttons "again" and "vary" could not be tried in the demo."""
     request = TextToImage(prompt="cat", width=64, height=64, steps=5, seed=7)
     first = (await made(demo(), request)).files[0].data
@@ -96,14 +96,14 @@ async def test_the_same_prompt_and_seed_give_the_same_picture() -> None:
         assert (await made(demo(), changed)).files[0].data != first
 
 
-async def test_several_pictures_of_one_request_differ() -> None:
+async def test_several_images_of_one_request_differ() -> None:
     """A count of four would be four times the same."""
     request = TextToImage(prompt="cat", width=64, height=64, steps=3, count=4)
     assert len({file.data for file in (await made(demo(), request)).files}) == 4
 
 
-async def test_a_picture_to_start_from_is_used() -> None:
-    """The demo would pretend to change a picture that it never looked at."""
+async def test_an_image_to_start_from_is_used() -> None:
+    """The demo would pretend to change an image that it never looked at."""
     request = TextToImage(prompt="cat", steps=3, strength=0.0)
     output = await made(demo(), request, photo())
     result = image(output.files[0])
@@ -131,7 +131,7 @@ def test_more_work_takes_longer_and_a_lora_is_not_taken() -> None:
     assert "lora" not in demo().options(MODEL)
 
 
-async def test_every_picture_says_that_no_model_was_used(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_image_says_that_no_model_was_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person could take the stand-in for a model."""
     assert "no model" in HONEST_LINE
     size = (512, 512)
@@ -153,8 +153,8 @@ async def test_a_text_streams_and_says_that_no_model_was_used() -> None:
     assert len(texts) > 20
 
 
-async def test_a_text_knows_its_conversation_and_its_pictures() -> None:
-    """Replies and attached pictures would seem to have no effect."""
+async def test_a_text_knows_its_conversation_and_its_images() -> None:
+    """Replies and attached images would seem to have no effect."""
     turns = [("user", "one"), ("assistant", "two"), ("user", "three")]
     messages = tuple(ChatMessage.model_validate({"role": r, "text": t}) for r, t in turns)
     text = (await made(demo(), Chat(messages=messages), photo())).text
@@ -175,7 +175,7 @@ async def test_times_are_those_of_the_options_or_of_the_model() -> None:
 @pytest.mark.parametrize(
     "request_",
     [TextToImage(prompt="cat", steps=8), ask("why?"), TextToVideo(prompt="cat", steps=8)],
-    ids=["picture", "text", "film"],
+    ids=["image", "text", "video"],
 )
 def test_a_busy_machine_takes_no_longer_than_it_says(
     request_: Request, monkeypatch: pytest.MonkeyPatch
@@ -239,7 +239,7 @@ async def test_one_load_serves_all_who_wait_for_it() -> None:
     assert backend._loads == 1
 
 
-async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(
+async def test_a_file_that_is_no_image_is_refused_with_a_sentence(
     subtests: pytest.Subtests,
 ) -> None:
     """A stranger's file would crash the demo."""
@@ -287,11 +287,11 @@ def test_any_question_gets_an_honest_answer(question: str) -> None:
     assert "no language model was used" in answer(ask(question))
 
 
-# ---------------------------------------------------------------- films and sounds
+# ---------------------------------------------------------------- clips and sounds
 
 
-def deviation(picture: Image.Image) -> list[float]:
-    return ImageStat.Stat(picture).stddev
+def deviation(image: Image.Image) -> list[float]:
+    return ImageStat.Stat(image).stddev
 
 
 def length_of(data: bytes) -> float:
@@ -300,21 +300,21 @@ def length_of(data: bytes) -> float:
     return length
 
 
-@needs_films
-async def test_a_film_has_the_length_and_size_that_were_asked_for() -> None:
-    """The demo would show a bot that ignores its options, or a film that no chat plays."""
+@needs_videos
+async def test_a_video_has_the_length_and_size_that_were_asked_for() -> None:
+    """The demo would show a bot that ignores its options, or a video that no chat plays."""
     request = TextToVideo(prompt="cat", width=320, height=192, seconds=1.5, fps=10, steps=2)
     (made_,) = (await made(demo(), request)).files
-    looks = (await films.looked_at(made_)).looks
-    assert (made_.mime, looks.picture) == ("video/mp4", "h264")
+    looks = (await clips.looked_at(made_)).looks
+    assert (made_.mime, looks.image) == ("video/mp4", "h264")
     assert (looks.width, looks.height) == (320, 192)
     assert looks.seconds == pytest.approx(1.5, abs=0.1)
 
 
-async def test_without_the_film_libraries_a_film_is_a_moving_picture(
+async def test_without_the_video_libraries_a_video_is_an_animation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A newcomer whose machine has no PyAV would see no film at all."""
+    """A newcomer whose machine has no PyAV would see no video at all."""
     monkeypatch.setattr("backends.media.videos.installed", lambda _library: False)
     request = TextToVideo(prompt="cat", width=128, height=64, seconds=0.5, steps=2)
     (moving,) = (await made(demo(), request)).files
@@ -325,10 +325,10 @@ async def test_without_the_film_libraries_a_film_is_a_moving_picture(
         assert sound.mime == mime_of(sound.data) == "audio/wav"
 
 
-async def test_a_long_film_has_fewer_frames_and_its_whole_length() -> None:
-    """A minute in large pictures would take gigabytes of memory."""
+async def test_a_long_video_has_fewer_frames_and_its_whole_length() -> None:
+    """A minute in large images would take gigabytes of memory."""
     request = TextToVideo(prompt="x", width=4096, height=2048, seconds=60, fps=120)
-    size = videos.film_size(request, [])
+    size = videos.video_size(request, [])
     lengths = videos.shown_ms(request, size)
     assert sum(lengths) == 60_000
     assert len(lengths) * size[0] * size[1] <= videos.PIXELS_MOST
@@ -337,7 +337,7 @@ async def test_a_long_film_has_fewer_frames_and_its_whole_length() -> None:
 async def test_every_frame_says_that_no_model_was_used(
     monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    """A person could take the film for a model's."""
+    """A person could take the video for a model's."""
     for files in [0, 1, 2]:
         with subtests.test(files=files):
             scene, last = Image.new("RGB", (400, 240)), Image.new("RGB", (320, 192), "red")
@@ -394,8 +394,8 @@ async def test_a_transcript_says_what_was_heard_and_that_no_model_listened(
             assert "cannot be measured" in (await made(demo(), request, nothing)).text
 
 
-async def test_an_edit_uses_every_picture_and_keeps_what_its_mask_covers() -> None:
-    """The demo would pretend to combine pictures that it never looked at."""
+async def test_an_edit_uses_every_image_and_keeps_what_its_mask_covers() -> None:
+    """The demo would pretend to combine images that it never looked at."""
     request = TextToImage(prompt="hat", edit=True, steps=4, strength=1.0)
     one = image((await made(demo(), request, photo())).files[0])
     both = image((await made(demo(), request, photo(), photo())).files[0])

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from backends.hardware import host_control
-from backends.hardware.host_control import NetworkMachines, magic_packet
+from backends.hardware.host_control import NetworkHostControl, magic_packet
 from queueing.core.errors import Unavailable
 from queueing.core.specs import HostSpec, SleepSpec, WakeSpec
 
@@ -25,7 +25,7 @@ def sleeping(*command: str, webhook: str = "") -> HostSpec:
 
 
 def test_the_packet_is_that_of_wake_on_lan() -> None:
-    """No network card would listen."""
+    """No network GPU would listen."""
     packet = magic_packet(MAC)
     assert len(packet) == 102
     assert packet[:6] == b"\xff\xff\xff\xff\xff\xff"
@@ -39,7 +39,7 @@ async def test_it_is_sent_to_the_address_and_port() -> None:
         listener.settimeout(20)
         port = listener.getsockname()[1]
         wake = WakeSpec(mac=MAC, broadcast="127.0.0.1", port=port)
-        await NetworkMachines().wake(replace(HOST, wake=wake))
+        await NetworkHostControl().wake(replace(HOST, wake=wake))
         assert await asyncio.to_thread(listener.recv, 200) == magic_packet(MAC)
 
 
@@ -50,7 +50,7 @@ async def test_a_command_runs_without_a_shell_and_without_secrets(
     monkeypatch.setenv("TELEGRAM_TOKEN", "secret")
     told = tmp_path / "told"
     code = "import os, sys; open(sys.argv[1], 'w').write(sys.argv[2] + str('TELEGRAM_TOKEN' in os.environ))"
-    await NetworkMachines().sleep(sleeping(sys.executable, "-c", code, str(told), "; exit 1 #"))
+    await NetworkHostControl().sleep(sleeping(sys.executable, "-c", code, str(told), "; exit 1 #"))
     assert told.read_text() == "; exit 1 #False"
 
 
@@ -58,9 +58,9 @@ async def test_a_command_that_fails_says_why() -> None:
     """The log would say that the machine sleeps."""
     code = "import sys; sys.exit('no rights')"
     with pytest.raises(Unavailable, match="ended with status 1: no rights"):
-        await NetworkMachines().sleep(sleeping(sys.executable, "-c", code))
+        await NetworkHostControl().sleep(sleeping(sys.executable, "-c", code))
     with pytest.raises(Unavailable, match="there-is-no-such-program"):
-        await NetworkMachines().sleep(sleeping("there-is-no-such-program"))
+        await NetworkHostControl().sleep(sleeping("there-is-no-such-program"))
 
 
 @pytest.mark.parametrize("status", [0, 3])
@@ -72,7 +72,7 @@ async def test_what_a_command_leaves_running_holds_nothing_up(tmp_path: Path, st
         "time.sleep(600)']); open(sys.argv[1], 'w').write(str(left.pid)); "
         "sys.stderr.write('x' * 999 + 'why'); sys.exit(int(sys.argv[2]))"
     )
-    slept = NetworkMachines().sleep(sleeping(sys.executable, "-c", code, str(left), str(status)))
+    slept = NetworkHostControl().sleep(sleeping(sys.executable, "-c", code, str(left), str(status)))
     try:
         if status:
             with pytest.raises(Unavailable, match=r"ended with status 3: x{197}why$"):
@@ -87,7 +87,7 @@ async def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) ->
     """One more would hang each time the machine is idle."""
     monkeypatch.setattr(host_control, "COMMAND_S", 0.5)
     with pytest.raises(Unavailable, match="has not ended"):
-        await NetworkMachines().sleep(
+        await NetworkHostControl().sleep(
             sleeping(sys.executable, "-c", "import time; time.sleep(600)")
         )
 
@@ -109,7 +109,7 @@ async def test_a_webhook_is_told_which_machine_and_its_refusal_is_seen(status: i
     await site.start()
     try:
         host, port = runner.addresses[0][:2]
-        asleep = NetworkMachines().sleep(sleeping(webhook=f"http://{host}:{port}/switch?key=k"))
+        asleep = NetworkHostControl().sleep(sleeping(webhook=f"http://{host}:{port}/switch?key=k"))
         if status == 204:
             await asleep
         else:
@@ -124,5 +124,5 @@ async def test_a_webhook_is_told_which_machine_and_its_refusal_is_seen(status: i
 async def test_a_webhook_that_is_away_repeats_no_secret_of_its_address() -> None:
     """The log would hold a key."""
     with pytest.raises(Unavailable, match="cannot be called") as refused:
-        await NetworkMachines().sleep(sleeping(webhook="http://127.0.0.1:1/switch?key=k"))
+        await NetworkHostControl().sleep(sleeping(webhook="http://127.0.0.1:1/switch?key=k"))
     assert "key" not in str(refused.value)

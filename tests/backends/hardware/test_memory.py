@@ -1,4 +1,4 @@
-"""Measuring cards through NVML, against a fake of its module."""
+"""Measuring GPUs through NVML, against a fake of its module."""
 # ruff: noqa: N802 - NVIDIA's names
 
 import asyncio
@@ -18,7 +18,7 @@ UUID = "GPU-11111111-2222-3333-4444-555555555555"
 
 
 class FakeNvml:
-    """Two cards; `fault` is raised by the next measurements, `hang` blocks them."""
+    """Two GPUs; `fault` is raised by the next measurements, `hang` blocks them."""
 
     def __init__(self) -> None:
         self.started = 0
@@ -55,8 +55,8 @@ def host(gpu: str | None) -> HostSpec:
     return HostSpec(name="h", vram_mb=24000, backends=(), gpu=gpu)
 
 
-async def test_a_card_is_measured_by_index_and_by_uuid() -> None:
-    """A host would be planned with another card's memory."""
+async def test_a_gpu_is_measured_by_index_and_by_uuid() -> None:
+    """A host would be planned with another GPU's memory."""
     probe = NvmlProbe(nvml=FakeNvml())
     assert await probe.free_mb(host("0")) == (24 * 1024, 20 * 1024)
     assert await probe.free_mb(host(UUID)) == (25 * 1024, 19 * 1024)
@@ -67,7 +67,7 @@ async def test_a_card_is_measured_by_index_and_by_uuid() -> None:
 async def test_without_a_driver_nothing_is_measured_and_it_is_said_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A machine without a card would not start, or its log would fill."""
+    """A machine without a GPU would not start, or its log would fill."""
     nvml = FakeNvml()
     nvml.init_fault = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
     probe = NvmlProbe(nvml=nvml)
@@ -78,7 +78,7 @@ async def test_without_a_driver_nothing_is_measured_and_it_is_said_once(
     assert nvml.started == 0
 
 
-async def test_an_unknown_card_does_not_disturb_the_others() -> None:
+async def test_an_unknown_gpu_does_not_disturb_the_others() -> None:
     """One wrong index in the configuration would blind every host."""
     probe = NvmlProbe(nvml=FakeNvml())
     assert await probe.free_mb(host("7")) is None
@@ -87,8 +87,8 @@ async def test_an_unknown_card_does_not_disturb_the_others() -> None:
 
 
 @pytest.mark.parametrize("fault", [pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED])
-async def test_a_card_that_was_lost_is_found_again(fault: int) -> None:
-    """A card that came back would stay unmeasured until a restart."""
+async def test_a_gpu_that_was_lost_is_found_again(fault: int) -> None:
+    """A GPU that came back would stay unmeasured until a restart."""
     nvml = FakeNvml()
     probe = NvmlProbe(nvml=nvml)
     assert await probe.free_mb(host("0")) is not None
@@ -104,7 +104,7 @@ async def test_a_card_that_was_lost_is_found_again(fault: int) -> None:
 
 
 async def test_a_hung_driver_costs_one_timeout_and_one_thread() -> None:
-    """A sick card would freeze the queue, or collect a thread at every look."""
+    """A sick GPU would freeze the queue, or collect a thread at every look."""
     nvml = FakeNvml()
     probe = NvmlProbe(nvml=nvml, timeout_s=60.0)
     assert await probe.free_mb(host("0")) is not None

@@ -1,4 +1,4 @@
-"""Whose the processes on a card are: NVML's list beside Linux's /proc."""
+"""Whose the processes on a GPU are: NVML's list beside Linux's /proc."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,18 +10,18 @@ import pytest
 
 from backends.hardware.gpu_memory import MB, NvmlProbe
 from backends.hardware.gpu_programs import GpuPrograms
-from queueing.core.ports import CardLook
+from queueing.core.ports import GpuLook
 from queueing.core.specs import BackendSpec, HostSpec
 
 COMFY = BackendSpec(name="comfy", kind="comfyui", url="http://127.0.0.1:8188")
 STUDIO = BackendSpec(name="studio", kind="lmstudio", url="http://127.0.0.1:1234")
-CARD = HostSpec(name="gpu", vram_mb=24000, backends=(COMFY, STUDIO), gpu="0")
+GPU = HostSpec(name="gpu", vram_mb=24000, backends=(COMFY, STUDIO), gpu="0")
 LOADED = frozenset({"comfy"})
 
 
 @dataclass
-class OneCard:
-    """NVML with one card: its processes (pid, MB), and how busy it is."""
+class OneGpu:
+    """NVML with one GPU: its processes (pid, MB), and how busy it is."""
 
     compute: list[tuple[int, int | None]] = field(default_factory=list)
     graphics: list[tuple[int, int | None]] = field(default_factory=list)
@@ -100,39 +100,37 @@ def machine(tmp_path: Path) -> ProcTree:
     return made
 
 
-async def look(
-    machine: ProcTree, card: OneCard, loaded: frozenset[str] = LOADED
-) -> CardLook | None:
-    probe = NvmlProbe(nvml=card)
+async def look(machine: ProcTree, gpu: OneGpu, loaded: frozenset[str] = LOADED) -> GpuLook | None:
+    probe = NvmlProbe(nvml=gpu)
     try:
-        return await GpuPrograms(probe, proc=machine.proc).use(CARD, loaded)
+        return await GpuPrograms(probe, proc=machine.proc).use(GPU, loaded)
     finally:
         await probe.aclose()
 
 
 async def test_servers_and_what_they_started_are_no_other_programs(machine: ProcTree) -> None:
     """A queue would stop because of its own models."""
-    ours = OneCard(compute=[(100, 9000), (201, 8000)], graphics=[(300, 200)])
-    assert await look(machine, ours) == CardLook(busy=0.3, others_mb=200)
-    game = OneCard(compute=[(100, 9000), (201, 8000)], graphics=[(300, 4000)])
-    assert await look(machine, game) == CardLook(busy=0.3, others_mb=4000)
+    ours = OneGpu(compute=[(100, 9000), (201, 8000)], graphics=[(300, 200)])
+    assert await look(machine, ours) == GpuLook(busy=0.3, others_mb=200)
+    game = OneGpu(compute=[(100, 9000), (201, 8000)], graphics=[(300, 4000)])
+    assert await look(machine, game) == GpuLook(busy=0.3, others_mb=4000)
 
 
 async def test_a_process_in_both_lists_counts_once(machine: ProcTree) -> None:
-    both = OneCard(compute=[(100, 9000), (300, 700)], graphics=[(300, 700)])
-    assert await look(machine, both) == CardLook(busy=0.3, others_mb=700)
+    both = OneGpu(compute=[(100, 9000), (300, 700)], graphics=[(300, 700)])
+    assert await look(machine, both) == GpuLook(busy=0.3, others_mb=700)
 
 
 @pytest.mark.parametrize(
-    "card",
-    [OneCard(), OneCard(compute=[(100, None), (300, None)]), OneCard(compute=[(300, 9000)])],
+    "gpu",
+    [OneGpu(), OneGpu(compute=[(100, None), (300, None)]), OneGpu(compute=[(300, 9000)])],
     ids=["a container without the machine's processes", "Windows", "a server in a container"],
 )
 async def test_where_processes_cannot_be_told_apart_nothing_is_said_of_them(
-    machine: ProcTree, card: OneCard
+    machine: ProcTree, gpu: OneGpu
 ) -> None:
     """A model in a container would count as a game."""
-    assert await look(machine, card) == CardLook(busy=0.3)
+    assert await look(machine, gpu) == GpuLook(busy=0.3)
 
 
 async def test_a_server_of_another_account_is_known_by_that_account(machine: ProcTree) -> None:
@@ -141,22 +139,22 @@ async def test_a_server_of_another_account_is_known_by_that_account(machine: Pro
     uid = (machine.proc / "300").stat().st_uid
     machine.listens(None, port, uid=uid)
     ollama = BackendSpec(name="ollama", kind="openai", url=f"http://localhost:{port}")
-    probe = NvmlProbe(nvml=OneCard(compute=[(300, 9000)]))
+    probe = NvmlProbe(nvml=OneGpu(compute=[(300, 9000)]))
     host = HostSpec(name="gpu", vram_mb=24000, backends=(ollama,), gpu="0")
     use = await GpuPrograms(probe, proc=machine.proc).use(host, frozenset({"ollama"}))
     await probe.aclose()
-    assert use == CardLook(busy=0.3, others_mb=0)
+    assert use == GpuLook(busy=0.3, others_mb=0)
 
 
-async def test_a_card_elsewhere_and_one_that_cannot_tell_its_work(machine: ProcTree) -> None:
-    probe = NvmlProbe(nvml=OneCard(busy=None))
+async def test_a_gpu_elsewhere_and_one_that_cannot_tell_its_work(machine: ProcTree) -> None:
+    probe = NvmlProbe(nvml=OneGpu(busy=None))
     programs = GpuPrograms(probe, proc=machine.proc)
     elsewhere = HostSpec(name="attic", vram_mb=24000, backends=(COMFY,))
     assert await programs.use(elsewhere, frozenset()) is None
-    assert await programs.use(CARD, frozenset()) == CardLook()
+    assert await programs.use(GPU, frozenset()) == GpuLook()
     await probe.aclose()
 
 
 async def test_a_process_that_ends_during_the_look_is_no_servers(machine: ProcTree) -> None:
-    gone = OneCard(compute=[(100, 9000), (4242, 900)])
-    assert await look(machine, gone) == CardLook(busy=0.3, others_mb=900)
+    gone = OneGpu(compute=[(100, 9000), (4242, 900)])
+    assert await look(machine, gone) == GpuLook(busy=0.3, others_mb=900)

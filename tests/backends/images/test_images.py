@@ -1,4 +1,4 @@
-"""Picture servers: what each is asked, with recorded answers of its own kind."""
+"""Image servers: what each is asked, with recorded answers of its own kind."""
 
 import asyncio
 import io
@@ -95,7 +95,7 @@ def side(data: bytes) -> tuple[int, int]:
 
 @pytest.mark.parametrize("kind", TAKES_SEED)
 async def test_everything_a_server_takes_reaches_it(kind: str) -> None:
-    """People would wait for a picture that ignores what they asked for."""
+    """People would wait for an image that ignores what they asked for."""
     asked = work(negative="dogs", steps=7, seed=5, count=2, width=128, height=64)
     async with connected(kind) as (fake, backend):
         made = await output(backend, asked)
@@ -172,8 +172,8 @@ async def test_words_of_a_prompt_are_no_commands_to_the_server(kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_up_to_four_pictures_are_edited(kind: str) -> None:
-    """Only the first of a person's pictures would be seen."""
+async def test_up_to_four_images_are_edited(kind: str) -> None:
+    """Only the first of a person's images would be seen."""
     files = tuple(photo(colour=colour) for colour in ("red", "lime", "blue", "white"))
     async with connected(kind) as (fake, backend):
         assert (await output(backend, work(files, edit=True))).files
@@ -189,7 +189,7 @@ async def test_up_to_four_pictures_are_edited(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_four_photos_of_a_phone_fit_into_a_servers_limit(kind: str) -> None:
-    """People would be told that their pictures are too large, or the bot would stand still."""
+    """People would be told that their images are too large, or the bot would stand still."""
     files = (photo(2000, 1500, noise=True),) * 4
     async with connected(kind) as (fake, backend):
         assert (await output(backend, work(files, edit=True))).files
@@ -226,13 +226,13 @@ async def test_openais_own_call_gets_a_mask_with_transparency() -> None:
 
 
 async def test_a_mask_without_transparency_is_refused() -> None:
-    """Nothing of the picture would change, or all of it."""
+    """Nothing of the image would change, or all of it."""
     async with connected("sdcpp") as (_, backend):
         with pytest.raises(Rejected):
             await output(backend, work((photo(), photo()), edit=True, mask=True))
 
 
-async def test_a_picture_to_start_from_sets_the_shape(subtests: pytest.Subtests) -> None:
+async def test_an_image_to_start_from_sets_the_shape(subtests: pytest.Subtests) -> None:
     """A wide photo would be squeezed into a square."""
     for kind in ["localai", "sdcpp", "swarmui"]:
         with subtests.test(kind=kind):
@@ -289,20 +289,20 @@ async def test_what_a_server_has_no_place_for_is_refused_in_a_sentence(
 @pytest.mark.parametrize("kind", ["sdcpp", "swarmui"])
 async def test_several_loras_are_sent_with_their_weights(kind: str) -> None:
     """A style would be ignored, or all of them act with the same strength."""
-    loras = (LoraWeight(name="Film", weight=0.8), LoraWeight(name="ink"))
+    loras = (LoraWeight(name="Video", weight=0.8), LoraWeight(name="ink"))
     async with connected(kind) as (fake, backend):
-        assert await backend.loras(model()) == ("ink", "film")
+        assert await backend.loras(model()) == ("ink", "video")
         await output(backend, work(lora=loras))
         body = fake.asked(DRAWN[kind])[-1]
         with pytest.raises(Rejected) as caught:
-            await output(backend, work(lora=(LoraWeight(name="films"),)))
+            await output(backend, work(lora=(LoraWeight(name="videos"),)))
     assert caught.value.problem is not None
-    assert caught.value.problem.values == {"name": "films", "there": "film"}
+    assert caught.value.problem.values == {"name": "videos", "there": "video"}
     if kind == "sdcpp":
-        film = {"path": "styles/film.safetensors", "multiplier": 0.8}
-        assert body["lora"] == [film, {"path": "ink.safetensors", "multiplier": 1.0}]
+        video = {"path": "styles/video.safetensors", "multiplier": 0.8}
+        assert body["lora"] == [video, {"path": "ink.safetensors", "multiplier": 1.0}]
     else:
-        assert body["loras"] == ["styles/film.safetensors", "ink.safetensors"]
+        assert body["loras"] == ["styles/video.safetensors", "ink.safetensors"]
         assert body["loraweights"] == ["0.8", "1.0"]
 
 
@@ -347,7 +347,7 @@ async def test_a_server_is_recognised_by_its_own_calls(kind: str) -> None:
             "sdcpp": "stable-diffusion.cpp",
             "vllm-omni": "vLLM-Omni 0.12.0",
             "swarmui": "SwarmUI 0.9.8.0.GIT-062407c7",
-            "generic": "OpenAI-compatible picture server",
+            "generic": "OpenAI-compatible image server",
         }[kind]
     )
 
@@ -403,7 +403,7 @@ def test_a_token_that_would_break_a_header_is_refused() -> None:
 # ---------------------------------------------------------------- progress and stopping
 
 
-async def test_swarmui_shows_how_far_a_picture_is() -> None:
+async def test_swarmui_shows_how_far_an_image_is() -> None:
     """People would look at a message that stands still."""
     reports: list[Progress] = []
     async with connected("swarmui") as (_, backend):
@@ -414,7 +414,7 @@ async def test_swarmui_shows_how_far_a_picture_is() -> None:
     assert reports[0].preview.mime == "image/jpeg"
 
 
-async def test_a_preview_that_is_no_picture_is_left_out(subtests: pytest.Subtests) -> None:
+async def test_a_preview_that_is_no_image_is_left_out(subtests: pytest.Subtests) -> None:
     """A chat would be sent anything at all while a person waits."""
     for preview in [b"<html>", b"", b"x" * 2_000_000]:
         with subtests.test(preview=preview):
@@ -426,7 +426,7 @@ async def test_a_preview_that_is_no_picture_is_left_out(subtests: pytest.Subtest
 
 
 async def test_a_job_that_waits_in_sd_servers_queue_is_taken_out() -> None:
-    """The card would draw for a person who left."""
+    """The GPU would draw for a person who left."""
     async with connected("sdcpp") as (fake, backend):
         fake.step_s = 0.01
         first = asyncio.create_task(backend.run(model(), work(steps=30), ignore))
@@ -443,7 +443,7 @@ async def test_a_job_that_waits_in_sd_servers_queue_is_taken_out() -> None:
 
 
 async def test_only_the_cancelled_attempt_is_interrupted_in_swarmui() -> None:
-    """Another person's picture would end with it, or the picture of a person at its own page."""
+    """Another person's image would end with it, or the image of a person at its own page."""
     async with connected("swarmui") as (fake, backend):
         fake.step_s = 0.005
         first = asyncio.create_task(backend.run(model(), work(steps=200), ignore))
@@ -470,19 +470,19 @@ async def test_swarmui_is_asked_again_in_a_new_session_after_its_restart() -> No
 
 
 @pytest.mark.parametrize(
-    ("cards", "told"),
+    ("gpus", "told"),
     [
         ([(24000, 9000)], (24000, 9000)),
         ([(24000, 9000), (8000, 8000)], (None, None)),
         ([], (None, None)),
     ],
-    ids=["one card", "which of two it uses is unknown", "it may not be asked"],
+    ids=["one GPU", "which of two it uses is unknown", "it may not be asked"],
 )
-async def test_swarmui_tells_how_much_of_its_card_is_free(
-    cards: list[tuple[int, int]], told: tuple[int | None, int | None]
+async def test_swarmui_tells_how_much_of_its_gpu_is_free(
+    gpus: list[tuple[int, int]], told: tuple[int | None, int | None]
 ) -> None:
     """On another machine, a game would run its models out of memory."""
     async with connected("swarmui") as (fake, backend):
-        fake.cards = cards
+        fake.gpus = gpus
         info = await backend.probe()
         assert (info.total_mb, info.free_mb) == told

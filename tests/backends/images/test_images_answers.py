@@ -1,4 +1,4 @@
-"""Picture servers' answers: pictures, errors with any status, and what a hostile server may send."""
+"""Image servers' answers: images, errors with any status, and what a hostile server may send."""
 
 import asyncio
 from base64 import b64encode
@@ -22,7 +22,7 @@ from queueing.core.errors import (
     UnreadableAnswer,
 )
 from tests.backends.images.test_images import DRAWN, connected, output, work
-from tests.fakes.servers.painters import KINDS, picture
+from tests.fakes.servers.painters import KINDS, image
 
 LISTS = ["localai", "vllm-omni", "generic"]  # those that answer OpenAI's lists
 
@@ -37,10 +37,10 @@ def base64_of(data: bytes) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_prompt_and_the_servers_paths_leave_the_file(kind: str) -> None:
-    """People would hand on their prompt, and the server's folders, with each picture."""
+    """People would hand on their prompt, and the server's folders, with each image."""
     async with connected(kind) as (_, backend):
         file = (await output(backend, work(prompt="a secret"))).files[0]
-    assert b"secret" in picture(prompt="a secret")
+    assert b"secret" in image(prompt="a secret")
     assert b"secret" not in file.data
     assert file.mime == "image/png"
     assert file.name == "alpha-1.png"
@@ -53,7 +53,7 @@ async def test_metadata_stays_where_the_operator_wants_it() -> None:
 
 
 @pytest.mark.parametrize("kind", [*LISTS, "swarmui"])
-async def test_pictures_at_an_address_of_the_server_are_fetched(kind: str) -> None:
+async def test_images_at_an_address_of_the_server_are_fetched(kind: str) -> None:
     """A server that answers addresses would seem to have made nothing."""
     async with connected(kind) as (fake, backend):
         fake.by_url = True
@@ -78,7 +78,7 @@ async def test_no_address_elsewhere_is_called(kind: str) -> None:
     assert not called
 
 
-async def test_addresses_of_other_kinds_are_no_pictures(subtests: pytest.Subtests) -> None:
+async def test_addresses_of_other_kinds_are_no_images(subtests: pytest.Subtests) -> None:
     """A strange address would end in a traceback."""
     for where in [
         "file:///etc/passwd",
@@ -98,17 +98,17 @@ async def test_addresses_of_other_kinds_are_no_pictures(subtests: pytest.Subtest
 @pytest.mark.parametrize(
     "row",
     [
-        {"b64_json": base64_of(b"<html>not a picture</html>")},
+        {"b64_json": base64_of(b"<html>not an image</html>")},
         {"b64_json": base64_of(b'<svg xmlns="http://www.w3.org/2000/svg"/>')},
-        {"b64_json": base64_of(picture()[:60])},
+        {"b64_json": base64_of(image()[:60])},
         {"b64_json": "no base64 !"},
         {"b64_json": "YQ"},
         {},
     ],
     ids=["html", "svg", "cut", "text", "unpadded", "empty"],
 )
-async def test_what_is_no_picture_is_never_delivered(row: dict[str, str]) -> None:
-    """People would get a web page that is called a picture."""
+async def test_what_is_no_image_is_never_delivered(row: dict[str, str]) -> None:
+    """People would get a web page that is called an image."""
     async with connected("generic") as (fake, backend):
         fake.faults.append(items(row))
         with pytest.raises(UnreadableAnswer):
@@ -128,7 +128,7 @@ async def test_a_strange_answer_is_the_servers_failure(
                 await output(backend, work())
 
 
-async def test_an_answer_without_pictures_is_told() -> None:
+async def test_an_answer_without_images_is_told() -> None:
     """A person would get an empty message."""
     async with connected("generic") as (fake, backend):
         fake.faults.append(items())
@@ -136,17 +136,17 @@ async def test_an_answer_without_pictures_is_told() -> None:
             await output(backend, work())
 
 
-async def test_more_pictures_than_anyone_asks_for_are_refused() -> None:
+async def test_more_images_than_anyone_asks_for_are_refused() -> None:
     """An answer could flood a chat."""
     async with connected("generic") as (fake, backend):
-        fake.faults.append(items(*[{"b64_json": base64_of(picture())}] * 17))
-        with pytest.raises(UnreadableAnswer, match="17 pictures"):
+        fake.faults.append(items(*[{"b64_json": base64_of(image())}] * 17))
+        with pytest.raises(UnreadableAnswer, match="17 images"):
             await output(backend, work())
 
 
 async def test_a_huge_answer_is_not_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """One answer could take all memory."""
-    monkeypatch.setattr(replies, "PICTURE_LIMIT", 100)
+    monkeypatch.setattr(replies, "IMAGE_LIMIT", 100)
     async with connected("generic") as (fake, backend):
         fake.by_url = True
         with pytest.raises(UnreadableAnswer, match="larger than 100 bytes"):
@@ -157,7 +157,7 @@ async def test_a_huge_answer_is_not_read_whole(monkeypatch: pytest.MonkeyPatch) 
 async def test_an_error_is_told_by_its_status_and_then_its_words(
     kind: str, subtests: pytest.Subtests
 ) -> None:
-    """An error with status 200 would count as an answer, a caller's mistake empty a card."""
+    """An error with status 200 would count as an answer, a caller's mistake empty a GPU."""
     async with connected(kind) as (fake, backend):
         kinds = {200: OutOfMemory, 400: Rejected, 422: Rejected, 429: Busy, 500: OutOfMemory}
         for status, expected in kinds.items():

@@ -1,4 +1,4 @@
-"""A real `sd-server`, started, killed in the middle of a picture and started again by the test.
+"""A real `sd-server`, started, killed in the middle of an image and started again by the test.
 
 `USHER_SD_SERVER` names the program, `USHER_SD_MODEL` a small model's file. Skipped where they are
 not set.
@@ -10,16 +10,18 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from backends.images.backend import Images
 from queueing.core.errors import Rejected, Unavailable
-from queueing.core.requests import Progress
 from queueing.core.specs import BackendSpec
 from tests.backends.images.test_images import mask, model, output, photo, side, work
 from tests.fakes.servers.real_server import free_port, kill
+
+if TYPE_CHECKING:
+    from queueing.core.requests import Progress
 
 SERVER = os.environ.get("USHER_SD_SERVER", "")
 WEIGHTS = os.environ.get("USHER_SD_MODEL", "")
@@ -59,8 +61,8 @@ async def up(backend: Images) -> None:
                 return
 
 
-async def test_a_server_killed_in_the_middle_of_a_picture_is_used_again(tmp_path: Path) -> None:
-    """A crash of a picture server would hang its job, or lose the server until a restart."""
+async def test_a_server_killed_in_the_middle_of_an_image_is_used_again(tmp_path: Path) -> None:
+    """A crash of an image server would hang its job, or lose the server until a restart."""
     port, spec = free_port(), model(Path(WEIGHTS).stem)
     backend = Images(BackendSpec(name="p", kind="images", url=f"http://127.0.0.1:{port}"))
     quick: dict[str, Any] = {"width": 64, "height": 64, "steps": 1}
@@ -83,7 +85,7 @@ async def test_a_server_killed_in_the_middle_of_a_picture_is_used_again(tmp_path
     await backend.aclose()
 
 
-async def test_pictures_and_a_mask_are_taken_and_bad_words_are_not(tmp_path: Path) -> None:
+async def test_images_and_a_mask_are_taken_and_bad_words_are_not(tmp_path: Path) -> None:
     """What its documents promise would not be what it does."""
     port, spec = free_port(), model(Path(WEIGHTS).stem)
     backend = Images(BackendSpec(name="p", kind="images", url=f"http://127.0.0.1:{port}"))

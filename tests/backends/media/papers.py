@@ -153,7 +153,7 @@ def locked_pdf() -> bytes:
 
 
 def scanned_pdf(pages: int) -> bytes:
-    """Return a PDF whose pages are pictures."""
+    """Return a PDF whose pages are images."""
     drawn = []
     for number in range(pages):
         page = Image.new("RGB", (300, 420), "white")

@@ -1,4 +1,4 @@
-"""Pictures with a secret planted wherever their kinds have room for words beside the pixels."""
+"""Images with a secret planted wherever their kinds have room for words beside the pixels."""
 
 import io
 import struct
@@ -9,8 +9,8 @@ from PIL import Image, ImageCms
 from PIL.PngImagePlugin import PngInfo
 
 SECRET = "PLANTED-SECRET"
-PICTURE = Image.effect_noise((40, 30), 80).convert("RGB")
-OTHER = PICTURE.rotate(180)
+IMAGE = Image.effect_noise((40, 30), 80).convert("RGB")
+OTHER = IMAGE.rotate(180)
 
 
 def exif(orientation: int | None = None) -> bytes:
@@ -47,7 +47,7 @@ def profile() -> bytes:
 
 
 def saved(image: Image.Image, kind: str, **options: Any) -> bytes:
-    """Return a picture as a file."""
+    """Return an image as a file."""
     buffer = io.BytesIO()
     image.save(buffer, kind, **options)
     return buffer.getvalue()
@@ -61,13 +61,13 @@ def png(**options: Any) -> bytes:
     info.add_itxt("parameters", f"{SECRET} ü")
     info.add(b"prVt", SECRET.encode())
     options = {"exif": exif(), "icc_profile": profile()} | options
-    return saved(PICTURE, "PNG", pnginfo=info, **options) + SECRET.encode()
+    return saved(IMAGE, "PNG", pnginfo=info, **options) + SECRET.encode()
 
 
 def jpeg(**options: Any) -> bytes:
     """Return a JPEG with a comment, EXIF, XMP, a profile, foreign segments and a trailer."""
     options = {"exif": exif(), "icc_profile": profile(), "comment": SECRET} | options
-    data = saved(PICTURE, "JPEG", quality=95, xmp=f"<{SECRET}/>".encode(), **options)
+    data = saved(IMAGE, "JPEG", quality=95, xmp=f"<{SECRET}/>".encode(), **options)
     foreign = SECRET.encode() * 2
     extra = b"".join(
         struct.pack(">BBH", 0xFF, mark, len(foreign) + 2) + foreign for mark in (0xE3, 0xED, 0xFE)
@@ -78,7 +78,7 @@ def jpeg(**options: Any) -> bytes:
 def webp(**options: Any) -> bytes:
     """Return a WebP with EXIF, XMP, a profile, a foreign chunk and a trailer."""
     options = {"exif": exif(), "icc_profile": profile(), "lossless": True} | options
-    data = saved(PICTURE, "WEBP", xmp=f"<{SECRET}/>".encode(), **options)
+    data = saved(IMAGE, "WEBP", xmp=f"<{SECRET}/>".encode(), **options)
     foreign = b"priv" + struct.pack("<I", 14) + SECRET.encode()
     (length,) = struct.unpack_from("<I", data, 4)
     whole = data[:4] + struct.pack("<I", length + len(foreign)) + data[8:] + foreign
@@ -87,7 +87,7 @@ def webp(**options: Any) -> bytes:
 
 def gif(**options: Any) -> bytes:
     """Return a GIF with comments, XMP, a plain text and a trailer."""
-    data = saved(PICTURE.quantize(16), "GIF", comment=SECRET, **options)
+    data = saved(IMAGE.quantize(16), "GIF", comment=SECRET, **options)
     words = bytes([len(SECRET)]) + SECRET.encode() + b"\0"
     xmp = b"\x21\xff\x0bXMP DataXMP" + words
     plain = b"\x21\xf9\x04\0\0\0\0\0\x21\x01\x0c" + bytes(12) + words
@@ -97,7 +97,7 @@ def gif(**options: Any) -> bytes:
 def avif(**options: Any) -> bytes:
     """Return an AVIF with EXIF, XMP, a profile and foreign boxes at its end."""
     options = {"exif": exif(), "icc_profile": profile()} | options
-    data = saved(PICTURE, "AVIF", quality=90, xmp=f"<{SECRET}/>".encode(), **options)
+    data = saved(IMAGE, "AVIF", quality=90, xmp=f"<{SECRET}/>".encode(), **options)
     words = SECRET.encode()
     boxes = (struct.pack(">I4s", 8 + len(words), kind) + words for kind in (b"free", b"uuid"))
     return data + b"".join(boxes)
@@ -125,7 +125,7 @@ def frames(data: bytes) -> list[bytes]:
 
 
 def words_of(data: bytes) -> str:
-    """Return all a reader of pictures can find beside the pixels, and the bytes themselves."""
+    """Return all a reader of images can find beside the pixels, and the bytes themselves."""
     with Image.open(io.BytesIO(data)) as image:
         found = [repr(image.info), repr(dict(image.getexif()))]
         if profile := image.info.get("icc_profile"):

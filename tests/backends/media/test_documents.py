@@ -1,4 +1,4 @@
-"""Documents become text, or pictures of their pages."""
+"""Documents become text, or images of their pages."""
 
 import io
 
@@ -115,16 +115,16 @@ async def test_a_pdf_is_read_page_by_page() -> None:
     pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
     found = await read(pdf([LONG, LONG.upper()]))
     assert found.text.split("\n\n") == [f"[page 1]\n{LONG}", f"[page 2]\n{LONG.upper()}"]
-    assert (found.pages, found.pictures, found.truncated) == (2, (), False)
+    assert (found.pages, found.images, found.truncated) == (2, (), False)
 
 
-async def test_a_scanned_pdf_becomes_pictures_of_its_pages() -> None:
+async def test_a_scanned_pdf_becomes_images_of_its_pages() -> None:
     """A letter that was photographed would be an empty one."""
     pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
-    found = await read_document(file(scanned_pdf(3), "letter.pdf"), pictures=2)
+    found = await read_document(file(scanned_pdf(3), "letter.pdf"), images=2)
     assert (found.text, found.pages, found.truncated) == ("", 3, True)
-    assert [each.name for each in found.pictures] == ["letter-1.jpg", "letter-2.jpg"]
-    for number, each in enumerate(found.pictures):
+    assert [each.name for each in found.images] == ["letter-1.jpg", "letter-2.jpg"]
+    for number, each in enumerate(found.images):
         with Image.open(io.BytesIO(each.data), formats=["JPEG"]) as page:
             assert max(page.size) <= 1568
             wide, high = page.size
@@ -135,13 +135,13 @@ async def test_a_scanned_pdf_becomes_pictures_of_its_pages() -> None:
 
 
 async def test_a_page_with_few_words_is_no_scan() -> None:
-    """A short letter would be sent as a picture, which most models cannot see."""
+    """A short letter would be sent as an image, which most models cannot see."""
     pytest.importorskip("pypdfium2", reason="PDFs need usher-bot[media]")
     found = await read(pdf(["Yours, Ada", ""]))
-    assert (found.text, found.pictures) == ("[page 1]\nYours, Ada", ())
+    assert (found.text, found.images) == ("[page 1]\nYours, Ada", ())
 
 
-async def test_pictures_in_an_office_file_without_words_are_shown() -> None:
+async def test_images_in_an_office_file_without_words_are_shown() -> None:
     """A letter that was photographed into a Word file would be an empty one."""
     photo, sign = io.BytesIO(), io.BytesIO()
     Image.effect_noise((2000, 900), 60).save(photo, "PNG")
@@ -154,11 +154,11 @@ async def test_pictures_in_an_office_file_without_words_are_shown() -> None:
     }
     scanned = zipped({"word/document.xml": "<document><p><t>Hi</t></p></document>", **files})
     found = await read(scanned)
-    assert (found.text, len(found.pictures)) == ("Hi", 2)
-    with Image.open(io.BytesIO(found.pictures[0].data), formats=["JPEG"]) as page:
+    assert (found.text, len(found.images)) == ("Hi", 2)
+    with Image.open(io.BytesIO(found.images[0].data), formats=["JPEG"]) as page:
         assert page.size == (1568, 706)
     words = f"<document><p><t>{LONG * 9}</t></p></document>"
-    assert (await read(zipped({"word/document.xml": words, **files}))).pictures == ()
+    assert (await read(zipped({"word/document.xml": words, **files}))).images == ()
 
 
 # ---------------------------------------------------------------- bounds and refusals

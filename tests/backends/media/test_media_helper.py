@@ -1,4 +1,4 @@
-"""The process that reads untrusted films, sounds and documents: its work, its bounds, its end."""
+"""The process that reads untrusted videos, sounds and documents: its work, its bounds, its end."""
 
 import asyncio
 import os
@@ -17,11 +17,11 @@ from backends.media.helper import process as helper
 from backends.media.helper.protocol import Answer, MediaTask, Order
 from queueing.core.concurrency import timeout
 
-pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+pytest.importorskip("av", reason="videos and sound need usher-bot[media]")
 
 from tests.backends.media.papers import docx, paragraph
 from tests.backends.media.planted import MOVES, MOVING, PLANTED, SECRET
-from tests.backends.media.recorded_films import KINDS, film, tags_of
+from tests.backends.media.recorded_videos import KINDS, tags_of, video
 from tests.fakes.media_helper import here
 
 OF_SOUNDS = (MediaTask.WAV, MediaTask.VOICE, MediaTask.ENCODE)
@@ -34,7 +34,7 @@ def order_of(task: MediaTask, data: bytes) -> Order:
         size=len(data),
         limit=1_000_000,
         characters=1000,
-        pictures=2,
+        images=2,
         seconds=60,
         form="mp3" if task is MediaTask.ENCODE else "",
     )
@@ -54,17 +54,17 @@ async def test_every_task_is_done_in_the_process(task: MediaTask) -> None:
     if task is MediaTask.READ:
         data = docx(paragraph("hello"))
     else:
-        data = film("mp4", silent=task is MediaTask.SOUNDTRACK)
+        data = video("mp4", silent=task is MediaTask.SOUNDTRACK)
     assert await is_done(task, data)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 async def test_every_kind_is_read_in_the_process(kind: str) -> None:
-    """A codec that needs more than the process may have would lose all its films or sounds."""
-    how, data = KINDS[kind], film(kind)
+    """A codec that needs more than the process may have would lose all its videos or sounds."""
+    how, data = KINDS[kind], video(kind)
     tasks = [MediaTask.CLEAN, MediaTask.LOOK, MediaTask.FIT]
-    tasks += [MediaTask.FRAMES] if how.picture else []
+    tasks += [MediaTask.FRAMES] if how.image else []
     tasks += OF_SOUNDS if how.sound else ()
     for task in tasks:
         assert await is_done(task, data), task
@@ -72,22 +72,22 @@ async def test_every_kind_is_read_in_the_process(kind: str) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", MOVES)
-async def test_every_kind_of_moving_picture_is_read_in_the_process(kind: str) -> None:
-    """Chats would show the first picture only."""
+async def test_every_kind_of_moving_image_is_read_in_the_process(kind: str) -> None:
+    """Chats would show the first image only."""
     assert await is_done(MediaTask.FIT, PLANTED[kind](**MOVING))
 
 
 async def test_what_is_wrong_with_a_file_is_told_by_the_process() -> None:
-    """People would be told that a silent film is broken, and get a broken one."""
-    for data, fault in ((film("mp4", silent=True), "silent"), (b"hello", "")):
+    """People would be told that a silent video is broken, and get a broken one."""
+    for data, fault in ((video("mp4", silent=True), "silent"), (b"hello", "")):
         with pytest.raises(helper.MediaError, match="wav of ") as raised:
             await helper.ask(order_of(MediaTask.WAV, data), data)
         assert raised.value.fault == fault
 
 
-async def test_a_film_is_cleaned_in_a_process_of_its_own() -> None:
-    """A crafted film could end the bot."""
-    before = film("mp4")
+async def test_a_video_is_cleaned_in_a_process_of_its_own() -> None:
+    """A crafted video could end the bot."""
+    before = video("mp4")
     after = await videos.cleaned(before)
     assert SECRET in tags_of(before)
     assert SECRET not in tags_of(after)
@@ -119,11 +119,11 @@ async def stuck(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stuck]:
     assert all(process.returncode is not None for process in stuck.processes)
 
 
-async def test_a_film_that_takes_too_long_is_given_up(stuck: Stuck) -> None:
-    """One film would hold up all others."""
+async def test_a_video_that_takes_too_long_is_given_up(stuck: Stuck) -> None:
+    """One video would hold up all others."""
     order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=4)
-    with pytest.raises(videos.FilmError, match="took over"):
-        await helper.ask(order, b"film", wall_s=0.2)
+    with pytest.raises(videos.VideoError, match="took over"):
+        await helper.ask(order, b"video", wall_s=0.2)
     assert len(stuck.processes) == 1
 
 
@@ -134,7 +134,7 @@ async def test_a_process_that_says_much_and_reads_nothing_is_given_up(
     code = "import sys\nwhile 1: sys.stdout.buffer.write(bytes(10**6))"
     monkeypatch.setattr(helper, "PROGRAM", ("-P", "-c", code))
     order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=10**7)
-    with pytest.raises(videos.FilmError, match="took over"):
+    with pytest.raises(videos.VideoError, match="took over"):
         await helper.ask(order, bytes(10**7), wall_s=0.5)
 
 
@@ -144,18 +144,18 @@ async def test_a_process_that_stops_or_stays_is_ended(monkeypatch: pytest.Monkey
     order = Order(task=MediaTask.CLEAN, mime="video/mp4", size=4)
     stops = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
     monkeypatch.setattr(helper, "PROGRAM", ("-P", "-c", stops))
-    with pytest.raises(videos.FilmError, match="took over"):
-        await helper.ask(order, b"film", wall_s=1.0)
+    with pytest.raises(videos.VideoError, match="took over"):
+        await helper.ask(order, b"video", wall_s=1.0)
     said = Answer(mime="video/mp4").line()
     stays = f"import os, time; os.write(1, {said!r}); os.close(1); time.sleep(600)"
     monkeypatch.setattr(helper, "PROGRAM", ("-P", "-c", stays))
     async with timeout(60):
-        assert await helper.ask(order, b"film") == (Answer(mime="video/mp4"), b"")
+        assert await helper.ask(order, b"video") == (Answer(mime="video/mp4"), b"")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals and sessions are of POSIX")
 async def test_the_process_has_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A film could type into the terminal that the bot was started in."""
+    """A video could type into the terminal that the bot was started in."""
     code = (
         "import os; from backends.media.helper.protocol import Answer\n"
         "try: os.open('/dev/tty', os.O_RDWR)\n"
@@ -178,7 +178,7 @@ async def test_the_process_ends_with_the_task_that_waits_for_it(stuck: Stuck) ->
 
 @pytest.mark.skipif(os.name == "nt", reason="bounded by time alone there")
 async def test_the_process_is_bounded_and_knows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crafted film could take all memory, or read the bots' tokens."""
+    """A crafted video could take all memory, or read the bots' tokens."""
     monkeypatch.setenv("DISCORD_TOKEN", "secret")
     code = (
         "import os, resource as r; from backends.media.helper import worker;"

@@ -1,4 +1,4 @@
-"""Metadata leaves a picture, and nothing else does."""
+"""Metadata leaves an image, and nothing else does."""
 
 import asyncio
 import io
@@ -14,10 +14,10 @@ from backends.common.file_types import mime_of
 from backends.media.image_metadata import without_metadata
 from backends.media.result_files import KeptBack, bare
 from tests.backends.media.planted import (
+    IMAGE,
     MOVES,
     MOVING,
     OTHER,
-    PICTURE,
     PLANTED,
     SECRET,
     exif,
@@ -29,16 +29,16 @@ from tests.backends.media.planted import (
 
 CLEAN = {kind: without_metadata(each()) for kind, each in PLANTED.items() if kind != "AVIF"}
 STILL: list[tuple[str, dict[str, object]]] = [(kind, {}) for kind in PLANTED]
-FILMS = [(kind, dict(MOVING)) for kind in MOVES]
+VIDEOS = [(kind, dict(MOVING)) for kind in MOVES]
 
 
 def cleaned(data: bytes) -> bytes:
     return asyncio.run(bare(data))
 
 
-def test_words_leave_a_picture_and_the_pixels_stay(subtests: pytest.Subtests) -> None:
-    """Prompts, paths and places would be published with every picture."""
-    cases: list[tuple[str, dict[str, object]]] = STILL + FILMS
+def test_words_leave_an_image_and_the_pixels_stay(subtests: pytest.Subtests) -> None:
+    """Prompts, paths and places would be published with every image."""
+    cases: list[tuple[str, dict[str, object]]] = STILL + VIDEOS
     for kind, options in cases:
         with subtests.test(kind=kind):
             before = PLANTED[kind](**options)
@@ -49,7 +49,7 @@ def test_words_leave_a_picture_and_the_pixels_stay(subtests: pytest.Subtests) ->
             assert cleaned(after) == after
 
 
-def test_a_picture_stays_turned_as_it_was(subtests: pytest.Subtests) -> None:
+def test_an_image_stays_turned_as_it_was(subtests: pytest.Subtests) -> None:
     """Photos would lie on their side."""
     for kind in ["PNG", "JPEG", "WEBP", "AVIF"]:
         with subtests.test(kind=kind):
@@ -66,7 +66,7 @@ def test_a_picture_stays_turned_as_it_was(subtests: pytest.Subtests) -> None:
 
 
 def test_the_colours_of_a_profile_stay(subtests: pytest.Subtests) -> None:
-    """Pictures of wide colours would look dull."""
+    """Images of wide colours would look dull."""
     for kind in ["PNG", "JPEG", "WEBP", "AVIF"]:
         with subtests.test(kind=kind):
             after = cleaned(PLANTED[kind]())
@@ -78,7 +78,7 @@ def test_the_colours_of_a_profile_stay(subtests: pytest.Subtests) -> None:
                 )
             srgb = ImageCms.createProfile("sRGB")
             shown = [
-                ImageCms.profileToProfile(PICTURE, ImageCms.getOpenProfile(io.BytesIO(each)), srgb)
+                ImageCms.profileToProfile(IMAGE, ImageCms.getOpenProfile(io.BytesIO(each)), srgb)
                 for each in (kept, profile())
             ]
             assert shown[0] is not None
@@ -101,9 +101,9 @@ def test_a_gif_repeats_as_often_as_before() -> None:
         assert image.info["duration"] == 70
 
 
-def test_a_phones_second_picture_and_film_leave_a_jpeg() -> None:
-    """A portrait would carry the picture before it was edited, or three seconds of sound."""
-    before = saved(PICTURE, "MPO", save_all=True, append_images=[OTHER]) + b"ftypmp42" * 9
+def test_a_phones_second_image_and_video_leave_a_jpeg() -> None:
+    """A portrait would carry the image before it was edited, or three seconds of sound."""
+    before = saved(IMAGE, "MPO", save_all=True, append_images=[OTHER]) + b"ftypmp42" * 9
     after = without_metadata(before)
     with Image.open(io.BytesIO(after)) as image:
         assert image.format == "JPEG"
@@ -120,8 +120,8 @@ def test_files_of_other_kinds_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize("kind", list(CLEAN))
 @given(cut=st.integers(45, 500))
-def test_a_picture_that_is_cut_off_is_noticed(kind: str, cut: int) -> None:
-    """Half a download would be delivered as a picture."""
+def test_an_image_that_is_cut_off_is_noticed(kind: str, cut: int) -> None:
+    """Half a download would be delivered as an image."""
     whole = CLEAN[kind]
     data = whole[: max(12, len(whole) - cut)]
     with pytest.raises(ValueError, match="cut off"):
@@ -195,13 +195,13 @@ def test_what_cannot_be_cleaned_is_kept_back(monkeypatch: pytest.MonkeyPatch) ->
     for unread in (heic, PLANTED["AVIF"]()):
         with pytest.raises(ValueError, match="cannot be cleaned"):
             without_metadata(unread)
-    monkeypatch.setattr("backends.media.result_files.MAX_PIXELS", PICTURE.width * PICTURE.height)
+    monkeypatch.setattr("backends.media.result_files.MAX_PIXELS", IMAGE.width * IMAGE.height)
     with pytest.raises(KeptBack):
         cleaned(PLANTED["AVIF"](**MOVING))
 
 
 def test_a_file_is_known_by_its_bytes(subtests: pytest.Subtests) -> None:
-    """A page could be sent where a film is expected."""
+    """A page could be sent where a video is expected."""
     cases: list[tuple[bytes, str]] = [
         (b"\0\0\0\x18ftypmp42....", "video/mp4"),
         (b"\0\0\0\x18ftypqt  ....", "video/quicktime"),

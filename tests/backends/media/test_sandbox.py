@@ -107,7 +107,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @linux
-def test_a_film_that_takes_the_process_over_reaches_nothing(
+def test_a_video_that_takes_the_process_over_reaches_nothing(
     folder: Path, subtests: pytest.Subtests
 ) -> None:
     """A stranger's file could send the bot's tokens away, or change its database."""
@@ -128,7 +128,7 @@ def test_a_film_that_takes_the_process_over_reaches_nothing(
 
 @linux
 def test_it_reads_no_files_but_its_libraries(folder: Path, subtests: pytest.Subtests) -> None:
-    """A stranger's file could have the bot's tokens drawn into a picture."""
+    """A stranger's file could have the bot's tokens drawn into an image."""
     if Barrier.FILES not in offered():
         pytest.skip("this kernel has no Landlock")
     for act, doing in READ.items():
@@ -139,7 +139,7 @@ def test_it_reads_no_files_but_its_libraries(folder: Path, subtests: pytest.Subt
 
 @linux
 def test_it_can_still_work(folder: Path, subtests: pytest.Subtests) -> None:
-    """A sandbox that is too tight would refuse every film."""
+    """A sandbox that is too tight would refuse every video."""
     for act, doing in STILL.items():
         with subtests.test(act):
             assert outcome(doing, folder, held="confine()") == "done"
@@ -152,7 +152,7 @@ def test_its_privileges_are_given_up() -> None:
 
 
 def test_elsewhere_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system without all this would get no films at all."""
+    """A system without all this would get no videos at all."""
     monkeypatch.setattr(sys, "platform", "darwin")
     assert sandbox.confine() == frozenset()
     assert sandbox.filter_for("riscv64", 1) is None
@@ -161,7 +161,7 @@ def test_elsewhere_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @linux
 def test_a_kernel_that_offers_nothing_is_lived_with(folder: Path) -> None:
-    """An old kernel would get no films at all."""
+    """An old kernel would get no videos at all."""
     instead = (
         "import ctypes; ctypes.CDLL = lambda *a, **b: type('Old', (), {'prctl': lambda *a: -1,"
         " 'syscall': lambda *a: -1})(); print(len(confine()))"

@@ -12,12 +12,12 @@ from backends.media import sounds, videos
 from backends.media.sounds import SoundError, SoundFault, as_music, as_voice, as_wav
 from queueing.core.requests import File
 
-pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+pytest.importorskip("av", reason="videos and sound need usher-bot[media]")
 
 import av
 
 from tests.backends.media.planted import SECRET
-from tests.backends.media.recorded_films import KINDS, film, tags_of
+from tests.backends.media.recorded_videos import KINDS, tags_of, video
 
 pytestmark = pytest.mark.usefixtures("helper_here")
 HEARD = [kind for kind, how in KINDS.items() if how.sound]
@@ -46,7 +46,7 @@ async def test_any_sound_becomes_what_servers_read(subtests: pytest.Subtests) ->
     """A server that reads speech takes no Opus of Telegram, and no round video."""
     for kind in HEARD:
         with subtests.test(kind=kind):
-            made = await as_wav(file(film(kind), "voice.bin"))
+            made = await as_wav(file(video(kind), "voice.bin"))
             assert (made.name, made.mime) == ("voice.wav", "audio/wav")
             with wave.open(io.BytesIO(made.data)) as heard:
                 assert (heard.getframerate(), heard.getnchannels(), heard.getsampwidth()) == (
@@ -64,7 +64,7 @@ async def test_any_sound_becomes_a_voice_message(subtests: pytest.Subtests) -> N
     """An answer that is spoken would arrive as a file to download."""
     for kind in HEARD:
         with subtests.test(kind=kind):
-            voice = await as_voice(file(film(kind), "speech.bin"))
+            voice = await as_voice(file(video(kind), "speech.bin"))
             assert (voice.file.name, voice.file.mime) == ("speech.ogg", "audio/ogg")
             assert voice.file.data.startswith(b"OggS")
             assert voice.seconds == pytest.approx(30 * 1024 / 48_000, abs=0.12)
@@ -84,34 +84,34 @@ async def test_a_voice_message_is_small() -> None:
 async def test_music_stays_as_it_is_where_players_take_it() -> None:
     """A song would be encoded twice, or arrive as a file to download."""
     for kind in ("mp3", "m4a"):
-        song = file(film(kind), "song.bin")
+        song = file(video(kind), "song.bin")
         assert await as_music(song) is song
     for kind in ("flac", "wav", "ogg"):
-        made = await as_music(file(film(kind), "song.bin"))
+        made = await as_music(file(video(kind), "song.bin"))
         assert (made.name, made.mime) == ("song.mp3", "audio/mpeg")
         assert SECRET not in tags_of(made.data)
 
 
 async def test_what_cannot_be_heard_is_told() -> None:
-    """People would be told that a silent film is broken."""
+    """People would be told that a silent video is broken."""
 
     async def fault_of(data: bytes, **how: float) -> SoundFault:
         with pytest.raises(SoundError) as raised:
             await as_wav(file(data), **how)
         return raised.value.fault
 
-    assert await fault_of(film("mp4", silent=True)) is SoundFault.SILENT
+    assert await fault_of(video("mp4", silent=True)) is SoundFault.SILENT
     assert await fault_of(spoken(3.0), seconds=2.0) is SoundFault.TOO_LONG
     assert await fault_of(b"hello") is SoundFault.UNREADABLE
-    assert await fault_of(film("ogg")[:60]) is SoundFault.UNREADABLE
+    assert await fault_of(video("ogg")[:60]) is SoundFault.UNREADABLE
     with pytest.raises(SoundError):
-        await as_music(file(film("mp4")))
+        await as_music(file(video("mp4")))
 
 
 async def test_a_sound_is_looked_at() -> None:
     """A chat would show a song of no length."""
     for kind in HEARD:
-        found = (await videos.looked_at(file(film(kind)))).looks
+        found = (await videos.looked_at(file(video(kind)))).looks
         assert found.seconds > 0.5, kind
         assert found.sound
 
@@ -121,6 +121,6 @@ async def test_without_the_library_a_sound_says_so(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(videos, "available", lambda: False)
     for made in (as_wav, as_voice, as_music):
         with pytest.raises(SoundError) as raised:
-            await made(file(film("ogg")))
+            await made(file(video("ogg")))
         assert raised.value.fault is SoundFault.NO_LIBRARY
     assert sounds.SECONDS_MOST >= 600

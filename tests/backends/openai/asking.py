@@ -36,14 +36,14 @@ def model(name: str = "alpha", **options: JsonValue) -> ModelSpec:
 
 
 def work(text: str = "tell me", *, files: tuple[File, ...] = (), **fields: JsonValue) -> Work:
-    pictures = tuple(range(len(files)))
-    message = ChatMessage(role="user", text=text, pictures=pictures)
+    images = tuple(range(len(files)))
+    message = ChatMessage(role="user", text=text, images=images)
     return Work(
         key="k", request=Chat.model_validate({"messages": (message,), **fields}), files=files
     )
 
 
-def picture(kind: str = "PNG", size: tuple[int, int] = (40, 30)) -> File:
+def image(kind: str = "PNG", size: tuple[int, int] = (40, 30)) -> File:
     buffer = io.BytesIO()
     Image.new("RGB", size, "red").save(buffer, kind)
     return File(name="x", mime="image/x", data=buffer.getvalue())

@@ -84,7 +84,7 @@ async def test_the_old_generation_loads_by_the_smallest_request() -> None:
 async def test_the_old_generation_is_told_when_to_drop_what_it_loads(
     options: dict[str, JsonValue],
 ) -> None:
-    """Other models of its card would wait for the hour it has by itself."""
+    """Other models of its GPU would wait for the hour it has by itself."""
     expiry = {"ttl": 300} if options else {}
     offered = [Model("alpha"), Model("beta", chats=False, embeds=True)]
     async with serving("lmstudio-0.3", offered) as server, connected(server, **options) as backend:

@@ -34,8 +34,8 @@ from tests.backends.openai.asking import (
     TOLD,
     answer,
     connected,
+    image,
     model,
-    picture,
     work,
 )
 from tests.fakes.llm.llm import FakeLlm as Fake
@@ -117,14 +117,14 @@ async def test_a_second_copy_is_counted_beside_the_one_of_the_catalog() -> None:
         assert held == {"alpha": round(4096 * 1.2) + 512}
 
 
-async def test_ollama_counts_what_is_on_the_card_and_what_it_lists_no_more() -> None:
+async def test_ollama_counts_what_is_on_the_gpu_and_what_it_lists_no_more() -> None:
     """A model that was deleted holds its memory until it expires."""
     async with serving("ollama") as server, connected(server) as backend:
         beta = server.models["beta"]
-        beta.copies, beta.deleted, beta.on_card = ["beta"], True, 0.5
+        beta.copies, beta.deleted, beta.on_gpu = ["beta"], True, 0.5
         whole_mb = (beta.size + beta.context * 1024) // 1024**2
         assert await backend.held_besides([model()]) == {"beta": pytest.approx(whole_mb / 2, abs=1)}
-        beta.on_card = 0.0
+        beta.on_gpu = 0.0
         assert await backend.held_besides([model()]) == {"beta": pytest.approx(whole_mb, abs=1)}
 
 
@@ -330,28 +330,28 @@ async def test_a_long_conversation_is_cut_to_the_context_the_server_tells(kind: 
         assert sent[-1]["content"] == "and now?"
 
 
-async def test_pictures_arrive_as_small_jpeg_data(subtests: pytest.Subtests) -> None:
+async def test_images_arrive_as_small_jpeg_data(subtests: pytest.Subtests) -> None:
     """LM Studio would refuse them (it takes no WebP), or a photo would fill the context."""
     for kind in ["PNG", "WEBP", "JPEG", "GIF"]:
         with subtests.test(kind=kind):
             async with serving("lmstudio", [Model("alpha", vision=True)]) as server:
                 async with connected(server) as backend:
                     await backend.load(model())
-                    await answer(backend, model(), work(files=(picture(kind, (3000, 200)),)))
+                    await answer(backend, model(), work(files=(image(kind, (3000, 200)),)))
                 parts = server.posted("/v1/chat/completions")[0]["messages"][-1]["content"]
                 assert parts[0] == {"type": "text", "text": "tell me"}
                 head, _, data = parts[1]["image_url"]["url"].partition(",")
                 assert head == "data:image/jpeg;base64"
-                with Image.open(io.BytesIO(base64.b64decode(data))) as image:
-                    assert image.format == "JPEG"
-                    assert max(image.size) <= 1568
+                with Image.open(io.BytesIO(base64.b64decode(data))) as sent:
+                    assert sent.format == "JPEG"
+                    assert max(sent.size) <= 1568
 
 
-async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(
+async def test_a_file_that_is_no_image_is_refused_with_a_sentence(
     subtests: pytest.Subtests,
 ) -> None:
     """It would crash the attempt, or be retried for nothing."""
-    for data in [b"", b"no picture", b"\x89PNG\r\n\x1a\n broken", picture().data[:60]]:
+    for data in [b"", b"no image", b"\x89PNG\r\n\x1a\n broken", image().data[:60]]:
         with subtests.test(data=data):
             async with serving() as server, connected(server) as backend:
                 await backend.load(model())
@@ -361,12 +361,12 @@ async def test_a_file_that_is_no_picture_is_refused_with_a_sentence(
                         work(files=(File(name="x.png", mime="image/png", data=data),)),
                         lambda _: None,
                     )
-                assert "picture" in words(caught.value)
+                assert "image" in words(caught.value)
                 assert not server.posted("/v1/chat/completions")
 
 
 async def test_a_drawing_is_not_asked_of_a_text_server() -> None:
-    """A prompt for a picture would come back as prose."""
+    """A prompt for an image would come back as prose."""
     async with serving() as server, connected(server) as backend:
         job = Work(key="k", request=TextToImage(prompt="x"))
         with pytest.raises(Rejected):

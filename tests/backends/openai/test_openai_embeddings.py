@@ -23,21 +23,21 @@ from queueing.core.requests import (
     Embed,
     EmbedInput,
     File,
+    ImageInput,
     Output,
-    PictureInput,
     Progress,
     Work,
     numbers,
     vectors_of,
 )
 from queueing.core.specs import EMBEDDING_S, BackendSpec, ModelSpec
-from tests.backends.openai.asking import ALL, TOLD, connected, model, picture
+from tests.backends.openai.asking import ALL, TOLD, connected, image, model
 from tests.fakes.llm.llm import FakeLlm, Fault, Model, serving
 from tests.fakes.llm.llm_embeddings import DIMENSIONS, MARKER, PACKS, vector_of
 
 TAKES_TOKENS = ("llamacpp-router", "llamacpp", "llamaswap", "vllm", "generic")
 EMBEDS = Capability.EMBEDDING
-PICTURES = Capability.IMAGE_EMBEDDING
+IMAGES = Capability.IMAGE_EMBEDDING
 
 
 def embedder(*able: Capability, name: str = "alpha") -> ModelSpec:
@@ -319,23 +319,23 @@ async def test_an_embedding_model_is_loaded_and_unloaded(kind: str) -> None:
                     await embedded(backend, "a")
 
 
-async def test_pictures_go_to_llamacpp_among_the_texts() -> None:
-    """A picture has its own form on each server."""
+async def test_images_go_to_llamacpp_among_the_texts() -> None:
+    """An image has its own form on each server."""
     loaded = [Model("alpha", chats=False, embeds=True, vision=True)]
     async with serving("llamacpp", loaded) as server, connected(server) as backend:
-        await backend.verify(embedder(EMBEDS, PICTURES))
-        await embedded(backend, "a", PictureInput(picture=0, text=" red"), files=(picture(),))
+        await backend.verify(embedder(EMBEDS, IMAGES))
+        await embedded(backend, "a", ImageInput(image=0, text=" red"), files=(image(),))
         text, given = server.posted("/v1/embeddings")[-1]["input"]
         assert text == "a"
         assert given["prompt_string"] == f"{MARKER} red"
         assert len(given["multimodal_data"]) == 1
 
 
-async def test_pictures_go_to_vllm_one_a_call() -> None:
-    """It takes a picture as a conversation of one message."""
+async def test_images_go_to_vllm_one_a_call() -> None:
+    """It takes an image as a conversation of one message."""
     async with serving("vllm", models()) as server, connected(server) as backend:
-        files = (picture(), picture())
-        inputs = ("a", PictureInput(picture=1), "b", PictureInput(picture=0))
+        files = (image(), image())
+        inputs = ("a", ImageInput(image=1), "b", ImageInput(image=0))
         output = await embedded(backend, *inputs, files=files)
         sent: list[Any] = server.posted("/v1/embeddings")
         assert ["messages" in body for body in sent] == [False, True, False, True]
@@ -345,16 +345,16 @@ async def test_pictures_go_to_vllm_one_a_call() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ollama", "lmstudio", "generic"])
-async def test_a_server_without_pictures_refuses_them(kind: str) -> None:
+async def test_a_server_without_images_refuses_them(kind: str) -> None:
     """It would embed the letters of a data URL."""
     async with serving(kind, models()) as server, connected(server) as backend:
         await backend.load(embedder())
-        with pytest.raises(BadModel, match="cannot embed pictures"):
-            await backend.verify(embedder(EMBEDS, PICTURES))
+        with pytest.raises(BadModel, match="cannot embed images"):
+            await backend.verify(embedder(EMBEDS, IMAGES))
         with pytest.raises(Rejected) as refused:
-            await embedded(backend, PictureInput(picture=0), files=(picture(),))
+            await embedded(backend, ImageInput(image=0), files=(image(),))
         assert refused.value.problem is not None
-        assert refused.value.problem.what is ProblemKind.NO_PICTURE_EMBEDDINGS
+        assert refused.value.problem.what is ProblemKind.NO_IMAGE_EMBEDDINGS
 
 
 async def test_a_server_that_hangs_is_given_up_when_its_caller_is() -> None:

@@ -13,7 +13,7 @@ from backends.common.error_rules import REFUSED, loading, words_of
 from backends.common.http_replies import HttpFailed, HttpRefused
 from backends.images import replies as images
 from backends.openai.flavours import errors as openai
-from backends.openai.flavours.errors import NO_PICTURES, TOO_LONG, classify
+from backends.openai.flavours.errors import NO_IMAGES, TOO_LONG, classify
 from queueing.core.errors import (
     BackendError,
     BadModel,
@@ -36,10 +36,10 @@ def test_recorded_refusals_are_understood(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, type[BackendError], Problem | None]] = [
         ("llama-server", "over_context", Rejected, TOO_LONG),
         ("llama-server", "over_context_stream", Rejected, TOO_LONG),
-        ("llama-server", "image_to_text_model", Rejected, NO_PICTURES),
+        ("llama-server", "image_to_text_model", Rejected, NO_IMAGES),
         ("llama-server", "messages_string", Rejected, REFUSED),
         ("llama-server-router", "over_context_stream", Rejected, TOO_LONG),
-        ("llama-server-router", "image_to_text_model", Rejected, NO_PICTURES),
+        ("llama-server-router", "image_to_text_model", Rejected, NO_IMAGES),
         ("llama-server-router", "unknown_model", BadModel, None),
         ("llama-cpp-python", "over_context", Rejected, TOO_LONG),
     ]
@@ -58,7 +58,7 @@ NOTHING_LOADED = (
 )
 
 
-# As other servers refuse a long text, a picture or a parameter.
+# As other servers refuse a long text, an image or a parameter.
 SERVERS_WORDS = (
     (
         400,
@@ -205,7 +205,7 @@ QUOTES: tuple[Callable[[str], JsonValue], ...] = (
 GUILTLESS = {Rejected, UnknownFailure}  # they take nothing from anybody else
 
 
-@pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "picture"])
+@pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "image"])
 def test_what_a_caller_says_names_no_fault_of_a_server(
     classify: Callable[..., BackendError], subtests: pytest.Subtests
 ) -> None:
@@ -228,13 +228,13 @@ def test_what_a_caller_says_names_no_fault_of_a_server(
         assert type(classify(401, quoted)) is UnknownFailure
 
 
-@pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "picture"])
+@pytest.mark.parametrize("classify", [openai.classify, images.classify], ids=["text", "image"])
 def test_memory_is_short_where_a_server_says_so_in_its_own_sentence(
     classify: Callable[..., BackendError], subtests: pytest.Subtests
 ) -> None:
-    """A full card would not be emptied."""
+    """A full GPU would not be emptied."""
     for said in (*NO_MEMORY, *(f"{said}{FIGURES[said]}" for said in FIGURES)):
-        main = "system memory" in said or "CPU" in said  # for which no model leaves a card
+        main = "system memory" in said or "CPU" in said  # for which no model leaves a GPU
         kind = ShortOfMemory if main else OutOfMemory
         with subtests.test(said):
             assert type(classify(500, {"error": {"message": said, "code": 500}})) is kind
@@ -253,7 +253,7 @@ NOT_OF_MEMORY = (
 
 
 def test_a_failed_load_tells_of_memory_in_its_own_sentence(subtests: pytest.Subtests) -> None:
-    """A full card would not be emptied, or one would be for a file that is broken."""
+    """A full GPU would not be emptied, or one would be for a file that is broken."""
     refused = HttpRefused("", status=400, body="")
     away = HttpFailed("", status=503, body="")
     cases: tuple[tuple[BackendError, Exception, type[BackendError]], ...] = (

@@ -19,7 +19,7 @@ from queueing.core.errors import (
     UnreadableAnswer,
 )
 from queueing.core.specs import BackendSpec, ModelSpec, Timeouts
-from tests.backends.openai.asking import ANSWER, answer, connected, model, picture, work
+from tests.backends.openai.asking import ANSWER, answer, connected, image, model, work
 from tests.fakes.llm.llm import Fault, serving
 from tests.told import words
 
@@ -81,13 +81,13 @@ async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: st
 
 
 @pytest.mark.parametrize("kind", ["lmstudio", "llamacpp"])
-async def test_a_picture_for_a_model_that_sees_nothing_is_told_to_the_person(kind: str) -> None:
+async def test_an_image_for_a_model_that_sees_nothing_is_told_to_the_person(kind: str) -> None:
     """Llama.cpp's status 500 would look like a dead server."""
     async with serving(kind) as server, connected(server) as backend:
         await backend.load(model())
         with pytest.raises(Rejected) as caught:
-            await backend.run(model(), work(files=(picture(),)), lambda _: None)
-        assert "picture" in words(caught.value)
+            await backend.run(model(), work(files=(image(),)), lambda _: None)
+        assert "image" in words(caught.value)
 
 
 async def test_a_silent_connection_is_given_up_after_the_models_timeout() -> None:

@@ -33,7 +33,7 @@ FLOODS = (
 LINES = 300
 
 
-async def lines_of(line: str) -> AsyncIterator[Sequence[str]]:
+async def queues_of(line: str) -> AsyncIterator[Sequence[str]]:
     yield [line] * LINES
     yield ["", "data: " + json.dumps({"choices": [{"delta": {"content": "x"}}]}), ""]
 
@@ -56,7 +56,7 @@ async def test_others_have_their_turn_during_a_flood(
     said: list[Any] = []
     question = cast("Any", None)
     reader = PassedOnReader()
-    await completion._follow(lines_of(line), reader, Flavour(), question, said.append)
+    await completion._follow(queues_of(line), reader, Flavour(), question, said.append)
     other.cancel()
     assert turns >= LINES
     assert reader.text == "x"
@@ -122,7 +122,7 @@ ENDLESS: dict[str, Callable[[], Iterator[str]]] = {
     "thoughts": lambda: _events(reasoning=f"#{LONG}"),
     "thought letters": lambda: _events(reasoning="x"),
     "annotations": lambda: _events(annotations=[{"url": f"#{LONG}"}]),
-    "pictures": lambda: _events(images=[{"image_url": {"url": f"#{LONG}"}}]),
+    "images": lambda: _events(images=[{"image_url": {"url": f"#{LONG}"}}]),
     "unknown parts": lambda: _events(content=[{"type": f"#{LONG}"}]),
     "calls": lambda: _events(tool_calls=[{"id": f"#{LONG}", "function": {"name": "f"}}]),
     "letters of calls": lambda: _events(tool_calls=[{"function": {"arguments": "x"}}]),

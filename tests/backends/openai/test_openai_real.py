@@ -11,15 +11,18 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from backends.openai.backend import OpenAI
 from queueing.core.errors import BackendError, NotLoaded, OutOfMemory, Unavailable
-from queueing.core.requests import Progress
 from queueing.core.specs import BackendSpec
 from tests.backends.openai.asking import answer, model, work
 from tests.fakes.servers.real_server import free_port, kill, running
+
+if TYPE_CHECKING:
+    from queueing.core.requests import Progress
 
 SERVER = os.environ.get("USHER_LLAMA_SERVER", "")
 GGUF = os.environ.get("USHER_LLAMA_MODEL", "")

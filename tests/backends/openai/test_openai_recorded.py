@@ -121,9 +121,9 @@ async def test_refusals_are_the_recorded_ones(kind: str) -> None:
     """Errors would be distinguished by words no server says."""
     server = "llama-server" if kind == "llamacpp" else "llama-server-router"
     parts = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]
-    picture = {"model": "slow", "messages": [{"role": "user", "content": parts}]}
+    image = {"model": "slow", "messages": [{"role": "user", "content": parts}]}
     async with serving(kind, slow()) as fake:
-        assert await answer(fake, "POST", CHAT, picture) == recorded_json(
+        assert await answer(fake, "POST", CHAT, image) == recorded_json(
             server, "image_to_text_model"
         )
         if kind == "llamacpp-router":

@@ -68,9 +68,9 @@ def test_the_oldest_turns_of_a_long_conversation_are_left_out() -> None:
     assert kept[0].role == "user"
 
 
-async def test_a_request_that_names_a_picture_it_has_not_is_refused() -> None:
+async def test_a_request_that_names_an_image_it_has_not_is_refused() -> None:
     """It would crash the attempt."""
-    chat = Chat(messages=(ChatMessage(role="user", text="x", pictures=(1,)),))
+    chat = Chat(messages=(ChatMessage(role="user", text="x", images=(1,)),))
     with pytest.raises(Rejected):
         await chat_body("m", chat, (), TextOptions())
 

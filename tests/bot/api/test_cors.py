@@ -87,7 +87,7 @@ async def test_a_listed_page_can_read_every_answer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("config", [OPEN, CLOSED, CONFIG])
 async def test_other_pages_get_nothing(config: str, tmp_path: Path) -> None:
-    """Any page a person opens could read what their cards make."""
+    """Any page a person opens could read what their GPUs make."""
     origins = ("https://evil.example", "null", PAGE + ".evil.example", PAGE + ":8443")
     calls = (("OPTIONS", "/v1/models"), ("GET", "/v1/models"), ("GET", "/x"))
     async with running(tmp_path, config) as api:

@@ -47,7 +47,7 @@ async def looking_up(*hosts: str) -> list["asyncio.Task[Any]"]:
 
 
 def test_names_that_are_looked_up_hold_up_no_other_work(names: NameServers) -> None:
-    """While the network is away no picture could be read, drawn or shown."""
+    """While the network is away no image could be read, drawn or shown."""
 
     async def scenario() -> None:
         tasks = await looking_up(*(f"server-{number}" for number in range(100)))

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
-from tests.bot.platforms.telegram.telegram_bot import picture
+from tests.bot.platforms.telegram.telegram_bot import image
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.telegram.telegram import FakeTelegram
 
@@ -35,7 +35,7 @@ async def test_telegrams_files_may_be_attached_under_any_name() -> None:
     async with FakeTelegram() as fake:
         person = fake.person(7)
         form = aiohttp.FormData({"chat_id": "7", "photo": "attach://one"})
-        form.add_field("one", picture().data, filename="cat.png", content_type="image/png")
+        form.add_field("one", image().data, filename="cat.png", content_type="image/png")
         url = f"{fake.base_url}{fake.token}/sendPhoto"
         async with aiohttp.ClientSession() as session, session.post(url, data=form) as answer:
             assert (await answer.json())["ok"]

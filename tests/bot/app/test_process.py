@@ -27,7 +27,7 @@ print(*sorted(set(sys.modules) - before))
 
 
 def test_no_module_is_imported_in_the_middle_of_the_work() -> None:
-    """With no file handle left, a picture or a message failed because a codec could not be read."""
+    """With no file handle left, an image or a message failed because a codec could not be read."""
     done = subprocess.run(
         [sys.executable, "-c", LATE], capture_output=True, text=True, check=True, timeout=60
     )

@@ -18,7 +18,7 @@ from queueing.core.jobs import Job, JobState
 from tests.bot.results import attachment
 from tests.fakes.chat import FakeChat
 from tests.fakes.clock import VirtualClock
-from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
+from tests.fakes.servers.backend import FakeBackend, FakeGpu, FakeServer
 from tests.simulation.loop import run
 
 HOUR_S, DAY_S = 3600.0, 86400.0
@@ -57,9 +57,9 @@ class Running:
         assert (outcome.problems, outcome.restart) == ((), ())
         return outcome.applied
 
-    async def asks(self, text: str = "/image flux cat", picture: bytes = b"") -> Job | None:
+    async def asks(self, text: str = "/image flux cat", image: bytes = b"") -> Job | None:
         """Let a person ask, and return the job if it was taken."""
-        sent = (attachment(picture, "cat.png", "image/png"),) if picture else ()
+        sent = (attachment(image, "cat.png", "image/png"),) if image else ()
         before = {job.id for job in await self.parts.queue.jobs.open_jobs()}
         await self.chat.says(self.chat.call(text, files=sent))
         await asyncio.sleep(1)
@@ -80,7 +80,7 @@ class Running:
 @asynccontextmanager
 async def running(more: str) -> AsyncIterator[Running]:
     chat, clock, text = FakeChat(), SkippingClock(), [CONFIG + more]
-    server = FakeServer("comfy", Card(total_mb=24 * 1024, budget_mb=24 * 1024))
+    server = FakeServer("comfy", FakeGpu(total_mb=24 * 1024, budget_mb=24 * 1024))
     setup = BotSetup(
         parse(text[0], {}),
         database_url="sqlite://",
@@ -163,19 +163,19 @@ def test_new_room_for_files_holds_within_the_hour() -> None:
     """A person who may send more would be refused until the bot is started again, or never."""
 
     async def scenario(bot: Running) -> None:
-        picture = noise()
-        assert await bot.asks("/edit flux make it green", picture) is not None
-        assert await bot.asks("/edit flux make it red", picture) is None
+        image = noise()
+        assert await bot.asks("/edit flux make it green", image) is not None
+        assert await bot.asks("/edit flux make it red", image) is None
         assert await bot.reload("limits: {files_per_hour: 20MB}\n") == ("limits.files_per_hour",)
-        assert await bot.asks("/edit flux make it blue", picture) is not None
+        assert await bot.asks("/edit flux make it blue", image) is not None
         await bot.reload("limits: {files_per_hour: 1MB}\n")
-        assert await bot.asks("/edit flux make it pink", picture) is None
+        assert await bot.asks("/edit flux make it pink", image) is None
 
     play(scenario, "limits: {files_per_hour: 1MB}\n")
 
 
 def noise() -> bytes:
-    """Return a picture of some 0.8 MB."""
+    """Return an image of some 0.8 MB."""
     out, side = BytesIO(), 900
     data = random.Random(1).randbytes(side * side)
     Image.frombytes("L", (side, side), data).save(out, "PNG")

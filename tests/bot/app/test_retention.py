@@ -1,4 +1,4 @@
-"""What the database keeps of pictures, of jobs and on the page, and what goes first."""
+"""What the database keeps of images, of jobs and on the page, and what goes first."""
 
 from collections.abc import AsyncIterator
 
@@ -29,32 +29,32 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     await opened.aclose()
 
 
-def _picture(number: int) -> File:
+def _image(number: int) -> File:
     return File(name=f"{number}.png", mime="image/png", data=bytes([number]) * (MB - 1000))
 
 
 async def _drawn(store: JobStore, number: int) -> Job:
-    """Have a picture drawn and delivered."""
+    """Have an image drawn and delivered."""
     request = TextToImage(prompt=f"cat {number}")
     new = NewJob(model="flux", request=request, owner="web:local", key=f"k{number}")
     job = await store.add(new, NOW, limits=SubmitLimits())
     job = (await store.apply(job, JobEvent.START, NOW, backend="comfy", runner="r")).job
-    output = Output(files=(_picture(number),))
+    output = Output(files=(_image(number),))
     job = (await store.apply(job, JobEvent.COMPLETE, NOW + number, output=output)).job
     await store.acknowledge(job)
     return job
 
 
 async def _put(log: ChatLog, number: int) -> None:
-    """Put a message with a picture on the page."""
-    file = _picture(number)
+    """Put a message with an image on the page."""
+    file = _image(number)
     described = (shown_file("local", f"m{number}", file),)
     shown = ShownMessage(author="usher", body=(TextPart(text=f"cat {number}"),), files=described)
     await log.put("local", f"m{number}", NOW + number, shown, (file,))
 
 
 async def _on_the_page(log: ChatLog) -> dict[str, int]:
-    """Return how many pictures each message shows that its page can fetch."""
+    """Return how many images each message shows that its page can fetch."""
     entries = await log.since("local", 0, 100)
     return {
         entry.shown.body[0].text: len(  # type: ignore[union-attr]
@@ -65,8 +65,8 @@ async def _on_the_page(log: ChatLog) -> dict[str, int]:
     }
 
 
-async def test_the_oldest_pictures_go_first_and_the_words_stay(database: Database) -> None:
-    """The page's pictures would fill the disk beyond what the operator allows."""
+async def test_the_oldest_images_go_first_and_the_words_stay(database: Database) -> None:
+    """The page's images would fill the disk beyond what the operator allows."""
     log, store = ChatLog(database), JobStore(database)
     for number in range(5):
         await _put(log, number)

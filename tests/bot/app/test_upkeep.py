@@ -127,7 +127,7 @@ def test_a_backup_that_fails_leaves_the_older_one_alone(
 def test_a_backup_is_read_by_nobody_who_could_not_read_the_database(
     config: Path, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
-    """Everyone's prompts and pictures would lie open to every account of the machine."""
+    """Everyone's prompts and images would lie open to every account of the machine."""
     made(database, 1)
     database.chmod(mode)
     copymode, meanwhile = shutil.copymode, []

@@ -87,17 +87,17 @@ async def test_what_works_is_told_in_aligned_rows(
 
 
 @pytest.mark.parametrize(("there", "works"), [(True, True), (False, None)])
-async def test_it_says_whether_films_can_be_given_out(
+async def test_it_says_whether_videos_can_be_given_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool, works: bool | None
 ) -> None:
-    """An operator would learn from people that films are kept back."""
+    """An operator would learn from people that videos are kept back."""
     monkeypatch.setattr(videos, "available", lambda: there)
     comfy = "{kind: comfyui, url: 'http://127.0.0.1:9'}"
     text = CONFIG.replace("{kind: demo}", f"{{kind: demo}}, comfy: {comfy}")
-    told = (await found(configured(tmp_path, text)))["films", "PyAV"]
+    told = (await found(configured(tmp_path, text)))["videos", "PyAV"]
     assert told.works is works
     assert there or "usher-bot[media]" in told.text
-    assert ("films", "PyAV") not in await found(configured(tmp_path))
+    assert ("videos", "PyAV") not in await found(configured(tmp_path))
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -287,13 +287,13 @@ async def test_a_running_bot_is_no_fault(tmp_path: Path) -> None:
     assert findings["chat", "web"].works is None
 
 
-# ---------------------------------------------------------------- cards
+# ---------------------------------------------------------------- GPUs
 
 
 @pytest.mark.parametrize(
     ("measured", "works"), [((24_564, 20_000), True), ((12_288, 12_000), False), (None, None)]
 )
-async def test_a_card_is_compared_with_what_is_configured(
+async def test_a_gpu_is_compared_with_what_is_configured(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     measured: tuple[int, int] | None,
@@ -312,8 +312,8 @@ async def test_a_card_is_compared_with_what_is_configured(
 @pytest.mark.parametrize(
     ("gpu", "what"),
     [
-        ("0", "card not measured (no NVIDIA driver here?)"),
-        ("amd:0", "card not measured (AMD cards are measured on Linux only"),
+        ("0", "GPU not measured (no NVIDIA driver here?)"),
+        ("amd:0", "GPU not measured (AMD GPUs are measured on Linux only"),
         ("system", "main memory not measured (psutil is not installed)"),
     ],
 )
@@ -337,7 +337,7 @@ async def test_what_cannot_be_measured_is_told_with_its_reason(
 
 
 def test_a_host_here_without_gpu_is_told_to_be_unwatched() -> None:
-    """A game would take the card, and the operator believe that Usher sees it."""
+    """A game would take the GPU, and the operator believe that Usher sees it."""
     cases: list[tuple[str, bool]] = [("http://127.0.0.1:9", False), ("http://192.0.2.1:9", True)]
     for url, watched in cases:
         text = CONFIG.replace("{kind: demo}", f"{{kind: openai, url: '{url}'}}")
@@ -421,7 +421,7 @@ async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
     assert findings["default", "ask"].works is False
 
 
-async def test_a_template_that_takes_pictures_of_any_size_is_named(tmp_path: Path) -> None:
+async def test_a_template_that_takes_images_of_any_size_is_named(tmp_path: Path) -> None:
     """A phone's photo would take the whole GPU, and the operator would not know why."""
     graph = json.loads((WORKFLOWS / "sdxl-img2img.json").read_text(encoding="utf-8"))
     scale = next(key for key, node in graph.items() if node["class_type"] == "ImageScale")
@@ -440,7 +440,7 @@ async def test_a_template_that_takes_pictures_of_any_size_is_named(tmp_path: Pat
         assert bool(notes) is named, findings
 
 
-async def test_a_card_smaller_than_configured_is_told(tmp_path: Path) -> None:
+async def test_a_gpu_smaller_than_configured_is_told(tmp_path: Path) -> None:
     """A slip in `vram` would only show when the server runs out of memory."""
     async with FakeComfyUI() as fake:
         text = CONFIG.replace("{kind: demo}", f"{{kind: comfyui, url: '{fake.url}'}}")
@@ -462,7 +462,7 @@ async def test_a_card_smaller_than_configured_is_told(tmp_path: Path) -> None:
 async def test_memory_that_a_server_never_gives_back_is_told(
     tmp_path: Path, kind: str, vram: str, told: list[str]
 ) -> None:
-    """Pictures would wait for ever beside a text model that stays, and no one was warned."""
+    """Images would wait for ever beside a text model that stays, and no one was warned."""
     async with serving(kind) as fake:
         text = f"""\
 hosts:
@@ -493,7 +493,7 @@ chats: {{web: {{port: 0}}}}
 
 
 def test_what_stays_together_is_told_as_well() -> None:
-    """Each of two text models leaves room for pictures, and both together leave none."""
+    """Each of two text models leaves room for images, and both together leave none."""
     models = [
         image_model("flux", vram_mb=10_000),
         image_model("alpha", "one", vram_mb=8000),
@@ -566,8 +566,8 @@ async def test_a_limit_that_what_is_usual_would_reach_is_told(
     assert all(re.match(told, note) for note in notes), notes
 
 
-async def test_a_card_larger_than_configured_is_told(tmp_path: Path) -> None:
-    """A person who meant the whole card would wonder why so little of it is used."""
+async def test_a_gpu_larger_than_configured_is_told(tmp_path: Path) -> None:
+    """A person who meant the whole GPU would wonder why so little of it is used."""
     async with FakeComfyUI() as fake:
         text = CONFIG.replace("{kind: demo}", f"{{kind: comfyui, url: '{fake.url}'}}")
         text = text.replace("24GB", "8GB").replace("]}", "], workflow: sdxl.json}")
@@ -629,7 +629,7 @@ async def test_settings_of_the_api_that_disappoint_are_told(tmp_path: Path) -> N
 
 
 async def test_an_api_that_anyone_could_use_is_refused(tmp_path: Path) -> None:
-    """The cards would be anyone's; `usher run` reads the same file and ends as well."""
+    """The GPUs would be anyone's; `usher run` reads the same file and ends as well."""
     cases: list[tuple[str, str]] = [
         ("open: true, host: 0.0.0.0", "needs no key"),
         ("open: true, url: https://usher.example.net", "needs no key"),

@@ -163,7 +163,7 @@ def test_a_wrong_command_line_is_told_in_a_usage_line(capsys: pytest.CaptureFixt
 
 
 def test_a_console_that_lacks_a_sign_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a console of another alphabet the first picture would end the demo with a traceback."""
+    """On a console of another alphabet the first image would end the demo with a traceback."""
     written = io.BytesIO()
     console = io.TextIOWrapper(written, encoding="ascii", errors="strict", write_through=True)
     monkeypatch.setattr(sys, "stderr", console)
@@ -202,7 +202,7 @@ async def test_the_bot_shows_that_it_lives_and_that_it_stopped(tmp_path: Path) -
 
 @pytest.mark.thorough
 def test_health_draws_nothing(tmp_path: Path) -> None:
-    """A container asks every half minute, and would import a library of pictures each time."""
+    """A container asks every half minute, and would import a library of images each time."""
     code = (
         "import sys; from bot.cli.main import main\n"
         f"main(['health', '-c', {configured(tmp_path)!r}]); sys.exit('rich' in sys.modules)"

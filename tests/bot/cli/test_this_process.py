@@ -1,8 +1,8 @@
 """`--posts` and `--api` of `usher run`: what one process of several does."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +11,9 @@ from bot.cli import main as cli
 from bot.cli import this_process
 from bot.cli.arguments import parser
 from bot.config.loader import Config, ConfigError, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CONFIG = """\
 database: {database}

@@ -1,10 +1,9 @@
 """What operators set up for a chat and for a look, in virtual time."""
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable
-from bot.core.content import Content
 from bot.requests.options import Style
 from tests.bot.results import (
     DRAWS,
@@ -19,9 +18,12 @@ from tests.bot.results import (
 )
 from tests.simulation.bot_installation import Bot
 
+if TYPE_CHECKING:
+    from bot.core.content import Content
+
 
 def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
-    """Words, hidden pictures or a system prompt of one chat would leak into the others."""
+    """Words, hidden images or a system prompt of one chat would leak into the others."""
     settings = ChatSettings(system="Answer in rhymes.", words=("Snow Crash",), spoiler=True)
     chat_settings = ChatSettingsTable(by_key={"fake:g5": settings})
     wide = "".join(chr(ord(letter) + 0xFEE0) for letter in "SNOW")
@@ -73,7 +75,7 @@ def test_a_style_adds_its_words_and_options_and_the_person_has_the_last_word() -
         await ask(running, "/image a cat --style oil")
 
     private = [text for _, text in in_bot(scenario, styles=styles).private]
-    assert "picture style: sketch" in private[0]
+    assert "image style: sketch" in private[0]
     assert private[1] == "Noir · {prompt}, film noir\nsketch · pencil sketch"
     assert private[2] == "There's no style called “oil”. Available: Noir, sketch."
 

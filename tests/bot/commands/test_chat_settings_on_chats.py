@@ -105,7 +105,7 @@ async def told(parts: BotParts, job_id: int) -> str:
     return "".join(turn.text for turn in job.request.messages if turn.role == "system")
 
 
-async def test_pictures_are_hidden_in_a_thread_also_after_a_restart(tmp_path: Path) -> None:
+async def test_images_are_hidden_in_a_thread_also_after_a_restart(tmp_path: Path) -> None:
     """A restart would forget what a thread belongs to, and show what is to be hidden."""
     async with FakeDiscord() as fake:
         channels, more = installation(fake), rules(f"discord:{GENERAL}")

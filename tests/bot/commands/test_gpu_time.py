@@ -1,4 +1,4 @@
-"""Time on the cards as people and admins meet it: counted, shown, limited."""
+"""Time on the GPUs as people and admins meet it: counted, shown, limited."""
 
 import asyncio
 
@@ -48,7 +48,7 @@ def test_a_person_sees_what_they_used_and_when_they_may_ask_again() -> None:
 
 
 def test_a_costly_job_says_so_and_a_cheap_or_unlimited_one_does_not() -> None:
-    """A film would use up the day before its owner knows what films cost."""
+    """A video would use up the day before its owner knows what videos cost."""
 
     async def scenario(running: Bot) -> None:
         await ask(running, "/image flux cat")
@@ -80,7 +80,7 @@ def test_a_new_day_begins_at_nothing() -> None:
 
 
 def test_an_admin_sees_and_sets_what_each_person_may_use() -> None:
-    """No one but the person could tell who keeps the cards busy."""
+    """No one but the person could tell who keeps the GPUs busy."""
 
     async def scenario(running: Bot) -> None:
         await told(running, "/limit --today", ADMIN)
@@ -110,7 +110,7 @@ def test_an_admin_sees_and_sets_what_each_person_may_use() -> None:
 
 @pytest.mark.parametrize("service_s", [1.0, 59.0])
 def test_a_few_seconds_are_not_shown_as_nothing(service_s: float) -> None:
-    """Someone who asks for many small pictures would read that they used nothing."""
+    """Someone who asks for many small images would read that they used nothing."""
 
     async def scenario(running: Bot) -> None:
         await done(running, "/image flux cat")

@@ -7,7 +7,7 @@ SLIPS = ["//image cat", "/ image cat", "/ /image cat", "///IMAGE", "/image@usher
 
 
 def test_a_slip_of_the_slash_is_answered_with_the_help_of_that_command() -> None:
-    """A person would wait for a picture while a language model ponders the word “//image”."""
+    """A person would wait for an image while a language model ponders the word “//image”."""
 
     async def scenario(running: Bot) -> None:
         for line in SLIPS:

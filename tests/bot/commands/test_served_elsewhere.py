@@ -75,7 +75,7 @@ def test_a_call_that_the_database_refuses_to_a_former_holder_is_left_to_the_next
 
 
 def test_a_result_of_a_former_holder_is_not_counted_as_undeliverable(tmp_path: Path) -> None:
-    """The next holder would wait for minutes before it shows a picture in a chat that works."""
+    """The next holder would wait for minutes before it shows an image in a chat that works."""
 
     async def scenario() -> None:
         async with bot(installation(tmp_path)) as running:

@@ -109,7 +109,7 @@ def test_every_setting_of_a_model_reaches_the_queue() -> None:
 
 
 def test_sizes_are_read_with_their_unit() -> None:
-    """A card's size as its maker writes it would be refused or misread."""
+    """A GPU's size as its maker writes it would be refused or misread."""
     cases: list[tuple[str, int | None]] = [
         ("24GB", 24576),
         ("24 GB", 24576),
@@ -151,13 +151,13 @@ def test_yaml_of_another_decade_holds_no_traps() -> None:
 def test_roles_take_what_they_leave_out_from_everybodys_limits() -> None:
     """A role made to give more would silently give the defaults in all else."""
     text = with_lines(
-        "limits: {open_per_person: 3, in_line_per_person: 2, per_hour: 10}",
+        "limits: {open_per_person: 3, queued_per_person: 2, per_hour: 10}",
         "roles:",
         "  patrons: {members: [telegram:7], discord_roles: [165511591545143296], lane: vip}",
         "  staff: {members: [telegram:8], per_hour: none}",
     )
     access = parse(text, {}).access()
-    usual = PersonLimits(open_per_person=3, in_line_per_person=2, per_hour=10)
+    usual = PersonLimits(open_per_person=3, queued_per_person=2, per_hour=10)
     assert access.limits_of(Person(user="web:x"), ()) == usual
     assert access.limits_of(Person(user="telegram:7"), ()) == replace(usual, lane="vip")
     by_role = access.limits_of(Person(user="discord:1"), {"discord-role:165511591545143296"})
@@ -173,7 +173,7 @@ def test_what_a_model_can_do_follows_from_its_kind_and_workflow() -> None:
         ("comfyui", "workflow: wan22-t2v.json", {"text-to-video"}),
         (
             "comfyui",
-            "workflow: wan22-t2v.json, picture_workflow: wan22-i2v.json",
+            "workflow: wan22-t2v.json, image_workflow: wan22-i2v.json",
             {"text-to-video", "image-to-video"},
         ),
         ("comfyui", "workflow: ace-step.json", {"text-to-audio"}),
@@ -342,7 +342,7 @@ def test_what_a_workflow_does_is_what_the_model_can_do(tmp_path: Path) -> None:
 
 
 def test_a_model_does_not_suddenly_do_everything() -> None:
-    """A model for texts would be offered for films and speech because its server could have some."""
+    """A model for texts would be offered for videos and speech because its server could have some."""
     for kind in sorted(KINDS.keys() - {"comfyui"}):
         config = parse(
             SMALL.replace("{kind: demo}", f"{{kind: {kind}, url: http://127.0.0.1:1}}"), {}

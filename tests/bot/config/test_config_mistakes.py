@@ -32,7 +32,7 @@ def test_mistakes_of_every_kind_are_told_together() -> None:
           flux: {backends: [stand-im]}
           huge: {backends: [stand-in], vram: 40GB}
           slow: {backends: [stand-in], load_s: soon}
-        limits: {open_per_person: 2, in_line_per_person: 3}
+        limits: {open_per_person: 2, queued_per_person: 3}
         chats: {web: {prot: 8080}}
         """
     )
@@ -42,7 +42,7 @@ def test_mistakes_of_every_kind_are_told_together() -> None:
         "models.flux.backends[0]",
         "models.huge.vram",
         "models.slow.load_s",
-        "limits.in_line_per_person",
+        "limits.queued_per_person",
         "chats.web.prot",
     ]
 
@@ -91,7 +91,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
             timeouts:
               load_s: soon
               idle: 3
-        limits: {open_per_person: 0}
+        limits: {open_per_person: 0, in_line_per_person: 2}
         chats: {telegram: {}}
         admins: [42]
         logging: {level: loud}
@@ -105,6 +105,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         "config.yaml:11: models.flux.timeouts.load_s: must be a number",
         "config.yaml:12: models.flux.timeouts.idle: is not a setting; did you mean idle_s?",
         "config.yaml:13: limits.open_per_person: must be at least 1",
+        "config.yaml:13: limits.in_line_per_person: is not a setting; did you mean queued_per_person?",
         "config.yaml:14: chats.telegram.token: is missing",
         "config.yaml:15: admins[0]: must name platform and id, such as telegram:42",
         "config.yaml:16: logging.level: must be one of 'debug', 'info', 'warning' or 'error'",
@@ -311,13 +312,13 @@ UNFITTING = (
     ),
     (
         "  web:",
-        "  web:\nlimits: {in_line_per_person: 11}",
-        "config.yaml:10: limits.in_line_per_person: 11 is more than open_per_person; set it to 10",
+        "  web:\nlimits: {queued_per_person: 11}",
+        "config.yaml:10: limits.queued_per_person: 11 is more than open_per_person; set it to 10",
     ),
     (
         "  web:",
         "  web:\nroles: {few: {open_per_person: 2}}",
-        "config.yaml:10: roles.few.in_line_per_person: 5 is more than open_per_person; set it to 2",
+        "config.yaml:10: roles.few.queued_per_person: 5 is more than open_per_person; set it to 2",
     ),
     (
         "{kind: demo}",
@@ -340,8 +341,8 @@ def test_what_does_not_fit_together_is_refused_with_the_line(subtests: pytest.Su
             assert [each for each in found if each.startswith(expected)], found
 
 
-def test_a_model_larger_than_its_card_is_a_warning_where_the_server_can_offload() -> None:
-    """ComfyUI runs models larger than the card; they would be refused, or surprise by their pace."""
+def test_a_model_larger_than_its_gpu_is_a_warning_where_the_server_can_offload() -> None:
+    """ComfyUI runs models larger than the GPU; they would be refused, or surprise by their pace."""
     text = SMALL.replace("{kind: demo}", "{kind: comfyui, url: 'http://127.0.0.1:1'}")
     text = text.replace("]}", "], workflow: flux.json, vram: 30GB}")
     (warning,) = parse(text, {}).warnings
@@ -500,8 +501,8 @@ def test_more_copies_than_a_host_has_servers_are_refused() -> None:
     assert problems(text) == (f"config.yaml:7: models.flux.copies: {told}",)
 
 
-def test_one_card_or_server_that_stands_twice_is_refused() -> None:
-    """Two hosts would fill one card, and a server would count as two."""
+def test_one_gpu_or_server_that_stands_twice_is_refused() -> None:
+    """Two hosts would fill one GPU, and a server would count as two."""
     text = """\
         hosts:
           home:
@@ -523,7 +524,7 @@ def test_one_card_or_server_that_stands_twice_is_refused() -> None:
     """
     assert problems(text) == (
         (
-            "config.yaml:11: hosts.again.gpu: the card of home already; servers that share a card stand"
+            "config.yaml:11: hosts.again.gpu: the GPU of home already; servers that share a GPU stand"
             " under one host"
         ),
         (

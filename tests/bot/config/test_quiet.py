@@ -65,7 +65,7 @@ def test_the_time_zone_is_named() -> None:
     assert "did you mean Europe/Berlin?" in problem
 
 
-def test_a_card_is_left_to_programs_of_some_size() -> None:
+def test_a_gpu_is_left_to_programs_of_some_size() -> None:
     cases: list[tuple[str, int | None]] = [
         ("true", 1024),
         ("2GB", 2048),
@@ -80,7 +80,7 @@ def test_a_card_is_left_to_programs_of_some_size() -> None:
         assert home.yields_above_mb == above_mb, written
 
 
-def test_only_a_card_of_this_machine_can_be_watched() -> None:
+def test_only_a_gpu_of_this_machine_can_be_watched() -> None:
     """A host would never yield, and its owner would wait for that."""
     text = SMALL.replace("    vram: 24GB", "    vram: 24GB\n    yield_to_others: true")
     (problem,) = problems(text)

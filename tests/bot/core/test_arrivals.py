@@ -13,17 +13,17 @@ from bot.people.access import PersonLimits
 from queueing.core.requests import Chat
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.platforms.discord.test_discord_app import usher
-from tests.bot.results import in_bot, picture
+from tests.bot.results import image, in_bot
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_state import APPLICATION_ID, FakeFile
 from tests.simulation.bot_installation import Bot
 from tests.simulation.loop import run
 
-_NO_LIMITS = PersonLimits(open_per_person=100, in_line_per_person=100)
+_NO_LIMITS = PersonLimits(open_per_person=100, queued_per_person=100)
 
 
 def slow(seconds: float) -> Attachment:
-    file = picture()
+    file = image()
 
     async def read() -> bytes:
         await asyncio.sleep(seconds)
@@ -108,7 +108,7 @@ def test_what_fails_lets_the_others_go_on() -> None:
             await asyncio.sleep(5)
             raise RuntimeError("a bug")
 
-        broken = replace(picture(), read=read)
+        broken = replace(image(), read=read)
         async with asyncio.TaskGroup() as calls:
             for files in ((broken,), ()):
                 call = running.chat.call("/ask why?", files=files)
@@ -140,7 +140,7 @@ async def test_an_interaction_is_acknowledged_while_it_waits_for_its_turn(tmp_pa
         file = FakeFile(
             id=fake.ids.new(),
             name="cat.png",
-            data=await picture().read(),
+            data=await image().read(),
             mime="image/png",
             until=downloaded,
         )

@@ -11,7 +11,7 @@ from tests.simulation.loop import run
 
 
 def test_a_job_of_a_chat_served_elsewhere_is_left_to_that_process(tmp_path: Path) -> None:
-    """Two processes would each send the picture, or none."""
+    """Two processes would each send the image, or none."""
     given = Installation.of(
         [image_model("flux", service_s=20.0)],
         [host("gpu-1", "comfy")],

@@ -222,7 +222,7 @@ def test_a_group_that_moved_while_we_were_down_is_found_again(tmp_path: Path) ->
 
 
 def test_a_result_whose_files_are_refused_comes_in_words() -> None:
-    """A chat without the right to see pictures would never hear that its job is done."""
+    """A chat without the right to see images would never hear that its job is done."""
     chat = FakeChat()
     chat.refuse = lambda content: ContentRefused("no files here") if content.files else None
     message = told(chat)
@@ -231,8 +231,8 @@ def test_a_result_whose_files_are_refused_comes_in_words() -> None:
     assert message.contents[-1].files == ()
 
 
-def test_where_we_may_write_but_send_no_pictures_the_result_comes_in_words() -> None:
-    """A group that takes no pictures looks like one that is gone: the job's end would be lost."""
+def test_where_we_may_write_but_send_no_images_the_result_comes_in_words() -> None:
+    """A group that takes no images looks like one that is gone: the job's end would be lost."""
     chat = FakeChat()
     chat.refuse = lambda content: ChatGone("no right to send photos") if content.files else None
     assert "/show 1" in told(chat, within_s=60).text
@@ -251,13 +251,13 @@ def plain_of(content: Content) -> str:
     return Message(chat="", contents=[content]).text
 
 
-def test_a_picture_that_proves_too_large_comes_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chat whose limit is lower than the platform's would get no picture at all."""
+def test_an_image_that_proves_too_large_comes_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chat whose limit is lower than the platform's would get no image at all."""
     noise = random.Random(1).randbytes(300 * 300 * 3)
     out = io.BytesIO()
     Image.frombytes("RGB", (300, 300), noise).save(out, "PNG")
-    picture = File(name="cat.png", mime="image/png", data=out.getvalue())
-    monkeypatch.setattr("tests.fakes.servers.backend.PICTURE", picture)
+    image = File(name="cat.png", mime="image/png", data=out.getvalue())
+    monkeypatch.setattr("tests.fakes.servers.backend.IMAGE", image)
     chat = FakeChat(limits=replace(LIMITS, upload=300_000))
 
     def refuse(content: Content) -> TooLarge | None:
@@ -267,13 +267,13 @@ def test_a_picture_that_proves_too_large_comes_smaller(monkeypatch: pytest.Monke
     chat.refuse = refuse
     message = told(chat)
     (file,) = message.contents[-1].files
-    assert len(picture.data) > 200_000
+    assert len(image.data) > 200_000
     assert len(file.data) <= 100_000
     assert "smaller" in message.text
 
 
 def test_a_passing_state_that_is_refused_does_not_stop_the_result() -> None:
-    """One text a platform dislikes would cost a person the picture."""
+    """One text a platform dislikes would cost a person the image."""
     chat = FakeChat()
     chat.refuse = lambda content: ContentRefused("no") if "drawing" in plain_of(content) else None
     assert told(chat, within_s=60).contents[-1].files

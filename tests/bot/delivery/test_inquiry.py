@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from bot.core.content import Content
-from bot.core.queue import QueueStatus
 from bot.delivery.channels import Channels
 from bot.delivery.standings import StandingReader
 from bot.delivery.status_message import StatusMessage
@@ -19,6 +18,9 @@ from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, play
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
+
+if TYPE_CHECKING:
+    from bot.core.queue import QueueStatus
 
 
 @dataclass

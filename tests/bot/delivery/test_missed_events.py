@@ -43,7 +43,7 @@ class DeafQueue:
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 12))]
 )
 def test_every_result_is_shown_though_events_are_missed(seed: int) -> None:
-    """A picture would stay undelivered until the next restart."""
+    """An image would stay undelivered until the next restart."""
     drawn = random.Random(seed)
     made: list[DeafQueue] = []
 

@@ -26,7 +26,7 @@ LASTS_S = 200.0
 CROWDS = ({"p1": 1}, {"p1": 2}, {"p1": 1, "p2": 2, "p3": 5, "g1": 3})
 REASONS: Sequence[Reason | None] = (
     None,
-    Reason(why=WaitCause.IN_LINE, model="flux"),
+    Reason(why=WaitCause.QUEUED, model="flux"),
     Reason(why=WaitCause.LOADING, model="flux", host="gpu-1"),
     Reason(why=WaitCause.LOADER_BUSY, model="flux", host="gpu-1", other="sdxl"),
     Reason(why=WaitCause.ROOM_BUSY, model="flux", host="gpu-1", other="sdxl"),

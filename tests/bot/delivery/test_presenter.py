@@ -37,7 +37,7 @@ def in_bot(scenario: Any, *, service_s: float = 5.0, **fields: Any) -> FakeChat:
 
 
 def test_one_message_lives_from_the_line_to_the_result() -> None:
-    """A person would get several messages, or none that becomes the picture."""
+    """A person would get several messages, or none that becomes the image."""
 
     async def scenario(running: Bot) -> None:
         await running.gate.call(running.chat.call("/image flux a cat"))
@@ -192,7 +192,7 @@ def test_a_deleted_message_is_not_posted_again_until_the_end() -> None:
 
 
 def test_an_unknown_outcome_of_the_first_answer_still_ends_in_one_result() -> None:
-    """A timeout after having acted would show the picture twice."""
+    """A timeout after having acted would show the image twice."""
 
     async def scenario(running: Bot) -> None:
         running.chat.failures.append(ChatUnavailable("timeout", unclear=True))
@@ -212,7 +212,7 @@ def test_a_groups_minute_is_never_overspent() -> None:
             await running.gate.call(call)
         await quiet(running)
 
-    chat = in_bot(scenario, limits=PersonLimits(open_per_person=50, in_line_per_person=50))
+    chat = in_bot(scenario, limits=PersonLimits(open_per_person=50, queued_per_person=50))
     times = sorted(at for message in chat.messages.values() for at in message.times)
     assert len([m for m in chat.messages.values() if m.contents[-1].files]) == 30
     for at in times:
@@ -229,7 +229,7 @@ def test_a_crowded_group_reads_what_stays_true_and_no_pings() -> None:
             await asyncio.sleep(2.0)
         await quiet(running)
 
-    chat = in_bot(scenario, limits=PersonLimits(in_line_per_person=50))
+    chat = in_bot(scenario, limits=PersonLimits(queued_per_person=50))
     assert len([m for m in chat.messages.values() if m.contents[-1].files]) == 40
     later = [m.texts[0] for m in list(chat.messages.values())[4:]]
     assert [text for text in later if " ahead · " in text]
@@ -339,8 +339,8 @@ def test_queue_and_models_tell_what_is_true() -> None:
     assert "1 · 🎨 drawing with flux" in queue
     assert "#1 in line" in queue
     assert "flux: 2 waiting, 1 running" in queue
-    assert "flux · pictures · in memory on gpu-1 · 2 waiting" in models
-    assert "sdxl · pictures · not loaded" in models
+    assert "flux · images · in memory on gpu-1 · 2 waiting" in models
+    assert "sdxl · images · not loaded" in models
     assert "/image [model] <prompt>" in help_text
     assert "/preload" not in help_text
     assert len(help_text.splitlines()) < 32
@@ -359,7 +359,7 @@ def test_admins_find_their_commands_and_nobody_else_does() -> None:
     told = [text for _, text in in_bot(scenario).private]
     assert "/preload /unload" in told[0]
     assert "/preload <model> [host] · Load a model now" in told[1]
-    assert "the machine" in told[2]
+    assert "the host" in told[2]
     assert "/preload" not in told[3]
     assert told[4].startswith("There's no command /admin")
     assert told[5].startswith("There's no command /preload")

@@ -131,7 +131,7 @@ def test_an_upload_that_was_answered_counts_like_any_request(
 
 
 def test_others_need_not_wait_for_an_upload() -> None:
-    """A chat would stand still for the minutes that a film takes."""
+    """A chat would stand still for the minutes that a video takes."""
     rate_limit = RateLimit(LIMITS, group=False)
     rate_limit.begin(0.0, upload=True)
     assert rate_limit.earliest(0.0, urgent=True) == LIMITS.chat_every_s

@@ -4,19 +4,21 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from bot.core.content import Content
 from bot.core.origin import Origin
-from bot.core.queue import QueueStatus
 from bot.delivery import standings
 from bot.delivery.standings import StaleMessages
 from bot.delivery.status_message import StatusMessage
 from queueing.core.jobs import Job, stand_in
 from queueing.core.status import Standing
 from tests.simulation.loop import run
+
+if TYPE_CHECKING:
+    from bot.core.queue import QueueStatus
 
 WAITING = 1000
 A_FEW = 50

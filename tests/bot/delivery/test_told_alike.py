@@ -18,7 +18,7 @@ PAGE = ChatLimits(
     text=4000,
     caption=1000,
     upload=1_000_000,
-    picture=1_000_000,
+    image=1_000_000,
     download=1_000_000,
     edit_every_s=0.4,
     chat_every_s=0.05,
@@ -26,8 +26,8 @@ PAGE = ChatLimits(
 )
 
 
-def two_models_one_card() -> Installation:
-    """Return a card on which only one of two models has room; a load takes 6 s, a picture 9 s."""
+def two_models_one_gpu() -> Installation:
+    """Return a GPU on which only one of two models has room; a load takes 6 s, an image 9 s."""
     models = [
         image_model(name, vram_mb=size_mb, load_s=6.0, service_s=9.0, parallel=1)
         for name, size_mb in (("flux", 17000), ("qwen", 12000))
@@ -72,7 +72,7 @@ def test_a_line_another_model_holds_back_is_told_the_same_in_its_message_and_in_
     differs: list[bool] = []
 
     async def play() -> None:
-        async with bot(two_models_one_card()) as running:
+        async with bot(two_models_one_gpu()) as running:
             message = await qwen_behind_flux(running)
             while "drawing" not in (queue := await asked(running, "f:1")):
                 shown, now = message.contents[-1].body, running.clock.now()
@@ -91,7 +91,7 @@ def test_the_page_is_told_of_a_load_and_of_drawing_in_the_same_second() -> None:
     """It said "loading" for eight seconds beside the first preview."""
 
     async def play() -> tuple[Message, Installation]:
-        installation = two_models_one_card()
+        installation = two_models_one_gpu()
         async with bot(installation, FakeChat(limits=PAGE)) as running:
             message = await qwen_behind_flux(running)
             await asyncio.sleep(60)
@@ -124,7 +124,7 @@ def test_a_place_that_keeps_moving_is_told_again_within_two_seconds_and_a_half(
 
     async def play() -> None:
         chat = FakeChat(limits=Discord.limits)
-        async with bot(two_models_one_card(), chat) as running:
+        async with bot(two_models_one_gpu(), chat) as running:
             gate = running.gate
             await gate.call(chat.call("/limit fake:1 --lane relaxed", chat="3", user=ADMIN))
             for room in ("1", "2", "3", "4"):

@@ -82,7 +82,7 @@ async def test_guesses_are_refused_by_link_and_by_cookie() -> None:
             await page.next("taken")
 
 
-async def test_signing_out_takes_the_token_and_the_pictures_from_the_browser() -> None:
+async def test_signing_out_takes_the_token_and_the_images_from_the_browser() -> None:
     """Anyone who sits at a shared machine next would be the one who was there before."""
     async with (
         running(web_chat(port=0, token=TOKEN), ScriptedHandler()) as web,

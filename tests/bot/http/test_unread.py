@@ -120,18 +120,18 @@ async def test_results_that_nobody_reads_are_not_all_in_memory(
     """A hundred calls would hold a hundred results; answers of text never wait."""
     monkeypatch.setattr(files, "WAIT_S", 0.01)
     turns = DownloadSlots(each=1)
-    picture = replace(stand_in(1, "flux", 0.0), request=TextToImage(prompt="a cat"))
-    text = replace(picture, request=Chat(messages=(ChatMessage(role="user", text="hi"),)))
+    image = replace(stand_in(1, "flux", 0.0), request=TextToImage(prompt="a cat"))
+    text = replace(image, request=Chat(messages=(ChatMessage(role="user", text="hi"),)))
     async with until_sent():
-        await take_turn(turns, picture)
+        await take_turn(turns, image)
         await take_turn(turns, text)
 
         async def second() -> None:
             async with until_sent():
-                await take_turn(turns, picture)
+                await take_turn(turns, image)
 
         with pytest.raises(ApiError) as refused:
             await asyncio.create_task(second())
         assert refused.value.code == "unread"
     async with until_sent():
-        await take_turn(turns, picture)
+        await take_turn(turns, image)

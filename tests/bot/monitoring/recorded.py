@@ -38,7 +38,7 @@ class RecordedQueue:
 class Recording:
     """An installation whose history outlives its queues."""
 
-    installation: Installation = field(default_factory=lambda: two_cards("sqlite://"))
+    installation: Installation = field(default_factory=lambda: two_gpus("sqlite://"))
 
     @asynccontextmanager
     async def opened(self, *, kill: bool = False) -> AsyncIterator[RecordedQueue]:
@@ -70,7 +70,7 @@ class Recording:
             await asyncio.wait([writing])
 
     async def draw(self, there: RecordedQueue, model: str, count: int = 1, **new: object) -> None:
-        """Ask for pictures one after the other, as a person does who is told when each is done."""
+        """Ask for images one after the other, as a person does who is told when each is done."""
         for _ in range(count):
             asked = self.installation.new(model, "cat", **new)
             job = await there.queue.submitter.submit(asked, limits=NO_LIMITS)
@@ -84,8 +84,8 @@ def _forget(recorder: Recorder) -> None:
     recorder.__dict__.update(fresh.__dict__)
 
 
-def two_cards(url: str) -> Installation:
-    """Return a card that two models share one at a time, and an idle one."""
+def two_gpus(url: str) -> Installation:
+    """Return a GPU that two models share one at a time, and an idle one."""
     return Installation.of(
         [
             image_model("flux", "comfy", vram_mb=16000),

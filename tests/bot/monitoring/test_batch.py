@@ -17,10 +17,10 @@ LOADED = LoadEnded(model="qwen", backend="b", hosts=BOTH, cause=LoadCause.REQUES
         (CopyLeft(model="qwen", backend="b", hosts=BOTH, why=EvictionCause.ROOM), "evictions"),
     ],
 )
-def test_what_spans_cards_counts_on_each_and_once_for_its_model(
+def test_what_spans_gpus_counts_on_each_and_once_for_its_model(
     event: LoadEnded | CopyLeft, counted: str
 ) -> None:
-    """One card would be busy with no loads, or a model loaded twice."""
+    """One GPU would be busy with no loads, or a model loaded twice."""
     batch = HistoryBatch()
     batch.turn(event, 60.0)
 

@@ -7,7 +7,7 @@ from tests.bot.api import whole_api
 from tests.bot.monitoring.scraped import scrape
 
 CONFIG = f"{whole_api.CONFIG}metrics: {{port: 0}}\n"
-PICTURE = {"model": "flux", "prompt": "a cat"}
+IMAGE = {"model": "flux", "prompt": "a cat"}
 
 
 async def test_a_job_is_counted_through_its_whole_life(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ async def test_a_job_is_counted_through_its_whole_life(tmp_path: Path) -> None:
         before = await scrape(api.parts)
         assert before.of("usher_build_info") == 1
         assert before.of("usher_jobs_total") == 0
-        asked = [calls.create_task(api.post("/images/generations", PICTURE)) for _ in range(3)]
+        asked = [calls.create_task(api.post("/images/generations", IMAGE)) for _ in range(3)]
         await api.until(lambda jobs: len(jobs) == 3 and any(job.started_at for job in jobs))
         during = await scrape(api.parts)
         assert during.of("usher_jobs_running", model_name="flux", backend="studio") == 1
@@ -40,7 +40,7 @@ async def test_first_words_are_counted_once_for_an_answer(tmp_path: Path) -> Non
     asked = {"model": "llama", "messages": [{"role": "user", "content": "hello"}]}
     async with whole_api.running(tmp_path, CONFIG) as api:
         await api.post("/chat/completions", asked)
-        await api.post("/images/generations", PICTURE)
+        await api.post("/images/generations", IMAGE)
         read = await scrape(api.parts)
     assert read.of("usher_time_to_first_token_seconds_count", model_name="llama") == 1
     assert read.of("usher_time_to_first_token_seconds_count") == 1
@@ -49,15 +49,15 @@ async def test_first_words_are_counted_once_for_an_answer(tmp_path: Path) -> Non
 async def test_a_model_no_one_has_becomes_no_label(tmp_path: Path) -> None:
     """Anyone could fill the operator's database with names."""
     async with whole_api.running(tmp_path, CONFIG) as api:
-        await api.post("/images/generations", PICTURE | {"model": "s3cr3t"}, status=404)
+        await api.post("/images/generations", IMAGE | {"model": "s3cr3t"}, status=404)
         read = await scrape(api.parts)
     assert "s3cr3t" not in read.text
 
 
 async def test_memory_and_servers_are_shown(tmp_path: Path) -> None:
-    """An operator would not see a card that is full or a server that is away."""
+    """An operator would not see a GPU that is full or a server that is away."""
     async with whole_api.running(tmp_path, CONFIG) as api:
-        await api.post("/images/generations", PICTURE)
+        await api.post("/images/generations", IMAGE)
         read = await scrape(api.parts)
     giga = 1024**3
     assert read.of("usher_host_memory_bytes", host="box", kind="resident") == 9 * giga

@@ -46,7 +46,7 @@ SNAPSHOT = StatusReport(
                     running=1,
                 ),
             ),
-            reason=Reason(why=WaitCause.IN_LINE, model="flux"),
+            reason=Reason(why=WaitCause.QUEUED, model="flux"),
             service_s=1.0,
             next_ends=Estimate(at=2.0, earliest=1.0, latest=3.0),
             vram_mb=1,

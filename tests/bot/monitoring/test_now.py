@@ -52,7 +52,7 @@ BUSY = replace(
     waiting=2,
     running=1,
     copies=(copy(running=1),),
-    reason=Reason(why=WaitCause.IN_LINE, model="flux"),
+    reason=Reason(why=WaitCause.QUEUED, model="flux"),
     vram_mb=9000,
     oldest_at=NOW - 12.5,
 )
@@ -93,7 +93,7 @@ def made(snapshot: StatusReport = SNAPSHOT) -> LiveState:
 
 
 def test_everything_stands_on_its_host() -> None:
-    """A card would be shown idle while another one's job is drawn on it."""
+    """A GPU would be shown idle while another one's job is drawn on it."""
     first, second = made().hosts
     assert [each.model for each in first.copies] == ["flux"]
     assert [each.name for each in first.servers] == ["comfy"]
@@ -117,11 +117,11 @@ def test_memory_taken_twice_leaves_nothing_free() -> None:
 
 
 def test_a_line_says_how_long_the_first_has_waited() -> None:
-    """An operator would have to guess whether a long line moves."""
-    (line,) = made().lines
-    assert (line.model, line.waiting, line.oldest_s) == ("flux", 2, 12.5)
-    assert line.next_ends == BUSY.next_ends
-    assert line.reason == BUSY.reason
+    """An operator would have to guess whether a long queue moves."""
+    (queue,) = made().queues
+    assert (queue.model, queue.waiting, queue.oldest_s) == ("flux", 2, 12.5)
+    assert queue.next_ends == BUSY.next_ends
+    assert queue.reason == BUSY.reason
     assert made().idle_models == ("sdxl",)
 
 
@@ -135,12 +135,12 @@ def test_a_model_that_can_be_acted_on_has_a_line() -> None:
     for shown in cases:
         model = replace(IDLE, **shown)  # type: ignore[arg-type]
         now = made(replace(SNAPSHOT, models=(model,), running=()))
-        assert [line.model for line in now.lines] == ["sdxl"], shown
-        assert now.lines[0].oldest_s is None, shown
+        assert [queue.model for queue in now.queues] == ["sdxl"], shown
+        assert now.queues[0].oldest_s is None, shown
 
 
 def test_a_paused_host_drains_until_it_is_still() -> None:
-    """A card would be said to be free while a job still runs on it."""
+    """A GPU would be said to be free while a job still runs on it."""
     cases: list[tuple[Residency, tuple[RunningStatus, ...], str]] = [
         (Residency.READY, (RUNNING,), "draining"),
         (Residency.UNLOADING, (), "draining"),
@@ -164,7 +164,7 @@ def test_it_is_written_as_plain_json() -> None:
     """The page would have to know Python's names."""
     written = json.loads(to_json(made()))
     assert written["hosts"][0]["copies"][0]["state"] == "ready"
-    assert written["lines"][0]["reason"]["why"] == "in-line"
+    assert written["queues"][0]["reason"]["why"] == "queued"
     assert written["hosts"][0]["running"][0]["ends"]["latest"] == NOW + 6
 
 
@@ -200,7 +200,7 @@ def test_a_host_whose_owner_wants_it_says_so() -> None:
         assert now_of(paused, 0.0, {}).hosts[0].mode in {"paused", "draining"}, why
 
 
-def test_a_model_over_two_cards_is_drawn_on_each_with_its_share() -> None:
+def test_a_model_over_two_gpus_is_drawn_on_each_with_its_share() -> None:
     """One bar would overflow, and the other seem empty."""
     spanning = replace(copy(mb=9000), shares=(("gpu-1", 6000), ("gpu-2", 3000)))
     model = replace(SNAPSHOT.models[0], copies=(spanning,))

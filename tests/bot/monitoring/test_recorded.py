@@ -19,7 +19,7 @@ from queueing.core.events import Progressed
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.specs import WakeSpec
 from queueing.planning.hosts import LEAD_S
-from tests.bot.monitoring.recorded import KEPT_S, Recording, two_cards
+from tests.bot.monitoring.recorded import KEPT_S, Recording, two_gpus
 from tests.fakes.servers.backend import Fate
 from tests.simulation.installation import NO_LIMITS, Installation, ended, host, image_model
 from tests.simulation.loop import run
@@ -36,8 +36,8 @@ BOTH = ("sqlite", "postgres")
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.thorough)])
 def there(request: pytest.FixtureRequest, tmp_path: Path) -> Recording:
     if request.param == "postgres":
-        return Recording(two_cards(request.getfixturevalue("postgres_url")))
-    return Recording(two_cards(f"sqlite:///{tmp_path}/usher.db"))
+        return Recording(two_gpus(request.getfixturevalue("postgres_url")))
+    return Recording(two_gpus(f"sqlite:///{tmp_path}/usher.db"))
 
 
 def models(hours: HoursRecord) -> Mapping[str, ModelHours]:
@@ -50,7 +50,7 @@ def hosts(hours: HoursRecord) -> Mapping[str, HostHours]:
 
 @pytest.mark.parametrize("there", BOTH, indirect=True)
 def test_an_hour_shows_what_happened(there: Recording) -> None:
-    """An operator would look at a picture of another bot."""
+    """An operator would look at an image of another bot."""
 
     async def scenario() -> None:
         async with there.opened() as bot:
@@ -58,14 +58,14 @@ def test_an_hour_shows_what_happened(there: Recording) -> None:
             await there.draw(bot, "sdxl", 1)
             await asyncio.sleep(EVERY_S + 1)
             hours = await bot.reader.read_hours(HourSpan.HOUR)
-        flux, card = models(hours)["flux"], hosts(hours)["gpu-1"]
+        flux, gpu = models(hours)["flux"], hosts(hours)["gpu-1"]
         assert (flux.done, flux.failed, flux.cancelled, flux.loads) == (3, 0, 0, 1)
-        assert (card.loads, card.evictions, card.failed_loads) == (2, 1, 0)
+        assert (gpu.loads, gpu.evictions, gpu.failed_loads) == (2, 1, 0)
         assert flux.service_s == pytest.approx(15.0, abs=3.0)
         assert flux.wait_median_s is not None
         assert flux.wait_p95_s is not None
         assert flux.wait_median_s < 1.0 < flux.wait_p95_s
-        kinds = [(each.kind, each.models) for each in card.segments if each.kind != "idle"]
+        kinds = [(each.kind, each.models) for each in gpu.segments if each.kind != "idle"]
         assert kinds == [
             ("load", ("flux",)),
             ("run", ("flux",)),
@@ -73,8 +73,8 @@ def test_an_hour_shows_what_happened(there: Recording) -> None:
             ("run", ("sdxl",)),
         ]
         assert [each.kind for each in hosts(hours)["gpu-2"].segments] == ["idle"]
-        assert 0.2 < card.busy < 0.6
-        assert 0.0 < card.recorded_s <= hours.at - hours.begins
+        assert 0.2 < gpu.busy < 0.6
+        assert 0.0 < gpu.recorded_s <= hours.at - hours.begins
         assert hours.promises.given == 4
         assert hours.promises.kept == 4
 
@@ -85,15 +85,15 @@ def test_the_steps_of_every_span_add_up(there: Recording, subtests: pytest.Subte
     """The curve would tell of other jobs than the figures beside it."""
 
     def add_up(hours: HoursRecord) -> None:
-        flux, card = models(hours)["flux"], hosts(hours)["gpu-1"]
+        flux, gpu = models(hours)["flux"], hosts(hours)["gpu-1"]
         assert sum(step.done for step in flux.steps) == flux.done == 3
         assert sum(step.given for step in hours.promises.steps) == hours.promises.given == 3
         assert sum(step.service_s for step in flux.steps) == pytest.approx(flux.service_s)
         moments = [step.at for step in flux.steps]
-        for at in (*moments, *(share.at for share in card.shares)):
+        for at in (*moments, *(share.at for share in gpu.shares)):
             assert hours.begins <= at < hours.ends
             assert (at - hours.begins) % hours.step_s == 0
-        for share in card.shares:
+        for share in gpu.shares:
             assert share.run + share.load + share.idle + share.down <= 1.001
         assert json.loads(to_json(hours))["models"][0]["name"] == "flux"
 
@@ -112,7 +112,7 @@ def test_the_steps_of_every_span_add_up(there: Recording, subtests: pytest.Subte
 
 @pytest.mark.parametrize("kill", [False, True])
 def test_it_survives_a_restart_and_a_kill(there: Recording, *, kill: bool) -> None:
-    """Every update of the bot would begin an empty picture."""
+    """Every update of the bot would begin an empty image."""
 
     async def scenario() -> None:
         async with there.opened(kill=kill) as bot:
@@ -125,8 +125,8 @@ def test_it_survives_a_restart_and_a_kill(there: Recording, *, kill: bool) -> No
         flux = models(hours)["flux"]
         assert flux.done == 6
         assert flux.service_s == pytest.approx(30.0, abs=5.0)
-        card = hosts(hours)["gpu-1"].segments
-        gaps = [after.begins - before.ends for before, after in pairwise(card)]
+        gpu = hosts(hours)["gpu-1"].segments
+        gaps = [after.begins - before.ends for before, after in pairwise(gpu)]
         assert max(gaps) > 100.0  # nothing is said of the time in which it did not run
 
     run(scenario())
@@ -211,7 +211,7 @@ def test_a_host_that_rests_is_neither_idle_nor_down(there: Recording) -> None:
             await asyncio.sleep(60.0)
             hour = hosts(await bot.reader.read_hours(HourSpan.HOUR))
             week = hosts(await bot.reader.read_hours(HourSpan.WEEK))
-        kinds = {name: [each.kind for each in card.segments] for name, card in hour.items()}
+        kinds = {name: [each.kind for each in gpu.segments] for name, gpu in hour.items()}
         assert kinds["gpu-1"] == ["idle", "quiet", "idle"]
         assert kinds["gpu-2"] == ["idle", "paused", "idle"]
         assert kinds["gpu-3"] == ["asleep", "idle"]

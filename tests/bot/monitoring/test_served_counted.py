@@ -67,7 +67,7 @@ async def test_a_caller_who_hangs_up_is_counted(tmp_path: Path) -> None:
 
 async def test_edits_deliveries_and_commits_of_a_chat_are_measured(tmp_path: Path) -> None:
     """An operator would not see that a chat slows the bot down, or that the disk does."""
-    config = f"{DRAWS_AND_WRITES.replace('PICTURE_S', '2')}{TELEGRAM}metrics: {{port: 0}}\n"
+    config = f"{DRAWS_AND_WRITES.replace('IMAGE_S', '2')}{TELEGRAM}metrics: {{port: 0}}\n"
     async with FakeTelegram() as fake, on_telegram(fake, tmp_path, config) as parts:
         person = fake.person(7, "Ada")
         person.says("/image a cat")

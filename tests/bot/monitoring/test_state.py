@@ -26,8 +26,8 @@ from tests.simulation.installation import (
 from tests.simulation.loop import run
 
 
-def one_card() -> Installation:
-    """Return a card that holds either flux or sdxl."""
+def one_gpu() -> Installation:
+    """Return a GPU that holds either flux or sdxl."""
     models = [image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=16000)]
     return Installation.of(models, [host("gpu", "comfy")])
 
@@ -52,7 +52,7 @@ def test_a_server_that_goes_away_is_shown() -> None:
     """No alarm would go off."""
 
     async def scenario() -> None:
-        installation = one_card()
+        installation = one_gpu()
         meters, read = new_meters()
         async with (
             installation.queue() as queue,
@@ -88,8 +88,8 @@ def test_a_machine_that_sleeps_is_told_from_one_that_is_away() -> None:
             await queue.admin.pause(host="gpu")
             await asked(queue, installation, "flux")
             await until(lambda: read().of("usher_host_state", host="gpu", state="paused") == 1)
-            await until(lambda: read().of("usher_line_reason", model_name="flux") == 1)
-            assert read().of("usher_line_reason", model_name="sdxl") == 0
+            await until(lambda: read().of("usher_queue_reason", model_name="flux") == 1)
+            assert read().of("usher_queue_reason", model_name="sdxl") == 0
 
     run(scenario())
 
@@ -98,15 +98,15 @@ def test_memory_taken_by_others_is_shown() -> None:
     """An operator would not see why nothing fits any more."""
 
     async def scenario() -> None:
-        installation = one_card()
-        installation.memory = FakeProbe(installation.cards)
+        installation = one_gpu()
+        installation.memory = FakeProbe(installation.gpus)
         meters, read = new_meters()
         async with (
             installation.queue() as queue,
             meters.on_queue(queue, installation.clock),
         ):
             before = read().of("usher_host_memory_bytes", kind="free")
-            installation.cards["gpu"].other_mb = 6000
+            installation.gpus["gpu"].other_mb = 6000
             await until(lambda: read().of("usher_host_memory_bytes", kind="foreign") > 0)
             assert read().of("usher_host_memory_bytes", kind="foreign") == 6000 * 2**20
             assert read().of("usher_host_memory_bytes", kind="free") < before
@@ -119,7 +119,7 @@ def test_lanes_are_told_apart() -> None:
     """The line of those who wait longest would hide in the sum."""
 
     async def scenario() -> None:
-        installation = one_card()
+        installation = one_gpu()
         meters, read = new_meters()
         async with (
             installation.queue() as queue,
@@ -139,7 +139,7 @@ def test_loads_that_fail_are_counted_and_their_jobs_as_failed() -> None:
     """A model that crashes its server would look like one that no one asks for."""
 
     async def scenario() -> None:
-        installation = one_card()
+        installation = one_gpu()
         installation.servers["comfy"].load_fates = lambda: Unavailable("it crashed")
         meters, read = new_meters()
         async with (
@@ -160,7 +160,7 @@ def test_attempts_are_counted_by_their_end() -> None:
     """Retries would be seen nowhere, and a job that needed three would look like one."""
 
     async def scenario() -> None:
-        installation = one_card()
+        installation = one_gpu()
         fates = [Fate(error=OutOfMemory("full"))]
         installation.servers["comfy"].fates = lambda _work: fates.pop() if fates else Fate()
         meters, read = new_meters()
@@ -187,7 +187,7 @@ def test_promises_are_compared_with_what_happened() -> None:
     """No one would notice that the moments told are wrong."""
 
     async def scenario() -> None:
-        installation = one_card()
+        installation = one_gpu()
         meters, read = new_meters()
         async with (
             installation.queue() as queue,
@@ -214,7 +214,7 @@ def test_a_queue_that_moves_away_takes_its_lines_along() -> None:
     """Each process that ever held the queue would show the lines, and all would be added up."""
 
     async def scenario() -> None:
-        installation = one_card()
+        installation = one_gpu()
         meters, read = new_meters()
         for held in (1, 2):
             async with installation.queue() as queue:
@@ -230,10 +230,10 @@ def test_a_queue_that_moves_away_takes_its_lines_along() -> None:
 
 
 def test_a_job_found_running_is_counted_when_it_ends() -> None:
-    """After each restart a card would look idle for as long as a film takes."""
+    """After each restart a GPU would look idle for as long as a video takes."""
 
     async def scenario() -> None:
-        installation = one_card()
+        installation = one_gpu()
         meters, read = new_meters()
         async with installation.queue() as queue:
             job = await asked(queue, installation, "flux")

@@ -55,7 +55,7 @@ DOES = (
 
 
 def test_a_host_does_one_thing_at_a_time(subtests: pytest.Subtests) -> None:
-    """A card that runs one model while it loads another would be drawn as waiting."""
+    """A GPU that runs one model while it loads another would be drawn as waiting."""
     for state, does in DOES:
         with subtests.test(str(does)):
             assert doing(state) == does
@@ -63,7 +63,7 @@ def test_a_host_does_one_thing_at_a_time(subtests: pytest.Subtests) -> None:
 
 @given(steps=STEPS)
 def test_segments_and_seconds_cover_what_was_seen(steps: list[tuple[Doing, float, bool]]) -> None:
-    """The picture would have holes, or a card would be busy for more seconds than there are."""
+    """The image would have holes, or a GPU would be busy for more seconds than there are."""
     timeline, now = HostTimeline(), 1000.0
     written: dict[float, Segment] = {}
     spent: dict[str, float] = {}

@@ -69,7 +69,7 @@ class Installation:
         await self.parts.gate.call(self.chat.call(text, user=user, **fields))
 
     async def drawn(self) -> tuple[Job, str]:
-        """Draw a picture the chat is too small for; return its job and what the chat shows."""
+        """Draw an image the chat is too small for; return its job and what the chat shows."""
         await self.says("/image flux a cat --size 512x512")
         await self.until(lambda: "Original: " in self.last())
         told = self.last()
@@ -228,7 +228,7 @@ async def test_a_chat_that_takes_no_files_gets_the_link(tmp_path: Path) -> None:
         assert (await usher.get(path_in(told)))[0] == 200
 
 
-async def test_a_file_that_is_no_picture_is_only_offered_as_a_download(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_image_is_only_offered_as_a_download(tmp_path: Path) -> None:
     """A page a model wrote would be opened in our name."""
     async with installation(tmp_path) as usher:
         job, told = await usher.drawn()

@@ -22,7 +22,7 @@ from queueing.core.requests import File, TextToImage
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
-from tests.bot.platforms.web.web_client import picture, running, tab
+from tests.bot.platforms.web.web_client import image, running, tab
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import web_chat
 from tests.simulation.loop import run
@@ -85,7 +85,7 @@ async def test_the_page_says_that_it_was_too_much() -> None:
         large = File(name="a", mime="text/plain", data=bytes(MB - 10))
         for file, answer, reason in (
             (large, "taken", ""),
-            (picture(), "refused", "too-much"),
+            (image(), "refused", "too-much"),
         ):
             key = await page.say("look", uploads=[upload(person, file)])
             told = await page.next(answer)

@@ -130,7 +130,7 @@ async def test_a_stop_does_not_wait_for_a_page_that_answers_nothing() -> None:
 
 
 async def test_a_stop_does_not_wait_for_a_slow_upload() -> None:
-    """One film over a slow connection would keep all others away for seconds."""
+    """One video over a slow connection would keep all others away for seconds."""
     platform = web_chat(port=0)
     async with begun(platform) as task:
         url = urlsplit(platform.url)

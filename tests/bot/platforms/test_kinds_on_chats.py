@@ -1,4 +1,4 @@
-"""Films and edited pictures on Discord: its fields are told apart, its buttons reach their job."""
+"""Videos and edited images on Discord: its fields are told apart, its buttons reach their job."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -51,33 +51,33 @@ async def request_of(parts: BotParts, job_id: int) -> Any:
 
 
 @pytest.mark.thorough
-async def test_a_picture_is_filmed_by_its_button_on_discord(tmp_path: Path) -> None:
-    """The button would reach no command, or a film be sent as a picture."""
+async def test_an_image_is_filmed_by_its_button_on_discord(tmp_path: Path) -> None:
+    """The button would reach no command, or a video be sent as an image."""
     async with discord(tmp_path) as (fake, parts):
         person = fake.person(7, "Ada")
         call = await person.slash("image", model="flux", prompt="a cat")
         await fake.wait_for(lambda: call.answer and "seed" in call.answer.shown)
         assert call.answer is not None
-        await person.click(call.answer, "🎞️ Film")
+        await person.click(call.answer, "🎞️ Video")
         await fake.wait_for(lambda: [m for m in fake.channel().messages if "0:0" in m.shown])
-        film = fake.channel().messages[-1]
-        assert film.files[0].data[4:8] == b"ftyp"
-        assert "from 1 · wan · 0:0" in film.shown
+        video = fake.channel().messages[-1]
+        assert video.files[0].data[4:8] == b"ftyp"
+        assert "from 1 · wan · 0:0" in video.shown
         assert (await request_of(parts, 2)).kind == "text-to-video"
 
 
 async def test_the_fields_of_discord_are_told_apart(tmp_path: Path) -> None:
-    """The mask would be combined with the picture, or the last picture begin the film."""
+    """The mask would be combined with the image, or the last image begin the video."""
     async with discord(tmp_path) as (fake, parts):
         person = fake.person(7, "Ada")
         mask = person.file("mask.png", png((0, 0, 0, 0)), "image/png")
         photo = person.file("photo.png", png("red"), "image/png")
-        await person.slash("edit", prompt="a hat", picture=photo, mask=mask)
+        await person.slash("edit", prompt="a hat", image=photo, mask=mask)
         await fake.wait_for(lambda: any("pen" in m.shown for m in fake.channel().messages))
         edited = await request_of(parts, 1)
         assert (edited.edit, edited.mask) == (True, True)
         last = person.file("last.png", png("blue"), "image/png")
-        await person.slash("film", prompt="a cat", last=last, picture=photo)
+        await person.slash("video", prompt="a cat", last=last, image=photo)
         await fake.wait_for(lambda: any("wan" in m.shown for m in fake.channel().messages))
         job = await parts.queue.jobs.get(2)
         assert job is not None

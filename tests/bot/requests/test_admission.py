@@ -17,10 +17,10 @@ from bot.core.refusals import (
     Banned,
     BeyondModel,
     FilesUsedUp,
-    LineFull,
+    NoImage,
     NoModel,
-    NoPicture,
     NoText,
+    QueueFull,
     QuotaUsedUp,
     Refusal,
     TextTooLong,
@@ -48,7 +48,7 @@ from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
 ADA = Person(user="api:ada")
-PICTURE = File(name="p.png", mime="image/png", data=bytes(700_000))
+IMAGE = File(name="p.png", mime="image/png", data=bytes(700_000))
 CAT = Creation(prompt="a cat")
 HUGE = Creation(prompt="a cat", options=DrawingOptions(size=(8192, 8192)))
 
@@ -178,10 +178,10 @@ def test_files_at_once_are_counted_before_others_are_looked_at() -> None:
         async with services(2, files_mb=1, limits=PersonLimits(open_per_person=2)) as both:
             upscaling = TextToImage(prompt="", upscale=True)
             refused = await both[0].submit(
-                Asking(person=ADA, key="no"), "flux", upscaling, (PICTURE,)
+                Asking(person=ADA, key="no"), "flux", upscaling, (IMAGE,)
             )
             assert isinstance(refused, NotCapable)  # and counts for nothing
-            drawing = Creation(prompt="a cat", files=(PICTURE,))
+            drawing = Creation(prompt="a cat", files=(IMAGE,))
             asking = [Asking(person=ADA, key=f"k{number}") for number in range(10)]
             return await asyncio.gather(
                 *(both[number % 2].draw(each, drawing) for number, each in enumerate(asking))
@@ -198,9 +198,9 @@ def test_files_at_once_are_counted_before_others_are_looked_at() -> None:
         (UnwantedWord(word="CAT"), {"unwanted": ("dog", "CAT")}),
         (QuotaUsedUp(limit=2, free_at=3600.0), {"limits": PersonLimits(per_hour=2), "before": 2}),
         (TooManyOpen(limit=1, done_at=None), {"limits": PersonLimits(open_per_person=1), "before": 1}),
-        (LineFull(model="flux", limit=2, again_at=None), {"waiting": 2, "before": 2}),
+        (QueueFull(model="flux", limit=2, again_at=None), {"waiting": 2, "before": 2}),
         (UnknownStyle(name="x", known=("noir",)), {"drawing": Creation(prompt="a", style="x")}),
-        (NoPicture(), {"drawing": Creation(prompt="a", options=DrawingOptions(strength=0.5))}),
+        (NoImage(), {"drawing": Creation(prompt="a", options=DrawingOptions(strength=0.5))}),
         (NoText(), {"drawing": Creation(prompt="")}),
         (TextTooLong(length=4001, limit=4000), {"drawing": Creation(prompt="a" * 4001)}),
         (BeyondModel(model="flux", what="pixels", asked=8192 * 8192, most=2048 * 2048), {"drawing": HUGE}),
@@ -223,18 +223,18 @@ def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
 
     async def play() -> list[Job | Refusal]:
         async with services() as (service,):
-            question = Conversation(turns=(ChatMessage(role="user", text="why?", pictures=(0,)),))
+            question = Conversation(turns=(ChatMessage(role="user", text="why?", images=(0,)),))
             return [
                 await service.draw(Asking(person=ADA, key="a"), Creation(prompt="a", model="flx")),
                 await service.ask(
                     Asking(person=ADA, key="b"),
-                    NewQuestion(talk=replace(question, files=(PICTURE,))),
+                    NewQuestion(talk=replace(question, files=(IMAGE,))),
                 ),
                 await service.submit(
                     Asking(person=ADA, key="c"),
                     "flux",
                     TextToImage(prompt="a", upscale=True),
-                    (PICTURE,),
+                    (IMAGE,),
                 ),
             ]
 
@@ -245,7 +245,7 @@ def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
     assert isinstance(unable, NotCapable)
 
 
-def test_pictures_that_come_late_count_against_the_hour_as_well() -> None:
+def test_images_that_come_late_count_against_the_hour_as_well() -> None:
     """The rest of an album would be a way round the limit on files."""
 
     async def play() -> tuple[Job | Refusal, Job | Refusal]:
@@ -255,9 +255,9 @@ def test_pictures_that_come_late_count_against_the_hour_as_well() -> None:
             job = await service.ask(mine, NewQuestion(talk=question, model="qwen"))
             assert isinstance(job, Job)
             turn = ChatMessage(role="user", text="and this")
-            late_picture = Conversation(turns=(turn,), files=(PICTURE,))
-            late = await service.add(mine, job, late_picture)
-            return late, await service.add(mine, job, late_picture)
+            late_image = Conversation(turns=(turn,), files=(IMAGE,))
+            late = await service.add(mine, job, late_image)
+            return late, await service.add(mine, job, late_image)
 
     late, later = run(play())
     assert isinstance(late, Job)

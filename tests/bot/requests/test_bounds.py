@@ -17,7 +17,7 @@ from tests.simulation.installation import image_model
 
 SPEC = image_model("flux")
 USUAL = {"width": 512.0, "height": 512.0, "steps": 20.0}
-FILM = {"width": 640.0, "height": 360.0, "seconds": 5.0, "fps": 16.0}
+VIDEO = {"width": 640.0, "height": 360.0, "seconds": 5.0, "fps": 16.0}
 
 
 def beyond(request: Request, usual: Mapping[str, float], **most: float) -> Any:
@@ -57,9 +57,9 @@ def drawing(**fields: Any) -> TextToImage:
         (drawing(steps=81), USUAL, {}, ("steps", 80)),
         (drawing(steps=200), {}, {}, None),
         (drawing(count=3), USUAL, {"count": 2}, ("count", 2)),
-        (TextToVideo(prompt="a", seconds=21), FILM, {}, ("seconds", 20)),
-        (TextToVideo(prompt="a", seconds=15, fps=30), FILM, {}, ("frames", 320)),
-        (TextToVideo(prompt="a", fps=120), FILM, {}, ("frames", 320)),
+        (TextToVideo(prompt="a", seconds=21), VIDEO, {}, ("seconds", 20)),
+        (TextToVideo(prompt="a", seconds=15, fps=30), VIDEO, {}, ("frames", 320)),
+        (TextToVideo(prompt="a", fps=120), VIDEO, {}, ("frames", 320)),
         (TextToVideo(prompt="a", width=4096, height=4096), {}, {}, ("pixels", 4 * 832 * 480)),
         (TextToAudio(prompt="a", seconds=241), {"seconds": 60.0}, {}, ("seconds", 240)),
     ],
@@ -80,7 +80,7 @@ def failed(request: Request, what: ProblemKind = ProblemKind.MEMORY) -> JobChang
 
 
 def test_what_ran_out_of_memory_is_not_tried_again() -> None:
-    """The next such request would empty the card once more."""
+    """The next such request would empty the GPU once more."""
     bounds, large = Bounds(), drawing(width=960, height=1024)
     for harmless in (failed(large, ProblemKind.CRASHED), failed(drawing(width=512, height=512))):
         bounds.on_event(harmless, {"flux": USUAL})

@@ -1,18 +1,18 @@
-"""What a model is told of a conversation: bounded, whole turns, its pictures in their places."""
+"""What a model is told of a conversation: bounded, whole turns, its images in their places."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable, places_of
-from bot.requests.conversation import PICTURES, USUAL_CHARS, Conversation, continued, room_chars
+from bot.requests.conversation import IMAGES, USUAL_CHARS, Conversation, continued, room_chars
 from bot.requests.options import Style
 from bot.requests.word_filter import unwanted_word
 from queueing.core.requests import ChatMessage, File
 from queueing.core.specs import ModelSpec
 
 
-def user(text: str, *pictures: int) -> ChatMessage:
-    return ChatMessage(role="user", text=text, pictures=pictures)
+def user(text: str, *images: int) -> ChatMessage:
+    return ChatMessage(role="user", text=text, images=images)
 
 
 def answer(text: str) -> ChatMessage:
@@ -23,15 +23,15 @@ def file(name: str) -> File:
     return File(name=name, mime="image/png", data=b"")
 
 
-def talks(*lengths: int, pictures: tuple[int, ...] = ()) -> Conversation:
-    """Return questions and answers in turn, each that long; some questions with a picture."""
+def talks(*lengths: int, images: tuple[int, ...] = ()) -> Conversation:
+    """Return questions and answers in turn, each that long; some questions with an image."""
     turns = [
         answer("a" * length) if place % 2 else user("q" * length)
         for place, length in enumerate(lengths)
     ]
-    for index, place in enumerate(pictures):
-        turns[place] = turns[place].model_copy(update={"pictures": (index,)})
-    files = tuple(file(f"{index}.png") for index in range(len(pictures)))
+    for index, place in enumerate(images):
+        turns[place] = turns[place].model_copy(update={"images": (index,)})
+    files = tuple(file(f"{index}.png") for index in range(len(images)))
     return Conversation(turns=tuple(turns), files=files)
 
 
@@ -54,16 +54,16 @@ def test_a_system_prompt_of_before_is_replaced_by_the_one_of_now() -> None:
     assert [turn.text for turn in talk.turns] == ["new", "a", "b", "why?"]
 
 
-def test_pictures_come_along_for_a_model_that_sees_the_newest_ones() -> None:
-    """A question would point to another picture, or a blind model be sent one."""
-    earlier = talks(1, 1, 1, 1, 1, 1, pictures=(0, 2, 4))
+def test_images_come_along_for_a_model_that_sees_the_newest_ones() -> None:
+    """A question would point to another image, or a blind model be sent one."""
+    earlier = talks(1, 1, 1, 1, 1, 1, images=(0, 2, 4))
     asked = Conversation(turns=(user("these?", 0, 1),), files=(file("x.png"), file("y.png")))
     talk = continued(earlier, asked, system="", room=999, sees=True)
     assert [each.name for each in talk.files] == ["1.png", "2.png", "x.png", "y.png"]
-    assert [turn.pictures for turn in talk.turns if turn.role == "user"] == [(), (0,), (1,), (2, 3)]
+    assert [turn.images for turn in talk.turns if turn.role == "user"] == [(), (0,), (1,), (2, 3)]
     blind = continued(earlier, ASKED, system="", room=999, sees=False)
     assert blind.files == ()
-    assert not any(turn.pictures for turn in blind.turns)
+    assert not any(turn.images for turn in blind.turns)
 
 
 @given(
@@ -73,17 +73,17 @@ def test_pictures_come_along_for_a_model_that_sees_the_newest_ones() -> None:
     st.sets(st.integers(0, 5).map(lambda place: place * 2), max_size=6),
 )
 def test_what_is_sent_always_fits_and_makes_sense(
-    lengths: list[int], room: int, sees: bool, pictures: set[int]
+    lengths: list[int], room: int, sees: bool, images: set[int]
 ) -> None:
     """Some conversation could not be continued at all."""
-    shown = tuple(sorted(place for place in pictures if place < len(lengths)))
-    talk = continued(talks(*lengths, pictures=shown), ASKED, system="S", room=room, sees=sees)
+    shown = tuple(sorted(place for place in images if place < len(lengths)))
+    talk = continued(talks(*lengths, images=shown), ASKED, system="S", room=room, sees=sees)
     front, *turns = talk.turns
     assert front.role == "system"
     assert turns[-1] == ASKED.turns[0]
     assert turns[0].role == "user"
-    assert len(talk.files) <= PICTURES
-    named = [index for turn in turns for index in turn.pictures]
+    assert len(talk.files) <= IMAGES
+    named = [index for turn in turns for index in turn.images]
     assert named == list(range(len(talk.files)))
     if len(turns) > 1:
         assert sum(len(turn.text) for turn in talk.turns) <= room

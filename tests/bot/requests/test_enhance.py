@@ -1,4 +1,4 @@
-"""Prompt enhancement: better prompts where they cost no one a wait, and never a lost picture."""
+"""Prompt enhancement: better prompts where they cost no one a wait, and never a lost image."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ def text_model(vram_mb: int = 4000) -> ModelSpec:
 def installation(
     url: str = "sqlite://", *, resident: str = "flux qwen", text_mb: int = 4000
 ) -> Installation:
-    """Return a card with a ComfyUI and an LM Studio, and what is in its memory already."""
+    """Return a GPU with a ComfyUI and an LM Studio, and what is in its memory already."""
     flux = replace(image_model("flux", vram_mb=16000), enhance="qwen")
     sdxl = image_model("sdxl", vram_mb=16000)
     models = [flux, sdxl, text_model(text_mb)]
@@ -42,7 +42,7 @@ def installation(
         if model.name in resident.split():
             server = made.servers[model.backends[0]]
             server.memory.add(model.name)
-            made.cards["gpu"].take(server.name, model.name, model.vram_mb or 0)
+            made.gpus["gpu"].take(server.name, model.name, model.vram_mb or 0)
     return made
 
 
@@ -108,7 +108,7 @@ def test_what_was_not_asked_to_be_improved_stays_as_written(words: str) -> None:
 
 
 def test_no_swap_is_made_for_a_prompt() -> None:
-    """A picture would wait for models to be swapped, which no one asked for."""
+    """An image would wait for models to be swapped, which no one asked for."""
     gpu = installation(resident="flux", text_mb=10000)
     at, prompt = the_one_drawn(gpu)
     assert prompt == "a cat"
@@ -126,7 +126,7 @@ def test_a_text_model_that_fits_beside_everything_is_loaded_for_a_prompt() -> No
 
 
 def test_a_late_answer_is_not_waited_for() -> None:
-    """A slow text model would hold pictures back for longer than ten seconds."""
+    """A slow text model would hold images back for longer than ten seconds."""
     gpu = installation()
     gpu.servers["studio"].service_s = 500.0
 
@@ -143,8 +143,8 @@ def test_a_late_answer_is_not_waited_for() -> None:
     assert at == pytest.approx(10.5, abs=0.2)
 
 
-def test_a_failed_enhancement_lets_the_picture_go_at_once() -> None:
-    """A picture would wait out its delay for an answer that can no longer come."""
+def test_a_failed_enhancement_lets_the_image_go_at_once() -> None:
+    """An image would wait out its delay for an answer that can no longer come."""
     gpu = installation()
     gpu.servers["studio"].fates = lambda _: Fate(service_s=1.0, error=ValueError("no"))
     at, prompt = the_one_drawn(gpu)
@@ -152,8 +152,8 @@ def test_a_failed_enhancement_lets_the_picture_go_at_once() -> None:
     assert at == pytest.approx(1.5, abs=0.2)
 
 
-def test_younger_pictures_pass_one_whose_prompt_is_improved_and_it_is_next_then() -> None:
-    """Enhancement would block the line, or cost a picture its place in it."""
+def test_younger_images_pass_one_whose_prompt_is_improved_and_it_is_next_then() -> None:
+    """Enhancement would block the line, or cost an image its place in it."""
     gpu = installation()
     gpu.servers["studio"].service_s = 4.0
     gpu.servers["comfy"].service_s = 5.0
@@ -169,8 +169,8 @@ def test_younger_pictures_pass_one_whose_prompt_is_improved_and_it_is_next_then(
     assert [prompt for _, prompt in drawn(gpu)] == ["dog 0", BETTER, "dog 1", "dog 2"]
 
 
-def test_a_cancelled_picture_takes_its_question_with_it() -> None:
-    """Text servers would continue with prompts for pictures that are no longer wanted."""
+def test_a_cancelled_image_takes_its_question_with_it() -> None:
+    """Text servers would continue with prompts for images that are no longer wanted."""
     gpu = installation()
     gpu.servers["studio"].service_s = 9.0
 
@@ -201,7 +201,7 @@ def test_the_question_counts_against_nobodys_limits() -> None:
     run(scenario())
 
 
-def test_a_forgotten_picture_takes_its_question_with_it() -> None:
+def test_a_forgotten_image_takes_its_question_with_it() -> None:
     """A person's words would stay in the question about them, whatever was promised."""
     gpu = installation()
     gpu.servers["studio"].service_s = 8.0
@@ -252,13 +252,13 @@ CALL = NewJob(model="flux", request=REQUEST, owner="fake:1", key="k", delay_s=en
 
 
 async def left_behind(gpu: Installation, *, state: JobState) -> None:
-    """Make what a crash leaves between a picture's acceptance and its better prompt."""
+    """Make what a crash leaves between an image's acceptance and its better prompt."""
     store = JobStore(await open_database(gpu.url, inline=True))
     queue = gpu.build(store, gpu.connect())
-    picture = await queue.submitter.submit(CALL, limits=NO_LIMITS)
-    question = enhancement.question(picture, REQUEST, "qwen")
+    image = await queue.submitter.submit(CALL, limits=NO_LIMITS)
+    question = enhancement.question(image, REQUEST, "qwen")
     asked_for = await queue.submitter.submit(question, limits=NO_LIMITS)
-    now = picture.queued_at
+    now = image.queued_at
     if state is not JobState.PENDING:
         asked_for = (
             await store.apply(asked_for, JobEvent.START, now, runner="dead", backend="studio")
@@ -273,7 +273,7 @@ async def left_behind(gpu: Installation, *, state: JobState) -> None:
 def test_a_crash_between_the_two_loses_neither(
     tmp_path: Path, state: JobState, away_s: float
 ) -> None:
-    """A crash during enhancement would lose a picture, or leave its question for ever."""
+    """A crash during enhancement would lose an image, or leave its question for ever."""
     gpu = installation(f"sqlite:///{tmp_path}/usher.db")
 
     async def scenario() -> Job:
@@ -284,18 +284,18 @@ def test_a_crash_between_the_two_loses_neither(
             await asyncio.sleep(15)
             assert [job.id for job in await running.queue.deliveries.unacknowledged()] == [1]
             assert not await running.queue.jobs.open_jobs()
-            picture = await running.queue.jobs.get(1)
-            assert picture is not None
-            return picture
+            image = await running.queue.jobs.get(1)
+            assert image is not None
+            return image
 
-    picture = run(scenario())
-    assert picture.state is JobState.COMPLETED
+    image = run(scenario())
+    assert image.state is JobState.COMPLETED
     ((_, prompt),) = drawn(gpu)
-    assert isinstance(picture.request, TextToImage)
-    assert picture.request.prompt == prompt, "what was drawn is what is shown"
+    assert isinstance(image.request, TextToImage)
+    assert image.request.prompt == prompt, "what was drawn is what is shown"
     if state is JobState.COMPLETED or not away_s:
         assert prompt == BETTER
-        assert picture.request.original == "a cat"
+        assert image.request.original == "a cat"
 
 
 def test_a_call_repeated_after_a_crash_is_seen_through_once(

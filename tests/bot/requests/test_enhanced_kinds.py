@@ -1,4 +1,4 @@
-"""Prompts of films and music are improved as those of pictures are."""
+"""Prompts of videos and music are improved as those of images are."""
 
 from typing import get_args
 
@@ -17,7 +17,7 @@ def test_each_kind_is_asked_for_in_its_own_words() -> None:
 
 
 def test_an_improved_request_keeps_everything_else() -> None:
-    """A film would lose its length, or become a picture."""
+    """A video would lose its length, or become an image."""
     for kind in get_args(Made):
         request = kind(prompt="a cat", seed=7, steps=4)
         better = improved(request, '"A ginger cat leaps."')

@@ -1,25 +1,25 @@
-"""Documents, films and recordings that people send: read within bounds, or refused with the reason."""
+"""Documents, videos and recordings that people send: read within bounds, or refused with the reason."""
 
 import pytest
 
-from bot.core.refusals import Declined, FileTooHeavy, NotAFilm, NotASound, PaperUnread
+from bot.core.refusals import Declined, FileTooHeavy, NotASound, NotAVideo, PaperUnread
 from bot.requests.documents import opened, require_paper_weight
-from bot.requests.media import checked_sound, require_film_weight, seen
+from bot.requests.media import checked_sound, require_video_weight, seen
 from tests.backends.media import papers
 
-pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+pytest.importorskip("av", reason="videos and sound need usher-bot[media]")
 
 from tests.backends.media.planted import SECRET
-from tests.backends.media.recorded_films import film
+from tests.backends.media.recorded_videos import video
 
 
 async def test_what_a_document_says_is_cut_to_the_room_there_is() -> None:
     """A long paper would be refused as a whole, or fill the question."""
     body = "".join(papers.paragraph(f"Line {number}.") for number in range(200))
-    whole = await opened("a.docx", papers.docx(body), characters=9_000, pictures=0)
+    whole = await opened("a.docx", papers.docx(body), characters=9_000, images=0)
     assert whole.text.startswith("Line 0.")
     assert not whole.truncated
-    cut = await opened("a.docx", papers.docx(body), characters=50, pictures=0)
+    cut = await opened("a.docx", papers.docx(body), characters=50, images=0)
     assert (len(cut.text) <= 50, cut.truncated) == (True, True)
 
 
@@ -33,37 +33,37 @@ async def test_a_document_that_cannot_be_read_is_refused_with_the_reason() -> No
     ]
     for data, why in cases:
         with pytest.raises(Declined) as declined:
-            await opened("a.pdf", data, characters=100, pictures=0)
+            await opened("a.pdf", data, characters=100, images=0)
         assert declined.value.refusal == PaperUnread(name="a.pdf", why=why), why
 
 
 async def test_a_scan_is_shown_where_a_model_sees() -> None:
     """A scanned letter could not be asked about."""
-    scan = await opened("a.pdf", papers.scanned_pdf(2), characters=100, pictures=4)
-    assert [file.mime for file in scan.pictures] == ["image/jpeg"] * 2
+    scan = await opened("a.pdf", papers.scanned_pdf(2), characters=100, images=4)
+    assert [file.mime for file in scan.images] == ["image/jpeg"] * 2
 
 
-async def test_a_film_is_shown_in_pictures_from_beginning_to_end() -> None:
-    """A model that sees would be shown nothing of a film."""
-    frames = await seen("a.mp4", film("mp4"), 3)
+async def test_a_video_is_shown_in_images_from_beginning_to_end() -> None:
+    """A model that sees would be shown nothing of a video."""
+    frames = await seen("a.mp4", video("mp4"), 3)
     assert 1 < len(frames) <= 3
     assert all(file.mime == "image/jpeg" for file in frames)
     with pytest.raises(Declined) as declined:
         await seen("a.mp4", b"\x00\x00\x00\x18ftypisom torn", 3)
-    assert declined.value.refusal == NotAFilm(name="a.mp4")
+    assert declined.value.refusal == NotAVideo(name="a.mp4")
 
 
 async def test_a_recording_keeps_its_sound_and_nothing_else() -> None:
-    """Where it was recorded, and the picture of a round video, would lie in the database."""
+    """Where it was recorded, and the image of a round video, would lie in the database."""
     for kind in ("ogg", "mp3", "mp4"):
-        sound = await checked_sound("a", film(kind))
+        sound = await checked_sound("a", video(kind))
         assert (sound.name, sound.mime) == ("recording.ogg", "audio/ogg"), kind
         assert SECRET.encode() not in sound.data, kind
 
 
 async def test_a_recording_that_cannot_be_heard_is_refused_with_the_reason() -> None:
     """A question would wait for what no model can write down."""
-    for data, why in ((b"OggS torn", "unreadable"), (film("mp4", silent=True), "silent")):
+    for data, why in ((b"OggS torn", "unreadable"), (video("mp4", silent=True), "silent")):
         with pytest.raises(Declined) as declined:
             await checked_sound("a.ogg", data)
         assert declined.value.refusal == NotASound(name="a.ogg", why=why, minutes=30)
@@ -71,7 +71,7 @@ async def test_a_recording_that_cannot_be_heard_is_refused_with_the_reason() -> 
 
 def test_the_size_a_chat_tells_is_looked_at_first() -> None:
     """Gigabytes would be downloaded to be refused."""
-    for check in (require_paper_weight, require_film_weight):
+    for check in (require_paper_weight, require_video_weight):
         check("a", 20_000_000)
         with pytest.raises(Declined) as declined:
             check("a", 20_000_001)

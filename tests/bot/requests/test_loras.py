@@ -10,7 +10,7 @@ def test_a_weight_may_follow_each_name() -> None:
     cases: list[tuple[str, tuple[tuple[str, float], ...]]] = [
         ("ink", (("ink", 1.0),)),
         ("ink:0.8", (("ink", 0.8),)),
-        ("ink:0.8, film", (("ink", 0.8), ("film", 1.0))),
+        ("ink:0.8, video", (("ink", 0.8), ("video", 1.0))),
         ("styles:ink", (("styles:ink", 1.0),)),
         (" , ", ()),
     ]

@@ -14,7 +14,7 @@ from bot.requests.documents import MOST_BYTES, decoded
 from tests.bot.platforms.discord.discord_bot import RecordingHandler
 from tests.bot.platforms.discord.discord_bot import running as on_discord
 from tests.bot.platforms.telegram.telegram_bot import running
-from tests.bot.results import ask, in_bot, picture, said
+from tests.bot.results import ask, image, in_bot, said
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.telegram.telegram import FakeTelegram
 from tests.simulation.bot_installation import Bot
@@ -33,7 +33,7 @@ def text_file(
 
 
 def test_text_files_are_told_from_others() -> None:
-    """A program would not be read, or a film be taken for one."""
+    """A program would not be read, or a video be taken for one."""
     cases: list[tuple[str, str, bool]] = [
         ("notes.txt", "text/plain; charset=utf-8", True),
         ("main.py", "application/octet-stream", True),
@@ -68,7 +68,7 @@ def test_a_question_is_asked_about_its_files() -> None:
     """People would have to paste long texts, which Discord itself turns into files."""
 
     async def scenario(running: Bot) -> None:
-        files = (text_file(), picture(), text_file(b"x = 1", "../../main.py\x1b[1m"))
+        files = (text_file(), image(), text_file(b"x = 1", "../../main.py\x1b[1m"))
         job = await ask(running, "/ask what is it?", files=files)
         ((_, text),) = said(job)
         assert text == ("> notes.txt\n> hello\n> \n> ../../main.py[1m\n> x = 1\n\nwhat is it?")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bot.texts.status import busy_line
+from bot.texts.status import busy_queue
 from queueing.core.catalog import Catalog
 from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.status import (
@@ -38,20 +38,18 @@ def model(name: str, *copies: CopyStatus, waiting: int = 0) -> ModelStatus:
 
 
 def copy(
-    backend: str, card: str, running: int, residency: Residency = Residency.READY
+    backend: str, gpu: str, running: int, residency: Residency = Residency.READY
 ) -> CopyStatus:
-    return CopyStatus(
-        backend=backend, host=card, residency=residency, pinned=False, running=running
-    )
+    return CopyStatus(backend=backend, host=gpu, residency=residency, pinned=False, running=running)
 
 
-def server(name: str, card: str, *, up: bool = True) -> BackendStatus:
+def server(name: str, gpu: str, *, up: bool = True) -> BackendStatus:
     return BackendStatus(
-        name=name, host=card, kind="fake", url="", up=up, since=0.0, description="", error=None
+        name=name, host=gpu, kind="fake", url="", up=up, since=0.0, description="", error=None
     )
 
 
-def card(name: str) -> HostStatus:
+def gpu(name: str) -> HostStatus:
     return HostStatus(name=name, vram_mb=24000, usable_mb=24000, used_mb=8000, paused=False)
 
 
@@ -60,22 +58,22 @@ WAN = model("wan", copy("wan", "gpu-2", 2))
 ALL_BUSY = StatusReport(
     models=(FLUX, WAN),
     backends=(server("comfy", "gpu-1"), server("forge", "gpu-1"), server("wan", "gpu-2")),
-    hosts=(card("gpu-1"), card("gpu-2")),
+    hosts=(gpu("gpu-1"), gpu("gpu-2")),
     paused=Pauses(),
 )
 
 
 def told(snapshot: StatusReport, language: str = "en") -> str:
-    return "".join(map(str, busy_line("flux", 1200.0, snapshot, CATALOG, language)))
+    return "".join(map(str, busy_queue("flux", 1200.0, snapshot, CATALOG, language)))
 
 
-def test_where_all_cards_work_it_is_said_in_both_languages() -> None:
+def test_where_all_gpus_work_it_is_said_in_both_languages() -> None:
     """People would look for another model, and find that it takes as long."""
     assert told(ALL_BUSY) == EVERYTHING
     assert told(ALL_BUSY, "de") == "Gerade ist alles belegt: etwa 20 min für flux\n"
 
 
-def test_a_card_that_loads_is_busy_too() -> None:
+def test_a_gpu_that_loads_is_busy_too() -> None:
     """It would be called idle while it is about to work."""
     loading = model("wan", copy("wan", "gpu-2", 0, Residency.LOADING), waiting=1)
     assert told(replace(ALL_BUSY, models=(FLUX, loading))) == EVERYTHING
@@ -86,7 +84,7 @@ def test_a_place_to_spare_anywhere_is_not_everything() -> None:
     cases: list[tuple[ModelStatus, ...]] = [
         (model("wan", copy("wan", "gpu-2", 1)),),  # it answers two at once
         (model("wan", copy("wan", "gpu-2", 0)),),
-        (model("wan"),),  # nothing is on that card
+        (model("wan"),),  # nothing is on that GPU
     ]
     for others in cases:
         assert "Everything" not in told(replace(ALL_BUSY, models=(FLUX, *others))), others
@@ -104,14 +102,14 @@ def test_an_idle_model_that_can_do_the_same_is_named_instead() -> None:
     assert "free right now: sdxl" in told(replace(ALL_BUSY, models=(FLUX, WAN, free)))
 
 
-def test_cards_that_do_nothing_now_are_not_counted() -> None:
-    """One card in quiet hours would hide that all others are busy."""
+def test_gpus_that_do_nothing_now_are_not_counted() -> None:
+    """One GPU in quiet hours would hide that all others are busy."""
     idle = replace(ALL_BUSY, models=(FLUX,))
-    quiet = replace(card("gpu-2"), rest=Reason(why=WaitCause.QUIET, model="", host="gpu-2"))
+    quiet = replace(gpu("gpu-2"), rest=Reason(why=WaitCause.QUIET, model="", host="gpu-2"))
     away = (*ALL_BUSY.backends[:2], server("wan", "gpu-2", up=False))
     assert told(idle) == ""
-    assert told(replace(idle, hosts=(card("gpu-1"), quiet))) == EVERYTHING
-    assert told(replace(idle, hosts=(card("gpu-1"), replace(card("gpu-2"), paused=True)))) != ""
+    assert told(replace(idle, hosts=(gpu("gpu-1"), quiet))) == EVERYTHING
+    assert told(replace(idle, hosts=(gpu("gpu-1"), replace(gpu("gpu-2"), paused=True)))) != ""
     assert told(replace(idle, backends=away)) == EVERYTHING
 
 

@@ -65,14 +65,14 @@ def test_a_problem_that_only_a_newer_version_knows_is_told_in_general(code: str)
 def test_how_often_it_was_tried_and_what_was_not_loaded_is_told() -> None:
     """People would try again what was tried three times for them."""
     why = Problem(what=ProblemKind.MEMORY, attempts=3, unloadable="flux")
-    assert told(why, "en").startswith("flux couldn't be loaded. The card doesn't have enough")
+    assert told(why, "en").startswith("flux couldn't be loaded. The GPU doesn't have enough")
     assert told(why, "en").endswith("It was tried 3 times.")
     assert told(why, "de").endswith("Es wurde 3-mal versucht.")
 
 
 @pytest.mark.parametrize(("language", "advice"), [("en", "smaller"), ("de", "kleiner")])
 def test_a_smaller_request_is_advised_only_where_it_helps(language: str, advice: str) -> None:
-    """People would ask for smaller and smaller pictures of a model that fits on no card."""
+    """People would ask for smaller and smaller images of a model that fits on no GPU."""
     assert advice in told(Problem(what=ProblemKind.MEMORY), language)
     assert advice not in told(Problem(what=ProblemKind.MEMORY, unloadable="flux"), language)
 
@@ -88,7 +88,7 @@ def test_an_error_without_a_problem_of_its_own_has_one_by_its_class(error: Excep
 
 
 def test_why_files_are_missing_is_kept_with_the_result() -> None:
-    """A picture would come without the word that another one was kept back."""
+    """An image would come without the word that another one was kept back."""
     output = Output(text="", files=(), missing=KEPT_BACK.code())
     rows = [row[1:] for row in output_rows(1, output)]
     assert output_from(rows) == output

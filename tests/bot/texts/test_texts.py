@@ -61,7 +61,7 @@ def test_a_number_that_may_be_one_has_a_word_for_one() -> None:
 
 
 def test_a_translation_counts_what_the_reference_counts() -> None:
-    """A person would read "1 Bilder" where the English text says "1 picture"."""
+    """A person would read "1 Bilder" where the English text says "1 image"."""
     same_for_all = {("refused.too_many_keys", "limit"), ("failure.tried", "count")}
     for language, texts in CATALOGUES.items():
         for key, name in _counted(REFERENCE) - same_for_all:
@@ -207,7 +207,7 @@ def test_a_locale_finds_its_language() -> None:
 
 
 def test_the_bar_of_several_passes_never_goes_back() -> None:
-    """People would see their picture thrown away and begun again."""
+    """People would see their image thrown away and begun again."""
     job = replace(stand_in(1, "flux", 0.0), request=TextToImage(prompt="cat"))
     standing = Standing(job=job, shown="processing", position=None, reason=None)
     again = Progress(fraction=0.8, step=(2, 10))  # the second pass of two

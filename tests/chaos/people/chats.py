@@ -27,7 +27,7 @@ class Seen:
 
     chat: str
     text: str
-    pictures: tuple[bytes, ...]
+    images: tuple[bytes, ...]
     buttons: tuple[str, ...]
     raw: Any = field(repr=False)
 
@@ -136,7 +136,7 @@ class OnTelegram:
         return Seen(
             chat=f"telegram {chat.id}",
             text=message.shown,
-            pictures=(message.file.data,) if message.file else (),
+            images=(message.file.data,) if message.file else (),
             buttons=tuple(each.label for each in message.buttons),
             raw=message,
         )
@@ -197,7 +197,7 @@ class OnDiscord:
         return Seen(
             chat=f"discord {message.channel_id}",
             text=message.shown,
-            pictures=tuple(file.data for file in message.files),
+            images=tuple(file.data for file in message.files),
             buttons=tuple(each.label for each in message.buttons),
             raw=message,
         )

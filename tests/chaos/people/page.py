@@ -20,7 +20,7 @@ CONFIRM_S = 10.0
 RETRY_LEAST_S = 0.4
 RETRY_MOST_S = 8.0
 TOO_FAST_S = 2.0
-PICTURE_AGAIN_S = 2.0
+IMAGE_AGAIN_S = 2.0
 RELOADS = 0.3  # of the times that its connection broke
 IMPATIENT_S = 1.5  # without a connection: then its person reloads it
 
@@ -31,7 +31,7 @@ Entry = dict[str, Any]
 class Page:
     """A page of a person's; `token` gives that of their link, None while they have none.
 
-    `entries` are the messages it shows, `files` the pictures it has got, `jobs` those whose buttons
+    `entries` are the messages it shows, `files` the images it has got, `jobs` those whose buttons
     a message ever had, `refused` the reasons by key.
     """
 
@@ -52,7 +52,7 @@ class Page:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether it is connected, all it said is confirmed, and all its pictures came."""
+        """Return whether it is connected, all it said is confirmed, and all its images came."""
         return bool(self._socket and self._whole and not self.outbox and not self._missing())
 
     # ------------------------------------------------------------ what its person does
@@ -214,14 +214,14 @@ class Page:
         with suppress(ConnectionError):  # it is sent again with the next connection
             await socket.send_json(message)
 
-    # ------------------------------------------------------------ pictures
+    # ------------------------------------------------------------ images
 
     def _missing(self) -> list[str]:
         files = (file for entry in self.entries.values() for file in entry["shown"]["files"])
         return [file["id"] for file in files if file["id"] not in self.files]
 
     async def _fetch(self, session: aiohttp.ClientSession, file: str) -> None:
-        """Fetch a picture, for as long as it is shown."""
+        """Fetch an image, for as long as it is shown."""
         self._fetching.add(file)
         while file in self._missing():
             with suppress(aiohttp.ClientError, TimeoutError):
@@ -229,5 +229,5 @@ class Page:
                     if answer.status == 200:
                         self.files[file] = await answer.read()
                         break
-            await asyncio.sleep(PICTURE_AGAIN_S)
+            await asyncio.sleep(IMAGE_AGAIN_S)
         self._fetching.discard(file)

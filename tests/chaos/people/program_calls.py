@@ -50,7 +50,7 @@ class Given:
     """What a call was given in the end: an answer, or words that there is none."""
 
     text: str = ""
-    pictures: tuple[bytes, ...] = ()
+    images: tuple[bytes, ...] = ()
 
 
 class Refusal(Exception):
@@ -203,7 +203,7 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[str]:
 
 
 class WholeCall(ProgramCall):
-    """A chat completion, a picture or a vector that comes as a whole."""
+    """A chat completion, an image or a vector that comes as a whole."""
 
     path = "chat/completions"
 
@@ -230,8 +230,8 @@ class WholeCall(ProgramCall):
         return self.read(answer)
 
 
-class PictureCall(WholeCall):
-    """A picture drawn by OpenAI's path."""
+class ImageCall(WholeCall):
+    """An image drawn by OpenAI's path."""
 
     path = "images/generations"
 
@@ -239,7 +239,7 @@ class PictureCall(WholeCall):
         return {"model": self.wish.model, "prompt": self.wish.prompt}
 
     def read(self, answer: Any) -> Given:
-        return Given(pictures=tuple(base64.b64decode(each["b64_json"]) for each in answer["data"]))
+        return Given(images=tuple(base64.b64decode(each["b64_json"]) for each in answer["data"]))
 
 
 class VectorCall(WholeCall):

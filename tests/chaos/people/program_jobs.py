@@ -42,13 +42,13 @@ class NativeJob(ProgramCall):
         return {"model": self.wish.model, "messages": self.wish.conversation}
 
     async def _fetched(self, view: Any) -> Given:
-        pictures = []
+        images = []
         for file in view["files"]:
             path = f"{self.url}/jobs/{view['id']}/files/{file['number']}"
             async with self.session.get(path, headers=self.wish.headers) as response:
                 response.raise_for_status()
-                pictures.append(await response.read())
-        return Given(text=view["text"] or "", pictures=tuple(pictures))
+                images.append(await response.read())
+        return Given(text=view["text"] or "", images=tuple(images))
 
     async def _call(self, method: str, path: str) -> Any:
         async with self.session.request(

@@ -1,19 +1,19 @@
-"""What programs have filmed, spoken and written down, by stand-ins that say the same each time."""
+"""What programs have video_scene, spoken and written down, by stand-ins that say the same each time."""
 
 from typing import Any
 
 import aiohttp
 
-from backends.common.file_types import is_film, mime_of
+from backends.common.file_types import is_video, mime_of
 from backends.demo.audio import played, spoken
 from tests.chaos.people.program_calls import STOPPING, Given, ProgramCall, Refusal
 from tests.chaos.people.program_jobs import NativeJob
 from tests.chaos.servers import answer_words
 
-FILMS, SPEAKS, WRITES = "films", "speaks", "writes"
-STAND_INS = frozenset({FILMS, SPEAKS, WRITES})
+VIDEOS, SPEAKS, WRITES = "videos", "speaks", "writes"
+STAND_INS = frozenset({VIDEOS, SPEAKS, WRITES})
 MODELS = """
-  films:
+  videos:
     {backends: [stand-ins], capabilities: [text-to-video], vram: 9GB, parallel: 1, load_s: 1, service_s: 1}
   speaks:
     {backends: [stand-ins], capabilities: [text-to-speech], vram: 1GB, parallel: 2, load_s: 0.2, service_s: 0.5}
@@ -27,18 +27,18 @@ def known(number: int) -> Given:
     return Given(text=" ".join(answer_words(number)))
 
 
-class FilmedJob(NativeJob):
-    """A film as a job."""
+class VideoJob(NativeJob):
+    """A video as a job."""
 
     def _body(self) -> dict[str, Any]:
         size = {"width": 64, "height": 64, "seconds": 0.5, "steps": 4}
-        return {"kind": "film", "model": self.wish.model, "prompt": self.wish.prompt, **size}
+        return {"kind": "video", "model": self.wish.model, "prompt": self.wish.prompt, **size}
 
     async def _fetched(self, view: Any) -> Given:
         given = await super()._fetched(view)
-        kinds = [mime_of(file) for file in given.pictures]
-        if len(kinds) != 1 or not (is_film(kinds[0]) or kinds[0] == "image/webp"):
-            self.faults.append(f"call {self.wish.number} got {kinds} instead of a film")
+        kinds = [mime_of(file) for file in given.images]
+        if len(kinds) != 1 or not (is_video(kinds[0]) or kinds[0] == "image/webp"):
+            self.faults.append(f"call {self.wish.number} got {kinds} instead of a video")
         return known(self.wish.number)
 
 

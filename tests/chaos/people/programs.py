@@ -15,7 +15,7 @@ import aiohttp
 from tests.chaos.people.chats import Asked, Seen, Words
 from tests.chaos.people.program_calls import (
     Given,
-    PictureCall,
+    ImageCall,
     ProgramCall,
     StreamedCall,
     VectorCall,
@@ -24,11 +24,11 @@ from tests.chaos.people.program_calls import (
 )
 from tests.chaos.people.program_jobs import NativeJob, NativeText
 from tests.chaos.people.program_media import (
-    FILMS,
     SPEAKS,
+    VIDEOS,
     WRITES,
-    FilmedJob,
     SpokenCall,
+    VideoJob,
     WrittenCall,
 )
 from tests.fakes.ports import port_of
@@ -39,9 +39,9 @@ MEDIA = 0.3  # of what is not embedded
 HUNG_UP = Given(text="hung up, and so cancelled")
 
 _TEXTS: tuple[type[ProgramCall], ...] = (StreamedCall, StreamedCall, WholeCall, NativeText)
-_PICTURES: tuple[type[ProgramCall], ...] = (PictureCall, NativeJob)
+_IMAGES: tuple[type[ProgramCall], ...] = (ImageCall, NativeJob)
 _MEDIA: Mapping[str, type[ProgramCall]] = {
-    FILMS: FilmedJob,
+    VIDEOS: VideoJob,
     SPEAKS: SpokenCall,
     WRITES: WrittenCall,
 }
@@ -151,7 +151,7 @@ class OnApi:
             return VectorCall
         if request.model in _MEDIA:
             return _MEDIA[request.model]
-        return self._random.choice(_PICTURES if words.command == "image" else _TEXTS)
+        return self._random.choice(_IMAGES if words.command == "image" else _TEXTS)
 
     def _is_keyed(self, kind: type[ProgramCall]) -> bool:
         """Return whether a call has a key; another process cannot tell that a caller has gone."""
@@ -166,7 +166,7 @@ class OnApi:
         return Seen(
             chat=request.chat,
             text=text,
-            pictures=given.pictures,
+            images=given.images,
             buttons=() if call.given else ("Cancel",),
             raw=call,
         )

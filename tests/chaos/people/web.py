@@ -100,7 +100,7 @@ class OnWeb:
     def replies(self, request: Asked) -> list[Seen]:
         page: Page = request.person
         if page.refused.get(request.call) == NOT_STORED:
-            return [Seen(chat=request.chat, text=STOPPING, pictures=(), buttons=(), raw=None)]
+            return [Seen(chat=request.chat, text=STOPPING, images=(), buttons=(), raw=None)]
         return [
             self._seen(request.chat, page, entry)
             for entry in _in_order(page)
@@ -127,7 +127,7 @@ class OnWeb:
         return Seen(
             chat=chat,
             text=text_of(entry),
-            pictures=tuple(data for data in files if data is not None),
+            images=tuple(data for data in files if data is not None),
             buttons=tuple(each["label"] for row in entry["shown"]["buttons"] for each in row),
             raw=entry,
         )

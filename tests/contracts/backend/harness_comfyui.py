@@ -105,12 +105,12 @@ async def _real() -> AsyncIterator[Harness]:
 
 @asynccontextmanager
 async def _making(nodes: Nodes, quick: Asked, *files: File) -> AsyncIterator[Harness]:
-    """Open a server for films, sounds or edits, with a template of one's own."""
+    """Open a server for videos, sounds or edits, with a template of one's own."""
     made = (b"", b"")
     if videos.available():
-        from tests.backends.media.recorded_films import film  # noqa: PLC0415  # needs the library
+        from tests.backends.media.recorded_videos import video  # noqa: PLC0415  # needs the library
 
-        made = (film("mp4"), film("mp3"))
+        made = (video("mp4"), video("mp3"))
     own = ModelSpec(
         name="own",
         backends=("comfy",),
@@ -121,7 +121,7 @@ async def _making(nodes: Nodes, quick: Asked, *files: File) -> AsyncIterator[Har
         template.write_text(json.dumps(nodes), encoding="utf-8")
         lacking = Path(folder) / "lacking.json"
         lacking.write_text(template.read_text().replace(".safetensors", ".gone.safetensors"))
-        async with FakeComfyUI(step_s=0.005, film=made[0], sound=made[1]) as fake:
+        async with FakeComfyUI(step_s=0.005, video=made[0], sound=made[1]) as fake:
             backend = ComfyUI(BackendSpec(name="comfy", kind="comfyui", url=fake.url))
 
             async def busy() -> bool:
@@ -142,12 +142,12 @@ async def _making(nodes: Nodes, quick: Asked, *files: File) -> AsyncIterator[Har
             await backend.aclose()
 
 
-def _picture(colour: str) -> File:
+def _image(colour: str) -> File:
     return File(name="x.png", mime="image/png", data=as_png(Image.new("RGB", (96, 64), colour)))
 
 
-_PICTURES = tuple(map(_picture, ("red", "green", "blue", "white", "black")))
-_FILM = TextToVideo(prompt="a cat", width=64, height=64, steps=4, seconds=1)
+_IMAGES = tuple(map(_image, ("red", "green", "blue", "white", "black")))
+_VIDEO = TextToVideo(prompt="a cat", width=64, height=64, steps=4, seconds=1)
 
 # This version has no calls for a single job: attempts are found and stopped through its queue.
 _OLD = frozenset(
@@ -182,13 +182,13 @@ _SONG = TextToAudio(prompt="jazz", lyrics="la", steps=3, seconds=2)
 HARNESSES = {
     "comfyui": Server(opens=partial(_fake, old=False)),
     "comfyui-0.3.64": Server(opens=partial(_fake, old=True), flavour_of="comfyui", differs=_OLD),
-    "comfyui-edit": _graph(graphs.references(), _EDIT, *_PICTURES[:4]),
-    "comfyui-mask": _graph(graphs.masked(), _MASKED, _PICTURES[0], _PICTURES[4]),
+    "comfyui-edit": _graph(graphs.references(), _EDIT, *_IMAGES[:4]),
+    "comfyui-mask": _graph(graphs.masked(), _MASKED, _IMAGES[0], _IMAGES[4]),
 }
 if videos.available():
     HARNESSES |= {
-        "comfyui-film": _graph(graphs.wan(), _FILM),
-        "comfyui-film-between": _graph(graphs.wan_from_pictures(), _FILM, *_PICTURES[:2]),
+        "comfyui-video": _graph(graphs.wan(), _VIDEO),
+        "comfyui-video-between": _graph(graphs.wan_from_images(), _VIDEO, *_IMAGES[:2]),
         "comfyui-music": _graph(graphs.song(), _SONG),
     }
 EXTERNAL: dict[str, Opens] = {"comfyui-real": _real} if URL else {}

@@ -22,7 +22,7 @@ from queueing.core.requests import (
     Work,
 )
 from queueing.core.specs import BackendSpec, ModelSpec
-from tests.backends.media.planted import PICTURE, saved
+from tests.backends.media.planted import IMAGE, saved
 from tests.contracts.backend.backend_harness import MAKING, Harness, Server
 
 
@@ -66,14 +66,14 @@ async def _demo(
 
 
 _drawing = partial(TextToImage, prompt="a cat", width=64, height=64)
-_film = partial(TextToVideo, prompt="a cat", width=64, height=64, seconds=0.5)
+_video = partial(TextToVideo, prompt="a cat", width=64, height=64, seconds=0.5)
 _music = partial(TextToAudio, prompt="calm")
 _question = Chat(messages=(ChatMessage(role="user", text="tell me of the cat"),))
-_picture = File(name="p.png", mime="image/png", data=saved(PICTURE, "PNG"))
+_image = File(name="p.png", mime="image/png", data=saved(IMAGE, "PNG"))
 _recording = File(name="r.wav", mime="audio/wav", data=spoken("hello"))
 _slow = 200
 # Each medium has its own generator; everything else is the same.
-_TEXTS = MAKING | {"test_a_recording_that_was_written_down_is_no_picture"}
+_TEXTS = MAKING | {"test_a_recording_that_was_written_down_is_no_image"}
 
 
 def _medium(
@@ -81,11 +81,11 @@ def _medium(
 ) -> Server:
     opens = partial(_demo, does, quick, long, *files, step_s=step_s)
     differs = _TEXTS if does == Capability.TEXT_TO_TEXT else MAKING
-    return Server(opens=opens, flavour_of="demo-pictures", differs=differs)
+    return Server(opens=opens, flavour_of="demo-images", differs=differs)
 
 
 HARNESSES = {
-    "demo-pictures": Server(
+    "demo-images": Server(
         opens=partial(
             _demo, Capability.TEXT_TO_IMAGE, _drawing(steps=3), _drawing(steps=_slow, count=4)
         )
@@ -94,16 +94,18 @@ HARNESSES = {
         Capability.IMAGE_EDIT,
         _drawing(steps=3, edit=True),
         _drawing(steps=_slow, count=4, edit=True),
-        _picture,
-        _picture,
+        _image,
+        _image,
     ),
-    "demo-films": _medium(Capability.TEXT_TO_VIDEO, _film(steps=3), _film(steps=_slow, seconds=60)),
-    "demo-films-of-pictures": _medium(
+    "demo-videos": _medium(
+        Capability.TEXT_TO_VIDEO, _video(steps=3), _video(steps=_slow, seconds=60)
+    ),
+    "demo-videos-of-images": _medium(
         Capability.IMAGE_TO_VIDEO,
-        _film(steps=3),
-        _film(steps=_slow, seconds=60),
-        _picture,
-        _picture,
+        _video(steps=3),
+        _video(steps=_slow, seconds=60),
+        _image,
+        _image,
     ),
     "demo-music": _medium(
         Capability.TEXT_TO_AUDIO, _music(seconds=1), _music(seconds=600, steps=_slow)

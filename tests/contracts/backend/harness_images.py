@@ -1,7 +1,7 @@
-"""Picture servers for the backend contract: a fake of each flavour, and a real one where named.
+"""Image servers for the backend contract: a fake of each flavour, and a real one where named.
 
 `USHER_IMAGES_URL` names a running `sd-server`, `USHER_IMAGES_MODEL` one of its models (default: the first
-it offers). It should draw small pictures in few steps soon.
+it offers). It should draw small images in few steps soon.
 """
 
 import os
@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
-
-from pydantic import JsonValue
+from typing import TYPE_CHECKING
 
 from backends.common.http import Http
 from backends.common.http_replies import HttpRefused
@@ -20,11 +19,14 @@ from queueing.core.specs import BackendSpec, ModelSpec
 from tests.contracts.backend.backend_harness import CONTROL, MAKING, Harness, Opens, Server
 from tests.fakes.servers.painters import KINDS, painting
 
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
 URL = os.environ.get("USHER_IMAGES_URL", "")
 
 
 def painter(name: str = "alpha", **options: str | int) -> ModelSpec:
-    """Return a model of a picture server."""
+    """Return a model of an image server."""
     return ModelSpec(
         name=name,
         backends=("p",),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from backends.common import websocket
-from backends.common.file_types import is_film, is_sound, mime_of
+from backends.common.file_types import is_sound, is_video, mime_of
 from queueing.core.errors import BadModel, Rejected, Unavailable
 from queueing.core.requests import (
     Chat,
@@ -90,7 +90,7 @@ def whole(harness: Harness, output: Output) -> bool:
     """Whether an output has what its request asked for."""
     if isinstance(harness.quick, TextToImage):
         return len(output.files) == harness.quick.count and all(f.data for f in output.files)
-    kinds = {TextToVideo: is_film, TextToAudio: is_sound, TextToSpeech: is_sound}
+    kinds = {TextToVideo: is_video, TextToAudio: is_sound, TextToSpeech: is_sound}
     if (of_kind := kinds.get(type(harness.quick))) is not None:
         return len(output.files) == 1 and of_kind(mime_of(output.files[0].data))
     if isinstance(harness.quick, Embed):
@@ -196,7 +196,7 @@ async def test_a_run_reports_and_its_output_can_be_fetched_again(harness: Harnes
     assert all(0 <= fraction <= 1 for fraction in fractions)
 
 
-async def test_a_recording_that_was_written_down_is_no_picture(harness: Harness) -> None:
+async def test_a_recording_that_was_written_down_is_no_image(harness: Harness) -> None:
     """A spoken question would fail at the model that is to answer it: its recording stays a file."""
     work = harness.work()
     if not isinstance(work.request, Chat) or work.request.passed_on is not None:
@@ -218,7 +218,7 @@ async def test_runs_may_overlap(harness: Harness) -> None:
 
 
 async def test_a_cancelled_run_stops_on_the_server(harness: Harness) -> None:
-    """The card would go on drawing for a person who left."""
+    """The GPU would go on drawing for a person who left."""
     task = asyncio.create_task(harness.backend.run(harness.model, harness.long_work(), ignore))
     await until(harness.busy)
     task.cancel()

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from aiohttp import WSServerHandshakeError
@@ -42,8 +42,10 @@ from tests.fakes.discord.discord_state import APPLICATION_ID, Channel, FakeFile
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.telegram.telegram import FakeTelegram
 from tests.fakes.telegram.telegram_json import document as document_shape
-from tests.fakes.telegram.telegram_state import FakeChat as FakeGroup
-from tests.fakes.telegram.telegram_state import FakeMessage
+
+if TYPE_CHECKING:
+    from tests.fakes.telegram.telegram_state import FakeChat as FakeGroup
+    from tests.fakes.telegram.telegram_state import FakeMessage
 
 RETRY_AFTER_S = 7.0
 
@@ -140,7 +142,7 @@ class Stage(Protocol):
         """Whether no one else is there, and one person's lines come one after the other."""
 
     async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
-        """Let a person write that with a picture; it has to wait until `what` is done."""
+        """Let a person write that with an image; it has to wait until `what` is done."""
 
     async def sends(self, words: str, name: str, mime: str, data: bytes) -> None:
         """Let a person write that with a file, as people do there."""
@@ -205,7 +207,7 @@ class OnFake(Stage):
     async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
         async def read() -> bytes:
             await done.wait()
-            return picture().data
+            return image().data
 
         file = replace(attachment(b"", "cat.png", "image/png"), read=read)
         self._begin(self._chat.call(words, files=(file,)))
@@ -300,7 +302,7 @@ class OnDiscord(Stage):
 
     async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
         file = FakeFile(
-            id=self._fake.ids.new(), name="cat.png", data=picture().data, mime="image/png"
+            id=self._fake.ids.new(), name="cat.png", data=image().data, mime="image/png"
         )
         self._fake.keep_file(file)
         if what == "lookup":
@@ -309,7 +311,7 @@ class OnDiscord(Stage):
         else:
             file.until = done
         if what == "option":
-            await self._slash(self._person, words, picture=file)
+            await self._slash(self._person, words, image=file)
         else:
             mention = f"<@{APPLICATION_ID}> {words}"
             await self._person.says(mention, file, in_channel=self._where)
@@ -406,7 +408,7 @@ class OnTelegram(Stage):
     async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
         # In a group Telegram shows a bot no part of an album that has no words.
         self._where = None if what == "album" else self._fake.group(int(self.group))
-        file = self._fake.keep_file(picture().data, name="p.jpg", mime="image/jpeg", photo=True)
+        file = self._fake.keep_file(image().data, name="p.jpg", mime="image/jpeg", photo=True)
         file.until = done if what == "download" else None
         album = "an-album" if what == "album" else None
         self._person.says(words, chat=self._where, photo=file, album=album)
@@ -528,7 +530,7 @@ class OnWeb(Stage):
     async def says_slowly(self, words: str, what: str, done: asyncio.Event) -> None:
         assert self._web is not None
         self._log.read_after = done
-        upload = await uploaded(self._web, picture().data, "cat.png", "image/png")
+        upload = await uploaded(self._web, image().data, "cat.png", "image/png")
         page = await self._page()
         await page.say(words, uploads=[upload])
         await page.next("messages")
@@ -624,8 +626,8 @@ def words(*body: str, files: Sequence[File] = (), button: Button | None = None) 
     return Content(body=shown, files=tuple(files), buttons=rows)
 
 
-def picture(number: int = 1) -> File:
-    """Return a small picture; each number another one."""
+def image(number: int = 1) -> File:
+    """Return a small image; each number another one."""
     out = BytesIO()
     Image.new("RGB", (16, 16), (number, 0, 0)).save(out, "PNG")
     return File(name=f"cat-{number}.png", mime="image/png", data=out.getvalue())

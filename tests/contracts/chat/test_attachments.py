@@ -17,7 +17,7 @@ from tests.bot.platforms.discord.discord_bot import running as on_discord
 from tests.bot.platforms.telegram.telegram_bot import running as on_telegram
 from tests.bot.platforms.web.web_client import running as on_web
 from tests.bot.platforms.web.web_client import tab, uploaded
-from tests.bot.results import DEAF, FLUX, ask, attachment, done, in_bot, of, picture, said
+from tests.bot.results import DEAF, FLUX, ask, attachment, done, image, in_bot, of, said
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_json import message as message_shape
@@ -28,10 +28,10 @@ from tests.simulation.bot_installation import ADMIN, Bot
 
 ME = f"<@{APPLICATION_ID}>"
 FILES = {
-    AttachmentKind.PICTURE: ("cat.png", "image/png"),
+    AttachmentKind.IMAGE: ("cat.png", "image/png"),
     AttachmentKind.TEXT: ("notes.md", "text/markdown"),
     AttachmentKind.DOCUMENT: ("paper.pdf", "application/pdf"),
-    AttachmentKind.FILM: ("holiday.mp4", "video/mp4"),
+    AttachmentKind.VIDEO: ("holiday.mp4", "video/mp4"),
     AttachmentKind.ANIMATION: ("dance.gif", "image/gif"),
     AttachmentKind.AUDIO: ("song.mp3", "audio/mpeg"),
     AttachmentKind.ARCHIVE: ("all.zip", "application/zip"),
@@ -63,12 +63,12 @@ def test_every_command_uses_or_names_every_kind() -> None:
 
 
 def test_what_hangs_on_a_message_replied_to_counts_like_what_is_attached() -> None:
-    """A question about a person's film would be answered without anyone having seen it."""
+    """A question about a person's video would be answered without anyone having seen it."""
 
     async def scenario(running: Bot) -> None:
-        film = attachment(b"", "holiday.mp4", "video/mp4", replied=True)
-        await running.gate.call(running.chat.call("/ask where is this?", files=(film,)))
-        await running.gate.call(running.chat.call("/queue", files=(film,)))
+        video = attachment(b"", "holiday.mp4", "video/mp4", replied=True)
+        await running.gate.call(running.chat.call("/ask where is this?", files=(video,)))
+        await running.gate.call(running.chat.call("/queue", files=(video,)))
 
     told = [text for _, text in in_bot(scenario).private]
     assert told[0] == (
@@ -91,11 +91,11 @@ def test_several_kinds_are_all_named() -> None:
     assert all(FILES[kind][0] in told for kind in FILES.keys() - ask_module.ASK.takes.keys())
 
 
-def test_a_command_with_a_place_for_pictures_takes_them() -> None:
+def test_a_command_with_a_place_for_images_takes_them() -> None:
     """The form of a slash command would offer what the command then refuses."""
     for command in COMMANDS:
-        shows = any(param.kind is ParamKind.PICTURE for param in command.params)
-        takes = AttachmentKind.PICTURE in command.takes
+        shows = any(param.kind is ParamKind.IMAGE for param in command.params)
+        takes = AttachmentKind.IMAGE in command.takes
         assert shows == takes or command.hidden, command.name
 
 
@@ -110,7 +110,7 @@ def test_every_kind_has_a_sentence() -> None:
 
 
 def test_files_are_told_apart() -> None:
-    """A film would be read as text, or a PDF be refused as a broken picture."""
+    """A video would be read as text, or a PDF be refused as a broken image."""
     cases: list[tuple[str, str, AttachmentKind]] = [
         *((name, mime, kind) for kind, (name, mime) in FILES.items()),
         *((name, "", kind) for kind, (name, _) in FILES.items()),
@@ -118,7 +118,7 @@ def test_files_are_told_apart() -> None:
         ("scan", "application/pdf; version=1.7", AttachmentKind.DOCUMENT),
         ("letter.rtf", "text/rtf", AttachmentKind.DOCUMENT),
         ("sums.xlsx", "", AttachmentKind.DOCUMENT),
-        ("talk.ts", "video/mp2t", AttachmentKind.FILM),
+        ("talk.ts", "video/mp2t", AttachmentKind.VIDEO),
         ("tool.ts", "", AttachmentKind.TEXT),
         ("", "", AttachmentKind.OTHER),
     ]
@@ -130,12 +130,12 @@ def test_files_are_told_apart() -> None:
 
 
 FILE: dict[str, Any] = {"file_id": "f", "file_unique_id": "u", "file_size": 5}
-FILM: dict[str, Any] = FILE | {"width": 320, "height": 240, "duration": 3}
+VIDEO: dict[str, Any] = FILE | {"width": 320, "height": 240, "duration": 3}
 TELEGRAMS: Mapping[AttachmentKind, Mapping[str, Any]] = {
-    AttachmentKind.PICTURE: {"photo": [FILE | {"width": 320, "height": 240}]},
-    AttachmentKind.FILM: {"video": FILM},
+    AttachmentKind.IMAGE: {"photo": [FILE | {"width": 320, "height": 240}]},
+    AttachmentKind.VIDEO: {"video": VIDEO},
     AttachmentKind.ROUND_VIDEO: {"video_note": FILE | {"length": 240, "duration": 3}},
-    AttachmentKind.ANIMATION: {"animation": FILM, "document": FILE | {"mime_type": "video/mp4"}},
+    AttachmentKind.ANIMATION: {"animation": VIDEO, "document": FILE | {"mime_type": "video/mp4"}},
     AttachmentKind.VOICE: {"voice": FILE | {"duration": 3, "mime_type": "audio/ogg"}},
     AttachmentKind.AUDIO: {"audio": FILE | {"duration": 3}},
     AttachmentKind.STICKER: {
@@ -160,7 +160,7 @@ TELEGRAMS: Mapping[AttachmentKind, Mapping[str, Any]] = {
 
 
 async def test_telegram_hands_on_every_kind() -> None:
-    """A voice message would get no answer, or a caption be answered without its film."""
+    """A voice message would get no answer, or a caption be answered without its video."""
     for kind, carries in TELEGRAMS.items():
         handler, carried = RecordingHandler(), dict(carries)
         async with FakeTelegram() as fake, on_telegram(fake, handler):
@@ -235,7 +235,7 @@ async def test_discord_hands_on_every_kind() -> None:
 
 
 async def test_a_reply_to_what_discord_keeps_to_itself_is_told() -> None:
-    """“What is this?” beneath a friend's picture would be answered from the words alone."""
+    """“What is this?” beneath a friend's image would be answered from the words alone."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, on_discord(fake, handler):
         person = fake.person(7)
@@ -275,7 +275,7 @@ def test_every_kind_is_brought_by_some_platform() -> None:
 
 
 async def test_a_slash_command_and_a_menu_hand_on_every_kind() -> None:
-    """What is put into the field for a picture would be dropped where it is none."""
+    """What is put into the field for an image would be dropped where it is none."""
     for kind, (name, mime) in FILES.items():
         handler = RecordingHandler(commands=COMMANDS)
         async with FakeDiscord() as fake:
@@ -290,7 +290,7 @@ async def _slash_and_menu(
     async with on_discord(fake, handler, Discord(fake.token, describe=describe)):
         person = fake.person(7)
         file = person.file(name, b"data", mime)
-        await person.slash("ask", prompt="what is it?", picture=file)
+        await person.slash("ask", prompt="what is it?", image=file)
         await handler.called()
         await person.open_menu(person.write("look", file), "Ask about this")
         await handler.called(2)
@@ -320,38 +320,38 @@ def _shown(call: Invocation) -> list[tuple[AttachmentKind, bool]]:
 # ---------------------------------------------------------------- what comes without a word
 
 
-def test_pictures_without_a_word_are_described_and_a_text_file_is_asked_about() -> None:
-    """A picture alone would be answered by a complaint about a missing “prompt”."""
+def test_images_without_a_word_are_described_and_a_text_file_is_asked_about() -> None:
+    """An image alone would be answered by a complaint about a missing “prompt”."""
 
     async def scenario(running: Bot) -> None:
-        job = await ask(running, "/ask", files=(picture(), picture()))
-        assert said(job) == [("user", "Describe this picture.")]
+        job = await ask(running, "/ask", files=(image(), image()))
+        assert said(job) == [("user", "Describe this image.")]
         assert job is not None
         assert len(await running.queue.jobs.inputs(job) or ()) == 2
         file = attachment(b"words", "notes.txt", "text/plain")
-        assert await ask(running, "/ask", files=(file, picture())) is None
+        assert await ask(running, "/ask", files=(file, image())) is None
 
     assert [text for _, text in in_bot(scenario).private] == [
         "What would you like to know about notes.txt, a.png? Reply to it with your question."
     ]
 
 
-def test_a_picture_where_no_model_sees_is_refused_in_a_sentence_of_its_own() -> None:
+def test_an_image_where_no_model_sees_is_refused_in_a_sentence_of_its_own() -> None:
     """A person would be told that a “prompt” is missing, and write one without effect."""
 
     async def scenario(running: Bot) -> None:
         for line in ("/ask", "/ask what is it?", "/describe"):
-            assert await ask(running, line, files=(picture(),)) is None
+            assert await ask(running, line, files=(image(),)) is None
 
     told = {text for _, text in in_bot(scenario, FLUX, DEAF).private}
-    assert told == {"No model here can see pictures. /models lists what each of them can do."}
+    assert told == {"No model here can see images. /models lists what each of them can do."}
 
 
-def test_the_menu_of_a_message_with_words_and_a_picture_asks_about_both() -> None:
-    """Its form would hold the words and leave the picture behind."""
+def test_the_menu_of_a_message_with_words_and_an_image_asks_about_both() -> None:
+    """Its form would hold the words and leave the image behind."""
 
     async def scenario(running: Bot) -> None:
-        shown = replace(picture(), replied=True)
+        shown = replace(image(), replied=True)
         job = await ask(running, "/ask-about", files=(shown,), quoted="Is it a cat?")
         assert said(job) == [("user", "> Is it a cat?\n\nWhat is this about?")]
         assert job is not None
@@ -360,13 +360,13 @@ def test_the_menu_of_a_message_with_words_and_a_picture_asks_about_both() -> Non
     in_bot(scenario)
 
 
-def test_an_attached_picture_comes_before_the_result_that_is_replied_to() -> None:
-    """A variation would be drawn from the old result, and the picture sent along be lost."""
+def test_an_attached_image_comes_before_the_result_that_is_replied_to() -> None:
+    """A variation would be drawn from the old result, and the image sent along be lost."""
 
     async def scenario(running: Bot) -> None:
         first = await done(running, "/image a cat")
         ref = await of(running, first)
-        mine = picture(32)
+        mine = image(32)
         varied = await ask(running, "/vary", files=(mine,), replied_to=ref)
         assert varied is not None
         assert [file.data for file in (await running.queue.jobs.inputs(varied) or ())] == [
@@ -376,5 +376,5 @@ def test_an_attached_picture_comes_before_the_result_that_is_replied_to() -> Non
         assert await ask(running, "/vary", files=(mine,), options=options) is None
 
     assert [text for _, text in in_bot(scenario).private] == [
-        "Do you mean the picture you attached or job 1? Please choose one."
+        "Do you mean the image you attached or job 1? Please choose one."
     ]

@@ -11,7 +11,7 @@ import bot.platforms.discord.platform as discord_module
 import bot.platforms.telegram.updates as telegram_module
 from backends.common.file_types import mime_of
 from bot.commands.registry import COMMANDS
-from bot.core.attachments import FILMED, SPOKEN, AttachmentKind
+from bot.core.attachments import SPOKEN, VIDEO_KINDS, AttachmentKind
 from bot.core.content import Button, Content, Moment
 from bot.core.errors import (
     ChatError,
@@ -31,7 +31,7 @@ from tests.contracts.chat.chat_harness import (
     STAGES,
     Post,
     Stage,
-    picture,
+    image,
     running,
     words,
 )
@@ -79,7 +79,7 @@ async def test_a_message_shows_its_words_and_then_others(
 async def test_an_edit_may_be_repeated(stage: Stage, platform: ChatPlatform) -> None:
     """An edit whose answer was lost is made again; it must do nothing and raise nothing."""
     ref = await platform.send(stage.chat, words("⏳"))
-    for content in (words("done", button=CANCEL), words("drawn", files=[picture()]), words("end")):
+    for content in (words("done", button=CANCEL), words("drawn", files=[image()]), words("end")):
         for _ in range(3):
             await platform.edit(ref, content)
     assert await stage.reads(ref) == "end"
@@ -109,9 +109,9 @@ async def test_a_moment_of_another_day_is_shown_with_its_day(
 async def test_a_result_comes_as_an_edit_with_its_files(
     stage: Stage, platform: ChatPlatform
 ) -> None:
-    """A picture would be lost, or come as a second message."""
+    """An image would be lost, or come as a second message."""
     ref = await platform.send(stage.chat, words("⏳"))
-    files = [picture(number) for number in range(min(4, platform.limits.files_per_edit))]
+    files = [image(number) for number in range(min(4, platform.limits.files_per_edit))]
     await platform.edit(ref, words("done", files=files))
     assert await stage.files(ref) == len(files)
     assert await stage.count() == 1
@@ -133,7 +133,7 @@ async def test_a_deleted_message_is_gone(stage: Stage, platform: ChatPlatform) -
     await platform.delete(ref)
     assert await stage.reads(ref) is None
     await platform.delete(ref)
-    for content in (words("again"), words("again", files=[picture()])):
+    for content in (words("again"), words("again", files=[image()])):
         with pytest.raises(MessageGone):
             await platform.edit(ref, content)
 
@@ -229,7 +229,7 @@ async def test_while_it_does_not_run_nothing_is_sent_and_nothing_is_unclear(stag
 
 SENT_FILES = {
     "ogg": ("voice.ogg", "audio/ogg", SPOKEN),
-    "mp4": ("holiday.mp4", "video/mp4", FILMED),
+    "mp4": ("holiday.mp4", "video/mp4", VIDEO_KINDS),
     "docx": ("paper.docx", "", {AttachmentKind.DOCUMENT}),
 }
 
@@ -255,10 +255,10 @@ async def test_a_call_can_be_answered_and_its_answer_edited(
 async def test_what_a_person_sends_can_be_read_whole(
     stage: Stage, handler: RecordingHandler, platform: ChatPlatform
 ) -> None:
-    """A voice message, a film or a paper would be named and never used."""
-    films = pytest.importorskip("tests.backends.media.recorded_films")
+    """A voice message, a video or a paper would be named and never used."""
+    videos = pytest.importorskip("tests.backends.media.recorded_videos")
     for kind, (name, mime, known) in SENT_FILES.items():
-        data = papers.docx(papers.paragraph("hello")) if kind == "docx" else films.film(kind)
+        data = papers.docx(papers.paragraph("hello")) if kind == "docx" else videos.video(kind)
         await stage.sends("/ask what is this?", name, mime, data)
         call = await handler.called(len(handler.calls) + 1)
         (file,) = call.files

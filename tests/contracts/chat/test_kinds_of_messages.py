@@ -3,9 +3,8 @@
 A service that adds a field fails here until it is decided what becomes of it.
 """
 
-from collections.abc import Mapping
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.commands.make import ask
 from bot.core.attachments import AttachmentKind
@@ -19,6 +18,9 @@ from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_json import message as message_shape
 from tests.fakes.telegram.telegram import FakeTelegram
 from tests.specs import discord_spec, telegram_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # ---------------------------------------------------------------- Telegram
 
@@ -116,15 +118,15 @@ def test_discord_every_field_of_a_message_is_used_named_or_no_word_of_a_person()
 
 
 async def test_discord_names_what_has_no_words() -> None:
-    """An invitation to a game, or a forwarded card, would be answered with the help."""
+    """An invitation to a game, or a forwarded GPU, would be answered with the help."""
     handler = RecordingHandler()
     async with FakeDiscord(check_specs=False) as fake, discord_running(fake, handler):
         person = fake.person(7)
-        card = message_shape(person.write(""), fake.url) | {"embeds": [{"title": "a card"}]}
+        gpu = message_shape(person.write(""), fake.url) | {"embeds": [{"title": "a GPU"}]}
         reference = {"type": 1, "message_id": "1", "channel_id": str(person.direct.id)}
         for carries in (
             {"activity": {"type": 1, "party_id": "x"}},
-            {"message_snapshots": [{"message": card}], "message_reference": reference},
+            {"message_snapshots": [{"message": gpu}], "message_reference": reference},
         ):
             await person.says("", in_channel=person.direct, **carries)
         await handler.called(2)

@@ -83,7 +83,7 @@ def _connect(url: str) -> Any:
 
 
 def queues(kind: str, url: str) -> Queues:
-    """Return two cards with one server each, two picture models and one for texts."""
+    """Return two GPUs with one server each, two image models and one for texts."""
     installation = Installation.of(
         [
             image_model("flux", "comfy", vram_mb=16000, aliases=("f",), max_waiting=20),

@@ -28,7 +28,7 @@ from tests.fakes.clock import START
 from tests.simulation.loop import in_virtual_time
 
 NO_LIMITS = SubmitLimits()
-PICTURE = File(name="a.png", mime="image/png", data=bytes(range(256)))
+IMAGE = File(name="a.png", mime="image/png", data=bytes(range(256)))
 _numbers = iter(range(10**9))
 
 
@@ -90,7 +90,7 @@ def changes(told: list[Event], job: Job) -> list[JobChanged]:
 
 @in_virtual_time
 async def test_a_known_key_is_the_job_it_made_before(there: Queues) -> None:
-    """A call repeated after a lost connection would draw a second picture, or be refused."""
+    """A call repeated after a lost connection would draw a second image, or be refused."""
     once, one = new(key="telegram:7"), SubmitLimits(max_open=1)
     async with there.opened() as (service, _):
         both = await asyncio.gather(*(service.submitter.submit(once, limits=one) for _ in range(2)))
@@ -125,34 +125,34 @@ async def test_limits_hold_for_what_comes_at_once(there: Queues) -> None:
 
 @in_virtual_time
 async def test_all_of_a_request_arrives(there: Queues) -> None:
-    """A picture would be drawn from half of what was said."""
+    """An image would be drawn from half of what was said."""
     chat = Chat(messages=(ChatMessage(role="user", text="Grüße 🐱", name="Ada"),))
     asked = replace(new("llama"), request=chat, lane="vip", parent=None, remembered_by="other")
     async with there.opened() as (service, _):
         job = await service.submitter.submit(asked, limits=NO_LIMITS)
         told = (job.request, job.owner, job.lane, job.reply_to, job.remembered_by)
         assert told == (chat, "ada", "vip", "somewhere", "other")
-        picture = await service.submitter.submit(new("F"), limits=NO_LIMITS)
-        assert picture.model == "flux"
-        output = await service.jobs.output(await ended(service, picture))
+        image = await service.submitter.submit(new("F"), limits=NO_LIMITS)
+        assert image.model == "flux"
+        output = await service.jobs.output(await ended(service, image))
         assert output is not None
         assert output.text == "result of cat"
 
 
 @in_virtual_time
 async def test_files_arrive_however_large_they_are_until_they_are_gone(there: Queues) -> None:
-    """A film would be lost between two processes, or a deleted one still be had."""
-    film = File(name="film.mp4", mime="video/mp4", data=bytes(range(256)) * 20_000)
-    made = Output(text="a cat", files=(PICTURE, film))
+    """A video would be lost between two processes, or a deleted one still be had."""
+    video = File(name="video.mp4", mime="video/mp4", data=bytes(range(256)) * 20_000)
+    made = Output(text="a cat", files=(IMAGE, video))
     for server in there.installation.servers.values():
         server.outputs = lambda _work: made
     async with there.opened() as (service, _):
         asked = replace(new(), delay_s=3600.0)
         held = await service.submitter.submit(asked, limits=NO_LIMITS)
         again = TextToImage(prompt="a cat")
-        job = await service.submitter.replace_request(held.id, again, files=(film, PICTURE))
+        job = await service.submitter.replace_request(held.id, again, files=(video, IMAGE))
         assert job is not None
-        assert await service.jobs.inputs(job) == (film, PICTURE)
+        assert await service.jobs.inputs(job) == (video, IMAGE)
         done = await ended(service, job)
         assert await service.jobs.output(done) == made
         assert await service.erasure.forget("ada", frozenset({job.id})) == 1
@@ -161,16 +161,16 @@ async def test_files_arrive_however_large_they_are_until_they_are_gone(there: Qu
 
 @in_virtual_time
 async def test_a_request_is_replaced_until_its_job_starts(there: Queues) -> None:
-    """Pictures of an album that come late would be lost, or added to what is drawn already."""
+    """Images of an album that come late would be lost, or added to what is drawn already."""
     better = TextToImage(prompt="a better cat", original="cat")
     async with there.opened() as (service, told):
         held = await service.submitter.submit(replace(new(), delay_s=9e5), limits=NO_LIMITS)
         changed = await service.submitter.replace_request(
-            held.id, better, files=(PICTURE,), reply_to="elsewhere"
+            held.id, better, files=(IMAGE,), reply_to="elsewhere"
         )
         assert changed is not None
         assert (changed.request, changed.reply_to) == (better, "elsewhere")
-        assert await service.jobs.inputs(changed) == (PICTURE,)
+        assert await service.jobs.inputs(changed) == (IMAGE,)
         await ended(service, held)
         assert [each.event for each in changes(told, held)][:3] == [None, None, JobEvent.START]
         assert await service.submitter.replace_request(held.id, better) is None
@@ -210,7 +210,7 @@ async def test_a_held_job_is_given_up_with_a_reason_or_begins_with_its_request(
 
 @in_virtual_time
 async def test_a_cancelled_job_ends_wherever_it_is(there: Queues) -> None:
-    """A card would go on with what no one wants, or a finished picture be thrown away."""
+    """A GPU would go on with what no one wants, or a finished image be thrown away."""
     async with there.opened() as (service, told):
         running, waiting, done = await ask(service, 3)
         await started(service, running)
@@ -289,7 +289,7 @@ async def test_what_an_admin_is_refused_says_why(there: Queues) -> None:
 
 @in_virtual_time
 async def test_what_is_told_is_on_the_disk_in_its_order(there: Queues) -> None:
-    """A picture would be delivered that a crash forgets, or a message fall back to an older state."""
+    """An image would be delivered that a crash forgets, or a message fall back to an older state."""
     late: list[Event] = []
 
     def check(event: Event) -> None:
@@ -316,7 +316,7 @@ async def test_what_is_told_is_on_the_disk_in_its_order(there: Queues) -> None:
 
 @in_virtual_time
 async def test_progress_is_told_while_a_job_runs(there: Queues) -> None:
-    """A finished picture would be covered by its own preview."""
+    """A finished image would be covered by its own preview."""
     async with there.opened() as (service, told):
         (job,) = await ask(service, 1)
         await ended(service, job)
@@ -446,7 +446,7 @@ async def test_a_snapshot_stays_as_it_was_taken(there: Queues) -> None:
 
 @in_virtual_time
 async def test_a_snapshot_says_what_runs_and_how_long_others_have_waited(there: Queues) -> None:
-    """An operator would see a busy card without a job on it, and a line of which nothing is known."""
+    """An operator would see a busy GPU without a job on it, and a line of which nothing is known."""
     async with there.opened() as (service, _):
         first, second = await ask(service, 2)
         begun = await started(service, first)

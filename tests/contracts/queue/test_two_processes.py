@@ -289,7 +289,7 @@ async def test_what_one_process_notes_the_other_reads(two: Two) -> None:
 
 
 async def test_of_two_that_begin_a_part_one_may_send_it(two: Two) -> None:
-    """A picture would be sent twice."""
+    """An image would be sent twice."""
     job = await JobStore(two.one).add(new(), NOW, limits=NO_LIMITS)
     begun = await two.overlapping(
         lambda database: MessageRecords(database).begin_part(job.id, "text 1", 5.0),

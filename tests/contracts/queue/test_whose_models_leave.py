@@ -1,4 +1,4 @@
-"""Whose models leave a card for a failure, beside every server that can unload: nobody else's."""
+"""Whose models leave a GPU for a failure, beside every server that can unload: nobody else's."""
 
 import asyncio
 from collections import defaultdict
@@ -22,7 +22,7 @@ from queueing.store.jobs.job_store import JobStore
 from tests.contracts.backend.backend_harness import Harness
 from tests.contracts.backend.test_backend import HARNESSES
 from tests.fakes.clock import VirtualClock
-from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
+from tests.fakes.servers.backend import FakeBackend, FakeGpu, FakeServer
 from tests.security.hostile_server import ASKED, Asked, HostileServer, hostile_server
 from tests.simulation.installation import NO_LIMITS, host, image_model
 
@@ -66,13 +66,13 @@ class Faulty:
 
 
 class Room:
-    """A queue with two servers on one card: the one in question, and another with an idle model."""
+    """A queue with two servers on one GPU: the one in question, and another with an idle model."""
 
     def __init__(self, harness: Harness, hostile: HostileServer) -> None:
         self.harness = harness
         self.own = Faulty(harness.backend, hostile)
         self.other = FakeServer(
-            "other", Card(total_mb=24000, budget_mb=24000), load_s=0.0, service_s=0.0
+            "other", FakeGpu(total_mb=24000, budget_mb=24000), load_s=0.0, service_s=0.0
         )
         self.spec = replace(
             harness.model, backends=("own",), vram_mb=8000, max_attempts=1, parallel=1
@@ -122,7 +122,7 @@ def hostile(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
 
 @pytest.mark.parametrize("name", [n for n in HARNESSES if not n.startswith("comfyui-")])
 async def test_a_failure_costs_nobody_else_a_model(name: str, hostile: HostileServer) -> None:
-    """One request with the right words would empty the card for everybody."""
+    """One request with the right words would empty the GPU for everybody."""
     async with HARNESSES[name].opens() as harness:
         asked = Asked(after=100)
         before = ASKED.set(asked)
@@ -135,12 +135,12 @@ async def test_a_failure_costs_nobody_else_a_model(name: str, hostile: HostileSe
 
 
 @pytest.mark.parametrize("name", [n for n in HARNESSES if not n.startswith(("comfyui-", "demo"))])
-async def test_a_failed_load_costs_nobody_else_a_model_unless_the_card_is_named(
+async def test_a_failed_load_costs_nobody_else_a_model_unless_the_gpu_is_named(
     name: str, hostile: HostileServer
 ) -> None:
-    """A server that quotes somebody as it fails to load would empty the card for everybody.
+    """A server that quotes somebody as it fails to load would empty the GPU for everybody.
 
-    Its own sentence about the card's memory is believed: the model may be larger than configured.
+    Its own sentence about the GPU's memory is believed: the model may be larger than configured.
     """
     async with HARNESSES[name].opens() as harness:
         if not harness.backend.can_unload:

@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from bot.app.setup import MIGRATIONS
 from queueing.store.engines import open_database
 from queueing.store.sql.database import Connection, Database
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 T = TypeVar("T")
 BOUND_S = 60.0

@@ -10,7 +10,7 @@ from bot.platforms.web.chat_log import ChatLog, Entry, ShownMessage, TextPart
 from bot.platforms.web.renderer import shown_file
 from queueing.core.requests import File
 from queueing.store.engines import open_database
-from tests.bot.platforms.web.web_client import picture
+from tests.bot.platforms.web.web_client import image
 from tests.fakes.memory_log import MemoryLog
 
 KEEP = 5
@@ -74,7 +74,7 @@ async def test_changes_come_in_their_order_and_each_once(log: ChatLog) -> None:
 
 async def test_a_deleted_message_is_gone_and_pages_that_saw_it_learn_of_it(log: ChatLog) -> None:
     """It would stay on open pages, come back with an edit, or show up on fresh ones."""
-    entry = await put(log, "a", "", picture())
+    entry = await put(log, "a", "", image())
     seen = await put(log, "b")
     for message in ("a", "a", "none"):
         await log.delete("ada", message)
@@ -100,8 +100,8 @@ async def test_a_fresh_page_gets_the_newest_messages(log: ChatLog) -> None:
 
 
 async def test_files_live_and_go_with_their_message(log: ChatLog) -> None:
-    """Pictures would be gone too early, be a stranger's, or previews fill the disk."""
-    first, second = picture("one.png"), picture("two.png", shade=3)
+    """Images would be gone too early, be a stranger's, or previews fill the disk."""
+    first, second = image("one.png"), image("two.png", shade=3)
     files = ids(await put(log, "m", "x", first, second))
     assert [await log.file("ada", each) for each in files] == [first, second]
     assert await log.file("ben", files[0]) is None
@@ -114,7 +114,7 @@ async def test_files_live_and_go_with_their_message(log: ChatLog) -> None:
 async def test_only_the_newest_messages_of_a_chat_are_kept(log: ChatLog) -> None:
     """The log would grow for ever, or one person's flood push out another's messages."""
     await put(log, "other", chat="ben")
-    oldest = await put(log, "oldest", "x", picture())
+    oldest = await put(log, "oldest", "x", image())
     for at in range(KEEP):
         await put(log, f"m{at}")
     assert await log.get("ada", "oldest") is None
@@ -137,7 +137,7 @@ async def test_numbers_are_never_given_twice(log: ChatLog) -> None:
 
 async def test_a_cleared_chat_is_empty_and_pages_learn_of_it(log: ChatLog) -> None:
     """A forgotten person's words would stay on the page, or in the database behind it."""
-    entry = await put(log, "a", "one", picture())
+    entry = await put(log, "a", "one", image())
     seen = await put(log, "b", "two")
     await put(log, "a", "his", chat="ben")
     await log.clear("ada")

@@ -238,7 +238,7 @@ async def test_the_key_of_links_is_made_once(records: MessageRecords) -> None:
 async def test_ends_of_links_are_counted_for_each_job(
     ends: LinkEnds, job_ids: tuple[int, ...]
 ) -> None:
-    """A deleted picture could still be had by its link."""
+    """A deleted image could still be had by its link."""
     assert await ends.of(job_ids[0]) == 0
     await ends.end(job_ids[0])
     await ends.end(job_ids[0])

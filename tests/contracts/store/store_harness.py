@@ -11,7 +11,7 @@ from queueing.store.jobs.job_store import JobStore
 
 NOW = 1_000.0
 NO_LIMITS = SubmitLimits()
-PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG\x00")
+IMAGE = File(name="cat.png", mime="image/png", data=b"\x89PNG\x00")
 Open = Callable[[], Awaitable[JobStore]]
 
 
@@ -52,5 +52,5 @@ async def end(store: JobStore, job: Job) -> Job:
 
 
 async def heads(store: JobStore, model: str = "flux", *, now: float = NOW) -> list[int]:
-    lines = await store.lines(now, per_line=100)
-    return [job.id for line in lines if line.model == model for job in line.heads]
+    queues = await store.queues(now, per_queue=100)
+    return [job.id for queue in queues if queue.model == model for job in queue.heads]

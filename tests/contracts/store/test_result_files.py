@@ -58,7 +58,7 @@ async def _nothing() -> None:
 
 
 async def test_a_file_is_read_in_pieces(files: ResultFiles, database: Database) -> None:
-    """A film would be in memory whole for each who looks at it, or end in the middle."""
+    """A video would be in memory whole for each who looks at it, or end in the middle."""
     job = await _result(database)
     assert await files.head(job, 1) == ResultFile(
         owner="ada", name="cat.png", mime="image/png", size=len(DATA)
@@ -72,7 +72,7 @@ async def test_a_file_is_read_in_pieces(files: ResultFiles, database: Database) 
 async def test_a_result_is_described_without_its_bytes(
     files: ResultFiles, database: Database
 ) -> None:
-    """A list of files would read a film to tell its size."""
+    """A list of files would read a video to tell its size."""
     job = await _result(database)
     cat = ResultFile(owner="ada", name="cat.png", mime="image/png", size=len(DATA))
     assert await files.result(job) == Result(text="words", files=(cat,))
@@ -80,7 +80,7 @@ async def test_a_result_is_described_without_its_bytes(
 
 
 async def test_there_are_no_other_files(files: ResultFiles, database: Database) -> None:
-    """The words of an answer, or another person's picture, could be had as a file."""
+    """The words of an answer, or another person's image, could be had as a file."""
     job = await _result(database)
     for number in (-1, 0, 2):
         assert await files.head(job, number) is None, number
@@ -89,7 +89,7 @@ async def test_there_are_no_other_files(files: ResultFiles, database: Database) 
 
 
 async def test_what_was_erased_is_gone(files: ResultFiles, database: Database) -> None:
-    """A forgotten picture could still be had."""
+    """A forgotten image could still be had."""
     job = await _result(database)
     await JobStore(database).erase([job])
     assert await files.head(job, 1) is None
@@ -99,7 +99,7 @@ async def test_what_was_erased_is_gone(files: ResultFiles, database: Database) -
 async def test_a_large_file_is_whole_and_lets_others_be_read_meanwhile(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A film on a slow network would end the connection, or hold up whatever is read beside it."""
+    """A video on a slow network would end the connection, or hold up whatever is read beside it."""
     monkeypatch.setattr(job_reader, "PIECE", 4_000)
     job = await _job(database, OUTPUT, files=OUTPUT.files)
     for number, wanted in ((0, OUTPUT), (1, OUTPUT.files)):
@@ -112,7 +112,7 @@ async def test_a_large_file_is_whole_and_lets_others_be_read_meanwhile(
 async def test_a_file_that_is_deleted_while_it_is_read_is_gone(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a film would be delivered for a whole one."""
+    """Half a video would be delivered for a whole one."""
     monkeypatch.setattr(job_reader, "PIECE", 4_000)
     store = JobStore(database)
 

@@ -8,20 +8,20 @@ from queueing.core.errors import LimitReached
 from queueing.core.jobs import Job, NewJob, SubmitLimits
 from queueing.core.requests import Chat, ChatMessage, TextToImage
 from queueing.store.jobs.job_store import JobStore
-from tests.contracts.store.store_harness import NOW, PICTURE, add, end, new, start
+from tests.contracts.store.store_harness import IMAGE, NOW, add, end, new, start
 
 
 async def test_an_accepted_job_reads_back_as_it_was_returned(store: JobStore) -> None:
     """A job would change its request, its owner or its chat on the way through the database."""
-    picture = TextToImage(prompt="кот \N{CAT} \0 '\"", seed=2**64 - 1, strength=0.5)
-    chat = Chat(messages=(ChatMessage(role="user", text="hi", pictures=(0,)),), max_tokens=5)
-    for request in (picture, chat):
+    image = TextToImage(prompt="кот \N{CAT} \0 '\"", seed=2**64 - 1, strength=0.5)
+    chat = Chat(messages=(ChatMessage(role="user", text="hi", images=(0,)),), max_tokens=5)
+    for request in (image, chat):
         job = await add(
             store,
             NewJob(
                 model="flux",
                 request=request,
-                files=(PICTURE,),
+                files=(IMAGE,),
                 owner="telegram:1",
                 lane="vip",
                 parent=7,
@@ -32,7 +32,7 @@ async def test_an_accepted_job_reads_back_as_it_was_returned(store: JobStore) ->
         assert await store.get(job.id) == job
         assert await store.find(f"k{request.kind}") == job
         assert job.request == request
-        assert await store.inputs(job) == (PICTURE,)
+        assert await store.inputs(job) == (IMAGE,)
 
 
 async def test_unknown_jobs_are_none(store: JobStore) -> None:
@@ -87,7 +87,7 @@ async def test_a_full_line_refuses_and_running_jobs_do_not_fill_it(store: JobSto
     await store.add(new(lane="vip"), NOW, limits=limits)
     with pytest.raises(LimitReached) as refusal:
         await store.add(new(owner="bob"), NOW, limits=limits)
-    assert (refusal.value.scope, refusal.value.limit) == ("line", 2)
+    assert (refusal.value.scope, refusal.value.limit) == ("queue", 2)
     await store.add(new("sdxl"), NOW, limits=limits)
     await start(store, first)
     await store.add(new(owner="bob"), NOW, limits=limits)

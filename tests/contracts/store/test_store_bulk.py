@@ -10,7 +10,7 @@ from queueing.core.requests import Embed
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NO_LIMITS, NOW, Open, add, end, heads, new
 
-IN_LINE = SubmitLimits(max_in_line=1)
+QUEUED = SubmitLimits(max_queued=1)
 MODEL = "words"
 
 
@@ -23,7 +23,7 @@ async def embeddings(store: JobStore, count: int, limits: SubmitLimits = NO_LIMI
 
 
 async def test_a_limit_on_open_jobs_counts_bulk_apart(store: JobStore) -> None:
-    """A document of hundreds of calls would forbid its owner any picture, and the reverse."""
+    """A document of hundreds of calls would forbid its owner any image, and the reverse."""
     two = SubmitLimits(max_open=2)
     await embeddings(store, 2, two)
     with pytest.raises(LimitReached):
@@ -38,15 +38,15 @@ async def test_a_limit_on_open_jobs_counts_bulk_apart(store: JobStore) -> None:
 
 
 async def test_bulk_waits_in_an_overflow_of_its_own(store: JobStore, reopen: Open) -> None:
-    """A picture would wait behind hundreds of passages of a text, or let them pass."""
-    first, second, third = await embeddings(store, 3, IN_LINE)
-    picture = await store.add(new(), NOW, limits=IN_LINE)
-    behind = await store.add(new(), NOW, limits=IN_LINE)
-    assert [job.seq is None for job in (first, second, third, picture, behind)] == [
+    """An image would wait behind hundreds of passages of a text, or let them pass."""
+    first, second, third = await embeddings(store, 3, QUEUED)
+    image = await store.add(new(), NOW, limits=QUEUED)
+    behind = await store.add(new(), NOW, limits=QUEUED)
+    assert [job.seq is None for job in (first, second, third, image, behind)] == [
         *(False, True, True),
         *(False, True),
     ]
-    await end(store, picture)
+    await end(store, image)
     assert await heads(store) == [behind.id]
     assert await heads(store, MODEL) == [first.id]
     store = await reopen()
@@ -57,20 +57,20 @@ async def test_bulk_waits_in_an_overflow_of_its_own(store: JobStore, reopen: Ope
 
 
 async def test_bulk_has_no_line_in_a_history(store: JobStore) -> None:
-    """The pictures of a person would be hundreds of pages back."""
-    picture = await add(store)
+    """The images of a person would be hundreds of pages back."""
+    image = await add(store)
     bulk = await embeddings(store, 3)
     newer = await add(store)
-    assert await store.history("ada", limit=9) == [newer, picture]
+    assert await store.history("ada", limit=9) == [newer, image]
     whole = await store.history("ada", limit=9, made_for_jobs=True)
-    assert whole == [newer, *reversed(bulk), picture]
+    assert whole == [newer, *reversed(bulk), image]
     assert await store.history("ada", limit=2, before=newer.id, made_for_jobs=True) == [
         *reversed(bulk[1:])
     ]
 
 
 async def test_bulk_counts_against_no_hourly_quota(store: JobStore) -> None:
-    """One document would use up a day of pictures."""
+    """One document would use up a day of images."""
     one = SubmitLimits(max_per_hour=1)
     await embeddings(store, 3)
     await store.add(new(), NOW, limits=one)

@@ -10,7 +10,7 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import TRANSITIONS, Job, JobEvent, JobState
 from queueing.core.requests import File, Output
 from queueing.store.jobs.job_store import JobStore
-from tests.contracts.store.store_harness import NOW, PICTURE, add, end, new, start
+from tests.contracts.store.store_harness import IMAGE, NOW, add, end, new, start
 
 
 async def in_state(store: JobStore, state: JobState) -> Job:
@@ -79,7 +79,7 @@ async def test_an_output_comes_back_whole_and_only_when_completed(store: JobStor
     """A person would get a result cut short, or of an unfinished job."""
     running = await start(store, await add(store))
     assert await store.output(running) is None
-    output = Output(text="a \N{CAT}", files=(PICTURE, File(name="", mime="x/y", data=b"")))
+    output = Output(text="a \N{CAT}", files=(IMAGE, File(name="", mime="x/y", data=b"")))
     done = (await store.apply(running, JobEvent.COMPLETE, NOW, output=output)).job
     assert await store.output(done) == output
     empty = await end(store, await add(store))

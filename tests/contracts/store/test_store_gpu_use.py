@@ -1,4 +1,4 @@
-"""What every store must do for time on the cards: count it once, with the end of a job."""
+"""What every store must do for time on the GPUs: count it once, with the end of a job."""
 
 import asyncio
 from dataclasses import replace
@@ -97,7 +97,7 @@ async def test_a_job_that_goes_on_is_not_counted_yet(store: JobStore) -> None:
 
 
 async def test_a_limit_holds_what_open_jobs_will_take(store: JobStore) -> None:
-    """Ten films asked for at once would each see the whole day's time left."""
+    """Ten videos asked for at once would each see the whole day's time left."""
     outcomes = await asyncio.gather(*(ask(store, 25.0) for _ in range(10)))
     assert (
         sum(isinstance(each, Job) for each in outcomes) == 3

@@ -51,7 +51,7 @@ async def test_open_jobs_are_found_by_owner(store: JobStore) -> None:
 
 
 async def test_held_jobs_are_found_among_all_that_wait(store: JobStore) -> None:
-    """What an interrupted run left behind would stay in its line for ever, or others be begun again."""
+    """What an interrupted run left behind would stay in its queue for ever, or others be begun again."""
     held = [await add(store, replace(new(), held=True)) for _ in range(3)]
     await add(store, replace(new(), delay_s=9e5))
     await start(store, await add(store))
@@ -75,7 +75,7 @@ async def test_purge_deletes_old_delivered_jobs_and_nothing_else(store: JobStore
 
 
 async def test_purge_keeps_the_newest_bytes_within_the_size(store: JobStore) -> None:
-    """The disk would fill up, or an undelivered picture would be deleted for its size."""
+    """The disk would fill up, or an undelivered image would be deleted for its size."""
     big = Output(files=(File(name="p", mime="image/png", data=bytes(600 * 1024)),))
     jobs = []
     for _ in range(4):
@@ -90,7 +90,7 @@ async def test_purge_keeps_the_newest_bytes_within_the_size(store: JobStore) -> 
 
 
 async def test_files_that_purge_removed_differ_from_none(store: JobStore) -> None:
-    """A picture to begin from would be forgotten, and the words alone drawn as if it were meant."""
+    """An image to begin from would be forgotten, and the words alone drawn as if it were meant."""
     big = File(name="p", mime="image/png", data=bytes(600 * 1024))
     jobs = [await add(store, replace(new(), files=files)) for files in ((big, big), (), (big,))]
     for job in jobs:
@@ -114,12 +114,12 @@ async def test_only_ended_jobs_are_erased_and_all_of_them(store: JobStore) -> No
 
 async def test_what_was_made_for_an_erased_job_goes_with_it(store: JobStore) -> None:
     """A person's words would stay in the question that was asked about them."""
-    picture, other = await end(store, await add(store)), await end(store, await add(store))
-    asked = [replace(new("qwen", owner="us"), parent=job.id) for job in (picture, other, picture)]
+    image, other = await end(store, await add(store)), await end(store, await add(store))
+    asked = [replace(new("qwen", owner="us"), parent=job.id) for job in (image, other, image)]
     first, second, waiting = [await add(store, one) for one in asked]
     await end(store, first)
     await end(store, second)
-    assert await store.erase([picture.id]) == 1
+    assert await store.erase([image.id]) == 1
     assert await store.get(first.id) is None
     assert await store.get(second.id) is not None
     assert await store.get(waiting.id) is not None
@@ -147,7 +147,7 @@ async def test_where_a_conversation_is_remembered_is_kept(store: JobStore, reope
     assert await again.get(asked.id) == running
     assert running.remembered_by == "gpu-2"
     back = (await again.apply(running, JobEvent.RELEASE, NOW)).job
-    assert (await again.lines(NOW, per_line=2))[0].heads == (first, back)
+    assert (await again.queues(NOW, per_queue=2))[0].heads == (first, back)
     assert back.remembered_by == "gpu-2"
 
 
@@ -168,7 +168,7 @@ async def test_learned_times_are_replaced_one_by_one(store: JobStore) -> None:
 
 
 async def test_sizes_are_kept_model_by_model(store: JobStore, reopen: Open) -> None:
-    """A model of unknown size would get a card alone again after every restart."""
+    """A model of unknown size would get a GPU alone again after every restart."""
     await store.note_sizes({"flux": 17000, "sdxl": 8000})
     await store.note_sizes({"flux": 16000})
     again = await reopen()
@@ -231,7 +231,7 @@ async def test_residency_is_replaced_whole(store: JobStore) -> None:
 
 async def test_everything_stands_after_a_restart(store: JobStore, reopen: Open) -> None:
     """A restart would lose jobs, places, the overflow, limits or the identity of attempts."""
-    limits = SubmitLimits(max_in_line=2)
+    limits = SubmitLimits(max_queued=2)
     jobs = [await store.add(new(), NOW, limits=limits) for _ in range(4)]
     bobs = [await add(store, new(owner="bob")) for _ in range(3)]
     running = await start(store, jobs[0])

@@ -7,7 +7,7 @@ from queueing.core.requests import Output
 from queueing.store.jobs.job_store import JobStore
 from tests.contracts.store.store_harness import NO_LIMITS, NOW, Open, add, end, new, start
 
-ONE = SubmitLimits(max_in_line=1)
+ONE = SubmitLimits(max_queued=1)
 
 
 async def waiting_for(store: JobStore, seconds: float | None) -> Job:
@@ -44,7 +44,7 @@ async def test_moments_survive_a_restart(reopen: Open) -> None:
 
 
 async def test_later_jobs_take_no_place_of_their_owners_other_jobs(store: JobStore) -> None:
-    """A question would wait for a night's pictures, only because both are one person's."""
+    """A question would wait for a night's images, only because both are one person's."""
     later = [await store.add(new(lane=LATER), NOW, limits=ONE) for _ in range(3)]
     assert [job.seq is None for job in later] == [False, True, True]
     usual = [await store.add(new(), NOW, limits=ONE) for _ in range(2)]

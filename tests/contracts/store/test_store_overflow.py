@@ -13,15 +13,15 @@ from tests.contracts.store.store_harness import NOW, Open, add, end, heads, new,
 
 async def test_jobs_beyond_the_limit_wait_behind_and_enter_at_the_end(store: JobStore) -> None:
     """One person's many jobs would stand before other people's first."""
-    limits = SubmitLimits(max_in_line=1)
+    limits = SubmitLimits(max_queued=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
     bobs = await store.add(new(owner="bob"), NOW, limits=limits)
     assert (second.seq, third.seq) == (None, None)
     ids = [first.id, bobs.id, second.id, third.id]
     assert await store.positions(ids) == dict(zip(ids, (1, 2, 3, 4), strict=True))
     assert await heads(store) == [first.id, bobs.id]
-    (line,) = await store.lines(NOW, per_line=9)
-    assert line.waiting == 2
+    (queue,) = await store.queues(NOW, per_queue=9)
+    assert queue.waiting == 2
 
     await end(store, first)
     assert await heads(store) == [bobs.id, second.id]
@@ -29,8 +29,8 @@ async def test_jobs_beyond_the_limit_wait_behind_and_enter_at_the_end(store: Job
 
 
 async def test_a_cancelled_overflow_job_lets_nobody_in(store: JobStore) -> None:
-    """Cancelling what does not stand in line would let an owner exceed the limit in line."""
-    limits = SubmitLimits(max_in_line=1)
+    """Cancelling what does not stand in line would let an owner exceed the limit in queue."""
+    limits = SubmitLimits(max_queued=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
     await store.apply(second, JobEvent.CANCEL, NOW)
     assert await heads(store) == [first.id]
@@ -39,8 +39,8 @@ async def test_a_cancelled_overflow_job_lets_nobody_in(store: JobStore) -> None:
 
 
 async def test_an_end_says_whose_line_the_next_job_has_entered(store: JobStore) -> None:
-    """People in that line would be shown places that are no longer true."""
-    limits = SubmitLimits(max_in_line=1)
+    """People in that queue would be shown places that are no longer true."""
+    limits = SubmitLimits(max_queued=1)
     first, _, other = [
         await store.add(new(model), NOW, limits=limits) for model in ("flux", "flux", "sdxl")
     ]
@@ -55,15 +55,15 @@ async def test_an_end_says_whose_line_the_next_job_has_entered(store: JobStore) 
 
 
 async def test_an_end_lets_one_into_the_line_of_another_model(store: JobStore) -> None:
-    """The line of the model that the job entered would not be looked at again."""
-    limits = SubmitLimits(max_in_line=1)
+    """The queue of the model that the job entered would not be looked at again."""
+    limits = SubmitLimits(max_queued=1)
     first, _ = [await store.add(new(model), NOW, limits=limits) for model in ("flux", "sdxl")]
     assert (await store.apply(first, JobEvent.CANCEL, NOW)).entered == "sdxl"
 
 
 async def test_a_overflow_job_that_entered_meanwhile_is_stale(store: JobStore) -> None:
     """A change meant for the overflow would overwrite the place the job has got since."""
-    limits = SubmitLimits(max_in_line=1)
+    limits = SubmitLimits(max_queued=1)
     first, second = [await store.add(new(), NOW, limits=limits) for _ in range(2)]
     await end(store, first)
     with pytest.raises(StaleJob):
@@ -119,7 +119,7 @@ async def test_jobs_moved_together_come_in_the_order_they_were_moved(
     store: JobStore, reopen: Open
 ) -> None:
     """One transaction moves all that waits: a job could come before one that was moved later."""
-    limits = SubmitLimits(max_in_line=3)
+    limits = SubmitLimits(max_queued=3)
     jobs = [await store.add(new(), NOW, limits=limits) for _ in range(5)]
     vips = [await add(store, new(lane="vip", owner="eve")) for _ in range(3)]
     await start(store, jobs[0])
@@ -137,15 +137,15 @@ async def test_jobs_moved_together_come_in_the_order_they_were_moved(
 
 
 async def test_what_does_not_wait_cannot_be_moved(store: JobStore) -> None:
-    """A job that runs or has ended would be put into a line again."""
+    """A job that runs or has ended would be put into a queue again."""
     running = await start(store, await add(store))
     ended = await end(store, await add(store))
     assert [await store.move_first(job_id) for job_id in (running.id, ended.id, 99)] == [None] * 3
 
 
 async def test_a_overflow_job_moved_first_counts_against_its_owners_limit(store: JobStore) -> None:
-    """Each move would let one more of the owner's jobs into the line for good."""
-    limits = SubmitLimits(max_in_line=1)
+    """Each move would let one more of the owner's jobs into the queue for good."""
+    limits = SubmitLimits(max_queued=1)
     first, second, third = [await store.add(new(), NOW, limits=limits) for _ in range(3)]
     await store.move_first(third.id)
     assert await heads(store) == [third.id, first.id]
@@ -154,8 +154,8 @@ async def test_a_overflow_job_moved_first_counts_against_its_owners_limit(store:
 
 
 async def test_the_overflow_belongs_to_the_owner_over_all_models(store: JobStore) -> None:
-    """The limit in line would be evaded by asking several models."""
-    limits = SubmitLimits(max_in_line=1)
+    """The limit in queue would be evaded by asking several models."""
+    limits = SubmitLimits(max_queued=1)
     first = await store.add(new("flux"), NOW, limits=limits)
     second = await store.add(new("sdxl"), NOW, limits=limits)
     assert second.seq is None
@@ -165,7 +165,7 @@ async def test_the_overflow_belongs_to_the_owner_over_all_models(store: JobStore
 
 async def test_a_job_in_the_overflow_cannot_start(store: JobStore) -> None:
     """A job would run without ever having had a place in line."""
-    limits = SubmitLimits(max_in_line=1)
+    limits = SubmitLimits(max_queued=1)
     await store.add(new(), NOW, limits=limits)
     second = await store.add(new(), NOW, limits=limits)
     with pytest.raises(StaleJob):

@@ -119,7 +119,7 @@ def _resident(model: Model) -> dict[str, object]:
     size = model.size + model.context * 1024
     return {
         "size": size,
-        "size_vram": int(size * model.on_card),
+        "size_vram": int(size * model.on_gpu),
         "context_length": model.context,
         "expires_at": "2026-11-23T14:38:31.83753-07:00",
     }

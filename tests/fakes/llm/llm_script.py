@@ -81,7 +81,7 @@ class Model:
     size: int = 4 * 1024**3
     polls_to_ready: int = 0  # llama.cpp's router loads behind the caller's back
     deleted: bool = False  # Ollama lists it no more, and keeps it in memory
-    on_card: float = 1.0  # share of a loaded copy, the rest being in the machine's memory
+    on_gpu: float = 1.0  # share of a loaded copy, the rest being in the machine's memory
     loads: int = 0
     running: int = 0
     most_running: int = 0

@@ -1,4 +1,4 @@
-"""A scripted inference server, its card, and the adapter through which the queue speaks to it.
+"""A scripted inference server, its GPU, and the adapter through which the queue speaks to it.
 
 The server lives outside the queue: it goes on when a queue is stopped or killed, so that what a
 restart finds is what a real restart would find. It writes down whatever a queue must never do.
@@ -29,11 +29,11 @@ from queueing.core.requests import (
 from queueing.core.specs import HostSpec, ModelSpec
 
 ALL = frozenset(Capability)
-PICTURE = File(name="picture.png", mime="image/png", data=b"not decoded by anybody")
+IMAGE = File(name="image.png", mime="image/png", data=b"not decoded by anybody")
 
 
 @dataclass
-class Card:
+class FakeGpu:
     """The memory several servers share; `other_mb` is held by programs that are not ours."""
 
     total_mb: int
@@ -118,9 +118,9 @@ def output_of(work: Work) -> Output:
         case TextToSpeech(text=text):
             return Output(files=(File(name="speech.mp3", mime="audio/mpeg", data=text.encode()),))
         case TextToVideo(prompt=prompt):
-            return Output(files=(File(name="film.mp4", mime="video/mp4", data=prompt.encode()),))
+            return Output(files=(File(name="video.mp4", mime="video/mp4", data=prompt.encode()),))
         case TextToImage():
-            return Output(text=f"result of {prompt_of(work)}", files=(PICTURE,))
+            return Output(text=f"result of {prompt_of(work)}", files=(IMAGE,))
         case _:
             return Output(text=f"result of {prompt_of(work)}")
 
@@ -131,7 +131,7 @@ class FakeServer:
     def __init__(
         self,
         name: str,
-        card: Card,
+        gpu: FakeGpu,
         *,
         load_s: float = 10.0,
         unload_s: float = 0.0,
@@ -139,7 +139,7 @@ class FakeServer:
         slots: int = 64,
     ) -> None:
         self.name = name
-        self.card = card
+        self.gpu = gpu
         self.load_s = load_s
         self.unload_s = unload_s
         self.service_s = service_s
@@ -166,7 +166,7 @@ class FakeServer:
         self.lingers_s = 0.0  # how long freed memory still looks taken
         self.sizes: dict[str, int] = {}  # what models really take, where not what is configured
         self.broken = False
-        self.options: frozenset[str] | None = None  # of requests for pictures; None: all
+        self.options: frozenset[str] | None = None  # of requests for images; None: all
         self.usual: dict[str, float] = {}  # numbers of requests that name none
         self.loras: tuple[str, ...] = ()
         self.answer_s = 0.0  # how old its answers about its memory are when they arrive
@@ -205,7 +205,7 @@ class FakeServer:
     def evict(self, model: str) -> None:
         """Drop a model as an outsider would: without asking the queue."""
         self.memory.discard(model)
-        self.card.give(self.name, model, self.lingers_s)
+        self.gpu.give(self.name, model, self.lingers_s)
 
     @property
     def running(self) -> list[Attempt]:
@@ -290,7 +290,7 @@ class FakeServer:
         done: asyncio.Future[None] = loop.create_future()
         done.add_done_callback(_retrieve)
         self.loads.append((loop.time(), model))
-        self.card.take(self.name, model, vram_mb)
+        self.gpu.take(self.name, model, vram_mb)
         error = self.load_fates()
         load_s = self.load_s if not isinstance(error, TimeoutError) else 1e6
         self.loading[model] = (done, loop.call_later(load_s, self._loaded, model, error))
@@ -298,14 +298,14 @@ class FakeServer:
 
     def _loaded(self, model: str, error: Exception | None) -> None:
         done, _ = self.loading.pop(model)
-        if error is None and self.card.used_mb + self.card.other_mb > self.card.total_mb:
+        if error is None and self.gpu.used_mb + self.gpu.other_mb > self.gpu.total_mb:
             error = OutOfMemory(f"{self.name}: out of memory")
         if error is None:
             self.memory.add(model)
             if not done.done():
                 done.set_result(None)
             return
-        self.card.give(self.name, model)
+        self.gpu.give(self.name, model)
         if not done.done():
             done.set_exception(error)
 
@@ -315,7 +315,7 @@ class FakeServer:
             return
         done, timer = self.loading.pop(model)
         timer.cancel()
-        self.card.give(self.name, model)
+        self.gpu.give(self.name, model)
         if not done.done():
             done.set_exception(error or Unavailable(f"{self.name}: the load was stopped"))
 
@@ -381,10 +381,10 @@ class FakeBackend:
         await self._reach()
         if self.server.busy:
             raise Busy(f"{self.server.name}: status 429")
-        card = self.server.card
+        gpu = self.server.gpu
         if not self.server.tells_memory:
             return ServerInfo(description="fake 1.0")
-        return ServerInfo(description="fake 1.0", total_mb=card.total_mb, free_mb=card.free_mb)
+        return ServerInfo(description="fake 1.0", total_mb=gpu.total_mb, free_mb=gpu.free_mb)
 
     async def gone(self) -> None:
         left = asyncio.Event()
@@ -484,14 +484,14 @@ class FakeBackend:
 
 
 class FakeProbe:
-    """Measures the fake cards as NVML measures real ones."""
+    """Measures the fake GPUs as NVML measures real ones."""
 
-    def __init__(self, cards: Mapping[str, Card]) -> None:
-        self.cards = cards
+    def __init__(self, gpus: Mapping[str, FakeGpu]) -> None:
+        self.gpus = gpus
 
     async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
-        card = self.cards.get(host.name)
-        return None if card is None else (card.total_mb, card.free_mb)
+        gpu = self.gpus.get(host.name)
+        return None if gpu is None else (gpu.total_mb, gpu.free_mb)
 
 
 def _retrieve(done: asyncio.Future[None]) -> None:

@@ -1,6 +1,6 @@
 """A ComfyUI server over loopback sockets, with the real one's traps and scripted faults.
 
-It draws plain PNGs in the time it is told to take, and gives out the film and the sound it is given. Shapes and order of messages are those of
+It draws plain PNGs in the time it is told to take, and gives out the video and the sound it is given. Shapes and order of messages are those of
 recorded sessions with 0.33 (and 0.3.64 with `old=True`). It knows no GPU.
 """
 
@@ -43,7 +43,7 @@ class Faults:
     drop_posts: int = 0  # POST /prompt is cut before it is read
     answer_last: bool = False  # POST /prompt is answered after its job has ended
     vanish: int = 0  # accepted jobs disappear without a trace
-    broken_files: bool = False  # /view answers cut off pictures
+    broken_files: bool = False  # /view answers cut off images
     garbage: str = ""  # a path that answers with a web page
     hang: str = ""  # a path that never answers
     deaf_interrupts: bool = False
@@ -96,16 +96,16 @@ class FakeComfyUI:
         step_s: float = 0.0,
         load_s: float = 0.0,
         old: bool = False,
-        picture: bytes | None = None,
-        film: bytes = b"",
+        image: bytes | None = None,
+        video: bytes = b"",
         sound: bytes = b"",
         port: int = 0,
     ) -> None:
         self.step_s = step_s
         self.load_s = load_s
         self.old = old
-        self.picture = picture
-        self.film = film
+        self.image = image
+        self.video = video
         self.sound = sound
         self.faults = Faults()
         self.ran: list[str] = []
@@ -426,12 +426,12 @@ class FakeComfyUI:
         socket = self.sockets.get(sid or "")
         if socket is None or self.faults.deaf or not item.extra.get("preview_method"):
             return
-        picture = b"\xff\xd8preview\xff\xd9"
-        frame = struct.pack(">II", 1, 1) + picture
+        image = b"\xff\xd8preview\xff\xd9"
+        frame = struct.pack(">II", 1, 1) + image
         if sid in self._labelled:
             labels = {"node_id": node, "prompt_id": item.key, "image_type": "image/jpeg"}
             header = json.dumps(labels).encode()
-            frame = struct.pack(">II", 4, len(header)) + header + picture
+            frame = struct.pack(">II", 4, len(header)) + header + image
         with suppress(ConnectionError, RuntimeError):
             await socket.send_bytes(frame)
 
@@ -570,17 +570,17 @@ class FakeComfyUI:
                 1 for at in self.files if at[:2] == start[:2] and at[2].startswith(start[2])
             )
             filename = f"{name}_{taken + 1:05}_.png"
-            self.files[place, subfolder, filename] = self.picture or draw(item.graph)
+            self.files[place, subfolder, filename] = self.image or draw(item.graph)
             images.append({"filename": filename, "subfolder": subfolder, "type": place})
         return {"images": images}
 
     def _save_other(self, kind: str, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Save a film or a sound as its node does, under the key that it reports it."""
+        """Save a video or a sound as its node does, under the key that it reports it."""
         key, ending, more = _MADE[kind]
         place = "temp" if kind == "PreviewAudio" or inputs.get("save_output") is False else "output"
         subfolder, _, name = inputs.get("filename_prefix", "ComfyUI_temp").rpartition("/")
         filename = f"{name}_{1 + len(self.files):05}_.{ending}"
-        self.files[place, subfolder, filename] = self.sound if key == "audio" else self.film
+        self.files[place, subfolder, filename] = self.sound if key == "audio" else self.video
         entry = {"filename": filename, "subfolder": subfolder, "type": place}
         if kind == "VHS_VideoCombine":
             still = filename.replace(ending, "png")

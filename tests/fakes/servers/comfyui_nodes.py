@@ -147,7 +147,7 @@ NODES: dict[str, dict[str, Any]] = {
     "Tint": {"image": ["IMAGE"], "color": ["INT", {"min": 1, "max": 0xFFFFFF}]},
     "SaveImage": {"images": ["IMAGE"], "filename_prefix": _PREFIX},
     "PreviewImage": {"images": ["IMAGE"]},
-    # films
+    # videos
     "CLIPLoader": {
         "clip_name": [FILES["clip_name"]],
         "type": [["wan", "flux2", "qwen_image"]],

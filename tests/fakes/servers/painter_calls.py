@@ -1,4 +1,4 @@
-"""The calls of picture servers, each as its server answers them."""
+"""The calls of image servers, each as its server answers them."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ class Calls(Protocol):
 
 
 class OpenAiCalls:
-    """OpenAI's calls for pictures; `n` and `size` are honoured."""
+    """OpenAI's calls for images; `n` and `size` are honoured."""
 
     def __init__(self, fake: "FakePainter") -> None:
         self.fake = fake
@@ -260,13 +260,13 @@ class SwarmCalls:
         return web.json_response({"status": {"waiting_gens": 0, "live_gens": self.fake.running}})
 
     async def resources(self, _: Any) -> web.Response:
-        cards = {
+        gpus = {
             str(number): {"id": number, "total_memory": total << 20, "free_memory": free << 20}
-            for number, (total, free) in enumerate(self.fake.cards)
+            for number, (total, free) in enumerate(self.fake.gpus)
         }
-        if not cards:
+        if not gpus:
             return _error("You do not have permission to do that.")
-        return web.json_response({"system_ram": {"total": 1}, "gpus": cards})
+        return web.json_response({"system_ram": {"total": 1}, "gpus": gpus})
 
     async def files(self, body: Any) -> web.Response:
         names = self.fake.models if body["subtype"] == "Stable-Diffusion" else self.fake.loras
@@ -325,7 +325,7 @@ class SwarmCalls:
             image = {"image": self._where(number, each), "batch_index": str(number)}
             await socket.send_json({**image, "request_id": "1", "metadata": "{}"})
         early = {"image": self._where(9, made[0]), "batch_index": "-11"}
-        await socket.send_json(early)  # an intermediate picture
+        await socket.send_json(early)  # an intermediate image
         await socket.send_json({"discard_indices": []})
         await socket.send_json({"socket_intention": "close"})
 

@@ -1,6 +1,6 @@
-"""A fake of picture servers over a loopback socket: LocalAI, sd-server, vLLM-Omni, SwarmUI, a plain one.
+"""A fake of image servers over a loopback socket: LocalAI, sd-server, vLLM-Omni, SwarmUI, a plain one.
 
-It answers as their sources say (see the modules in `backends/images`). It draws one plain picture a
+It answers as their sources say (see the modules in `backends/images`). It draws one plain image a
 time, of the size that was asked for, and writes the prompt into it as those servers do. Each drawing
 takes the next of `faults` instead, if there is one.
 """
@@ -23,11 +23,11 @@ from tests.fakes.servers.painter_calls import routes_of
 
 KINDS = ("localai", "sdcpp", "vllm-omni", "swarmui", "generic")
 STEPS = 3
-LORAS = ("ink.safetensors", "styles/film.safetensors")
+LORAS = ("ink.safetensors", "styles/video.safetensors")
 
 
-def picture(width: int = 64, height: int = 64, prompt: str = "", form: str = "PNG") -> bytes:
-    """Return a picture in which its prompt is written, as servers do."""
+def image(width: int = 64, height: int = 64, prompt: str = "", form: str = "PNG") -> bytes:
+    """Return an image in which its prompt is written, as servers do."""
     buffer = io.BytesIO()
     told = PngInfo()
     told.add_text("parameters", f"{prompt}\nSteps: 20, Model: /srv/models/secret.safetensors")
@@ -44,8 +44,8 @@ class FakePainter:
         self.models = ["alpha.safetensors", "beta"] if kind in {"localai", "swarmui"} else ["alpha"]
         self.loaded: set[str] = set() if kind in {"localai", "swarmui"} else {"alpha"}
         self.loras = LORAS
-        self.cards: list[tuple[int, int]] = []  # (total, free) in MB; none may be asked for
-        self.preview = picture(8, 8, form="JPEG")
+        self.gpus: list[tuple[int, int]] = []  # (total, free) in MB; none may be asked for
+        self.preview = image(8, 8, form="JPEG")
         self.step_s = 0.0
         self.running = 0
         self.aborted = 0
@@ -98,7 +98,7 @@ class FakePainter:
             async with self.one_at_a_time:
                 for _ in range(count * steps):
                     await asyncio.sleep(self.step_s)
-            return [picture(*size, prompt) for _ in range(count)]
+            return [image(*size, prompt) for _ in range(count)]
         except asyncio.CancelledError:
             self.aborted += 1
             raise
@@ -112,7 +112,7 @@ class FakePainter:
             await self.changed.wait()
 
     def item(self, data: bytes, number: int) -> dict[str, str]:
-        """Return a picture as OpenAI's calls answer it."""
+        """Return an image as OpenAI's calls answer it."""
         if not self.by_url:
             return {"b64_json": b64encode(data).decode()}
         path = f"/generated-images/b64 {number}.png"

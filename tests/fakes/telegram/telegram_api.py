@@ -153,10 +153,10 @@ class Api:
             "sendMessage": self._send_message,
             "sendPhoto": self._send_photo,
             "sendDocument": self._send_document,
-            "sendVideo": partial(self._send_film, "video"),
-            "sendAnimation": partial(self._send_film, "animation"),
-            "sendAudio": partial(self._send_film, "audio"),
-            "sendVoice": partial(self._send_film, "voice"),
+            "sendVideo": partial(self._send_video, "video"),
+            "sendAnimation": partial(self._send_video, "animation"),
+            "sendAudio": partial(self._send_video, "audio"),
+            "sendVoice": partial(self._send_video, "voice"),
             "sendMediaGroup": self._send_media_group,
             "sendMessageDraft": self._send_draft,
             "sendChatAction": self._send_action,
@@ -273,13 +273,13 @@ class Api:
     def _send_document(self, seen: Seen) -> Json:
         return self._send_file(seen, _as_document(self._uploaded(seen, "document")))
 
-    def _send_film(self, kind: str, seen: Seen) -> Json:
+    def _send_video(self, kind: str, seen: Seen) -> Json:
         return self._send_file(
-            seen, self._as_film(seen, self._uploaded(seen, kind), kind, seen.values)
+            seen, self._as_video(seen, self._uploaded(seen, kind), kind, seen.values)
         )
 
-    def _as_film(self, seen: Seen, file: FakeFile, kind: str, said: Json) -> FakeFile:
-        file.photo, file.film = False, kind
+    def _as_video(self, seen: Seen, file: FakeFile, kind: str, said: Json) -> FakeFile:
+        file.photo, file.video = False, kind
         sound = kind in {"audio", "voice"}
         known = ("duration",) if sound else ("duration", "width", "height")
         file.about = {name: int(said[name]) for name in known if name in said}
@@ -364,7 +364,7 @@ class Api:
     def _file_of(self, seen: Seen, media: Json) -> FakeFile:
         file = self._uploaded(seen, media["media"].removeprefix(ATTACHED))
         if media["type"] in {"video", "animation", "audio"}:
-            return self._as_film(seen, file, media["type"], media)
+            return self._as_video(seen, file, media["type"], media)
         return _as_photo(file) if media["type"] == "photo" else _as_document(file)
 
     def _keep(self, file: FakeFile) -> FakeFile:
@@ -513,7 +513,7 @@ def _author() -> Json:
 def _as_photo(file: FakeFile) -> FakeFile:
     if len(file.data) > PHOTO_MOST:
         raise Refusal("Bad Request: file is too big")
-    file.photo, file.film = True, ""
+    file.photo, file.video = True, ""
     try:
         width, height = file.dimensions
     except (OSError, Image.DecompressionBombError):
@@ -524,7 +524,7 @@ def _as_photo(file: FakeFile) -> FakeFile:
 
 
 def _as_document(file: FakeFile) -> FakeFile:
-    file.photo, file.film = False, ""
+    file.photo, file.video = False, ""
     return file
 
 

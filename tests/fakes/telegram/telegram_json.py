@@ -64,8 +64,8 @@ def _contents(each: FakeMessage) -> Json:
     if each.file is None:
         return {"text": each.text} | ({"entities": each.entities} if each.entities else {})
     made: Json = photo(each.file) if each.file.photo else document(each.file)
-    if each.file.film:
-        made = film(each.file)
+    if each.file.video:
+        made = video(each.file)
     if each.text:
         made["caption"] = each.text
     if each.entities:
@@ -95,21 +95,21 @@ def photo(file: FakeFile) -> Json:
     return {"photo": [small, large]}
 
 
-def film(file: FakeFile) -> Json:
-    """Return a film, an animation or a sound as Telegram offers it."""
+def video(file: FakeFile) -> Json:
+    """Return a video, an animation or a sound as Telegram offers it."""
     made = document(file)["document"]
     size = (
-        {} if file.film in {"audio", "voice"} else {"width": 320, "height": 320}
+        {} if file.video in {"audio", "voice"} else {"width": 320, "height": 320}
     )  # where no one says it
     known = {
         "duration": 0,
         **size,
         **{key: file.about[key] for key in file.about if key != "still"},
     }
-    if file.film == "voice":  # which has no name
+    if file.video == "voice":  # which has no name
         made = {key: value for key, value in made.items() if key != "file_name"}
-    shown = {file.film: made | known}
-    return shown | ({"document": made} if file.film == "animation" else {})
+    shown = {file.video: made | known}
+    return shown | ({"document": made} if file.video == "animation" else {})
 
 
 def document(file: FakeFile) -> Json:

@@ -22,17 +22,17 @@ _MENTION = re.compile(r"(?<![\w@])@[A-Za-z]\w{2,31}", re.ASCII)
 
 @dataclass(kw_only=True)
 class FakeFile:
-    """A file on Telegram's servers; `photo` tells that it is shown as a picture."""
+    """A file on Telegram's servers; `photo` tells that it is shown as an image."""
 
     id: str
     name: str
     data: bytes
     mime: str
     photo: bool = False
-    film: str = ""  # "video", "animation" or "audio" where it is played
+    video: str = ""  # "video", "animation" or "audio" where it is played
     about: dict[str, Any] = field(
         default_factory=dict
-    )  # what was said of a film: its size, its still
+    )  # what was said of a video: its size, its still
     size: int | None = None  # said to be so large, whatever `data` holds
     until: asyncio.Event | None = None  # it is handed out only then
 
@@ -41,8 +41,8 @@ class FakeFile:
 
     @property
     def dimensions(self) -> tuple[int, int]:
-        with Image.open(io.BytesIO(self.data)) as picture:
-            return picture.size
+        with Image.open(io.BytesIO(self.data)) as image:
+            return image.size
 
 
 @dataclass(kw_only=True)

@@ -20,7 +20,7 @@ models:
   flux: {{backends: [stand-in], capabilities: [text-to-image], load_s: 0.1, service_s: 0.1}}
 chats: {{web: {{port: {port}}}}}
 """
-PICTURES = 3
+IMAGES = 3
 
 
 class RecordedBot(BotProcess):
@@ -58,19 +58,19 @@ async def bot(tmp_path: Path) -> AsyncIterator[RecordedBot]:
 
 
 async def test_jobs_of_the_running_minute_are_found_after_a_kill(bot: RecordedBot) -> None:
-    """A crash would tear holes into the picture just where an operator looks for its cause."""
+    """A crash would tear holes into the image just where an operator looks for its cause."""
     async with opened(f"http://127.0.0.1:{bot.port}/") as page:
-        for _ in range(PICTURES):
+        for _ in range(IMAGES):
             await page.say("/image flux cat")
 
         async def all_ended() -> bool:
-            return await bot.ended() == PICTURES
+            return await bot.ended() == IMAGES
 
         await until(all_ended)
     await bot.kill()
     await bot.start()
 
     async def all_recorded() -> bool:
-        return await bot.recorded() == PICTURES
+        return await bot.recorded() == IMAGES
 
     await until(all_recorded)

@@ -28,7 +28,7 @@ def placed(models: tuple[ModelSpec, ...]) -> dict[str, tuple[str, ...]]:
 
 
 def test_the_same_model_on_two_servers_is_served_by_both() -> None:
-    """The second card would stay idle while people wait for the first one."""
+    """The second GPU would stay idle while people wait for the first one."""
     models = with_found(catalog(), [found("alpha", "a"), found("alpha", "b", parallel=4)])
     assert placed(models) == {"alpha": ("a", "b")}
     assert models[0].parallel == 1

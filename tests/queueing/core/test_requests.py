@@ -22,13 +22,13 @@ def test_every_kind_of_request_needs_something_of_its_model() -> None:
     assert every | {Capability.UPSCALE, Capability.IMAGE_EDIT} == set(Capability)
 
 
-def test_an_edit_is_no_drawing_from_a_picture() -> None:
+def test_an_edit_is_no_drawing_from_an_image() -> None:
     """A model that only redraws would get an instruction as its prompt."""
     assert needed(TextToImage(prompt="a", edit=True), has_files=True) is Capability.IMAGE_EDIT
     assert needed(TextToImage(prompt="a"), has_files=True) is Capability.IMAGE_TO_IMAGE
 
 
-def test_a_longer_film_of_more_pixels_is_more_work() -> None:
+def test_a_longer_video_of_more_pixels_is_more_work() -> None:
     """A minute in 720p would be promised in the time of five seconds."""
     short = TextToVideo(prompt="a", width=832, height=480, seconds=5, fps=16)
     assert size_class(short) == "1"
@@ -37,10 +37,10 @@ def test_a_longer_film_of_more_pixels_is_more_work() -> None:
 
 
 def test_a_recording_asks_nothing_of_the_model_that_answers() -> None:
-    """A voice message would go only to models that see pictures."""
+    """A voice message would go only to models that see images."""
     spoken = ChatMessage(role="user", text="", sounds=(0,))
     assert needed(Chat(messages=(spoken,)), has_files=True) is Capability.TEXT_TO_TEXT
-    shown = spoken.model_copy(update={"pictures": (1,)})
+    shown = spoken.model_copy(update={"images": (1,)})
     assert needed(Chat(messages=(shown,)), has_files=True) is Capability.VISION
     old = ChatMessage.model_validate({"role": "user", "text": "why?"})
     assert (old.sounds, old.heard) == ((), None)

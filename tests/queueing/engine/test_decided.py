@@ -7,7 +7,7 @@ import pytest
 from queueing.core.jobs import Job, JobState, stand_in
 from queueing.core.status import Standing
 from queueing.engine.scheduler import PATIENCE_S, Decided
-from tests.simulation.installation import ended, image_model, one_card
+from tests.simulation.installation import ended, image_model, one_gpu
 from tests.simulation.loop import in_virtual_time, run
 
 
@@ -49,7 +49,7 @@ def test_a_job_that_starts_at_once_is_told_to_run() -> None:
     """It would be told to wait, at the cost of a forecast."""
 
     async def scenario() -> list[Standing]:
-        installation = one_card(image_model("flux"))
+        installation = one_gpu(image_model("flux"))
         async with installation.queue() as queue:
             first = await installation.ask(queue, "flux", "a")
             await ended(queue, first)
@@ -68,7 +68,7 @@ def test_no_answer_about_a_new_job_waits_for_the_router() -> None:
     """An acceptance that tells where its job stands would come only after a step of the planner."""
 
     async def scenario() -> float:
-        installation = one_card(image_model("flux"))
+        installation = one_gpu(image_model("flux"))
         async with installation.queue() as queue:
             job = await installation.ask(queue, "flux", "a")
             began = asyncio.get_running_loop().time()

@@ -18,8 +18,8 @@ from tests.simulation.loop import in_virtual_time
 MINUTE = 60.0
 
 
-def one_card(url: str = "sqlite://", *, service_s: float = 5.0) -> Installation:
-    """Return two models on one card that do not fit beside each other."""
+def one_gpu(url: str = "sqlite://", *, service_s: float = 5.0) -> Installation:
+    """Return two models on one GPU that do not fit beside each other."""
     models = [image_model(name, vram_mb=16000, service_s=service_s) for name in ("flux", "sdxl")]
     world = Installation.of(models, [host("gpu", "comfy")], url=url)
     world.servers["comfy"].service_s = service_s
@@ -40,9 +40,9 @@ async def submit(queue: JobQueue, world: Installation, prompt: str, **fields: An
 
 @pytest.mark.parametrize("model", ["flux", "sdxl"])
 @in_virtual_time
-async def test_a_later_job_runs_when_nothing_else_waits_for_its_card(model: str) -> None:
-    """A night's pictures would take turns with people who wait, or push their model out."""
-    world = one_card()
+async def test_a_later_job_runs_when_nothing_else_waits_for_its_gpu(model: str) -> None:
+    """A night's images would take turns with people who wait, or push their model out."""
+    world = one_gpu()
     async with world.queue() as queue:
         first = await submit(queue, world, "a")
         await until(lambda: "a" in order(world))
@@ -59,9 +59,9 @@ async def test_a_later_job_runs_when_nothing_else_waits_for_its_card(model: str)
 
 
 @in_virtual_time
-async def test_a_later_job_runs_at_once_on_an_idle_card_and_after_a_restart(tmp_path: Path) -> None:
+async def test_a_later_job_runs_at_once_on_an_idle_gpu_and_after_a_restart(tmp_path: Path) -> None:
     """It would wait for ever, or be forgotten with the process."""
-    world = one_card(f"sqlite:///{tmp_path}/usher.db")
+    world = one_gpu(f"sqlite:///{tmp_path}/usher.db")
     async with world.queue() as queue:
         job = await submit(queue, world, "now", lane=LATER)
         await ended(queue, job)
@@ -77,7 +77,7 @@ async def test_a_later_job_runs_at_once_on_an_idle_card_and_after_a_restart(tmp_
 @in_virtual_time
 async def test_a_job_begins_in_time_although_others_wait(tmp_path: Path) -> None:
     """What is wanted for eight o'clock would still wait at nine, if the evening is long."""
-    world = one_card(f"sqlite:///{tmp_path}/usher.db", service_s=40.0)
+    world = one_gpu(f"sqlite:///{tmp_path}/usher.db", service_s=40.0)
     due_at = START + 30 * MINUTE
     async with world.queue() as queue:
         for number in range(50):  # more than half an hour
@@ -97,8 +97,8 @@ async def test_a_job_begins_in_time_although_others_wait(tmp_path: Path) -> None
 
 @in_virtual_time
 async def test_it_is_said_at_once_where_a_moment_cannot_be_kept() -> None:
-    """People would rely on a film that is not there in the morning."""
-    world = one_card()
+    """People would rely on a video that is not there in the morning."""
+    world = one_gpu()
     async with world.queue() as queue:
         for number in range(40):
             await submit(queue, world, f"{number}")
@@ -114,8 +114,8 @@ async def test_it_is_said_at_once_where_a_moment_cannot_be_kept() -> None:
 
 @in_virtual_time
 async def test_a_job_that_has_not_begun_in_time_ends_once(tmp_path: Path) -> None:
-    """A person would get yesterday's picture, or be told twice, or never after a restart."""
-    world = one_card(f"sqlite:///{tmp_path}/usher.db")
+    """A person would get yesterday's image, or be told twice, or never after a restart."""
+    world = one_gpu(f"sqlite:///{tmp_path}/usher.db")
     async with world.queue() as queue:
         await queue.admin.pause(model="flux")
         soon = await submit(queue, world, "soon", wait_s=100.0)
@@ -140,7 +140,7 @@ async def test_a_job_that_has_not_begun_in_time_ends_once(tmp_path: Path) -> Non
 
 
 def two_servers() -> Installation:
-    """Return a card shared by two servers, whose models do not fit beside each other."""
+    """Return a GPU shared by two servers, whose models do not fit beside each other."""
     models = [
         image_model("flux", "comfy", vram_mb=16000, load_s=40.0),
         image_model("sdxl", "other", vram_mb=16000, load_s=40.0),
@@ -152,8 +152,8 @@ def two_servers() -> Installation:
 
 
 @in_virtual_time
-async def test_what_cannot_begin_is_no_reason_to_leave_a_card_idle() -> None:
-    """A night's pictures would wait until a server is started that no one misses."""
+async def test_what_cannot_begin_is_no_reason_to_leave_a_gpu_idle() -> None:
+    """A night's images would wait until a server is started that no one misses."""
     world = two_servers()
     async with world.queue() as queue:
         world.servers["other"].die(restart_s=-1)

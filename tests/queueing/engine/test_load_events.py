@@ -32,7 +32,7 @@ def _why(event: LoadEnded | CopyLeft) -> LoadCause | EvictionCause:
 
 @in_virtual_time
 async def test_a_load_for_a_request_names_what_had_to_leave() -> None:
-    """An operator would see that a card is busy loading, and not for whom."""
+    """An operator would see that a GPU is busy loading, and not for whom."""
     installation = flux_or_sdxl()
     async with installation.queue() as queue:
         events = heard(queue)
@@ -73,7 +73,7 @@ async def test_what_an_admin_loads_and_unloads_is_told_apart() -> None:
 
 @in_virtual_time
 async def test_a_second_copy_is_told_apart() -> None:
-    """A busy model that is spread over cards would look like one that is thrown out and back."""
+    """A busy model that is spread over GPUs would look like one that is thrown out and back."""
     installation = Installation.of(
         [image_model("flux", "one", "two", vram_mb=16000)],
         [host("gpu-1", "one"), host("gpu-2", "two")],

@@ -32,7 +32,7 @@ from tests.simulation.installation import (
     flux_or_sdxl,
     host,
     image_model,
-    one_card,
+    one_gpu,
     until,
 )
 from tests.simulation.loop import in_virtual_time
@@ -58,8 +58,8 @@ async def test_all_who_wait_share_one_load() -> None:
 async def test_a_load_waits_until_the_memory_is_really_free() -> None:
     """A load would begin while the last model's memory is still taken, and crash."""
     installation = flux_or_sdxl()
-    card, server = installation.cards["gpu"], installation.servers["comfy"]
-    installation.memory = FakeProbe(installation.cards)
+    gpu, server = installation.gpus["gpu"], installation.servers["comfy"]
+    installation.memory = FakeProbe(installation.gpus)
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "flux", "a"))
         server.lingers_s = 7.0  # the driver shows freed memory late
@@ -68,12 +68,12 @@ async def test_a_load_waits_until_the_memory_is_really_free() -> None:
         (unloaded_at, _), *_ = server.unloads
         loaded_at = server.loads[-1][0]
         assert loaded_at - unloaded_at >= 7.0
-        assert not card.violations
+        assert not gpu.violations
 
 
 @in_virtual_time
-async def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
-    """A fragmented card would fail loads that would fit an empty one."""
+async def test_out_of_memory_empties_the_gpu_and_tries_once_more() -> None:
+    """A fragmented GPU would fail loads that would fit an empty one."""
     installation = Installation.of(
         [image_model("flux"), image_model("sdxl"), image_model("tiny", vram_mb=100)],
         [host("gpu", "comfy", "other")],
@@ -92,8 +92,8 @@ async def test_out_of_memory_empties_the_card_and_tries_once_more() -> None:
 async def test_a_model_short_of_main_memory_is_told_after_its_tries_and_costs_nobody_a_model() -> (
     None
 ):
-    """A machine without memory would empty its card three times for one request."""
-    installation = one_card(image_model("flux"), image_model("good"))
+    """A machine without memory would empty its GPU three times for one request."""
+    installation = one_gpu(image_model("flux"), image_model("good"))
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "good", "a"))
@@ -115,8 +115,8 @@ async def test_a_model_short_of_main_memory_is_told_after_its_tries_and_costs_no
 async def test_a_load_that_fails_for_no_known_reason_costs_nobody_a_model(
     error: Exception, tries: int, what: ProblemKind, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One half-downloaded file would empty a card at each try, and nobody would learn why."""
-    installation = one_card(image_model("flux"), image_model("good"))
+    """One half-downloaded file would empty a GPU at each try, and nobody would learn why."""
+    installation = one_gpu(image_model("flux"), image_model("good"))
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "good", "a"))
@@ -138,7 +138,7 @@ async def test_a_load_that_fails_for_no_known_reason_costs_nobody_a_model(
 @in_virtual_time
 async def test_a_load_is_not_tried_again_at_the_cost_of_others() -> None:
     """A model that does not load would drive the others out once more with each try."""
-    installation = one_card(image_model("flux", vram_mb=20000), image_model("good", vram_mb=8000))
+    installation = one_gpu(image_model("flux", vram_mb=20000), image_model("good", vram_mb=8000))
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "good", "a"))
@@ -152,7 +152,7 @@ async def test_a_load_is_not_tried_again_at_the_cost_of_others() -> None:
 @in_virtual_time
 async def test_what_came_while_a_failed_load_paused_need_not_leave_for_it() -> None:
     """The second try would cost what the first did not."""
-    installation = one_card(image_model("flux", vram_mb=20000), image_model("good", vram_mb=8000))
+    installation = one_gpu(image_model("flux", vram_mb=20000), image_model("good", vram_mb=8000))
     server = installation.servers["comfy"]
     server.load_fates = one_after_another([UnknownFailure("status 500")])
     async with installation.queue() as queue:
@@ -210,7 +210,7 @@ async def test_a_job_is_told_how_often_its_own_load_was_tried() -> None:
 @in_virtual_time
 async def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
     """Memory would stay taken by a copy no one knows of."""
-    installation = one_card(image_model("flux", timeouts=Timeouts(load_s=50.0)))
+    installation = one_gpu(image_model("flux", timeouts=Timeouts(load_s=50.0)))
     server = installation.servers["comfy"]
     server.load_fates = one_after_another([TimeoutError()])
     server.stubborn = True
@@ -218,7 +218,7 @@ async def test_a_load_that_never_ends_is_given_up_and_leaves_no_ghost() -> None:
         job = await installation.ask(queue, "flux", "a")
         await asyncio.sleep(51)
         assert not server.loading
-        assert not installation.cards["gpu"].held
+        assert not installation.gpus["gpu"].held
         (model,) = queue.status.snapshot().models
         assert model.copies == ()
         assert model.reason is not None
@@ -254,10 +254,10 @@ async def test_a_model_that_works_nowhere_is_refused_from_then_on() -> None:
 
 
 @in_virtual_time
-async def test_a_model_of_unknown_size_has_a_card_alone_until_it_was_measured() -> None:
-    """`vram_mb: auto` would overfill the card, or keep it empty for ever."""
-    installation = one_card(image_model("flux", vram_mb=None), image_model("sdxl"))
-    installation.memory = FakeProbe(installation.cards)
+async def test_a_model_of_unknown_size_has_a_gpu_alone_until_it_was_measured() -> None:
+    """`vram_mb: auto` would overfill the GPU, or keep it empty for ever."""
+    installation = one_gpu(image_model("flux", vram_mb=None), image_model("sdxl"))
+    installation.memory = FakeProbe(installation.gpus)
     server = installation.servers["comfy"]
     server.sizes["flux"] = 9000
     async with installation.queue() as queue:
@@ -280,7 +280,7 @@ async def test_a_model_of_unknown_size_is_measured_beside_what_never_leaves(
         image_model("llama", "old", vram_mb=6000 if known else None),
     ]
     installation = Installation.of(models, [host("gpu", "comfy", "old")])
-    installation.memory = FakeProbe(installation.cards)
+    installation.memory = FakeProbe(installation.gpus)
     installation.servers["comfy"].sizes["flux"] = 9000
     installation.servers["old"].sizes["llama"] = 6000
     if kept == "by its server":
@@ -352,7 +352,7 @@ async def test_a_preloaded_model_stays_and_the_caller_learns_where_it_is() -> No
 async def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised(
     vram_mb: int | None,
 ) -> None:
-    """People would read of a running job that will end, or loads fail beside what fills the card."""
+    """People would read of a running job that will end, or loads fail beside what fills the GPU."""
     models = [
         image_model(name, to, vram_mb=vram_mb)
         for name, to in (("flux", "comfy"), ("llama", "vllm"))
@@ -375,7 +375,7 @@ async def test_what_a_server_keeps_for_ever_is_named_and_nothing_is_promised(
 
 @in_virtual_time
 async def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() -> None:
-    """`/unload` would cut a person's picture short, or never happen on a busy model."""
+    """`/unload` would cut a person's image short, or never happen on a busy model."""
     installation = flux_or_sdxl()
     server = installation.servers["comfy"]
     server.service_s = 50.0
@@ -394,8 +394,8 @@ async def test_unloading_a_busy_model_waits_for_its_job_and_starts_no_other() ->
 
 @in_virtual_time
 async def test_an_unload_that_frees_everything_spares_running_neighbours() -> None:
-    """Freeing one ComfyUI model would kill another one's running picture."""
-    installation = one_card(image_model("flux"), image_model("sdxl"))
+    """Freeing one ComfyUI model would kill another one's running image."""
+    installation = one_gpu(image_model("flux"), image_model("sdxl"))
     installation.unloads_together = True
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
@@ -412,7 +412,7 @@ async def test_an_unload_that_frees_everything_spares_running_neighbours() -> No
 
 @in_virtual_time
 async def test_a_model_that_loads_nothing_evicts_nothing_and_is_always_there() -> None:
-    """Every enlarged picture would cost two loads of the model that drew it."""
+    """Every enlarged image would cost two loads of the model that drew it."""
     gpu = host("gpu", "comfy", serial=True)
     gpu = replace(gpu, backends=tuple(replace(b, max_models=1) for b in gpu.backends))
     models = [image_model("flux", vram_mb=16000), image_model("lens", vram_mb=16000)]

@@ -1,28 +1,28 @@
-"""Which lines are told of after a look at the world."""
+"""Which queues are told of after a look at the world."""
 
 from dataclasses import replace
 
 from queueing.core.snapshot import BackendView, Copy, Residency, Snapshot
 from queueing.engine.change_tracker import news
-from tests.queueing.planning.worlds import copy, host, jobs, line, model, world
+from tests.queueing.planning.worlds import copy, host, jobs, model, queue, world
 
 
 def shared(*copies: Copy, up: bool = True) -> Snapshot:
-    """Return a world in which flux and sdxl wait for one card, and llm for another one."""
+    """Return a world in which flux and sdxl wait for one GPU, and llm for another one."""
     seen = world(
-        model("flux", line(jobs("flux", 1, 2)), on=("b1",)),
-        model("sdxl", line(jobs("sdxl", 5, 2)), on=("b1",)),
-        model("llm", line(jobs("llm", 9, 2)), on=("b2",)),
+        model("flux", queue(jobs("flux", 1, 2)), on=("b1",)),
+        model("sdxl", queue(jobs("sdxl", 5, 2)), on=("b1",)),
+        model("llm", queue(jobs("llm", 9, 2)), on=("b2",)),
         copies=copies,
         hosts=(host("h1"), host("h2")),
         backends=(BackendView(name="b1", host="h1"), BackendView(name="b2", host="h2")),
     )
-    cards = {name: replace(view, up=up or name != "b1") for name, view in seen.backends.items()}
-    return replace(seen, backends=cards)
+    gpus = {name: replace(view, up=up or name != "b1") for name, view in seen.backends.items()}
+    return replace(seen, backends=gpus)
 
 
 def test_a_line_that_did_not_move_is_named_when_one_on_its_hosts_did() -> None:
-    """A promise would stand unchanged while the model that holds the card gets more work."""
+    """A promise would stand unchanged while the model that holds the GPU gets more work."""
     told = news(shared(), shared(), {"flux"}, ())
     assert told is not None
     assert told.models == {"flux"}

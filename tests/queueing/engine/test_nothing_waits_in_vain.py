@@ -33,7 +33,7 @@ ACTED_ON = {
 
 @in_virtual_time
 async def test_a_server_that_had_its_model_already_keeps_no_other_away() -> None:
-    """Its size would stay unknown, so it would be taken to fill the card for as long as it runs."""
+    """Its size would stay unknown, so it would be taken to fill the GPU for as long as it runs."""
     models = [image_model("flux"), image_model("scribe", "old", vram_mb=None)]
     installation = Installation.of(models, [host("gpu", "comfy", "old")])
     _has_already(installation, "old", "scribe", 6000)
@@ -49,8 +49,8 @@ async def test_a_server_that_had_its_model_already_keeps_no_other_away() -> None
 
 
 @in_virtual_time
-async def test_two_of_unknown_size_share_what_the_card_shows() -> None:
-    """A speech server beside a llama-server: each would be taken to fill the card."""
+async def test_two_of_unknown_size_share_what_the_gpu_shows() -> None:
+    """A speech server beside a llama-server: each would be taken to fill the GPU."""
     models = [
         image_model("flux"),
         image_model("scribe", "old", vram_mb=None),
@@ -72,7 +72,7 @@ def _has_already(installation: Installation, server: str, model: str, mb: int) -
     there = installation.servers[server]
     there.memory.add(model)
     there.sizes[model] = mb
-    there.card.take(server, model, mb)
+    there.gpu.take(server, model, mb)
 
 
 @in_virtual_time
@@ -96,10 +96,10 @@ Drawn = tuple[Sequence[ModelSpec], HostSpec, Installation]
 
 @st.composite
 def installations(draw: st.DrawFn) -> Installation:
-    """Draw one card with up to three servers, each with what may keep others from their turn."""
+    """Draw one GPU with up to three servers, each with what may keep others from their turn."""
     servers = SERVERS[: draw(st.integers(1, 3))]
     windows = draw(st.sampled_from([(), (WeeklyWindow(frozenset(range(7)), 0, 4),)]))
-    card = replace(host("gpu", *servers), quiet=QuietHours(windows, "UTC") if windows else None)
+    gpu = replace(host("gpu", *servers), quiet=QuietHours(windows, "UTC") if windows else None)
     sizes = {f"m{n}": draw(st.integers(1, 14)) * 1000 for n in range(draw(st.integers(1, 4)))}
     models = [
         image_model(
@@ -110,7 +110,7 @@ def installations(draw: st.DrawFn) -> Installation:
         )
         for name, mb in sizes.items()
     ]
-    made = Installation.of(models, [card])
+    made = Installation.of(models, [gpu])
     made.keepers = frozenset(name for name in servers if draw(st.booleans()))
     for name in servers:
         server = made.servers[name]
@@ -119,7 +119,7 @@ def installations(draw: st.DrawFn) -> Installation:
         server.tells_memory = draw(st.booleans())
     for spec in models:
         (name,) = spec.backends
-        fits = sizes[spec.name] <= made.cards["gpu"].free_mb
+        fits = sizes[spec.name] <= made.gpus["gpu"].free_mb
         if name in made.keepers and fits and draw(st.booleans()):
             _has_already(made, name, spec.name, sizes[spec.name])
     return made
@@ -130,13 +130,13 @@ def _has_room(installation: Installation, model: str) -> bool:
     servers = installation.servers.values()
     if not any(server.up and server.tells_memory for server in servers):
         return False
-    (card,) = installation.cards.values()
+    (gpu,) = installation.gpus.values()
     stay = [server for server in servers if server.name in installation.keepers]
     kept_mb = sum(server.sizes[each] for server in stay for each in server.memory - {model})
     for spec in installation.catalog.models.values():
         if spec.preload and spec.name != model and not installation.keepers & set(spec.backends):
             kept_mb += servers_size(installation, spec.name)
-    return servers_size(installation, model) + kept_mb <= card.budget_mb
+    return servers_size(installation, model) + kept_mb <= gpu.budget_mb
 
 
 def servers_size(installation: Installation, model: str) -> int:

@@ -37,7 +37,7 @@ from tests.simulation.installation import (
     ended,
     host,
     image_model,
-    one_card,
+    one_gpu,
     until,
 )
 from tests.simulation.loop import in_virtual_time
@@ -46,7 +46,7 @@ SHORT = Timeouts(first_s=30.0, idle_s=20.0, total_s=100.0)
 
 
 def one_model(**fields: Any) -> Installation:
-    return one_card(image_model("flux", **fields))
+    return one_gpu(image_model("flux", **fields))
 
 
 def fates(**by_prompt: list[Fate]) -> Callable[[Work], Fate]:
@@ -61,7 +61,7 @@ def fates(**by_prompt: list[Fate]) -> Callable[[Work], Fate]:
 
 @in_virtual_time
 async def test_the_next_job_runs_while_the_last_ones_output_is_fetched() -> None:
-    """The card would idle during every download."""
+    """The GPU would idle during every download."""
     installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
     async with installation.queue() as queue:
         jobs = [await installation.ask(queue, "flux", str(n)) for n in range(2)]
@@ -157,7 +157,7 @@ async def test_signs_of_progress_keep_a_long_job_alive() -> None:
 async def test_a_model_somebody_else_unloaded_is_loaded_again_and_the_job_keeps_its_attempt() -> (
     None
 ):
-    """People would pay for what another program does to the card."""
+    """People would pay for what another program does to the GPU."""
     installation = one_model()
     server = installation.servers["comfy"]
     server.fates = fates(cat=[Fate(error=NotLoaded("evicted"))])
@@ -171,8 +171,8 @@ async def test_a_model_somebody_else_unloaded_is_loaded_again_and_the_job_keeps_
 
 @in_virtual_time
 async def test_out_of_memory_while_running_makes_room_before_the_next_attempt() -> None:
-    """The same job would meet the same full card until its attempts are used up."""
-    installation = one_card(image_model("flux"), image_model("sdxl"))
+    """The same job would meet the same full GPU until its attempts are used up."""
+    installation = one_gpu(image_model("flux"), image_model("sdxl"))
     server = installation.servers["comfy"]
     server.fates = fates(cat=[Fate(error=OutOfMemory("oom"))])
     async with installation.queue() as queue:
@@ -186,8 +186,8 @@ async def test_out_of_memory_while_running_makes_room_before_the_next_attempt() 
 
 @in_virtual_time
 async def test_a_huge_request_is_tried_twice_and_costs_nobody_a_model() -> None:
-    """One member's 8192 x 8192 would empty the card for everybody, three times each."""
-    installation = one_card(image_model("flux"), image_model("sdxl"))
+    """One member's 8192 x 8192 would empty the GPU for everybody, three times each."""
+    installation = one_gpu(image_model("flux"), image_model("sdxl"))
     server = installation.servers["comfy"]
     server.fates = fates(huge=[Fate(error=OutOfMemory("oom"))] * 9)
     async with installation.queue() as queue:
@@ -210,7 +210,7 @@ async def test_a_huge_request_is_tried_twice_and_costs_nobody_a_model() -> None:
 @in_virtual_time
 async def test_a_bad_answer_costs_nobody_but_its_own_job(error: BackendError) -> None:
     """One odd event would take a healthy server from everybody, and run alone on it next."""
-    installation = one_card(image_model("flux", parallel=3), image_model("sdxl"))
+    installation = one_gpu(image_model("flux", parallel=3), image_model("sdxl"))
     server = installation.servers["comfy"]
     server.fates = fates(bad=[Fate(service_s=1.0, error=error)])
     async with installation.queue() as queue:
@@ -253,7 +253,7 @@ async def test_a_servers_own_words_stand_in_one_line_of_the_log(
 @in_virtual_time
 async def test_a_server_that_is_always_busy_is_told_within_minutes() -> None:
     """A program would hold its call for an hour, and then be told of a bug."""
-    installation = one_card(image_model("flux"), image_model("sdxl"))
+    installation = one_gpu(image_model("flux"), image_model("sdxl"))
     server = installation.servers["comfy"]
     server.fates = fates(busy=[Fate(service_s=0.1, error=Busy("429", after_s=7.0))] * 99)
     async with installation.queue() as queue:
@@ -433,7 +433,7 @@ async def test_a_start_that_cannot_be_stored_is_not_sent() -> None:
 
 @in_virtual_time
 async def test_finished_work_waits_for_a_full_disk(caplog: pytest.LogCaptureFixture) -> None:
-    """A full disk would throw away pictures people waited for."""
+    """A full disk would throw away images people waited for."""
     installation = one_model()
     store = FlakyStore(JobStore(await open_database("sqlite://", inline=True)))
     async with installation.queue(store) as queue:

@@ -15,7 +15,7 @@ from queueing.engine.event_bus import EventBus
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
-from tests.simulation.installation import Installation, ended, image_model, one_card, until
+from tests.simulation.installation import Installation, ended, image_model, one_gpu, until
 from tests.simulation.loop import in_virtual_time
 
 CHANGES = frozenset({"add", "apply", "move_first", "replace_request"})
@@ -46,7 +46,7 @@ class HeldStore:
 @in_virtual_time
 async def test_what_a_job_produced_is_told_once_it_is_stored() -> None:
     """A caller would have a result that no restart knows, or be told of the end before."""
-    installation = one_card(image_model("flux"))
+    installation = one_gpu(image_model("flux"))
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
     store.open.set()
     async with installation.queue(store) as queue:
@@ -80,7 +80,7 @@ CALLS: dict[str, tuple[Calls, JobEvent | None]] = {
 async def test_a_change_is_published_though_its_caller_has_gone(name: str) -> None:
     """A person who left a call would leave all others with an old place in line."""
     call, event = CALLS[name]
-    installation = one_card(image_model("flux"))
+    installation = one_gpu(image_model("flux"))
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
     queue = installation.build(store, installation.connect())  # not running: all jobs wait
     store.open.set()
@@ -103,8 +103,8 @@ async def test_a_change_is_published_though_its_caller_has_gone(name: str) -> No
 
 @in_virtual_time
 async def test_a_moved_job_has_its_line_looked_at_though_the_caller_has_gone() -> None:
-    """The places of a whole line would stay as they were until something else moved it."""
-    installation = one_card(image_model("flux"))
+    """The places of a whole queue would stay as they were until something else moved it."""
+    installation = one_gpu(image_model("flux"))
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
     store.open.set()
     async with installation.queue(store) as queue:
@@ -128,7 +128,7 @@ async def test_a_moved_job_has_its_line_looked_at_though_the_caller_has_gone() -
 @in_virtual_time
 async def test_a_finished_job_is_published_though_its_attempt_was_cancelled() -> None:
     """A result stored as the bot stops would reach its chat only after the next start."""
-    installation = one_card(image_model("flux"))
+    installation = one_gpu(image_model("flux"))
     store = HeldStore(JobStore(await open_database(installation.url, inline=True)))
     store.open.set()
     queue = installation.build(store, installation.connect())

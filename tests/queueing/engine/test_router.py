@@ -19,13 +19,13 @@ from tests.simulation.installation import (
     ended,
     host,
     image_model,
-    one_card,
+    one_gpu,
 )
 from tests.simulation.loop import in_virtual_time
 
 
 def one_model() -> Installation:
-    return one_card(image_model("flux"))
+    return one_gpu(image_model("flux"))
 
 
 async def flaky_store() -> FlakyStore:
@@ -33,7 +33,7 @@ async def flaky_store() -> FlakyStore:
 
 
 @pytest.mark.parametrize(
-    "call", ["lines", "apply", "inputs", "note_residency", "learn", "open_jobs"]
+    "call", ["queues", "apply", "inputs", "note_residency", "learn", "open_jobs"]
 )
 @in_virtual_time
 async def test_a_failing_database_stops_nothing_for_good(call: str) -> None:
@@ -85,7 +85,7 @@ async def test_a_wide_copy_begins_all_it_can_take_in_one_step(
 
     monkeypatch.setattr("queueing.engine.scheduler.plan", noted)
     wide = image_model("flux", parallel=40)
-    installation = one_card(wide)
+    installation = one_gpu(wide)
     async with installation.queue() as queue:
         new = (installation.new("flux", f"{number}") for number in range(40))
         submits = [queue.submitter.submit(each, limits=NO_LIMITS) for each in new]
@@ -106,8 +106,8 @@ async def test_an_idle_queue_rests() -> None:
         before = store.calls.copy()
         await asyncio.sleep(3600)
         spent = store.calls - before
-    assert set(spent) == {"lines"}
-    assert spent["lines"] <= 3600 / 5 + 10
+    assert set(spent) == {"queues"}
+    assert spent["queues"] <= 3600 / 5 + 10
 
 
 @in_virtual_time
@@ -152,7 +152,7 @@ async def test_what_the_router_did_itself_asks_for_no_second_look(
 
 @in_virtual_time
 async def test_a_job_that_has_started_is_shown_as_waiting_no_longer() -> None:
-    """People would be told of a line that is not there until the router looks again."""
+    """People would be told of a queue that is not there until the router looks again."""
     installation = one_model()
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "flux", "warm"))
@@ -174,7 +174,7 @@ async def test_an_old_answer_of_the_store_starts_nothing_twice(
     """A running job would be started again, and its slot counted once too few."""
 
     class Forgetful(FlakyStore):
-        """Shows a line once more as it was before its last start."""
+        """Shows a queue once more as it was before its last start."""
 
         def __init__(self, store: JobStore) -> None:
             super().__init__(store)
@@ -185,14 +185,14 @@ async def test_an_old_answer_of_the_store_starts_nothing_twice(
             self.late = event is JobEvent.START
             return await self._store.apply(job, event, now, **fields)
 
-        async def lines(self, now: float, *, per_line: int) -> list[QueueHead]:
+        async def queues(self, now: float, *, per_queue: int) -> list[QueueHead]:
             if self.late:
                 self.late = False
                 return self.answer
-            self.answer = await self._store.lines(now, per_line=per_line)
+            self.answer = await self._store.queues(now, per_queue=per_queue)
             return self.answer
 
-    installation = one_card(replace(image_model("llm"), parallel=4))
+    installation = one_gpu(replace(image_model("llm"), parallel=4))
     server = installation.servers["comfy"]
     server.slots = 4
     store = Forgetful(JobStore(await open_database("sqlite://", inline=True)))
@@ -210,7 +210,7 @@ async def test_an_old_answer_of_the_store_starts_nothing_twice(
 @in_virtual_time
 async def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
     """One person's cold model would make everyone wait."""
-    installation = one_card(image_model("warm"), image_model("cold"))
+    installation = one_gpu(image_model("warm"), image_model("cold"))
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "warm", "a"))
         installation.servers["comfy"].load_s = 90.0
@@ -222,8 +222,8 @@ async def test_a_ready_model_does_not_wait_for_another_ones_load() -> None:
 
 
 @in_virtual_time
-async def test_two_servers_on_one_card_take_turns() -> None:
-    """A picture and an answer would be cut short or crash for want of memory."""
+async def test_two_servers_on_one_gpu_take_turns() -> None:
+    """An image and an answer would be cut short or crash for want of memory."""
     installation = Installation.of(
         [image_model("flux", "comfy", vram_mb=16000), image_model("llm", "lm", vram_mb=16000)],
         [host("gpu", "comfy", "lm")],
@@ -236,7 +236,7 @@ async def test_two_servers_on_one_card_take_turns() -> None:
         for job in jobs:
             assert (await ended(queue, job)).state is JobState.COMPLETED
     assert not installation.violations
-    assert installation.cards["gpu"].peak_mb == 16000
+    assert installation.gpus["gpu"].peak_mb == 16000
 
 
 @in_virtual_time

@@ -10,7 +10,7 @@ from queueing.core.requests import (
     ChatMessage,
     Embed,
     EmbedInput,
-    PictureInput,
+    ImageInput,
     TextToImage,
 )
 from queueing.core.specs import ModelSpec
@@ -36,14 +36,14 @@ def test_requests_of_equal_work_share_a_size() -> None:
     assert size_class(image()) == size_class(image(steps=25, width=1024, height=1024))
 
 
-def test_a_weak_change_of_a_picture_takes_all_its_steps() -> None:
+def test_a_weak_change_of_an_image_takes_all_its_steps() -> None:
     """A third of the time would be promised: servers begin later, but take as many steps."""
     weak = TextToImage(prompt="cat", strength=0.3)
     assert size_class(weak) == size_class(image())
 
 
-def test_four_pictures_are_four_times_the_work() -> None:
-    """A request for four pictures would be promised in the time of one."""
+def test_four_images_are_four_times_the_work() -> None:
+    """A request for four images would be promised in the time of one."""
     assert work_of(size_class(image(count=4))) == pytest.approx(
         4 * work_of(size_class(image())), rel=0.01
     )
@@ -70,7 +70,7 @@ def test_a_batch_of_embeddings_is_as_much_work_as_its_tokens() -> None:
     assert embed(passage) == 1
     assert 30 < embed(*[passage] * 64) < 36
     assert embed(tuple(range(250))) == embed(passage)
-    assert embed("hi") < embed(passage) < embed(PictureInput(picture=0))
+    assert embed("hi") < embed(passage) < embed(ImageInput(image=0))
 
 
 def test_the_configured_time_holds_until_something_was_learned() -> None:
@@ -92,7 +92,7 @@ def test_a_learned_time_replaces_the_configured_one() -> None:
 
 
 def test_one_outlier_hardly_moves_the_median() -> None:
-    """One picture that hung for an hour would spoil every promise of the day."""
+    """One image that hung for an hour would spoil every promise of the day."""
     durations = Durations()
     for seconds in (5.0, 6.0, 7.0, 3600.0):
         durations.observe_service("flux", "gpu-1", USUAL_SIZE, seconds)
@@ -100,7 +100,7 @@ def test_one_outlier_hardly_moves_the_median() -> None:
 
 
 def test_an_unknown_size_is_scaled_from_a_known_one() -> None:
-    """The first large picture would be promised in the time of a small one."""
+    """The first large image would be promised in the time of a small one."""
     durations = Durations()
     durations.observe_service("flux", "gpu-1", size_class(image()), 10.0)
     large = durations.service(FLUX, "gpu-1", size_class(image(count=4)))
@@ -108,7 +108,7 @@ def test_an_unknown_size_is_scaled_from_a_known_one() -> None:
 
 
 def test_another_host_stands_in_for_one_nothing_is_known_of() -> None:
-    """A second card of the same kind would start from the configuration's guess."""
+    """A second GPU of the same kind would start from the configuration's guess."""
     durations = Durations()
     durations.observe_load("flux", "gpu-1", 12.0)
     assert durations.load(FLUX, "gpu-2").median_s == 12.0
@@ -124,7 +124,7 @@ def test_what_was_learned_survives_a_restart() -> None:
 
 
 def test_the_typical_job_weighs_sizes_by_how_often_they_come() -> None:
-    """A line of small pictures would be counted as if all were posters."""
+    """A queue of small images would be counted as if all were posters."""
     durations = Durations()
     for _ in range(9):
         durations.observe_service("flux", "gpu-1", "1", 10.0)

@@ -8,7 +8,7 @@ from queueing.core.jobs import Job
 from queueing.core.snapshot import BackendView, Residency, Snapshot
 from queueing.forecast.durations import DurationEstimate
 from queueing.forecast.forecast import Forecast
-from tests.queueing.planning.worlds import GB, NOW, copy, jobs, line, model, world
+from tests.queueing.planning.worlds import GB, NOW, copy, jobs, model, queue, world
 
 TWO_BACKENDS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h1"))
 
@@ -27,15 +27,15 @@ def done_in(snapshot: Snapshot, job: Job, position: int, **options: int) -> floa
 def test_a_job_of_a_ready_model_takes_its_own_time() -> None:
     """The simplest promise of all would be wrong."""
     waiting = jobs("flux", 0)
-    snapshot = world(model("flux", line(waiting)), copies=(copy("flux"),))
+    snapshot = world(model("flux", queue(waiting)), copies=(copy("flux"),))
     assert done_in(snapshot, waiting[0], 1) == pytest.approx(10.0)
 
 
 def test_the_rest_of_what_runs_and_the_jobs_ahead_are_counted() -> None:
-    """People would be promised their picture while another person's is being drawn."""
+    """People would be promised their image while another person's is being drawn."""
     waiting = jobs("flux", 3, 2, 1)
     running = copy("flux", running=1, ends_at=(NOW + 4.0,))
-    snapshot = world(model("flux", line(waiting)), copies=(running,))
+    snapshot = world(model("flux", queue(waiting)), copies=(running,))
     assert done_in(snapshot, waiting[2], 3) == pytest.approx(34.0)
 
 
@@ -43,24 +43,24 @@ def test_a_job_that_should_be_done_by_now_is_expected_soon() -> None:
     """A job running over its time would make every promise behind it lie in the past."""
     waiting = jobs("flux", 0)
     late = copy("flux", running=1, ends_at=(NOW - 60.0,))
-    snapshot = world(model("flux", line(waiting)), copies=(late,))
+    snapshot = world(model("flux", queue(waiting)), copies=(late,))
     assert 10.0 < done_in(snapshot, waiting[0], 1) < 15.0
 
 
 def test_loads_on_the_way_are_counted() -> None:
     """The first job of a cold model would be promised without its load."""
     waiting = jobs("flux", 0)
-    assert done_in(world(model("flux", line(waiting))), waiting[0], 1) == pytest.approx(40.0)
+    assert done_in(world(model("flux", queue(waiting))), waiting[0], 1) == pytest.approx(40.0)
     coming = copy("flux", residency=Residency.LOADING, ready_at=NOW + 7.0)
-    snapshot = world(model("flux", line(waiting)), copies=(coming,))
+    snapshot = world(model("flux", queue(waiting)), copies=(coming,))
     assert done_in(snapshot, waiting[0], 1) == pytest.approx(17.0)
 
 
 def test_the_swap_before_a_load_is_counted() -> None:
-    """Where two models take turns, a promise would ignore the line of the other one."""
+    """Where two models take turns, a promise would ignore the queue of the other one."""
     mine, others = jobs("flux", 0), jobs("sdxl", 5, 4)
     busy = copy("sdxl", running=1, ends_at=(NOW + 6.0,))
-    snapshot = world(model("flux", line(mine)), model("sdxl", line(others)), copies=(busy,))
+    snapshot = world(model("flux", queue(mine)), model("sdxl", queue(others)), copies=(busy,))
     assert done_in(snapshot, mine[0], 1) == pytest.approx(6 + 2 * 10 + 30 + 10)
 
 
@@ -68,33 +68,33 @@ def test_requests_still_to_come_are_not_expected() -> None:
     """In a small group, people who wait do not ask again: everyone would be told far too late."""
     hot, cold = jobs("hot", 2, 1), jobs("cold", 0)
     busy = copy("hot", running=1, ends_at=(NOW + 5.0,))
-    calm = world(model("hot", line(hot)), model("cold", line(cold)), copies=(busy,))
+    calm = world(model("hot", queue(hot)), model("cold", queue(cold)), copies=(busy,))
     asked_for = world(
-        model("hot", line(hot), rate_per_s=0.1), model("cold", line(cold)), copies=(busy,)
+        model("hot", queue(hot), rate_per_s=0.1), model("cold", queue(cold)), copies=(busy,)
     )
     assert done_in(asked_for, cold[0], 1) == done_in(calm, cold[0], 1)
 
 
 def test_a_place_behind_the_last_is_told_where_nobody_else_is_expected() -> None:
-    """A person who meets a full line would hear that it does not move."""
+    """A person who meets a full queue would hear that it does not move."""
     waiting = jobs("flux", 2, 1, 0)
-    snapshot = world(model("flux", line(waiting)), copies=(copy("flux"),))
+    snapshot = world(model("flux", queue(waiting)), copies=(copy("flux"),))
     expected = Forecast(snapshot, ten_seconds).of(waiting[0], 4, NOW)
     assert expected is not None
     assert expected.done_at - NOW == pytest.approx(40.0)
 
 
 def test_a_long_line_is_continued_at_its_pace() -> None:
-    """An estimate at the end of a very long line would cost seconds, or be missing."""
+    """An estimate at the end of a very long queue would cost seconds, or be missing."""
     heads = jobs("flux", 5, 4, 3)
-    snapshot = world(model("flux", line(heads, more=99_997)), copies=(copy("flux"),))
+    snapshot = world(model("flux", queue(heads, more=99_997)), copies=(copy("flux"),))
     assert done_in(snapshot, heads[0], 100_000, most_starts=50) == pytest.approx(1e6, rel=0.01)
 
 
 def test_a_forecast_knows_the_lines_it_has_seen() -> None:
     """The first job of a model would get no promise from a forecast made before it came."""
     heads = jobs("flux", 1)
-    forecast = Forecast(world(model("flux", line(heads)), copies=(copy("flux"),)), ten_seconds)
+    forecast = Forecast(world(model("flux", queue(heads)), copies=(copy("flux"),)), ten_seconds)
     assert forecast.knows(heads[0])
     assert not forecast.knows(jobs("sdxl", 0)[0])
 
@@ -103,13 +103,13 @@ def test_nothing_is_promised_where_no_host_is_up() -> None:
     """People would be promised a moment that no one can keep."""
     waiting = jobs("flux", 0)
     down = (BackendView(name="b1", host="h1", up=False),)
-    snapshot = world(model("flux", line(waiting)), backends=down)
+    snapshot = world(model("flux", queue(waiting)), backends=down)
     assert Forecast(snapshot, ten_seconds).of(waiting[0], 1) is None
 
 
 def test_nothing_is_promised_in_the_moment_in_which_a_job_starts() -> None:
     """People whose job starts at once would be told to come back tomorrow."""
-    starting = line((), more=1)
+    starting = queue((), more=1)
     hot = model("hot", on=("b2",))
     snapshot = world(
         model("flux", starting),
@@ -123,15 +123,15 @@ def test_nothing_is_promised_in_the_moment_in_which_a_job_starts() -> None:
 def test_a_held_job_is_expected_after_its_pause() -> None:
     """A job pausing after a failed attempt would be promised as if it started now."""
     held = jobs("flux", 0)[0]
-    pausing = line((), more=1, next_start_at=NOW + 20.0)
+    pausing = queue((), more=1, next_start_at=NOW + 20.0)
     snapshot = world(model("flux", pausing), copies=(copy("flux"),))
     assert done_in(snapshot, held, 1) == pytest.approx(30.0)
 
 
 def test_asking_in_another_order_changes_no_answer() -> None:
-    """Two people looking at the same line would be told different times."""
+    """Two people looking at the same queue would be told different times."""
     waiting = jobs("flux", 9, 8, 7, 6)
-    snapshot = world(model("flux", line(waiting)), copies=(copy("flux"),))
+    snapshot = world(model("flux", queue(waiting)), copies=(copy("flux"),))
     forwards, backwards = Forecast(snapshot, ten_seconds), Forecast(snapshot, ten_seconds)
     told = [forwards.of(job, place) for place, job in enumerate(waiting, start=1)]
     again = [backwards.of(job, place) for place, job in reversed([*enumerate(waiting, start=1)])]
@@ -141,7 +141,7 @@ def test_asking_in_another_order_changes_no_answer() -> None:
 def test_a_forecast_leaves_its_world_alone() -> None:
     """The router would decide on a world that a question had changed."""
     waiting = jobs("flux", 9, 8)
-    snapshot = world(model("flux", line(waiting)), backends=TWO_BACKENDS)
+    snapshot = world(model("flux", queue(waiting)), backends=TWO_BACKENDS)
     before = replace(snapshot)
     Forecast(snapshot, ten_seconds).of(waiting[1], 2)
     assert snapshot == before
@@ -150,7 +150,7 @@ def test_a_forecast_leaves_its_world_alone() -> None:
 def test_a_promise_never_lies_in_the_past() -> None:
     """Where those ahead have not begun as expected, people would be told to come back yesterday."""
     waiting = jobs("flux", 2, 1, 0)
-    snapshot = world(model("flux", line(waiting)), copies=(copy("flux"),))
+    snapshot = world(model("flux", queue(waiting)), copies=(copy("flux"),))
     late = NOW + 3600.0
     expected = Forecast(snapshot, ten_seconds).of(waiting[0], 4, late)
     assert expected is not None
@@ -161,7 +161,7 @@ def test_a_server_is_free_again_once_it_has_unloaded() -> None:
     """No one would be promised anything while ComfyUI drops a model, or the wrong thing."""
     waiting = jobs("flux", 0)
     snapshot = world(
-        model("flux", line(waiting)),
+        model("flux", queue(waiting)),
         model("sdxl"),
         copies=(
             copy("sdxl", residency=Residency.UNLOADING, running=1, vram_mb=8 * GB),
@@ -176,7 +176,7 @@ def test_a_server_is_busy_until_the_last_of_its_copies_has_come_or_gone() -> Non
     """ComfyUI would be expected to run a job beside its own load."""
     waiting = jobs("flux", 0)
     snapshot = world(
-        model("flux", line(waiting)),
+        model("flux", queue(waiting)),
         copies=(
             copy("tiny", residency=Residency.UNLOADING, vram_mb=GB),
             copy("flux", residency=Residency.LOADING, ready_at=NOW + 20.0),

@@ -39,7 +39,7 @@ def test_those_who_used_as_much_do_not_go_first() -> None:
 def test_how_often_a_person_comes_fades() -> None:
     arrivals = Comings(0.0)
     for at in range(0, 900, 60):
-        arrivals.note("ann", float(at))
+        arrivals.note("an", float(at))
     (often,) = arrivals.per_s(900.0).values()
     (later,) = arrivals.per_s(2700.0).values()
     assert 1 / 90 < often < 1 / 45

@@ -16,8 +16,8 @@ from queueing.planning.dispatch import spent
 from queueing.planning.hosts import LEAD_S, rests
 from queueing.planning.planner import plan
 from queueing.planning.states import CopyState
-from tests.queueing.planning.several_servers import on_shared_cards
-from tests.queueing.planning.worlds import GB, NOW, copy, host, jobs, line, model, world
+from tests.queueing.planning.several_servers import on_shared_gpus
+from tests.queueing.planning.worlds import GB, NOW, copy, host, jobs, model, queue, world
 from tests.samples import seeds
 
 NAMES = ("b0", "b1", "b2")
@@ -54,7 +54,7 @@ def ten_seconds(_job: Job, _backend: str) -> DurationEstimate:
 
 
 def drawn(rng: random.Random) -> Snapshot:
-    """Return six models with slots on three cards, some busy, some expected."""
+    """Return six models with slots on three GPUs, some busy, some expected."""
     left = dict.fromkeys(NAMES, 2)
     serial = {name: rng.random() < 0.3 for name in NAMES}
     models, copies = [], []
@@ -63,7 +63,7 @@ def drawn(rng: random.Random) -> Snapshot:
         ages = sorted(
             (rng.uniform(0, 60) for _ in range(rng.choice([0, 0, 1, 3, 6]))), reverse=True
         )
-        waiting = (line(jobs(name, *ages)),) if ages else ()
+        waiting = (queue(jobs(name, *ages)),) if ages else ()
         rate = rng.choice([0.0, 0.01, 0.05])
         models.append(model(name, *waiting, on=NAMES, parallel=parallel, rate_per_s=rate))
         backend = rng.choice(NAMES)
@@ -93,7 +93,7 @@ def in_lanes(rng: random.Random, snapshot: Snapshot) -> Snapshot:
         }
         remembered = rng.choice([None, *NAMES])
         waiting = tuple(
-            line(
+            queue(
                 tuple(replace(job, lane=lane, remembered_by=remembered) for job in heads),
                 more=rng.choice([0, 0, 7, 40]),
                 next_start_at=rng.choice([None, None, NOW + 20.0]),
@@ -112,7 +112,7 @@ def in_lanes(rng: random.Random, snapshot: Snapshot) -> Snapshot:
 
 
 def given_back(rng: random.Random, snapshot: Snapshot) -> Snapshot:
-    """Return a world whose owner wants the cards at times, and whose idle models leave."""
+    """Return a world whose owner wants the GPUs at times, and whose idle models leave."""
     hosts = {}
     for name, view in snapshot.hosts.items():
         begins_at = NOW + rng.uniform(-100, 300)
@@ -130,19 +130,19 @@ def given_back(rng: random.Random, snapshot: Snapshot) -> Snapshot:
 
 
 def run(simulation: Simulation) -> tuple[Mapping[tuple[str, str], list[tuple[float, str]]], int]:
-    """Return the starts of each line, as far as is looked, and how many decisions that took."""
+    """Return the starts of each queue, as far as is looked, and how many decisions that took."""
     decisions = 0
     while not simulation.over:
         simulation.step()
         decisions += 1
     return {
-        key: [(round(start.at, 3), start.backend) for start in line.starts]
-        for key, line in simulation.lines.items()
+        key: [(round(start.at, 3), start.backend) for start in queue.starts]
+        for key, queue in simulation.queues.items()
     }, decisions
 
 
 @seeds(range(24), quick=3)
-def test_cards_that_are_given_back_are_foreseen(seeds: range) -> None:
+def test_gpus_that_are_given_back_are_foreseen(seeds: range) -> None:
     """A forecast would promise what the planner does not do, or begin a job in quiet hours."""
     for seed in seeds:
         print(f"seed {seed}")
@@ -151,7 +151,7 @@ def test_cards_that_are_given_back_are_foreseen(seeds: range) -> None:
         simulation = Checked(snapshot, ten_seconds, most_starts=300)
         run(simulation)
         assert simulation.decisions > 0
-        for found in simulation.lines.values():
+        for found in simulation.queues.values():
             for start in found.starts:
                 check_open(snapshot, start)
         saved_decisions(snapshot, Asking)
@@ -193,7 +193,7 @@ def test_every_decision_is_the_one_the_planner_makes(shared: bool, seeds: range)
         rng = random.Random(seed)
         snapshot = in_lanes(rng, drawn(rng))
         if shared:
-            snapshot = on_shared_cards(rng, snapshot, serial=rng.random() < 0.5)
+            snapshot = on_shared_gpus(rng, snapshot, serial=rng.random() < 0.5)
         simulation = Checked(snapshot, ten_seconds, most_starts=400)
         for _ in range(120):
             if not simulation.over:
@@ -204,8 +204,8 @@ def test_every_decision_is_the_one_the_planner_makes(shared: bool, seeds: range)
 def test_a_model_that_has_left_waits_for_its_return_from_then_on() -> None:
     """Two models that take turns would be expected to turn each other out at once."""
     snapshot = world(
-        model("flux", line(jobs("flux", 900, 800, 700))),
-        model("sdxl", line(jobs("sdxl", 850), more=60)),
+        model("flux", queue(jobs("flux", 900, 800, 700))),
+        model("sdxl", queue(jobs("sdxl", 850), more=60)),
         copies=(copy("sdxl"),),
     )
     simulation = Checked(snapshot, ten_seconds, most_starts=100)

@@ -116,7 +116,7 @@ class Replay:
         self.backends = {backend.name: backend for backend in trace.backends}
         self.hosts = {host.name: host for host in trace.hosts}
         self.copies: dict[tuple[str, str], _Held] = {}
-        self.lines: dict[tuple[str, str], list[int]] = {}
+        self.queues: dict[tuple[str, str], list[int]] = {}
         self.counts: dict[str, tuple[float, float]] = {}
         self.left_at: dict[str, float] = {}
         self.reservations: tuple[Reservation, ...] = ()
@@ -160,13 +160,13 @@ class Replay:
                 self.copies[data].ready = True
             return
         outcome = self.outcomes[data]
-        line = self.lines.setdefault((outcome.job.model, outcome.job.lane), [])
+        queue = self.queues.setdefault((outcome.job.model, outcome.job.lane), [])
         if what == "arrive":
-            line.append(data)
+            queue.append(data)
             rate, last = self.counts.get(outcome.job.model, (0.0, now))
             self.counts[outcome.job.model] = rate * exp((last - now) / TAU_S) + 1 / TAU_S, now
         elif what == "cancel" and outcome.started_at is None:
-            line.remove(data)
+            queue.remove(data)
             outcome.cancelled = True
         elif what == "end" and outcome.backend is not None:
             outcome.finished_at = now
@@ -232,11 +232,11 @@ class Replay:
         rate, last = self.counts.get(model.name, (0.0, now))
         waiting = []
         for lane in ("vip", "normal", "relaxed"):
-            line = self.lines.get((model.name, lane))
-            if line:
-                heads = tuple(self.outcomes[index].job for index in line[:HEADS])
+            queue = self.queues.get((model.name, lane))
+            if queue:
+                heads = tuple(self.outcomes[index].job for index in queue[:HEADS])
                 waiting.append(
-                    Waiting(lane=lane, count=len(line), heads=heads, oldest_at=heads[0].queued_at)
+                    Waiting(lane=lane, count=len(queue), heads=heads, oldest_at=heads[0].queued_at)
                 )
         return ModelView(
             name=model.name,
@@ -269,9 +269,9 @@ class Replay:
         self._check_budget(now)
 
     def _start(self, now: float, started: Job, backend: str) -> None:
-        line = self.lines[started.model, started.lane]
+        queue = self.queues[started.model, started.lane]
         held = self.copies.get((started.model, backend))
-        if line.pop(0) != started.id:
+        if queue.pop(0) != started.id:
             self.result.broken.append(f"job {started.id} passed another at {now}")
         if held is None or not held.ready:
             self.result.broken.append(f"job {started.id} started without its model at {now}")
@@ -316,9 +316,9 @@ class Replay:
 
     def _note_wait(self, now: float, model: str) -> None:
         heads = [
-            self.outcomes[line[0]].job.queued_at
-            for (name, _), line in self.lines.items()
-            if name == model and line
+            self.outcomes[queue[0]].job.queued_at
+            for (name, _), queue in self.queues.items()
+            if name == model and queue
         ]
         if heads and sum(name == model for name, _ in self.copies) == 1:
             since = max(min(heads), self.left_at.get(model, 0.0))
@@ -343,7 +343,7 @@ class Replay:
                 and (busy < view.parallel)
                 and not (view.serial and (busy or loading))
             )
-            waits = any(line for (model, _), line in self.lines.items() if model == held.model)
+            waits = any(queue for (model, _), queue in self.queues.items() if model == held.model)
             if free and waits and reserved.isdisjoint(self._on(held.model, held.backend)):
                 self.result.broken.append(f"head of {held.model} held at {now}")
 

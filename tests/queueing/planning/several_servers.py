@@ -1,4 +1,4 @@
-"""Worlds drawn by lot in which several servers share each card."""
+"""Worlds drawn by lot in which several servers share each GPU."""
 
 import random
 from dataclasses import replace
@@ -6,14 +6,14 @@ from dataclasses import replace
 from queueing.core.snapshot import BackendView, Copy, HostView, ModelView, Snapshot
 from tests.queueing.planning.worlds import GB, host
 
-CARDS = ("h0", "h1")
-SERVERS = ("b0", "b1", "b2", "b3")  # two on each card
+GPUS = ("h0", "h1")
+SERVERS = ("b0", "b1", "b2", "b3")  # two on each GPU
 
 
-def on_shared_cards(rng: random.Random, snapshot: Snapshot, *, serial: bool) -> Snapshot:
-    """Return a world of the same models and lines where two servers share each of two cards."""
+def on_shared_gpus(rng: random.Random, snapshot: Snapshot, *, serial: bool) -> Snapshot:
+    """Return a world of the same models and queues where two servers share each of two GPUs."""
     servers = {
-        name: BackendView(name=name, host=CARDS[index // 2], serial=serial)
+        name: BackendView(name=name, host=GPUS[index // 2], serial=serial)
         for index, name in enumerate(SERVERS)
     }
     models = {
@@ -21,7 +21,7 @@ def on_shared_cards(rng: random.Random, snapshot: Snapshot, *, serial: bool) -> 
         for name, view in snapshot.models.items()
     }
     copies = _moved(rng, snapshot, models, servers)
-    hosts: dict[str, HostView] = {name: host(name, 24 * GB) for name in CARDS}
+    hosts: dict[str, HostView] = {name: host(name, 24 * GB) for name in GPUS}
     servers = {
         name: replace(view, busy=sum(copy.running for copy in copies if copy.backend == name))
         for name, view in servers.items()
@@ -37,7 +37,7 @@ def _moved(
 ) -> tuple[Copy, ...]:
     """Return the copies on servers that have their models, as far as they fit there."""
     copies: list[Copy] = []
-    used_mb = dict.fromkeys(CARDS, 0)
+    used_mb = dict.fromkeys(GPUS, 0)
     for copy in snapshot.copies:
         server = servers[rng.choice(models[copy.model].backends)]
         taken = server.serial and any(other.backend == server.name for other in copies)

@@ -10,8 +10,8 @@ from queueing.core.snapshot import BackendView, Evict, EvictionCause, Plan
 from queueing.core.specs import IDLE_UNLOAD_S
 from queueing.planning.planner import plan
 from tests.fakes.servers.backend import FakeServer
-from tests.queueing.planning.worlds import GB, NOW, copy, jobs, line, model, world
-from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
+from tests.queueing.planning.worlds import GB, NOW, copy, jobs, model, queue, world
+from tests.simulation.installation import Installation, ended, host, image_model, one_gpu, until
 from tests.simulation.loop import in_virtual_time, run
 
 COMFY = BackendView(name="b1", host="h1", unloads_together=True)
@@ -25,7 +25,7 @@ def leaving(answer: Plan) -> list[str]:
 
 
 def test_a_copy_leaves_once_it_was_idle_for_long_enough() -> None:
-    """A card stayed full all night after one picture in the evening."""
+    """A GPU stayed full all night after one image in the evening."""
     flux = copy("flux", idle_since=NOW - 600, idle_unload_s=600)
     assert leaving(plan(world(model("flux"), copies=(flux,)))) == ["flux"]
     soon = plan(world(model("flux"), copies=(flux,), now=NOW - 5))
@@ -58,7 +58,7 @@ def test_what_is_pinned_or_runs_or_takes_no_memory_or_may_idle_stays() -> None:
 
 def test_a_copy_that_jobs_wait_for_stays() -> None:
     """It would be unloaded under the job that it is about to serve."""
-    paused = model("flux", line(jobs("flux", 5.0)), on=("b1",))
+    paused = model("flux", queue(jobs("flux", 5.0)), on=("b1",))
     busy = BackendView(name="b1", host="h1", serial=True, max_models=2)
     copies = (copy("flux", idle_unload_s=600), copy("sdxl", running=1, vram_mb=6 * GB))
     answer = plan(world(paused, model("sdxl"), copies=copies, backends=(busy,)))
@@ -78,13 +78,13 @@ def test_a_server_that_frees_all_at_once_waits_for_its_last_idle_copy() -> None:
     }
 
 
-def test_the_nearest_setting_counts_and_a_card_of_this_machine_is_given_back() -> None:
+def test_the_nearest_setting_counts_and_a_gpu_of_this_machine_is_given_back() -> None:
     def after_s(model_s: float | None, server_s: float | None, host_s: float | None) -> float:
-        card = host("gpu", "comfy")
-        server = replace(card.backends[0], idle_unload_s=server_s)
-        card = replace(card, backends=(server,), idle_unload_s=host_s)
+        gpu = host("gpu", "comfy")
+        server = replace(gpu.backends[0], idle_unload_s=server_s)
+        gpu = replace(gpu, backends=(server,), idle_unload_s=host_s)
         spec = replace(image_model("flux"), idle_unload_s=model_s)
-        return Catalog([spec], [card]).idle_unload_s("flux", "comfy")
+        return Catalog([spec], [gpu]).idle_unload_s("flux", "comfy")
 
     assert after_s(1.0, 2.0, 3.0) == 1.0
     assert after_s(None, 2.0, 3.0) == 2.0
@@ -99,7 +99,7 @@ def test_the_nearest_setting_counts_and_a_card_of_this_machine_is_given_back() -
 
 def installation(**fields: float) -> Installation:
     spec = replace(image_model("flux"), **{"idle_unload_s": 600.0, **fields})  # type: ignore[arg-type]
-    return one_card(spec)
+    return one_gpu(spec)
 
 
 def memory(world: Installation) -> FakeServer:

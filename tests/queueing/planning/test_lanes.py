@@ -70,29 +70,29 @@ def test_places_are_the_order_in_which_jobs_start(
 def test_a_place_rises_only_when_somebody_arrives_and_goes_first(
     weights: dict[str, int], moves: list[str]
 ) -> None:
-    """A person would be pushed back although no one came, or by a later one in line."""
+    """A person would be pushed back although no one came, or by a later one in queue."""
     rules = Rules(lane_weights=weights)
     spent: Spent = {}
-    line: dict[str, list[int]] = {lane: [] for lane in LANES}
+    queue: dict[str, list[int]] = {lane: [] for lane in LANES}
     ids = count(1)
     for move in moves:
-        before = shown(line, spent, rules)
+        before = shown(queue, spent, rules)
         if move == "start":
-            counts = {lane: len(waiting) for lane, waiting in line.items()}
+            counts = {lane: len(waiting) for lane, waiting in queue.items()}
             lanes, spent = started(counts, spent, rules, 1)
             for lane in lanes:
-                line[lane].pop(0)
+                queue[lane].pop(0)
         elif move.startswith("-"):
-            del line[move[1:]][1:2]
+            del queue[move[1:]][1:2]
         else:
-            line[move].append(next(ids))
-        after = shown(line, spent, rules)
+            queue[move].append(next(ids))
+        after = shown(queue, spent, rules)
         new = [place for job, place in after.items() if job not in before]
         for job in before.keys() & after.keys():
             assert after[job] <= before[job] + sum(place < after[job] for place in new)
 
 
-def shown(line: Mapping[str, list[int]], spent: Spent, rules: Rules) -> dict[int, int]:
+def shown(queue: Mapping[str, list[int]], spent: Spent, rules: Rules) -> dict[int, int]:
     """Return the place of every job by its number."""
-    found = places({lane: len(waiting) for lane, waiting in line.items()}, spent, rules)
-    return {line[lane][number - 1]: place for (lane, number), place in found.items()}
+    found = places({lane: len(waiting) for lane, waiting in queue.items()}, spent, rules)
+    return {queue[lane][number - 1]: place for (lane, number), place in found.items()}

@@ -17,11 +17,11 @@ from queueing.core.snapshot import (
     Waiting,
 )
 from queueing.planning.planner import plan
-from tests.queueing.planning.worlds import GB, NOW, copy, host, jobs, line, model, world
+from tests.queueing.planning.worlds import GB, NOW, copy, host, jobs, model, queue, world
 
 TWO_HOSTS = (host("h1"), host("h2"))
 BOTH = ("b1", "b2")
-TWO_CARDS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h2"))
+TWO_GPUS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h2"))
 COMFY = BackendView(name="comfy", host="h1", serial=True, max_models=1, unloads_together=True)
 TEXTS = BackendView(name="texts", host="h1")
 
@@ -40,36 +40,36 @@ def why(answer: Plan, name: str) -> WaitCause:
 def test_the_head_of_a_ready_model_starts() -> None:
     """Nothing would ever run."""
     waiting = jobs("flux", 5, 4)
-    answer = plan(world(model("flux", line(waiting)), copies=(copy("flux"),)))
+    answer = plan(world(model("flux", queue(waiting)), copies=(copy("flux"),)))
     assert started(answer) == [(waiting[0].id, "b1")]
     assert answer.loads == ()
-    assert why(answer, "flux") is WaitCause.IN_LINE
+    assert why(answer, "flux") is WaitCause.QUEUED
 
 
 def test_a_copy_runs_as_many_jobs_as_it_has_slots() -> None:
     """A text server that answers four people at once would answer one."""
     waiting = jobs("llama", 5, 4, 3, 2, 1)
-    snapshot = world(model("llama", line(waiting), parallel=4), copies=(copy("llama", running=1),))
+    snapshot = world(model("llama", queue(waiting), parallel=4), copies=(copy("llama", running=1),))
     assert [job for job, _ in started(plan(snapshot))] == [job.id for job in waiting[:3]]
 
 
 def going_on(backend: str, *, parallel: int = 2) -> ModelView:
-    """Return a text model with copies on both cards, whose only job goes on with a conversation."""
+    """Return a text model with copies on both GPUs, whose only job goes on with a conversation."""
     (job,) = jobs("llama", 1)
-    return model("llama", line((replace(job, remembered_by=backend),)), parallel=parallel, on=BOTH)
+    return model("llama", queue((replace(job, remembered_by=backend),)), parallel=parallel, on=BOTH)
 
 
 def test_a_conversation_goes_on_where_it_is_remembered() -> None:
     """The server would read thousands of words again that another has still in mind."""
     for backend, running in product(BOTH, (0, 1)):
         copies = tuple(copy("llama", b, running=running if b == backend else 0) for b in BOTH)
-        snapshot = world(going_on(backend), copies=copies, hosts=TWO_HOSTS, backends=TWO_CARDS)
+        snapshot = world(going_on(backend), copies=copies, hosts=TWO_HOSTS, backends=TWO_GPUS)
         assert [b for _, b in started(plan(snapshot))] == [backend], running
 
 
 def test_nobody_waits_for_the_server_that_remembers() -> None:
     """People would queue for one server while another has nothing to do."""
-    views = (*TWO_CARDS, BackendView(name="b3", host="h2"))
+    views = (*TWO_GPUS, BackendView(name="b3", host="h2"))
     for backend, free in (("b1", "b2"), ("b2", "b1"), ("gone", "b1"), ("b3", "b1")):
         copies = tuple(copy("llama", b, running=int(b == backend)) for b in BOTH)
         asked = going_on(backend, parallel=1)
@@ -77,7 +77,7 @@ def test_nobody_waits_for_the_server_that_remembers() -> None:
         assert [b for _, b in started(plan(snapshot))] == [free], backend
 
 
-def test_a_conversation_leaves_a_card_on_which_others_draw() -> None:
+def test_a_conversation_leaves_a_gpu_on_which_others_draw() -> None:
     """An answer would be slow from its first word to its last to save what is read before it."""
     comfy = BackendView(name="comfy", host="h1", serial=True)
     snapshot = world(
@@ -88,19 +88,19 @@ def test_a_conversation_leaves_a_card_on_which_others_draw() -> None:
             copy("flux", "comfy", running=1, vram_mb=6 * GB),
         ),
         hosts=TWO_HOSTS,
-        backends=(*TWO_CARDS, comfy),
+        backends=(*TWO_GPUS, comfy),
     )
     assert [b for _, b in started(plan(snapshot))] == ["b2"]
 
 
-def test_a_conversation_keeps_nobody_off_a_card() -> None:
-    """A person who waits for a load would wait for an answer that another card could have given."""
+def test_a_conversation_keeps_nobody_off_a_gpu() -> None:
+    """A person who waits for a load would wait for an answer that another GPU could have given."""
     cold = jobs("flux", 60)
     copies = (copy("llama", "b1"), copy("llama", "b2"))
     there = replace(going_on("b2"), left_at=NOW - 500)
     hosts = (host("h1"), host("h2"))
-    flux = model("flux", line(cold), vram_mb=15 * GB, on=("b2",))
-    snapshot = world(there, flux, copies=copies, hosts=hosts, backends=TWO_CARDS)
+    flux = model("flux", queue(cold), vram_mb=15 * GB, on=("b2",))
+    snapshot = world(there, flux, copies=copies, hosts=hosts, backends=TWO_GPUS)
     answer = plan(snapshot)
     assert [b for _, b in started(answer)] == ["b1"]
     assert answer.loads == (
@@ -112,8 +112,8 @@ def test_a_job_of_a_ready_model_does_not_wait_for_another_load() -> None:
     """A load of ninety seconds would delay people whose model is ready."""
     ready, cold = jobs("sdxl", 1), jobs("flux", 60)
     snapshot = world(
-        model("sdxl", line(ready), vram_mb=4 * GB),
-        model("flux", line(cold)),
+        model("sdxl", queue(ready), vram_mb=4 * GB),
+        model("flux", queue(cold)),
         copies=(copy("sdxl", vram_mb=4 * GB), copy("flux", residency=Residency.LOADING)),
     )
     assert started(plan(snapshot)) == [(ready[0].id, "b1")]
@@ -123,7 +123,7 @@ def test_a_serial_backend_starts_nothing_while_it_loads() -> None:
     """ComfyUI would be sent a prompt while the warm-up of another model still runs."""
     waiting = jobs("sdxl", 1)
     snapshot = world(
-        model("sdxl", line(waiting), vram_mb=4 * GB),
+        model("sdxl", queue(waiting), vram_mb=4 * GB),
         model("flux"),
         copies=(copy("sdxl", vram_mb=4 * GB), copy("flux", residency=Residency.LOADING)),
         backends=(BackendView(name="b1", host="h1", serial=True),),
@@ -137,8 +137,8 @@ def test_on_a_serial_backend_the_oldest_head_comes_first() -> None:
     """Two models in one process would starve each other by their order in the configuration."""
     young, old = jobs("a", 5), jobs("b", 9)
     snapshot = world(
-        model("a", line(young), vram_mb=GB),
-        model("b", line(old), vram_mb=GB),
+        model("a", queue(young), vram_mb=GB),
+        model("b", queue(old), vram_mb=GB),
         copies=(copy("a", vram_mb=GB), copy("b", vram_mb=GB)),
         backends=(BackendView(name="b1", host="h1", serial=True),),
     )
@@ -148,13 +148,13 @@ def test_on_a_serial_backend_the_oldest_head_comes_first() -> None:
 
 
 def test_the_host_with_the_fewest_running_jobs_is_preferred() -> None:
-    """One card would work through a line while another one idles."""
+    """One GPU would work through a queue while another one idles."""
     waiting = jobs("llama", 5)
     snapshot = world(
-        model("llama", line(waiting), parallel=4, on=("b1", "b2")),
+        model("llama", queue(waiting), parallel=4, on=("b1", "b2")),
         copies=(copy("llama", running=2), copy("llama", "b2", running=1)),
         hosts=TWO_HOSTS,
-        backends=TWO_CARDS,
+        backends=TWO_GPUS,
     )
     assert started(plan(snapshot)) == [(waiting[0].id, "b2")]
 
@@ -166,7 +166,7 @@ def test_nothing_starts_on_a_paused_or_lost_backend() -> None:
         BackendView(name="b1", host="h1", up=False, since=900.0),
         BackendView(name="b1", host="h1", paused=True),
     ):
-        snapshot = world(model("flux", line(waiting)), copies=(copy("flux"),), backends=(backend,))
+        snapshot = world(model("flux", queue(waiting)), copies=(copy("flux"),), backends=(backend,))
         answer = plan(snapshot)
         assert answer.starts == ()
         assert answer.loads == ()
@@ -177,14 +177,14 @@ def test_a_paused_model_neither_starts_nor_loads() -> None:
     """An admin's pause would change nothing."""
     waiting = jobs("flux", 500)
     for copies in ((copy("flux"),), ()):
-        answer = plan(world(model("flux", line(waiting), paused=True), copies=copies))
+        answer = plan(world(model("flux", queue(waiting), paused=True), copies=copies))
         assert (answer.starts, answer.loads) == ((), ())
         assert why(answer, "flux") is WaitCause.PAUSED
 
 
 def test_a_line_whose_jobs_all_pause_is_looked_at_when_the_first_may_start() -> None:
     """A job would stay behind after its pause until something else happens."""
-    pausing = line((), more=2, next_start_at=NOW + 20)
+    pausing = queue((), more=2, next_start_at=NOW + 20)
     answer = plan(world(model("flux", pausing), copies=(copy("flux"),)))
     assert answer.look_at == NOW + 20
     assert answer.reasons["flux"].until == NOW + 20
@@ -193,7 +193,7 @@ def test_a_line_whose_jobs_all_pause_is_looked_at_when_the_first_may_start() -> 
 
 def test_a_line_whose_only_job_has_its_prompt_improved_says_so() -> None:
     """A person who has just asked would read about a failed attempt."""
-    held = replace(line((), more=1, next_start_at=NOW + 8), held=True)
+    held = replace(queue((), more=1, next_start_at=NOW + 8), held=True)
     answer = plan(world(model("flux", held), copies=(copy("flux"),)))
     assert why(answer, "flux") is WaitCause.ENHANCING
 
@@ -210,7 +210,7 @@ def test_lanes_take_turns_by_their_weights() -> None:
     order: list[str] = []
     spent: dict[tuple[str, str], int] = {}
     for _ in range(14):
-        waiting = [line(tuple(heads)) for heads in lanes.values()]
+        waiting = [queue(tuple(heads)) for heads in lanes.values()]
         snapshot = world(model("flux", *waiting), copies=(copy("flux"),), lane_spent=spent)
         answer = plan(snapshot)
         spent = dict(answer.lane_spent)
@@ -226,14 +226,14 @@ def test_lanes_take_turns_by_their_weights() -> None:
 
 def test_what_was_spent_is_forgotten_once_a_lane_is_alone() -> None:
     """Whether the next job of another lane goes first would rest on how often we look."""
-    lines = [line(jobs("flux", 9, lane="vip")), line(jobs("flux", 8, lane="normal"))]
-    assert plan(world(model("flux", *lines), copies=(copy("flux"),))).lane_spent == {}
+    queues = [queue(jobs("flux", 9, lane="vip")), queue(jobs("flux", 8, lane="normal"))]
+    assert plan(world(model("flux", *queues), copies=(copy("flux"),))).lane_spent == {}
 
 
 def test_a_lane_alone_gets_every_turn() -> None:
     """The relaxed lane would wait for jobs that are not there."""
     waiting = jobs("flux", 9, 8, 7, lane="relaxed")
-    snapshot = world(model("flux", line(waiting), parallel=3), copies=(copy("flux"),))
+    snapshot = world(model("flux", queue(waiting), parallel=3), copies=(copy("flux"),))
     assert len(plan(snapshot).starts) == 3
 
 
@@ -244,8 +244,8 @@ def test_a_suspect_waits_until_its_backend_is_empty_and_keeps_it_empty() -> None
     """A job that kills servers would take its neighbours with it, or never get its turn."""
     suspect, younger = jobs("a", 9, suspect=True), jobs("b", 5)
     models = (
-        model("a", line(suspect), vram_mb=GB),
-        model("b", line(younger), vram_mb=GB, parallel=4),
+        model("a", queue(suspect), vram_mb=GB),
+        model("b", queue(younger), vram_mb=GB, parallel=4),
     )
     busy = world(*models, copies=(copy("a", vram_mb=GB), copy("b", vram_mb=GB, running=1)))
     answer = plan(busy)
@@ -262,8 +262,8 @@ def test_jobs_older_than_a_suspect_go_first() -> None:
     """A suspect would jump its place in time."""
     suspect, older = jobs("a", 5, suspect=True), jobs("b", 9)
     snapshot = world(
-        model("a", line(suspect), vram_mb=GB),
-        model("b", line(older), vram_mb=GB, parallel=4),
+        model("a", queue(suspect), vram_mb=GB),
+        model("b", queue(older), vram_mb=GB, parallel=4),
         copies=(copy("a", vram_mb=GB), copy("b", vram_mb=GB, running=1)),
     )
     assert started(plan(snapshot)) == [(older[0].id, "b1")]
@@ -276,7 +276,7 @@ def test_a_model_that_waits_is_loaded_once() -> None:
     """Two first requests at once would load two copies."""
     waiting = jobs("flux", 5, 4)
     snapshot = world(
-        model("flux", line(waiting), on=("b1", "b2")), hosts=TWO_HOSTS, backends=TWO_CARDS
+        model("flux", queue(waiting), on=("b1", "b2")), hosts=TWO_HOSTS, backends=TWO_GPUS
     )
     answer = plan(snapshot)
     assert answer.loads == (Load(model="flux", backend="b1"),)
@@ -284,23 +284,23 @@ def test_a_model_that_waits_is_loaded_once() -> None:
     coming = copy("flux", residency=Residency.LOADING, ready_at=NOW + 12)
     answer = plan(
         world(
-            model("flux", line(waiting), on=("b1", "b2")),
+            model("flux", queue(waiting), on=("b1", "b2")),
             copies=(coming,),
             hosts=TWO_HOSTS,
-            backends=TWO_CARDS,
+            backends=TWO_GPUS,
         )
     )
     assert answer.loads == ()
 
 
 def test_free_memory_is_taken_before_anything_is_evicted() -> None:
-    """Models would be thrown out while another card is empty."""
+    """Models would be thrown out while another GPU is empty."""
     snapshot = world(
-        model("flux", line(jobs("flux", 5)), on=("b1", "b2")),
+        model("flux", queue(jobs("flux", 5)), on=("b1", "b2")),
         model("sdxl"),
         copies=(copy("sdxl"),),
         hosts=TWO_HOSTS,
-        backends=TWO_CARDS,
+        backends=TWO_GPUS,
     )
     assert plan(snapshot).loads == (Load(model="flux", backend="b2"),)
 
@@ -308,7 +308,7 @@ def test_free_memory_is_taken_before_anything_is_evicted() -> None:
 def test_the_copy_that_is_missed_least_is_evicted() -> None:
     """The model everyone asks for would leave for one no one does."""
     snapshot = world(
-        model("flux", line(jobs("flux", 5)), vram_mb=8 * GB),
+        model("flux", queue(jobs("flux", 5)), vram_mb=8 * GB),
         model("hot", vram_mb=8 * GB, rate_per_s=0.1),
         model("cold", vram_mb=8 * GB, rate_per_s=0.001),
         copies=(copy("hot", vram_mb=8 * GB), copy("cold", vram_mb=8 * GB)),
@@ -320,7 +320,7 @@ def test_the_copy_that_is_missed_least_is_evicted() -> None:
 def test_no_more_leaves_than_is_needed() -> None:
     """Small models would leave beside the one whose room is enough."""
     snapshot = world(
-        model("flux", line(jobs("flux", 5)), vram_mb=12 * GB),
+        model("flux", queue(jobs("flux", 5)), vram_mb=12 * GB),
         model("small", vram_mb=2 * GB, rate_per_s=0.001),
         model("large", vram_mb=14 * GB, rate_per_s=0.01),
         copies=(copy("small", vram_mb=2 * GB), copy("large", vram_mb=14 * GB)),
@@ -329,9 +329,9 @@ def test_no_more_leaves_than_is_needed() -> None:
 
 
 def test_what_runs_is_never_evicted() -> None:
-    """A picture would be cut short by another person's request."""
+    """An image would be cut short by another person's request."""
     snapshot = world(
-        model("flux", line(jobs("flux", 5))), model("sdxl"), copies=(copy("sdxl", running=1),)
+        model("flux", queue(jobs("flux", 5))), model("sdxl"), copies=(copy("sdxl", running=1),)
     )
     answer = plan(snapshot)
     assert answer.loads == ()
@@ -339,10 +339,10 @@ def test_what_runs_is_never_evicted() -> None:
     assert answer.reasons["flux"].other == "sdxl"
 
 
-def test_two_servers_on_one_card_share_its_memory() -> None:
-    """ComfyUI and LM Studio on one card would both load and run out of memory."""
+def test_two_servers_on_one_gpu_share_its_memory() -> None:
+    """ComfyUI and LM Studio on one GPU would both load and run out of memory."""
     snapshot = world(
-        model("flux", line(jobs("flux", 5)), on=("comfy",)),
+        model("flux", queue(jobs("flux", 5)), on=("comfy",)),
         model("llama", on=("texts",)),
         copies=(copy("llama", "texts"),),
         backends=(COMFY, TEXTS),
@@ -352,9 +352,9 @@ def test_two_servers_on_one_card_share_its_memory() -> None:
 
 
 def test_one_host_loads_one_model_at_a_time() -> None:
-    """Two loads on one card would slow each other down."""
+    """Two loads on one GPU would slow each other down."""
     snapshot = world(
-        model("a", line(jobs("a", 9)), vram_mb=GB), model("b", line(jobs("b", 5)), vram_mb=GB)
+        model("a", queue(jobs("a", 9)), vram_mb=GB), model("b", queue(jobs("b", 5)), vram_mb=GB)
     )
     answer = plan(snapshot)
     assert [load.model for load in answer.loads] == ["a"]
@@ -365,7 +365,7 @@ def test_one_host_loads_one_model_at_a_time() -> None:
 def test_a_plain_comfyui_holds_one_model() -> None:
     """The memory of a model that left with the next prompt would be counted for ever."""
     snapshot = world(
-        model("b", line(jobs("b", 5)), vram_mb=GB, on=("comfy",)),
+        model("b", queue(jobs("b", 5)), vram_mb=GB, on=("comfy",)),
         model("a", vram_mb=GB, on=("comfy",)),
         copies=(copy("a", "comfy", vram_mb=GB),),
         backends=(COMFY,),
@@ -378,7 +378,7 @@ def test_models_that_are_freed_together_leave_together() -> None:
     """One model would be unloaded under another one that still runs on the same server."""
     together = BackendView(name="b1", host="h1", unloads_together=True)
     models = (
-        model("new", line(jobs("new", 5)), vram_mb=15 * GB, on=("texts",)),
+        model("new", queue(jobs("new", 5)), vram_mb=15 * GB, on=("texts",)),
         model("a", vram_mb=8 * GB),
         model("b", vram_mb=8 * GB),
     )
@@ -391,7 +391,7 @@ def test_models_that_are_freed_together_leave_together() -> None:
 
 def test_a_server_that_cannot_unload_keeps_its_model_unless_it_swaps_itself() -> None:
     """A load would begin in memory that no one can free."""
-    models = (model("b", line(jobs("b", 5)), on=("old", "b1")), model("a", on=("old",)))
+    models = (model("b", queue(jobs("b", 5)), on=("old", "b1")), model("a", on=("old",)))
     copies = (copy("a", "old"),)
     backends = (
         BackendView(name="old", host="h1", can_unload=False),
@@ -408,7 +408,7 @@ def test_a_server_that_cannot_unload_keeps_its_model_unless_it_swaps_itself() ->
 def test_a_pinned_copy_stays() -> None:
     """What an admin keeps loaded would leave for anyone's request."""
     snapshot = world(
-        model("flux", line(jobs("flux", 5))), model("sdxl"), copies=(copy("sdxl", pinned=True),)
+        model("flux", queue(jobs("flux", 5))), model("sdxl"), copies=(copy("sdxl", pinned=True),)
     )
     answer = plan(snapshot)
     assert answer.loads == ()
@@ -422,7 +422,7 @@ STAYS = BackendView(name="vllm", host="h1", can_unload=False)
 def test_a_model_that_its_server_cannot_unload_is_named_where_it_keeps_others_out() -> None:
     """People would wait for a job to end, and for ever."""
     models = (
-        model("flux", line(jobs("flux", 5))),
+        model("flux", queue(jobs("flux", 5))),
         model("llama", on=("vllm",)),
         model("small", on=("b1",), vram_mb=4 * GB),
     )
@@ -441,8 +441,8 @@ def test_a_model_that_its_server_cannot_unload_is_named_where_it_keeps_others_ou
 
 
 def test_where_another_host_will_take_a_model_that_one_is_told_of() -> None:
-    """A model that stays on one card would be blamed for what another card is busy with."""
-    flux = model("flux", line(jobs("flux", 5)), on=("b1", "b2"))
+    """A model that stays on one GPU would be blamed for what another GPU is busy with."""
+    flux = model("flux", queue(jobs("flux", 5)), on=("b1", "b2"))
     copies = (copy("llama", "vllm"), copy("sdxl", "b2", running=1, ends_at=(NOW + 5,)))
     snapshot = world(
         flux,
@@ -450,16 +450,16 @@ def test_where_another_host_will_take_a_model_that_one_is_told_of() -> None:
         model("sdxl", on=("b2",)),
         copies=copies,
         hosts=TWO_HOSTS,
-        backends=(*TWO_CARDS, STAYS),
+        backends=(*TWO_GPUS, STAYS),
     )
     reason = plan(snapshot).reasons["flux"]
     assert (reason.why, reason.host, reason.other) == (WaitCause.ROOM_BUSY, "h2", "sdxl")
 
 
-def test_a_small_model_that_stays_is_not_blamed_for_a_busy_card() -> None:
-    """A card that is free in a minute would seem to be lost."""
+def test_a_small_model_that_stays_is_not_blamed_for_a_busy_gpu() -> None:
+    """A GPU that is free in a minute would seem to be lost."""
     models = (
-        model("flux", line(jobs("flux", 5))),
+        model("flux", queue(jobs("flux", 5))),
         model("llama", on=("vllm",), vram_mb=3 * GB),
         model("sdxl"),
     )
@@ -474,7 +474,7 @@ def test_a_small_model_that_stays_is_not_blamed_for_a_busy_card() -> None:
 def test_an_admins_preload_is_loaded_where_it_was_asked_for() -> None:
     """`/preload` would do nothing, or load somewhere else."""
     wish = model("flux", on=("b1", "b2"), wanted_by_admin=("b2",))
-    assert plan(world(wish, hosts=TWO_HOSTS, backends=TWO_CARDS)).loads == (
+    assert plan(world(wish, hosts=TWO_HOSTS, backends=TWO_GPUS)).loads == (
         Load(model="flux", backend="b2"),
     )
 
@@ -483,7 +483,7 @@ def test_an_admins_preload_gets_its_turn_on_a_busy_host() -> None:
     """A preload would wait for ever behind a model that is always asked for."""
     snapshot = world(
         model("flux", wanted_by_admin=("b1",)),
-        model("sdxl", line(jobs("sdxl", 5))),
+        model("sdxl", queue(jobs("sdxl", 5))),
         copies=(copy("sdxl", running=1),),
     )
     assert [reservation.model for reservation in plan(snapshot).reservations] == ["flux"]
@@ -491,7 +491,7 @@ def test_an_admins_preload_gets_its_turn_on_a_busy_host() -> None:
 
 def test_a_failed_load_is_not_repeated_before_its_pause_ends() -> None:
     """A server that crashes on a load would be crashed in a tight loop."""
-    snapshot = world(model("flux", line(jobs("flux", 5)), load_after=NOW + 30))
+    snapshot = world(model("flux", queue(jobs("flux", 5)), load_after=NOW + 30))
     answer = plan(snapshot)
     assert answer.loads == ()
     assert answer.look_at == NOW + 30
@@ -500,9 +500,9 @@ def test_a_failed_load_is_not_repeated_before_its_pause_ends() -> None:
 
 def test_a_model_about_to_be_used_again_is_not_evicted() -> None:
     """A job pausing for ten seconds would find its model gone."""
-    retrying = line((), more=1, next_start_at=NOW + 10)
+    retrying = queue((), more=1, next_start_at=NOW + 10)
     snapshot = world(
-        model("flux", line(jobs("flux", 5))), model("sdxl", retrying), copies=(copy("sdxl"),)
+        model("flux", queue(jobs("flux", 5))), model("sdxl", retrying), copies=(copy("sdxl"),)
     )
     assert plan(snapshot).loads == ()
 
@@ -512,7 +512,7 @@ def test_a_model_about_to_be_used_again_is_not_evicted() -> None:
 
 def test_a_model_larger_than_its_host_takes_it_alone() -> None:
     """A model that can offload would be refused, or loaded beside others."""
-    huge = model("huge", line(jobs("huge", 5)), vram_mb=30 * GB)
+    huge = model("huge", queue(jobs("huge", 5)), vram_mb=30 * GB)
     assert plan(world(huge)).loads == (Load(model="huge", backend="b1"),)
     beside = world(huge, model("a", vram_mb=GB), copies=(copy("a", vram_mb=GB),))
     assert plan(beside).loads[0].evict == (Evict(model="a", backend="b1"),)
@@ -521,25 +521,25 @@ def test_a_model_larger_than_its_host_takes_it_alone() -> None:
 
 
 def test_a_large_model_prefers_a_host_it_fits_on() -> None:
-    """A model would be offloaded to a small card while a large one has it whole."""
+    """A model would be offloaded to a small GPU while a large one has it whole."""
     snapshot = world(
-        model("large", line(jobs("large", 5)), vram_mb=30 * GB, on=("b1", "b2")),
+        model("large", queue(jobs("large", 5)), vram_mb=30 * GB, on=("b1", "b2")),
         hosts=(host("h1"), host("h2", 40 * GB)),
-        backends=TWO_CARDS,
+        backends=TWO_GPUS,
     )
     assert plan(snapshot).loads == (Load(model="large", backend="b2"),)
 
 
 def test_other_programs_make_a_model_wait_and_not_fail() -> None:
-    """A game on the card would end in out-of-memory errors."""
+    """A game on the GPU would end in out-of-memory errors."""
     squeezed = HostView(name="h1", usable_mb=6 * GB, budget_mb=20 * GB)
-    answer = plan(world(model("flux", line(jobs("flux", 5))), hosts=(squeezed,)))
+    answer = plan(world(model("flux", queue(jobs("flux", 5))), hosts=(squeezed,)))
     assert answer.loads == ()
     assert why(answer, "flux") is WaitCause.NO_ROOM
 
 
 def test_idle_copies_leave_when_other_programs_take_memory() -> None:
-    """The card would be overfull until a person asks for something."""
+    """The GPU would be overfull until a person asks for something."""
     squeezed = HostView(name="h1", usable_mb=9 * GB, budget_mb=20 * GB)
     snapshot = world(
         model("a", vram_mb=8 * GB),
@@ -553,7 +553,7 @@ def test_idle_copies_leave_when_other_programs_take_memory() -> None:
 def test_memory_that_is_still_being_freed_is_not_given_away() -> None:
     """A load would begin before the memory of the last model is back."""
     leaving = copy("sdxl", residency=Residency.UNLOADING)
-    snapshot = world(model("flux", line(jobs("flux", 5))), model("sdxl"), copies=(leaving,))
+    snapshot = world(model("flux", queue(jobs("flux", 5))), model("sdxl"), copies=(leaving,))
     assert plan(snapshot).loads == ()
 
 
@@ -567,13 +567,13 @@ def test_an_empty_world_needs_nothing() -> None:
 
 def test_a_model_no_host_serves_says_so() -> None:
     """A person would wait without ever being told that nothing can serve them."""
-    answer = plan(world(model("ghost", line(jobs("ghost", 5)), on=("gone",))))
+    answer = plan(world(model("ghost", queue(jobs("ghost", 5)), on=("gone",))))
     assert why(answer, "ghost") is WaitCause.OFFLINE
 
 
 def test_a_line_that_starts_whole_says_so() -> None:
-    """The last look at a line would claim that it still waits."""
-    answer = plan(world(model("flux", line(jobs("flux", 5))), copies=(copy("flux"),)))
+    """The last look at a queue would claim that it still waits."""
+    answer = plan(world(model("flux", queue(jobs("flux", 5))), copies=(copy("flux"),)))
     assert why(answer, "flux") is WaitCause.STARTING
 
 
@@ -588,7 +588,7 @@ def test_an_empty_line_is_no_reason_to_load() -> None:
 
 def test_a_plan_leaves_nothing_to_the_garbage_collector() -> None:
     """Every decision would pay a share of the collector's work, which nearly doubled its cost."""
-    snapshot = world(model("flux", line(jobs("flux", 3, 2))), copies=(copy("flux"), copy("sdxl")))
+    snapshot = world(model("flux", queue(jobs("flux", 3, 2))), copies=(copy("flux"), copy("sdxl")))
     gc.collect()
     gc.disable()
     try:

@@ -14,20 +14,20 @@ from queueing.core.snapshot import (
     WaitCause,
 )
 from queueing.planning.planner import plan
-from tests.queueing.planning.worlds import GB, NOW, copy, host, jobs, line, model, world
+from tests.queueing.planning.worlds import GB, NOW, copy, host, jobs, model, queue, world
 
 LOAD_S = 30.0
 LIMIT_S = 120.0 + 2 * LOAD_S
 TWO_HOSTS = (host("h1"), host("h2"))
-TWO_CARDS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h2"))
+TWO_GPUS = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h2"))
 HOT_GONE = (Evict(model="hot", backend="b1"),)
 
 
 def hot_and_cold(cold_age_s: float, *hot_ages_s: float, ready_at: float = 0.0) -> Snapshot:
     """Return a host on which `hot` runs and `cold` has waited for that long."""
     return world(
-        model("hot", line(jobs("hot", *hot_ages_s)), rate_per_s=0.1),
-        model("cold", line(jobs("cold", cold_age_s))),
+        model("hot", queue(jobs("hot", *hot_ages_s)), rate_per_s=0.1),
+        model("cold", queue(jobs("cold", cold_age_s))),
         copies=(copy("hot", running=1, ready_at=ready_at),),
     )
 
@@ -62,7 +62,7 @@ def test_a_model_waits_its_age_limit_before_a_host_is_reserved() -> None:
 def test_a_young_job_moved_first_does_not_make_its_line_younger() -> None:
     """An admin's `/move first` would take the turn from everyone who waits behind the job."""
     snapshot = hot_and_cold(LIMIT_S, 5)
-    moved = replace(snapshot.models["cold"], waiting=(line(jobs("cold", 1, LIMIT_S)),))
+    moved = replace(snapshot.models["cold"], waiting=(queue(jobs("cold", 1, LIMIT_S)),))
     snapshot = replace(snapshot, models={**snapshot.models, "cold": moved})
     assert [kept.due for kept in plan(snapshot).reservations] == [NOW]
 
@@ -76,17 +76,17 @@ def test_an_eviction_restarts_the_age_limit() -> None:
 
 
 def test_the_host_is_reserved_for_who_is_overdue_longest_not_for_the_oldest_head() -> None:
-    """A long line that had its turn would have it again and again, before who had none."""
+    """A long queue that had its turn would have it again and again, before who had none."""
     snapshot = hot_and_cold(LIMIT_S + 10, 5)
     had_its_turn = replace(
-        model("twin", line(jobs("twin", LIMIT_S + 900)), load_s=LOAD_S), left_at=NOW - LIMIT_S - 5
+        model("twin", queue(jobs("twin", LIMIT_S + 900)), load_s=LOAD_S), left_at=NOW - LIMIT_S - 5
     )
     snapshot = replace(snapshot, models={"twin": had_its_turn, **snapshot.models})
     assert [kept.model for kept in plan(snapshot).reservations] == ["cold"]
 
 
 def test_a_host_that_loads_is_not_reserved_before_others_could_fit_beside_the_load() -> None:
-    """Half a card would lie empty behind a gate while a small model waits that fits into it."""
+    """Half a GPU would lie empty behind a gate while a small model waits that fits into it."""
     loading = copy("hot", residency=Residency.LOADING, ready_at=NOW + 10)
     for age_s, is_reserved in [(LIMIT_S, False), (2 * LIMIT_S - 1, False), (2 * LIMIT_S, True)]:
         snapshot = replace(hot_and_cold(age_s, 5), copies=(loading,))
@@ -120,7 +120,7 @@ def test_a_copy_just_loaded_is_worth_its_load_before_it_leaves() -> None:
 
 
 def test_a_gate_closes_for_everybody_in_the_end() -> None:
-    """A very long line of old jobs would keep the waiting model out for hours."""
+    """A very long queue of old jobs would keep the waiting model out for hours."""
     snapshot = hot_and_cold(LIMIT_S, *range(900, 0, -10))
     reserved = plan(snapshot)
     open_s = 4 * 2 * LOAD_S
@@ -134,7 +134,7 @@ def test_a_gate_closes_for_everybody_in_the_end() -> None:
 def test_a_reserved_host_takes_no_other_load() -> None:
     """The room a person has waited minutes for would go to a newcomer."""
     snapshot = hot_and_cold(LIMIT_S + 10, 60)
-    small = model("small", line(jobs("small", 3)), vram_mb=GB)
+    small = model("small", queue(jobs("small", 3)), vram_mb=GB)
     snapshot = replace(snapshot, models={**snapshot.models, "small": small})
     reserved = plan(hot_and_cold(LIMIT_S + 10, 60)).reservations
     answer = plan(replace(snapshot, reservations=reserved))
@@ -165,9 +165,9 @@ def test_a_reservation_ends_with_its_wish() -> None:
 def test_a_ready_model_behind_a_gate_says_for_whom() -> None:
     """People would see a free model and no reason why it does not start."""
     late = world(
-        model("hot", line(jobs("hot", 5)), vram_mb=8 * GB),
-        model("other", line(jobs("other", 60)), vram_mb=8 * GB),
-        model("cold", line(jobs("cold", LIMIT_S + 10)), vram_mb=20 * GB),
+        model("hot", queue(jobs("hot", 5)), vram_mb=8 * GB),
+        model("other", queue(jobs("other", 60)), vram_mb=8 * GB),
+        model("cold", queue(jobs("cold", LIMIT_S + 10)), vram_mb=20 * GB),
         copies=(copy("hot", vram_mb=8 * GB), copy("other", vram_mb=8 * GB, running=1)),
     )
     victims = (Evict(model="hot", backend="b1"), Evict(model="other", backend="b1"))
@@ -181,9 +181,9 @@ def test_a_ready_model_behind_a_gate_says_for_whom() -> None:
 def test_on_a_serial_backend_every_copy_is_gated() -> None:
     """A copy that may stay would keep the only worker busy, and the load could never begin."""
     snapshot = world(
-        model("hot", line(jobs("hot", 5)), vram_mb=4 * GB),
+        model("hot", queue(jobs("hot", 5)), vram_mb=4 * GB),
         model("big", vram_mb=10 * GB),
-        model("cold", line(jobs("cold", LIMIT_S + 10)), vram_mb=10 * GB),
+        model("cold", queue(jobs("cold", LIMIT_S + 10)), vram_mb=10 * GB),
         copies=(copy("hot", vram_mb=4 * GB, running=1), copy("big", vram_mb=10 * GB)),
         backends=(BackendView(name="b1", host="h1", serial=True),),
     )
@@ -197,31 +197,31 @@ def test_on_a_serial_backend_every_copy_is_gated() -> None:
 
 
 def test_the_host_that_is_empty_soonest_is_reserved() -> None:
-    """A person overdue would wait for the slowest card."""
+    """A person overdue would wait for the slowest GPU."""
     snapshot = world(
-        model("hot", line(jobs("hot", *range(60, 0, -1))), on=("b1",), rate_per_s=0.1),
+        model("hot", queue(jobs("hot", *range(60, 0, -1))), on=("b1",), rate_per_s=0.1),
         model("calm", on=("b2",), rate_per_s=0.1),
-        model("cold", line(jobs("cold", LIMIT_S + 10)), on=("b1", "b2")),
+        model("cold", queue(jobs("cold", LIMIT_S + 10)), on=("b1", "b2")),
         copies=(copy("hot", running=1), copy("calm", "b2", running=1, ends_at=(NOW + 3,))),
         hosts=TWO_HOSTS,
-        backends=TWO_CARDS,
+        backends=TWO_GPUS,
     )
     assert [reservation.host for reservation in plan(snapshot).reservations] == ["h2"]
 
 
 def crowded(age_s: float, waiting: int) -> Snapshot:
-    """Return a busy host for which three models have waited for that long, each with such a line."""
+    """Return a busy host for which three models have waited for that long, each with such a queue."""
     names = ("m0", "m1", "m2")
-    lines = {name: line(jobs(name, age_s), more=waiting - 1) for name in names}
+    queues = {name: queue(jobs(name, age_s), more=waiting - 1) for name in names}
     return world(
-        model("hot", line(jobs("hot", 1.0)), rate_per_s=0.1),
-        *(model(name, lines[name]) for name in names),
+        model("hot", queue(jobs("hot", 1.0)), rate_per_s=0.1),
+        *(model(name, queues[name]) for name in names),
         copies=(copy("hot", running=1, ready_at=0.0),),
     )
 
 
 def test_many_long_lines_wait_longer_for_their_turn() -> None:
-    """Where more models than hosts have long lines, loads would take the time of their jobs."""
+    """Where more models than hosts have long queues, loads would take the time of their jobs."""
     limit_s = LIMIT_S + 120.0 * (3 * (3 - 1) - 1)
     assert plan(crowded(LIMIT_S + 1, 3)).reservations == ()
     assert plan(crowded(limit_s - 1, 1000)).reservations == ()
@@ -244,26 +244,26 @@ def backlog(
     others = (copy("calm", "b2"),) if evictable else ()
     ages = [float(age) for age in range(waiting, 0, -1)]
     return world(
-        model("hot", line(jobs("hot", *ages)), on=("b1", "b2"), service_s=service_s),
+        model("hot", queue(jobs("hot", *ages)), on=("b1", "b2"), service_s=service_s),
         model("calm", on=("b2",), rate_per_s=rate_per_s),
         copies=(copy("hot", running=1), *others),
         hosts=TWO_HOSTS,
-        backends=TWO_CARDS,
+        backends=TWO_GPUS,
     )
 
 
 def test_a_long_line_gets_a_further_copy() -> None:
-    """A second card would idle while one works through a long line."""
+    """A second GPU would idle while one works through a long queue."""
     assert plan(backlog(20)).loads == (Load(model="hot", backend="b2"),)
 
 
 def test_a_short_line_is_done_before_a_further_copy_would_be() -> None:
-    """A card would load for half a minute what the other one finishes meanwhile."""
+    """A GPU would load for half a minute what the other one finishes meanwhile."""
     assert plan(backlog(3)).loads == ()
 
 
 def test_a_further_copy_must_be_worth_what_it_evicts() -> None:
-    """A model everyone uses would leave for the end of a person's line."""
+    """A model everyone uses would leave for the end of a person's queue."""
     assert plan(backlog(6, evictable=True)).loads != ()
     assert plan(backlog(6, rate_per_s=0.2, evictable=True)).loads == ()
 
@@ -297,9 +297,9 @@ def test_no_further_copy_is_loaded_with_the_rule_off() -> None:
 
 def test_a_further_copy_counts_the_one_on_its_way() -> None:
     """Every decision during a load would add one more copy."""
-    three = (*TWO_CARDS, BackendView(name="b3", host="h3"))
+    three = (*TWO_GPUS, BackendView(name="b3", host="h3"))
     snapshot = world(
-        model("hot", line(jobs("hot", 6, 5, 4, 3, 2, 1)), on=("b1", "b2", "b3")),
+        model("hot", queue(jobs("hot", 6, 5, 4, 3, 2, 1)), on=("b1", "b2", "b3")),
         copies=(copy("hot", running=1),),
         hosts=(*TWO_HOSTS, host("h3")),
         backends=three,

@@ -21,7 +21,7 @@ from queueing.core.snapshot import (
 )
 from queueing.planning.planner import plan
 from tests.queueing.planning.replay import Arrival, Trace, TraceModel, mean, simulate
-from tests.queueing.planning.worlds import GB, NOW, copy, jobs, line, model, world
+from tests.queueing.planning.worlds import GB, NOW, copy, jobs, model, queue, world
 from tests.samples import examples
 
 BACKENDS = ("b1", "b2", "b3")
@@ -58,7 +58,7 @@ def worlds(draw: st.DrawFn) -> Snapshot:
         ages = sorted(draw(st.lists(st.integers(0, 900), max_size=4)), reverse=True)
         lane = draw(st.sampled_from(["vip", "normal", "relaxed"]))
         suspect = draw(st.integers(0, 9)) == 0
-        waiting = (line(jobs(name, *ages, lane=lane, suspect=suspect)),) if ages else ()
+        waiting = (queue(jobs(name, *ages, lane=lane, suspect=suspect)),) if ages else ()
         models.append(
             model(
                 name,
@@ -115,7 +115,7 @@ def _copies(
 @examples(400, quick=60)
 @given(worlds())
 def test_no_answer_breaks_a_promise(snapshot: Snapshot) -> None:
-    """A card would run out of memory, a picture be cut short, or a person be passed by."""
+    """A GPU would run out of memory, an image be cut short, or a person be passed by."""
     answer = plan(snapshot)
     note(repr(answer))
     _busy_stays(snapshot, answer)
@@ -315,7 +315,7 @@ def test_no_head_is_held_back_without_a_gate(snapshot: Snapshot) -> None:
 @examples(400, quick=60)
 @given(worlds(), st.data())
 def test_what_a_server_remembers_delays_nobody(snapshot: Snapshot, data: st.DataObject) -> None:
-    """Old conversations would go before new ones, or keep a card from those who wait for it."""
+    """Old conversations would go before new ones, or keep a GPU from those who wait for it."""
     remembers = st.sampled_from([None, *BACKENDS])
     models = {
         name: replace(
@@ -461,7 +461,7 @@ def test_a_hot_model_starves_nobody() -> None:
 
 
 def crowd(models: int, minutes: int) -> Trace:
-    """Return a card that each of so many models alone would keep busy half of the time."""
+    """Return a GPU that each of so many models alone would keep busy half of the time."""
     kinds = tuple(
         TraceModel(name=f"m{i}", vram_mb=12 * GB, load_s=30.0, service_s=10.0, backends=("b1",))
         for i in range(models)
@@ -489,10 +489,10 @@ def test_the_bound_holds_for_however_many_come(minutes: int) -> None:
         assert at - since <= starvation_bound_s(trace, name)
 
 
-@pytest.mark.parametrize("cards", [2, 3])
-def test_further_copies_shorten_the_lines_of_bursts(cards: int) -> None:
+@pytest.mark.parametrize("gpus", [2, 3])
+def test_further_copies_shorten_the_lines_of_bursts(gpus: int) -> None:
     """Rule R5 would cost loads and bring nothing."""
-    names = tuple(f"b{i}" for i in range(cards))
+    names = tuple(f"b{i}" for i in range(gpus))
     bursts = [
         Arrival(at=400.0 * i + k, model=f"m{i % 4}", service_s=10.0)
         for i in range(8)

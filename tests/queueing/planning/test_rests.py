@@ -17,7 +17,7 @@ from queueing.planning.hosts import LEAD_S
 from queueing.planning.planner import plan, preload_waits_for
 from queueing.service.job_queue import JobQueue
 from tests.fakes.clock import START
-from tests.queueing.planning.worlds import GB, NOW, copy, jobs, line, model, world
+from tests.queueing.planning.worlds import GB, NOW, copy, jobs, model, queue, world
 from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time, run
 
@@ -40,8 +40,8 @@ def leaving(answer: Plan) -> list[str]:
 
 
 def test_nothing_begins_in_quiet_hours_and_all_that_is_idle_leaves() -> None:
-    """A person would come home to a card that draws pictures for others."""
-    waiting = model("flux", line(jobs("flux", 5.0)))
+    """A person would come home to a GPU that draws images for others."""
+    waiting = model("flux", queue(jobs("flux", 5.0)))
     copies = (copy("flux", vram_mb=5 * GB), copy("sdxl", vram_mb=5 * GB, pinned=True))
     busy = copy("qwen", vram_mb=5 * GB, running=1)
     names = (model("sdxl", vram_mb=5 * GB), model("qwen", vram_mb=5 * GB))
@@ -56,7 +56,7 @@ def test_nothing_begins_in_quiet_hours_and_all_that_is_idle_leaves() -> None:
     assert answer.look_at <= NOW + 600
 
 
-def test_the_card_is_empty_when_they_begin() -> None:
+def test_the_gpu_is_empty_when_they_begin() -> None:
     answer = plan(world(model("flux"), copies=(copy("flux"),), hosts=(quiet(LEAD_S, 600),)))
     assert leaving(answer) == ["flux"]
     soon = plan(world(model("flux"), copies=(copy("flux"),), hosts=(quiet(LEAD_S + 5, 600),)))
@@ -66,12 +66,12 @@ def test_the_card_is_empty_when_they_begin() -> None:
 
 @pytest.mark.parametrize(("left_s", "begins"), [(10.0, True), (9.0, False)])
 def test_a_job_begins_only_if_it_will_be_done_by_then(left_s: float, *, begins: bool) -> None:
-    waiting = model("flux", line(jobs("flux", 5.0)), service_s=10.0)
-    card = quiet(left_s + LEAD_S, 600)
-    answer = plan(world(waiting, copies=(copy("flux"),), hosts=(card,)))
+    waiting = model("flux", queue(jobs("flux", 5.0)), service_s=10.0)
+    gpu = quiet(left_s + LEAD_S, 600)
+    answer = plan(world(waiting, copies=(copy("flux"),), hosts=(gpu,)))
     assert bool(answer.starts) is begins
     if not begins:
-        span = card.quiet[0]
+        span = gpu.quiet[0]
         assert answer.reasons["flux"] == Reason(
             why=WaitCause.QUIET_SOON,
             model="flux",
@@ -82,11 +82,11 @@ def test_a_job_begins_only_if_it_will_be_done_by_then(left_s: float, *, begins: 
 
 
 def test_what_is_known_of_a_job_counts_more_than_its_model() -> None:
-    """A film of a minute may still be made when the usual ten minutes are no longer left."""
-    (short,) = jobs("film", 5.0)
+    """A video of a minute may still be made when the usual ten minutes are no longer left."""
+    (short,) = jobs("video", 5.0)
     there = world(
-        model("film", line((short,)), service_s=600.0),
-        copies=(copy("film"),),
+        model("video", queue((short,)), service_s=600.0),
+        copies=(copy("video"),),
         hosts=(quiet(120, 600),),
     )
     assert plan(there).starts == ()
@@ -96,7 +96,7 @@ def test_what_is_known_of_a_job_counts_more_than_its_model() -> None:
 @pytest.mark.parametrize(("left_s", "begins"), [(40.0, True), (39.0, False)])
 def test_a_load_begins_only_if_a_job_is_done_after_it(left_s: float, *, begins: bool) -> None:
     """A model would be loaded for a minute, and leave without having done anything."""
-    waiting = model("flux", line(jobs("flux", 5.0)), load_s=30.0, service_s=10.0)
+    waiting = model("flux", queue(jobs("flux", 5.0)), load_s=30.0, service_s=10.0)
     answer = plan(world(waiting, hosts=(quiet(left_s + LEAD_S, 600),)))
     assert bool(answer.loads) is begins
     assert (answer.reasons["flux"].why is WaitCause.QUIET_SOON) is not begins
@@ -104,8 +104,8 @@ def test_a_load_begins_only_if_a_job_is_done_after_it(left_s: float, *, begins: 
 
 def test_no_host_is_reserved_for_what_it_has_no_time_for() -> None:
     """An overdue model would close the gates of the others and then not be loaded."""
-    late = model("flux", line(jobs("flux", 900.0)), load_s=300.0, service_s=10.0)
-    hot = model("sdxl", line(jobs("sdxl", 5.0)))
+    late = model("flux", queue(jobs("flux", 900.0)), load_s=300.0, service_s=10.0)
+    hot = model("sdxl", queue(jobs("sdxl", 5.0)))
     copies = (copy("sdxl", running=0),)
     answer = plan(world(late, hot, copies=copies, hosts=(quiet(200, 600),)))
     assert answer.reservations == ()
@@ -113,23 +113,23 @@ def test_no_host_is_reserved_for_what_it_has_no_time_for() -> None:
 
 
 def test_another_host_serves_meanwhile() -> None:
-    waiting = model("flux", line(jobs("flux", 5.0)), on=("b1", "b2"))
-    cards = (quiet(-60, 600), HostView(name="h2", usable_mb=20 * GB, budget_mb=20 * GB))
+    waiting = model("flux", queue(jobs("flux", 5.0)), on=("b1", "b2"))
+    gpus = (quiet(-60, 600), HostView(name="h2", usable_mb=20 * GB, budget_mb=20 * GB))
     servers = (BackendView(name="b1", host="h1"), BackendView(name="b2", host="h2"))
-    answer = plan(world(waiting, hosts=cards, backends=servers))
+    answer = plan(world(waiting, hosts=gpus, backends=servers))
     assert [load.backend for load in answer.loads] == ["b2"]
 
 
 def test_a_job_longer_than_a_host_is_ever_open_does_not_wait_for_ever() -> None:
-    """Open for an hour a day, no film of two hours would ever be made."""
-    film = model("film", line(jobs("film", 5.0)), load_s=60.0, service_s=7200.0)
-    early = plan(world(film, hosts=(quiet(3500, 80000, open_s=3600.0),)))
+    """Open for an hour a day, no video of two hours would ever be made."""
+    video = model("video", queue(jobs("video", 5.0)), load_s=60.0, service_s=7200.0)
+    early = plan(world(video, hosts=(quiet(3500, 80000, open_s=3600.0),)))
     assert early.loads != ()
-    ready = world(film, copies=(copy("film"),), hosts=(quiet(3400, 80000, open_s=3600.0),))
+    ready = world(video, copies=(copy("video"),), hosts=(quiet(3400, 80000, open_s=3600.0),))
     assert plan(ready).starts != ()
-    late = plan(world(film, copies=(copy("film"),), hosts=(quiet(600, 80000, open_s=3600.0),)))
+    late = plan(world(video, copies=(copy("video"),), hosts=(quiet(600, 80000, open_s=3600.0),)))
     assert late.starts == ()
-    assert late.reasons["film"].why is WaitCause.QUIET_SOON
+    assert late.reasons["video"].why is WaitCause.QUIET_SOON
 
 
 def test_an_admins_load_waits_for_the_end_and_is_told_so() -> None:
@@ -145,8 +145,8 @@ def test_an_admins_load_waits_for_the_end_and_is_told_so() -> None:
 
 
 def test_a_pause_by_an_admin_is_told_rather_than_the_quiet_hours_behind_it() -> None:
-    card = replace(quiet(-60, 600), paused=True)
-    answer = plan(world(model("flux", line(jobs("flux", 5.0))), hosts=(card,)))
+    gpu = replace(quiet(-60, 600), paused=True)
+    answer = plan(world(model("flux", queue(jobs("flux", 5.0))), hosts=(gpu,)))
     assert answer.reasons["flux"].why is WaitCause.PAUSED
 
 
@@ -181,9 +181,9 @@ def promised_in_s(there: object, job: Job, place: int) -> float:
 
 
 def test_promises_reach_over_quiet_hours() -> None:
-    """Half of a line would be promised for the evening that its owner keeps free."""
+    """Half of a queue would be promised for the evening that its owner keeps free."""
     heads = jobs("flux", 5.0, 4.0, 3.0)
-    waiting = model("flux", line(heads), load_s=30.0, service_s=10.0)
+    waiting = model("flux", queue(heads), load_s=30.0, service_s=10.0)
     there = world(waiting, copies=(copy("flux"),), hosts=(quiet(25 + LEAD_S, 600),))
     assert promised_in_s(there, heads[0], 1) == pytest.approx(10)
     assert promised_in_s(there, heads[1], 2) == pytest.approx(20)
@@ -200,7 +200,7 @@ def daily(begins_min: int, ends_min: int) -> QuietHours:
 
 
 def installation(hours: QuietHours) -> Installation:
-    """Return a card whose clock reads 00:00 at the start."""
+    """Return a GPU whose clock reads 00:00 at the start."""
     return Installation.of([image_model("flux")], [replace(host("gpu", "comfy"), quiet=hours)])
 
 
@@ -208,7 +208,7 @@ async def submit(there: Installation, queue: JobQueue, prompt: str) -> Job:
     return await there.ask(queue, "flux", prompt)
 
 
-def test_a_queue_keeps_the_card_free_and_goes_on_afterwards(
+def test_a_queue_keeps_the_gpu_free_and_goes_on_afterwards(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """From 0:10 to 1:00 nothing runs; what waits says so, and is done after it."""
@@ -261,7 +261,7 @@ async def test_a_model_that_does_not_wait_is_promised_for_the_end_of_the_quiet_h
 
 
 @in_virtual_time
-async def test_a_running_job_ends_and_the_card_is_free_then() -> None:
+async def test_a_running_job_ends_and_the_gpu_is_free_then() -> None:
     """It takes longer than expected; stopping it would throw the work away."""
     there = installation(daily(10, 60))
     server = there.servers["comfy"]

@@ -62,7 +62,7 @@ JOB = Job(
 
 @pytest.mark.parametrize("error", [Rejected("no"), BadModel("models.flux.workflow")])
 def test_a_refused_request_fails_at_once(error: BackendError) -> None:
-    """A request that can never work would keep a card busy."""
+    """A request that can never work would keep a GPU busy."""
     assert isinstance(after_failure(JOB, error, SPEC, NOW), Fail)
 
 
@@ -138,7 +138,7 @@ def test_a_server_that_is_always_busy_keeps_nobody_for_long(after_s: float | Non
 
 
 def test_a_model_unloaded_by_somebody_else_costs_no_attempt() -> None:
-    """Jobs would fail because another program wanted the card."""
+    """Jobs would fail because another program wanted the GPU."""
     outcome = after_failure(replace(JOB, attempt=3), NotLoaded("gone"), SPEC, NOW)
     assert outcome == Retry(not_before=NOW, charged=False, suspect=False)
 

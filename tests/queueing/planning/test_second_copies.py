@@ -19,17 +19,17 @@ from queueing.core.snapshot import (
 from queueing.forecast.simulation import Simulation
 from queueing.planning.planner import plan
 from tests.queueing.forecast.test_simulation import NAMES, Checked, drawn, in_lanes, ten_seconds
-from tests.queueing.planning.worlds import GB, NOW, copy, host, jobs, line, model, world
+from tests.queueing.planning.worlds import GB, NOW, copy, host, jobs, model, queue, world
 from tests.samples import seeds
 
 TWO_SERVERS = ("b1", "b2")
-ONE_CARD = tuple(BackendView(name=name, host="h1", serial=True) for name in (*TWO_SERVERS, "b3"))
+ONE_GPU = tuple(BackendView(name=name, host="h1", serial=True) for name in (*TWO_SERVERS, "b3"))
 
 
 def hot(waiting: int, *, copies: int = 2, vram_mb: int = 8 * GB) -> ModelView:
-    """Return a model with a line, on two servers of the card."""
+    """Return a model with a queue, on two servers of the GPU."""
     ages = [float(age) for age in range(waiting, 0, -1)]
-    waits = (line(jobs("hot", *ages)),) if waiting else ()
+    waits = (queue(jobs("hot", *ages)),) if waiting else ()
     view = model("hot", *waits, on=TWO_SERVERS, vram_mb=vram_mb)
     return replace(view, copies=copies)
 
@@ -42,56 +42,56 @@ def held(backend: str, *, ends_in_s: float | None = 5.0, pinned: bool = False) -
     )
 
 
-def card(*models: ModelView, copies: tuple[Copy, ...]) -> Snapshot:
-    """Return a card of 20 GB under three servers."""
-    return world(*models, copies=copies, backends=ONE_CARD)
+def gpu(*models: ModelView, copies: tuple[Copy, ...]) -> Snapshot:
+    """Return a GPU of 20 GB under three servers."""
+    return world(*models, copies=copies, backends=ONE_GPU)
 
 
 def test_a_long_line_gets_a_second_copy_on_the_same_host() -> None:
-    """A server beside it and half of the card would stand empty while a hundred people wait."""
-    assert plan(card(hot(20), copies=(held("b1"),))).loads == (Load(model="hot", backend="b2"),)
+    """A server beside it and half of the GPU would stand empty while a hundred people wait."""
+    assert plan(gpu(hot(20), copies=(held("b1"),))).loads == (Load(model="hot", backend="b2"),)
 
 
 @pytest.mark.parametrize("waiting", [0, 3])
 def test_a_short_line_gets_none(waiting: int) -> None:
     """It is served before a second copy would be loaded."""
-    assert plan(card(hot(waiting), copies=(held("b1"),))).loads == ()
+    assert plan(gpu(hot(waiting), copies=(held("b1"),))).loads == ()
 
 
 def test_a_host_holds_as_many_as_the_operator_allows() -> None:
-    """Two pictures drawn at once on one card take longer each: most cards gain nothing by it."""
-    assert plan(card(hot(50, copies=1), copies=(held("b1"),))).loads == ()
+    """Two images drawn at once on one GPU take longer each: most GPUs gain nothing by it."""
+    assert plan(gpu(hot(50, copies=1), copies=(held("b1"),))).loads == ()
     three = replace(hot(50, vram_mb=4 * GB), backends=("b1", "b2", "b3"))
-    assert plan(card(three, copies=(held("b1"), held("b2")))).loads == ()
+    assert plan(gpu(three, copies=(held("b1"), held("b2")))).loads == ()
     allowed = replace(three, copies=3)
-    assert plan(card(allowed, copies=(held("b1"), held("b2")))).loads == (
+    assert plan(gpu(allowed, copies=(held("b1"), held("b2")))).loads == (
         Load(model="hot", backend="b3"),
     )
 
 
 def test_it_takes_free_memory_only() -> None:
-    """The next request for another model would wait for a load that another line caused."""
+    """The next request for another model would wait for a load that another queue caused."""
     beside = copy("calm", "b3", vram_mb=8 * GB)
     calm = model("calm", on=("b3",), vram_mb=8 * GB)
-    assert plan(card(hot(200), calm, copies=(held("b1"), beside))).loads == ()
+    assert plan(gpu(hot(200), calm, copies=(held("b1"), beside))).loads == ()
 
 
 def test_it_is_not_loaded_while_another_model_waits_for_that_host() -> None:
     """It would take the loader, and the memory that others wait for."""
-    large = model("large", line(jobs("large", 1)), on=("b3",), vram_mb=14 * GB)
-    assert plan(card(hot(200), large, copies=(held("b1"),))).loads == ()
+    large = model("large", queue(jobs("large", 1)), on=("b3",), vram_mb=14 * GB)
+    assert plan(gpu(hot(200), large, copies=(held("b1"),))).loads == ()
 
 
 def test_with_the_rule_off_none_is_loaded() -> None:
     """The benchmark would compare the rule with itself."""
-    crowded = replace(card(hot(200), copies=(held("b1"),)), rules=Rules(double=False))
+    crowded = replace(gpu(hot(200), copies=(held("b1"),)), rules=Rules(double=False))
     assert plan(crowded).loads == ()
 
 
 def wanting(*copies: Copy, left: int = 8) -> Snapshot:
-    """Return a card on which another model waits for the memory of the second copy."""
-    other = model("other", line(jobs("other", 2)), on=("b3",), vram_mb=9 * GB)
-    return card(hot(left), other, copies=copies)
+    """Return a GPU on which another model waits for the memory of the second copy."""
+    other = model("other", queue(jobs("other", 2)), on=("b3",), vram_mb=9 * GB)
+    return gpu(hot(left), other, copies=copies)
 
 
 def test_an_idle_second_copy_leaves_at_once_for_a_model_that_waits() -> None:
@@ -112,13 +112,13 @@ def test_a_busy_second_copy_ends_its_job_and_starts_no_other() -> None:
 
 
 def test_the_copy_that_ends_first_is_the_one_that_leaves() -> None:
-    """The one that was loaded first might run a film."""
+    """The one that was loaded first might run a video."""
     answer = plan(wanting(held("b1", ends_in_s=None), held("b2", ends_in_s=600.0)))
     assert answer.loads[0].evict == (Evict(model="hot", backend="b1"),)
 
 
 def test_one_that_is_ready_stays_rather_than_one_that_loads() -> None:
-    """Its line would be left without any copy for the rest of a load."""
+    """Its queue would be left without any copy for the rest of a load."""
     loading = copy("hot", "b2", residency=Residency.LOADING, vram_mb=8 * GB, ready_at=NOW + 20)
     answer = plan(wanting(held("b1", ends_in_s=None), loading))
     assert [start.backend for start in answer.starts] == ["b1"]
@@ -140,34 +140,34 @@ def test_it_is_the_first_to_leave_and_the_other_one_the_last() -> None:
     idle = (held("b1", ends_in_s=None), held("b2", ends_in_s=None))
     beside = copy("calm", "b3", vram_mb=3 * GB)
     for needed_mb, gone in ((6 * GB, {"b2"}), (11 * GB, {"b2", "b3"})):
-        other = model("other", line(jobs("other", 2)), on=("b3",), vram_mb=needed_mb)
-        load = plan(card(busy, calm, other, copies=(*idle, beside))).loads[0]
+        other = model("other", queue(jobs("other", 2)), on=("b3",), vram_mb=needed_mb)
+        load = plan(gpu(busy, calm, other, copies=(*idle, beside))).loads[0]
         assert {evict.backend for evict in load.evict} == gone
 
 
 def test_a_model_that_fits_beside_it_needs_no_one_to_leave() -> None:
     """A second copy would stand still for nothing."""
-    small = model("small", line(jobs("small", 2)), on=("b3",), vram_mb=3 * GB)
-    answer = plan(card(hot(8), small, copies=(held("b1"), held("b2", ends_in_s=None))))
+    small = model("small", queue(jobs("small", 2)), on=("b3",), vram_mb=3 * GB)
+    answer = plan(gpu(hot(8), small, copies=(held("b1"), held("b2", ends_in_s=None))))
     assert [start.backend for start in answer.starts] == ["b2"]
     assert answer.loads == (Load(model="small", backend="b3"),)
 
 
 def test_a_second_copy_leaves_a_server_it_shares_to_the_other_model() -> None:
-    """That model would wait behind the line of one that has a server of its own."""
-    guest = model("guest", line(jobs("guest", 1)), on=("b2",), vram_mb=3 * GB)
+    """That model would wait behind the queue of one that has a server of its own."""
+    guest = model("guest", queue(jobs("guest", 1)), on=("b2",), vram_mb=3 * GB)
     beside = copy("guest", "b2", vram_mb=3 * GB)
     busy, idle = held("b1"), held("b2", ends_in_s=None)
-    answer = plan(card(hot(40), guest, copies=(busy, idle, beside)))
+    answer = plan(gpu(hot(40), guest, copies=(busy, idle, beside)))
     assert [(start.job.model, start.backend) for start in answer.starts] == [("guest", "b2")]
-    alone = plan(card(hot(40), guest, copies=(idle, beside)))
+    alone = plan(gpu(hot(40), guest, copies=(idle, beside)))
     assert [start.job.model for start in alone.starts] == ["hot"]  # it is the oldest there
 
 
 def test_a_model_that_fits_is_loaded_on_the_first_server_that_comes_to_rest() -> None:
     """Memory would be free, and both servers busy with one line until the age limit."""
-    guest = model("guest", line(jobs("guest", 1)), on=TWO_SERVERS, vram_mb=3 * GB)
-    answer = plan(card(hot(40), guest, copies=(held("b1"), held("b2", ends_in_s=None))))
+    guest = model("guest", queue(jobs("guest", 1)), on=TWO_SERVERS, vram_mb=3 * GB)
+    answer = plan(gpu(hot(40), guest, copies=(held("b1"), held("b2", ends_in_s=None))))
     assert answer.loads == (Load(model="guest", backend="b2"),)
     assert answer.starts == ()
 
@@ -175,11 +175,11 @@ def test_a_model_that_fits_is_loaded_on_the_first_server_that_comes_to_rest() ->
 def test_two_models_with_two_copies_each_do_not_close_each_other() -> None:
     """Both servers would stand still for ever."""
     first = replace(hot(9), vram_mb=4 * GB)
-    second = replace(model("second", line(jobs("second", 8, 7)), on=TWO_SERVERS), vram_mb=4 * GB)
+    second = replace(model("second", queue(jobs("second", 8, 7)), on=TWO_SERVERS), vram_mb=4 * GB)
     copies = tuple(
         copy(name, on, vram_mb=4 * GB) for name in ("hot", "second") for on in TWO_SERVERS
     )
-    answer = plan(card(first, replace(second, copies=2), copies=copies))
+    answer = plan(gpu(first, replace(second, copies=2), copies=copies))
     assert len(answer.starts) == 2
     assert {start.backend for start in answer.starts} == set(TWO_SERVERS)
 
@@ -188,15 +188,15 @@ def test_a_second_copy_comes_only_to_a_server_that_no_other_model_needs() -> Non
     """Long jobs of a few people would hold up everyone who uses that model."""
     calm = model("calm", on=("b2",), vram_mb=3 * GB)
     beside = copy("calm", "b2", vram_mb=3 * GB)
-    crowded = card(hot(200), calm, copies=(held("b1"), beside))
+    crowded = gpu(hot(200), calm, copies=(held("b1"), beside))
     assert plan(crowded).loads == ()
     texts = replace(crowded.backends["b2"], serial=False)
     with_slots = replace(crowded, backends={**crowded.backends, "b2": texts})
     assert plan(with_slots).loads == (Load(model="hot", backend="b2"),)
 
 
-def on_one_card(rng: random.Random) -> Snapshot:
-    """Return a drawn world whose three servers share one card, and whose models may be there twice."""
+def on_one_gpu(rng: random.Random) -> Snapshot:
+    """Return a drawn world whose three servers share one GPU, and whose models may be there twice."""
     snapshot = in_lanes(rng, drawn(rng))
     models = {
         name: replace(view, copies=rng.choice([1, 2, 3]), vram_mb=rng.choice([4, 6, 9]) * GB)
@@ -224,7 +224,7 @@ def test_second_copies_are_foreseen_as_they_are_planned(seeds: range) -> None:
     """Forecasts would promise what the planner does not do."""
     for seed in seeds:
         print(f"seed {seed}")
-        simulation = Checked(on_one_card(random.Random(seed)), ten_seconds, most_starts=300)
+        simulation = Checked(on_one_gpu(random.Random(seed)), ten_seconds, most_starts=300)
         for _ in range(120):
             if not simulation.over:
                 simulation.step()
@@ -242,15 +242,15 @@ def foreseen(snapshot: Snapshot) -> Simulation:
 def test_a_forecast_knows_which_copy_gives_way() -> None:
     """A model would be promised its turn after the longer of two jobs."""
     snapshot = wanting(held("b1", ends_in_s=60.0), held("b2", ends_in_s=4.0), left=40)
-    assert foreseen(snapshot).lines["other", "normal"].starts[0].at == NOW + 4 + 30
+    assert foreseen(snapshot).queues["other", "normal"].starts[0].at == NOW + 4 + 30
 
 
 def test_a_forecast_uses_both_copies() -> None:
-    """A line of twenty would be promised twice as late as it is served."""
-    crowded = card(hot(20), copies=(held("b1"),))
+    """A queue of twenty would be promised twice as late as it is served."""
+    crowded = gpu(hot(20), copies=(held("b1"),))
 
     def last_start(snapshot: Snapshot) -> float:
-        return foreseen(snapshot).lines["hot", "normal"].starts[19].at - NOW
+        return foreseen(snapshot).queues["hot", "normal"].starts[19].at - NOW
 
     alone = last_start(replace(crowded, rules=Rules(double=False)))
     assert last_start(crowded) < 0.7 * alone

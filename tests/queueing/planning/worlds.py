@@ -32,8 +32,8 @@ def jobs(
     )
 
 
-def line(heads: tuple[Job, ...], *, more: int = 0, next_start_at: float | None = None) -> Waiting:
-    """Return a line of these heads and so many more behind them."""
+def queue(heads: tuple[Job, ...], *, more: int = 0, next_start_at: float | None = None) -> Waiting:
+    """Return a queue of these heads and so many more behind them."""
     return Waiting(
         lane=heads[0].lane if heads else "normal",
         count=len(heads) + more,

@@ -9,7 +9,7 @@ from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import LearnedTimes
 from queueing.service.model_reader import is_at_hand
 from tests.fakes.clock import VirtualClock
-from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
+from tests.fakes.servers.backend import FakeBackend, FakeGpu, FakeServer
 from tests.simulation.installation import host, image_model
 from tests.simulation.loop import in_virtual_time
 
@@ -29,7 +29,7 @@ class Scene:
         self.text = text
         catalog = Catalog([FLUX, SDXL, text], [gpu, ATTIC])
         backends = {
-            name: FakeBackend(FakeServer(name, Card(total_mb=24000, budget_mb=24000)))
+            name: FakeBackend(FakeServer(name, FakeGpu(total_mb=24000, budget_mb=24000)))
             for name in catalog.backends
         }
         self.fleet = Fleet(catalog, backends, VirtualClock())
@@ -64,7 +64,7 @@ async def test_what_is_in_memory_or_on_its_way_is_at_hand() -> None:
 
 @in_virtual_time
 async def test_a_load_for_a_prompt_takes_nobodys_room_or_turn() -> None:
-    """A picture, or another person's, would wait for a load it did not ask for."""
+    """An image, or another person's, would wait for a load it did not ask for."""
     large = replace(QWEN, vram_mb=14000)
     for text, held, wanted, fits in (
         (QWEN, [FLUX], (), True),
@@ -82,7 +82,7 @@ async def test_a_load_for_a_prompt_takes_nobodys_room_or_turn() -> None:
 
 @in_virtual_time
 async def test_what_leaves_pauses_or_is_away_is_not_at_hand() -> None:
-    """Pictures would be held for answers that cannot come."""
+    """Images would be held for answers that cannot come."""
     leaving = Scene().holds(QWEN)
     leaving.fleet.leaving("qwen", "studio")
     assert not leaving.answers()

@@ -169,7 +169,7 @@ async def test_draining_waits_for_a_load_under_way_and_for_every_job() -> None:
         await until(lambda: server.loading)
         await queue.admin.drain("gpu-1")
         assert not server.memory
-        assert installation.cards["gpu-1"].used_mb == 0
+        assert installation.gpus["gpu-1"].used_mb == 0
         assert not queue.status.snapshot().models[0].copies
         waiting = await queue.jobs.get(job.id)
         assert waiting is not None
@@ -194,7 +194,7 @@ async def test_two_admins_who_drain_one_host_are_both_told() -> None:
 
 @in_virtual_time
 async def test_a_drain_says_when_a_server_may_still_hold_memory() -> None:
-    """A person would start a game on a card that is full."""
+    """A person would start a game on a GPU that is full."""
     installation = two_hosts()
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
@@ -274,7 +274,7 @@ async def test_a_preload_that_found_no_room_ends_when_the_model_is_to_be_unloade
     """Its message would say for ever that the model is about to be loaded."""
     installation = two_hosts()
     async with installation.queue() as queue:
-        await queue.preloads.preload("sdxl", "gpu-1")  # fills the card, and stays
+        await queue.preloads.preload("sdxl", "gpu-1")  # fills the GPU, and stays
         waiting = asyncio.ensure_future(queue.preloads.preload("flux", None))
         await asyncio.sleep(60)
         assert not waiting.done()
@@ -320,7 +320,7 @@ async def test_of_two_wishes_about_a_model_that_loads_the_later_one_holds() -> N
 
 @in_virtual_time
 async def test_a_preload_avoids_paused_hosts_and_models() -> None:
-    """A preload would wait for ever, or take back a card a person was given."""
+    """A preload would wait for ever, or take back a GPU a person was given."""
     installation = two_hosts()
     async with installation.queue() as queue:
         await queue.admin.pause(host="gpu-1")
@@ -343,7 +343,7 @@ async def test_one_persons_flood_waits_in_the_overflow_and_enters_job_by_job() -
     """One person's ten jobs would stand before everyone else's first."""
     installation = two_hosts()
     server = installation.servers["comfy"]
-    limits = SubmitLimits(max_in_line=2)
+    limits = SubmitLimits(max_queued=2)
     async with installation.queue() as queue:
         flood = [
             await queue.submitter.submit(
@@ -373,8 +373,8 @@ async def test_a_person_is_told_when_a_job_leaves_their_overflow() -> None:
     """A message would say "waiting behind your other jobs" of a job that stands in line."""
     installation = two_hosts()
     async with installation.queue() as queue:
-        await queue.admin.pause(model="sdxl")  # so nothing else moves that line
-        limits = SubmitLimits(max_in_line=1)
+        await queue.admin.pause(model="sdxl")  # so nothing else moves that queue
+        limits = SubmitLimits(max_queued=1)
         await queue.submitter.submit(installation.new("sdxl", "c", owner="bob"), limits=limits)
         first = await queue.submitter.submit(
             installation.new("flux", "a", owner="ada"), limits=limits
@@ -412,10 +412,10 @@ async def test_lanes_share_a_model_by_their_weights_and_none_starves() -> None:
 
 @in_virtual_time
 async def test_a_job_moved_out_of_the_overflow_runs_next() -> None:
-    """An admin's limit would hold only for jobs that are in line already."""
+    """An admin's limit would hold only for jobs that are in queue already."""
     installation = two_hosts()
     async with installation.queue() as queue:
-        limits = SubmitLimits(max_in_line=1)
+        limits = SubmitLimits(max_queued=1)
         jobs = [
             await queue.submitter.submit(
                 installation.new("flux", f"{n}", owner="ada"), limits=limits
@@ -452,7 +452,7 @@ async def test_options_are_those_of_every_server_that_may_run_the_model() -> Non
 
 @in_virtual_time
 async def test_a_job_is_forgotten_with_what_was_made_for_it() -> None:
-    """The prompt of a deleted picture would stay behind in its enhancement."""
+    """The prompt of a deleted image would stay behind in its enhancement."""
     installation = two_hosts()
     store = JobStore(await open_database("sqlite://", inline=True))
     async with installation.queue(store) as queue:

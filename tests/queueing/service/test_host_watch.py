@@ -32,7 +32,7 @@ def done(told: Told, name: str) -> list[str]:
 
 @in_virtual_time
 async def test_a_host_is_followed_through_a_load_and_a_job() -> None:
-    """A timeline would have holes, or a card would seem to run while it loads."""
+    """A timeline would have holes, or a GPU would seem to run while it loads."""
     there = installation()
     told: Told = []
     async with there.queue() as queue:

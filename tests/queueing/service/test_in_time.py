@@ -1,4 +1,4 @@
-"""Jobs asked for by a moment (`--by`) are done by then, whatever else wants their card."""
+"""Jobs asked for by a moment (`--by`) are done by then, whatever else wants their GPU."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ from queueing.core.specs import BackendSpec, HostSpec, ModelSpec, SleepSpec, Tim
 from queueing.service import deadlines
 from queueing.service.job_queue import JobQueue
 from tests.fakes.clock import START
-from tests.fakes.servers.backend import Card, Fate, prompt_of
+from tests.fakes.servers.backend import FakeGpu, Fate, prompt_of
 from tests.samples import seeds
 from tests.simulation.installation import Installation, Looks, ended, host, image_model
 from tests.simulation.loop import in_virtual_time, run
-from tests.simulation.machines import FakeMachines
+from tests.simulation.machines import FakeHostControl
 
 MINUTE = 60.0
 HOUR = 60 * MINUTE
 EVERY_DAY = frozenset(range(7))
-SILENT = Timeouts(first_s=None, idle_s=None)  # as a film that tells no progress
+SILENT = Timeouts(first_s=None, idle_s=None)  # as a video that tells no progress
 
 
 def quiet(begins: float, ends: float) -> QuietHours:
@@ -38,7 +38,7 @@ def quiet(begins: float, ends: float) -> QuietHours:
 def installation(
     *models: ModelSpec, hosts: tuple[HostSpec, ...] = (), url: str = "sqlite://", fair: bool = False
 ) -> Installation:
-    """Return servers whose models take as long as they say; without hosts, one card."""
+    """Return servers whose models take as long as they say; without hosts, one GPU."""
     there = Installation.of(models, hosts or [host("gpu", "comfy")], url=url)
     if fair:
         there.rules = Rules(order="fair")
@@ -121,14 +121,14 @@ def kept(
 
 
 @pytest.mark.parametrize("fair", [False, pytest.param(True, marks=pytest.mark.thorough)])
-def test_a_film_that_runs_is_no_reason_to_be_late(*, fair: bool) -> None:
-    """A picture of seconds would begin in time by its own measure, behind a film of 20 minutes."""
+def test_a_video_that_runs_is_no_reason_to_be_late(*, fair: bool) -> None:
+    """An image of seconds would begin in time by its own measure, behind a video of 20 minutes."""
     there = installation(
         image_model("flux", vram_mb=16000, load_s=2.0),
-        image_model("film", vram_mb=16000, load_s=2.0, service_s=20 * MINUTE, timeouts=SILENT),
+        image_model("video", vram_mb=16000, load_s=2.0, service_s=20 * MINUTE, timeouts=SILENT),
         fair=fair,
     )
-    kept(there, {"flux": 1}, {"film": 3}, START + 3 * HOUR)
+    kept(there, {"flux": 1}, {"video": 3}, START + 3 * HOUR)
 
 
 @pytest.mark.parametrize("fair", [pytest.param(False, marks=pytest.mark.thorough), True])
@@ -173,14 +173,14 @@ def test_on_several_machines() -> None:
     there = installation(
         image_model("flux", "one", "two", vram_mb=16000, service_s=60.0),
         image_model("sdxl", "two", vram_mb=16000, service_s=90.0),
-        image_model("film", "one", vram_mb=16000, service_s=10 * MINUTE, timeouts=SILENT),
+        image_model("video", "one", vram_mb=16000, service_s=10 * MINUTE, timeouts=SILENT),
         hosts=(host("a", "one"), host("b", "two", serial=True)),
     )
-    kept(there, {"flux": 6, "sdxl": 3, "film": 2}, {"film": 2, "sdxl": 4}, START + 2 * HOUR)
+    kept(there, {"flux": 6, "sdxl": 3, "video": 2}, {"video": 2, "sdxl": 4}, START + 2 * HOUR)
 
 
 def test_before_quiet_hours_if_they_end_too_late() -> None:
-    """What is wanted for eight o'clock would begin when the card is free again, at nine."""
+    """What is wanted for eight o'clock would begin when the GPU is free again, at nine."""
     resting = replace(host("gpu", "comfy"), quiet=quiet(60, 9 * 60))
     there = installation(
         image_model("flux", vram_mb=16000, service_s=60.0),
@@ -257,7 +257,7 @@ def test_an_attempt_that_failed_is_repeated_in_time() -> None:
 
 
 def drawn(chance: Random) -> tuple[Installation, dict[str, int]]:
-    """Return some models on one or two cards, perhaps with quiet hours, and who keeps asking for which."""
+    """Return some models on one or two GPUs, perhaps with quiet hours, and who keeps asking for which."""
     backends = ["one", "two"][: chance.randint(1, 2)]
     hosts = [host(f"gpu-{name}", name, serial=chance.random() < 0.3) for name in backends]
     if chance.random() < 0.5:
@@ -289,11 +289,11 @@ def far(chance: Random) -> HostSpec:
 
 
 def several_kinds(chance: Random) -> tuple[Installation, dict[str, int], list[str]]:
-    """Return two cards in one machine, another machine, crowds, and the servers that are away."""
+    """Return two GPUs in one machine, another machine, crowds, and the servers that are away."""
     both, left, right = (BackendSpec(name=name, kind="fake") for name in ("both", "left", "right"))
-    card = HostSpec(name="box/0", machine="box", vram_mb=16000, margin=1.0, backends=(both, left))
+    gpu = HostSpec(name="box/0", machine="box", vram_mb=16000, margin=1.0, backends=(both, left))
     away = chance.sample(["left", "right", "far"], chance.randint(0, 2))
-    hosts = (card, replace(card, name="box/1", backends=(both, right)), far(chance))
+    hosts = (gpu, replace(gpu, name="box/1", backends=(both, right)), far(chance))
     models = [
         image_model(
             f"m{number}",
@@ -306,10 +306,10 @@ def several_kinds(chance: Random) -> tuple[Installation, dict[str, int], list[st
         for served in [chance.choice([["both"], chance.sample(["left", "right", "far"], 3)])]
     ]
     there = installation(*models, hosts=hosts)
-    room = Card(total_mb=96000, budget_mb=96000)
+    room = FakeGpu(total_mb=96000, budget_mb=96000)
     for name in ("both", "left", "right"):
-        there.servers[name].card = room
-    there.machines = FakeMachines(there.servers, takes_s=chance.uniform(20, 100))
+        there.servers[name].gpu = room
+    there.machines = FakeHostControl(there.servers, takes_s=chance.uniform(20, 100))
     return there, {model.name: chance.choice([0, 0, 2, 3]) for model in models}, away
 
 
@@ -323,8 +323,8 @@ def test_what_is_not_said_to_be_late_is_in_time(seeds: list[int]) -> None:
 
 
 @seeds(range(4))
-def test_servers_over_cards_and_those_away_or_asleep_make_nothing_late(seeds: range) -> None:
-    """A job would wait for the card that is free, of two it needs, or for a server that is not there."""
+def test_servers_over_gpus_and_those_away_or_asleep_make_nothing_late(seeds: range) -> None:
+    """A job would wait for the GPU that is free, of two it needs, or for a server that is not there."""
     for seed in seeds:
         print(f"seed {seed}")
         chance = Random(seed)

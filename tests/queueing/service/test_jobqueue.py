@@ -21,19 +21,19 @@ from tests.simulation.installation import (
     flux_or_sdxl,
     host,
     image_model,
-    one_card,
+    one_gpu,
     until,
 )
 from tests.simulation.loop import in_virtual_time, run
 
 MANY_TURNS = 20  # of the loop, in which no time passes
-PICTURE = File(name="a.png", mime="image/png", data=b"png")
+IMAGE = File(name="a.png", mime="image/png", data=b"png")
 
 
 @in_virtual_time
 async def test_a_job_is_loaded_for_run_and_completed() -> None:
     """Nothing would work: accept, load, start, complete, in that order."""
-    installation = one_card(image_model("flux"))
+    installation = one_gpu(image_model("flux"))
     async with installation.queue() as queue:
         job = await installation.ask(queue, "flux", "cat")
         done = await ended(queue, job)
@@ -51,33 +51,33 @@ async def test_a_job_is_loaded_for_run_and_completed() -> None:
 
 
 @in_virtual_time
-async def test_a_request_with_pictures_needs_a_model_that_can_see() -> None:
-    """Pictures would be sent to models that ignore or choke on them."""
+async def test_a_request_with_images_needs_a_model_that_can_see() -> None:
+    """Images would be sent to models that ignore or choke on them."""
     text_only = replace(image_model("llm"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
-    installation = one_card(text_only, image_model("flux"))
-    chat = Chat(messages=(ChatMessage(role="user", text="what is this?", pictures=(0,)),))
+    installation = one_gpu(text_only, image_model("flux"))
+    chat = Chat(messages=(ChatMessage(role="user", text="what is this?", images=(0,)),))
     async with installation.queue() as queue:
         with pytest.raises(NotCapable) as refusal:
             await queue.submitter.submit(
-                replace(installation.new("llm", ""), request=chat, files=(PICTURE,)),
+                replace(installation.new("llm", ""), request=chat, files=(IMAGE,)),
                 limits=NO_LIMITS,
             )
         assert refusal.value.capability == Capability.VISION
         with pytest.raises(NotCapable):
-            await installation.ask(queue, "flux", "like this", files=(PICTURE,))
+            await installation.ask(queue, "flux", "like this", files=(IMAGE,))
 
 
 @in_virtual_time
 async def test_a_models_own_limit_bounds_its_line() -> None:
-    """A line would grow without end although the configuration bounds it."""
-    installation = one_card(image_model("flux", max_waiting=2))
+    """A queue would grow without end although the configuration bounds it."""
+    installation = one_gpu(image_model("flux", max_waiting=2))
     installation.servers["comfy"].up = False
     async with installation.queue() as queue:
         for prompt in ("a", "b"):
             await installation.ask(queue, "flux", prompt)
         with pytest.raises(LimitReached) as refusal:
             await installation.ask(queue, "flux", "c")
-        assert refusal.value.scope == "line"
+        assert refusal.value.scope == "queue"
 
 
 @in_virtual_time
@@ -115,7 +115,7 @@ async def test_a_waiting_job_can_be_cancelled() -> None:
 
 @pytest.mark.parametrize("offloads", [False, True])
 @in_virtual_time
-async def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(
+async def test_a_model_larger_than_every_gpu_is_taken_where_a_server_offloads(
     *, offloads: bool
 ) -> None:
     """A job would wait for ever for space there will never be, or be refused for nothing."""
@@ -134,7 +134,7 @@ async def test_a_model_larger_than_every_card_is_taken_where_a_server_offloads(
 
 @in_virtual_time
 async def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
-    """A first large picture would be "done now" for minutes, and so would those behind it."""
+    """A first large image would be "done now" for minutes, and so would those behind it."""
     installation = Installation.of(
         [image_model("flux", service_s=5.0)], [host("gpu", "comfy", serial=True)]
     )
@@ -156,8 +156,8 @@ async def test_a_job_that_is_slower_than_usual_promises_a_later_end() -> None:
 
 @in_virtual_time
 async def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> None:
-    """A person asking as a job starts would see no time, and so would the line for a while."""
-    installation = one_card(image_model("flux", service_s=5.0))
+    """A person asking as a job starts would see no time, and so would the queue for a while."""
+    installation = one_gpu(image_model("flux", service_s=5.0))
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "flux", "warm"))
         for turns in range(MANY_TURNS):
@@ -175,7 +175,7 @@ async def test_a_moment_in_which_a_job_starts_hides_no_promise_afterwards() -> N
 
 @in_virtual_time
 async def test_cancelling_a_running_job_stops_the_server_and_frees_the_slot() -> None:
-    """A card would keep drawing what no one wants while others wait."""
+    """A GPU would keep drawing what no one wants while others wait."""
     installation = Installation.of([image_model("flux")], [host("gpu", "comfy", serial=True)])
     server = installation.servers["comfy"]
     server.service_s = 1000.0
@@ -195,7 +195,7 @@ def test_a_cancel_that_meets_the_start_leaves_nothing_running() -> None:
     """A cancel at the wrong moment would leave a server at work for no one."""
 
     async def scenario(turns: int) -> None:
-        installation = one_card(image_model("flux"))
+        installation = one_gpu(image_model("flux"))
         server = installation.servers["comfy"]
         server.service_s = 1000.0
         async with installation.queue() as queue:
@@ -251,7 +251,7 @@ async def test_a_waiting_person_sees_position_state_reason_and_time() -> None:
 async def test_a_job_in_the_overflow_has_no_place_in_line() -> None:
     """One person's tenth job would look as if it were next."""
     installation = flux_or_sdxl()
-    limits = replace(NO_LIMITS, max_in_line=1)
+    limits = replace(NO_LIMITS, max_queued=1)
     async with installation.queue() as queue:
         await queue.submitter.submit(installation.new("flux", "a"), limits=limits)
         second = await queue.submitter.submit(installation.new("flux", "b"), limits=limits)
@@ -261,7 +261,7 @@ async def test_a_job_in_the_overflow_has_no_place_in_line() -> None:
 
 
 def test_those_in_other_lanes_hear_of_an_arrival_that_goes_before_them() -> None:
-    """Their places would stay as they were until something else moved the line."""
+    """Their places would stay as they were until something else moved the queue."""
 
     async def moved_by(lane: str) -> bool:
         installation = flux_or_sdxl()
@@ -275,7 +275,7 @@ def test_those_in_other_lanes_hear_of_an_arrival_that_goes_before_them() -> None
             return any(isinstance(event, QueuesMoved) for event in installation.events)
 
     assert run(moved_by("vip"))
-    assert not run(moved_by("relaxed"))  # one who comes to the end of a line moves no one
+    assert not run(moved_by("relaxed"))  # one who comes to the end of a queue moves no one
 
 
 @in_virtual_time
@@ -347,7 +347,7 @@ async def test_models_and_backends_tell_what_is_where() -> None:
 
 async def test_the_same_works_with_threads_and_a_real_clock(tmp_path: Path) -> None:
     """The simulations would prove nothing about the program people run."""
-    installation = one_card(image_model("flux"))
+    installation = one_gpu(image_model("flux"))
     server = installation.servers["comfy"]
     server.load_s = server.service_s = 0.01
     store = JobStore(await open_database(f"sqlite:///{tmp_path / 'usher.db'}"))

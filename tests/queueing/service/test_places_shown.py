@@ -11,19 +11,19 @@ from queueing.core.snapshot import Rules
 from queueing.core.status import Standing
 from queueing.service.job_queue import JobQueue
 from tests.samples import seeds
-from tests.simulation.installation import Installation, ended, host, image_model, one_card
+from tests.simulation.installation import Installation, ended, host, image_model, one_gpu
 from tests.simulation.loop import in_virtual_time, run
 
 MODELS = ("flux", "sdxl", "qwen")
 
 
 def installation(rng: random.Random) -> Installation:
-    """Return one or two cards for three models that do not fit beside each other."""
-    cards = [f"comfy-{n}" for n in range(rng.randint(1, 2))]
+    """Return one or two GPUs for three models that do not fit beside each other."""
+    gpus = [f"comfy-{n}" for n in range(rng.randint(1, 2))]
     models = [
-        image_model(name, *cards, vram_mb=9000, parallel=rng.choice((1, 1, 3))) for name in MODELS
+        image_model(name, *gpus, vram_mb=9000, parallel=rng.choice((1, 1, 3))) for name in MODELS
     ]
-    return Installation.of(models, [host(f"gpu-{n}", card) for n, card in enumerate(cards)])
+    return Installation.of(models, [host(f"gpu-{n}", gpu) for n, gpu in enumerate(gpus)])
 
 
 async def submit(world: Installation, queue: JobQueue, rng: random.Random, count: int) -> list[Job]:
@@ -67,8 +67,8 @@ async def by_arrival(rng: random.Random) -> None:
                     assert standing.position <= shown.get(job_id, standing.position)
                     shown[job_id] = standing.position
             await asyncio.sleep(0.7)
-            for model, line in order.items():
-                check_starts(world, line, model)
+            for model, waiting in order.items():
+                check_starts(world, waiting, model)
         assert {world.history(job.id)[-1] for job in jobs} == {JobEvent.COMPLETE}
 
 
@@ -82,10 +82,10 @@ def orders(standings: Mapping[int, Standing]) -> dict[str, list[int]]:
     return order
 
 
-def check_starts(world: Installation, line: list[int], model: str) -> None:
-    """Check that of a line as shown the first ones have started, and no others."""
-    begun = [JobEvent.START in world.history(job_id) for job_id in line]
-    assert begun == sorted(begun, reverse=True), (model, line, begun)
+def check_starts(world: Installation, queue: list[int], model: str) -> None:
+    """Check that of a queue as shown the first ones have started, and no others."""
+    begun = [JobEvent.START in world.history(job_id) for job_id in queue]
+    assert begun == sorted(begun, reverse=True), (model, queue, begun)
 
 
 @seeds(range(8))
@@ -125,7 +125,7 @@ async def in_fair_order(rng: random.Random) -> None:
 @in_virtual_time
 async def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told() -> None:
     """The flood would go on as before, or its owner would read a place that is not theirs."""
-    world = one_card(image_model("flux"))
+    world = one_gpu(image_model("flux"))
     world.rules = Rules(order="fair")
     async with world.queue() as queue:
         flood = [await world.ask(queue, "flux", f"{n}") for n in range(5)]
@@ -147,7 +147,7 @@ async def test_in_a_fair_order_a_newcomer_goes_before_a_flood_and_all_are_told()
 @in_virtual_time
 async def test_an_admin_puts_a_job_first_in_a_fair_order_too() -> None:
     """`/move` would say that it was done and change nothing."""
-    world = one_card(image_model("flux"))
+    world = one_gpu(image_model("flux"))
     world.rules = Rules(order="fair")
     async with world.queue() as queue:
         flood = [await world.ask(queue, "flux", f"{n}") for n in range(3)]
@@ -165,7 +165,7 @@ async def test_an_admin_puts_a_job_first_in_a_fair_order_too() -> None:
 @in_virtual_time
 async def test_what_an_admin_put_first_stays_first_after_a_restart(tmp_path: Path) -> None:
     """Their word would hold until the next update of the bot."""
-    world = one_card(image_model("flux"))
+    world = one_gpu(image_model("flux"))
     world.rules = Rules(order="fair")
     world.url = f"sqlite:///{tmp_path}/usher.db"
     async with world.queue() as queue:
@@ -186,10 +186,10 @@ async def test_what_an_admin_put_first_stays_first_after_a_restart(tmp_path: Pat
 
 
 @in_virtual_time
-async def test_a_fair_order_knows_after_a_restart_who_used_the_cards(tmp_path: Path) -> None:
+async def test_a_fair_order_knows_after_a_restart_who_used_the_gpus(tmp_path: Path) -> None:
     """A restart would make a flood's owner a newcomer."""
     url = f"sqlite:///{tmp_path}/usher.db"
-    world = one_card(image_model("flux"), url=url)
+    world = one_gpu(image_model("flux"), url=url)
     world.rules = Rules(order="fair")
     async with world.queue() as queue:
         job = await world.ask(queue, "flux", "first")
@@ -207,7 +207,7 @@ async def test_a_fair_order_knows_after_a_restart_who_used_the_cards(tmp_path: P
 @in_virtual_time
 async def test_somebody_with_precedence_raises_a_place_and_is_counted() -> None:
     """A place would rise and nothing would say why."""
-    world = one_card(image_model("flux"))
+    world = one_gpu(image_model("flux"))
     async with world.queue() as queue:
         await queue.admin.pause(model="flux")
         waiting = await world.ask(queue, "flux", "a", lane="relaxed")

@@ -5,7 +5,7 @@ import asyncio
 from queueing.core.jobs import JobState
 from queueing.core.status import Readiness
 from queueing.service.job_queue import JobQueue
-from tests.simulation.installation import image_model, one_card
+from tests.simulation.installation import image_model, one_gpu
 from tests.simulation.loop import in_virtual_time
 
 
@@ -16,9 +16,7 @@ def now(queue: JobQueue) -> dict[str, Readiness]:
 @in_virtual_time
 async def test_a_model_is_what_its_waiting_jobs_show() -> None:
     """A list would say of a model what its own jobs deny."""
-    installation = one_card(
-        *(image_model(name, vram_mb=16000) for name in ("flux", "sdxl", "tiny"))
-    )
+    installation = one_gpu(*(image_model(name, vram_mb=16000) for name in ("flux", "sdxl", "tiny")))
     async with installation.queue() as queue:
         assert set(now(queue).values()) == {Readiness.ABSENT}
         for model in ("flux", "flux", "sdxl", "flux", "sdxl"):

@@ -24,7 +24,7 @@ class Begun:
 
 
 def installation() -> Installation:
-    """Return a card that holds one of the three models at a time."""
+    """Return a GPU that holds one of the three models at a time."""
     models = [image_model(name, vram_mb=16000) for name in MODELS]
     return Installation.of(models, [host("gpu", "comfy")])
 

@@ -15,7 +15,7 @@ from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.snapshot import Rules, WaitCause
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
 from queueing.service.job_queue import JobQueue
-from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
+from tests.fakes.servers.backend import FakeBackend, FakeGpu, FakeServer
 from tests.samples import examples
 from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time
@@ -41,11 +41,11 @@ def change(
     made: dict[str, FakeBackend] = {}
     for name, spec in catalog.backends.items():
         on = catalog.host_of[name]
-        card = old.cards.setdefault(
-            on, Card(total_mb=catalog.hosts[on].vram_mb, budget_mb=catalog.hosts[on].usable_mb)
+        gpu = old.gpus.setdefault(
+            on, FakeGpu(total_mb=catalog.hosts[on].vram_mb, budget_mb=catalog.hosts[on].usable_mb)
         )
         if name not in old.servers or name in moved:
-            old.servers[name] = FakeServer(name, card)
+            old.servers[name] = FakeServer(name, gpu)
         if queue.models.offer.catalog.backends.get(name) != spec:
             made[name] = FakeBackend(old.servers[name])
     old.catalog = catalog
@@ -98,13 +98,13 @@ async def test_a_job_runs_to_its_end_on_a_server_that_is_gone() -> None:
         assert (await ended(queue, second)).backend == "one"
         await until(lambda: "two" not in queue.backends)
         assert [each.name for each in queue.status.snapshot().hosts] == ["gpu"]
-        assert not old.cards["attic"].held
+        assert not old.gpus["attic"].held
     assert not old.violations
 
 
 @in_virtual_time
 async def test_a_model_that_two_servers_offer_is_served_by_both_and_by_the_one_that_stays() -> None:
-    """The second card would be idle while people wait, or the model go with the other server."""
+    """The second GPU would be idle while people wait, or the model go with the other server."""
     offering = [
         replace(each, backends=tuple(replace(b, discover=True) for b in each.backends))
         for each in (host("gpu", "one"), host("attic", "two"))
@@ -133,7 +133,7 @@ def reorder(old: Installation, queue: JobQueue, order: str) -> None:
 
 @in_virtual_time
 async def test_the_order_of_the_lines_changes_while_people_wait() -> None:
-    """An operator would restart the bot because one person's twenty pictures come first."""
+    """An operator would restart the bot because one person's twenty images come first."""
     old = installation(FLUX)
     async with old.queue() as queue:
 
@@ -174,7 +174,7 @@ async def test_jobs_of_a_model_that_is_gone_wait_with_a_true_reason_and_go_on_wh
         standing = (await queue.status.standings([second]))[second.id]
         assert standing.reason is not None
         assert standing.reason.why is WaitCause.OFFLINE
-        await until(lambda: not old.cards["gpu"].held)
+        await until(lambda: not old.gpus["gpu"].held)
         assert [each.name for each in queue.status.snapshot().models] == ["sdxl"]
         change(old, queue, [FLUX, SDXL], [host("gpu", "one")])
         assert (await ended(queue, second)).state is JobState.COMPLETED
@@ -216,15 +216,15 @@ async def test_a_server_at_another_address_takes_over_while_the_old_one_ends_its
 
 
 @in_virtual_time
-async def test_a_smaller_card_is_kept_to() -> None:
+async def test_a_smaller_gpu_is_kept_to() -> None:
     """The next load would fill memory that an operator has just given to something else."""
     old = installation(FLUX, SDXL)
     async with old.queue() as queue:
         for name in ("flux", "sdxl"):
             await ended(queue, await submit(queue, old, name))
-        assert old.cards["gpu"].used_mb == 22000
+        assert old.gpus["gpu"].used_mb == 22000
         change(old, queue, [FLUX, SDXL], [host("gpu", "one", vram_mb=17000)])
-        await until(lambda: old.cards["gpu"].used_mb <= 17000)
+        await until(lambda: old.gpus["gpu"].used_mb <= 17000)
     assert not old.violations
 
 
@@ -288,11 +288,9 @@ async def test_whatever_changed_meanwhile_the_last_configuration_is_all_there_is
         assert {each.name for each in snapshot.hosts} == {each.name for each in hosts}
         assert {each.name for each in snapshot.backends} == servers
         at = {model.name: model.backends for model in models}
-        cards = old.cards.values()
+        gpus = old.gpus.values()
         await until(
-            lambda: all(
-                server in at.get(model, ()) for card in cards for server, model in card.held
-            )
+            lambda: all(server in at.get(model, ()) for gpu in gpus for server, model in gpu.held)
         )
     assert not [each for each in old.violations if not each.startswith("over budget")]
 

@@ -15,7 +15,7 @@ from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from tests.fakes.servers.backend import FakeProbe, Fate, prompt_of
-from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
+from tests.simulation.installation import Installation, ended, host, image_model, one_gpu, until
 from tests.simulation.loop import in_virtual_time
 
 
@@ -97,7 +97,7 @@ async def test_a_job_that_still_runs_is_watched_again(tmp_path: Path) -> None:
 
 @in_virtual_time
 async def test_what_finished_while_we_were_away_is_fetched_and_reported(tmp_path: Path) -> None:
-    """A picture that is done would be drawn again, or never delivered."""
+    """An image that is done would be drawn again, or never delivered."""
     installation, job_id = await left_running(tmp_path)
     server = installation.servers["comfy"]
     await until(lambda: server.finished["cat"])
@@ -126,7 +126,7 @@ async def test_a_job_the_server_has_forgotten_runs_again(tmp_path: Path) -> None
 async def test_a_process_that_lost_the_queue_as_it_stored_a_start_sends_nothing(
     tmp_path: Path,
 ) -> None:
-    """Frozen between the two, it would have a picture made that its successor has delivered."""
+    """Frozen between the two, it would have an image made that its successor has delivered."""
     installation, starts = installation_in(tmp_path), list[Job]()
     async with installation.queue() as queue:
 
@@ -215,7 +215,7 @@ async def test_a_recovered_job_occupies_its_slot(tmp_path: Path) -> None:
 
 @in_virtual_time
 async def test_a_model_that_is_loaded_already_is_not_loaded_again(tmp_path: Path) -> None:
-    """Every restart would cost each model a load, or fill the card twice."""
+    """Every restart would cost each model a load, or fill the GPU twice."""
     installation = installation_in(tmp_path)
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "flux", "a"))
@@ -249,8 +249,8 @@ async def test_a_server_that_only_forgot_is_no_failed_load(tmp_path: Path) -> No
 
 
 @in_virtual_time
-async def test_a_load_cut_off_by_a_kill_does_not_overfill_the_card(tmp_path: Path) -> None:
-    """A load that continues after a crash and the next one would meet on one card."""
+async def test_a_load_cut_off_by_a_kill_does_not_overfill_the_gpu(tmp_path: Path) -> None:
+    """A load that continues after a crash and the next one would meet on one GPU."""
     installation = installation_in(tmp_path)
     server = installation.servers["comfy"]
     (job_id,) = await submitted(installation, "a")
@@ -279,7 +279,7 @@ async def test_pins_survive_a_restart(tmp_path: Path) -> None:
 @in_virtual_time
 async def test_a_model_configured_to_be_preloaded_is_loaded_and_pinned() -> None:
     """`preload: true` would do nothing."""
-    installation = one_card(image_model("eye", preload=True))
+    installation = one_gpu(image_model("eye", preload=True))
     async with installation.queue() as queue:
         await until(lambda: installation.servers["comfy"].memory == {"eye"}, within_s=60)
         await asyncio.sleep(1)
@@ -301,12 +301,12 @@ async def test_learned_times_survive_a_restart(tmp_path: Path) -> None:
 
 @in_virtual_time
 async def test_a_learned_size_survives_a_restart_until_it_is_measured_again(tmp_path: Path) -> None:
-    """A model of unknown size would take a card alone again after every restart."""
+    """A model of unknown size would take a GPU alone again after every restart."""
     models = [image_model("flux", vram_mb=None), image_model("sdxl")]
     installation = Installation.of(
         models, [host("gpu", "comfy")], url=f"sqlite:///{tmp_path / 'usher.db'}"
     )
-    installation.memory = FakeProbe(installation.cards)
+    installation.memory = FakeProbe(installation.gpus)
     server = installation.servers["comfy"]
     for mb in (9000, 7000):  # the operator put a smaller one behind the name meanwhile
         server.sizes["flux"] = mb
@@ -389,7 +389,7 @@ async def stopped_while_running(installation: Installation, *, times: int = 1) -
 @pytest.mark.parametrize("stops", [1, 3])
 @in_virtual_time
 async def test_a_stop_leaves_long_jobs_to_their_server(tmp_path: Path, stops: int) -> None:
-    """Every stop and start of the bot would begin long pictures again."""
+    """Every stop and start of the bot would begin long images again."""
     installation = installation_in(tmp_path)
     server = installation.servers["comfy"]
     job = await stopped_while_running(installation, times=stops)
@@ -454,7 +454,7 @@ async def test_a_job_cancelled_while_the_bot_is_away_is_stopped_on_its_server(
 async def test_what_a_server_finished_during_a_stop_is_fetched_by_the_next_start(
     tmp_path: Path,
 ) -> None:
-    """A restart in the wrong second would draw a finished picture again."""
+    """A restart in the wrong second would draw a finished image again."""
     installation = installation_in(tmp_path, grace_s=0.1)
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
@@ -491,7 +491,7 @@ async def test_what_is_asked_during_a_stop_waits_for_the_next_start(tmp_path: Pa
 async def test_a_job_that_pauses_after_a_failed_attempt_is_told_so_beside_others(
     tmp_path: Path,
 ) -> None:
-    """Its message would say "accepted" and nothing else while others of its line go on."""
+    """Its message would say "accepted" and nothing else while others of its queue go on."""
     installation = installation_in(tmp_path)
     server = installation.servers["comfy"]
     server.fates = lambda work: Fate(error=OutOfMemory("no") if prompt_of(work) == "a" else None)

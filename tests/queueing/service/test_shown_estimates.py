@@ -59,7 +59,7 @@ def test_from_its_earliest_moment_on_it_may_be_any_moment() -> None:
 
 
 def test_a_forecast_that_is_gone_for_a_moment_is_not_taken_back() -> None:
-    """While a start is stored its line has no forecast: the time would flicker."""
+    """While a start is stored its queue has no forecast: the time would flicker."""
     one = estimate(100.0, 110.0)
     assert told(one, None, one) == [one, one, one]
     assert told(one, *[None] * (int(GONE_FOR_S) + 2))[-1] is None

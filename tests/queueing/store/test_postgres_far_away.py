@@ -13,7 +13,7 @@ from queueing.core.jobs import Job, JobEvent, SubmitLimits
 from queueing.core.requests import Output, TextToImage
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
-from tests.contracts.store.store_harness import NO_LIMITS, NOW, PICTURE, new
+from tests.contracts.store.store_harness import IMAGE, NO_LIMITS, NOW, new
 
 JOBS = 60
 BETTER = TextToImage(prompt="a cat in the sun")
@@ -108,12 +108,12 @@ async def test_a_batch_costs_few_ways_to_the_server(postgres_url: str) -> None:
             writing, *(store.add(each, NOW, limits=NO_LIMITS) for each in news)
         )
         found["prepare"] = await turns_of(writing, JobStore(database).prepare())
-        found["heads"] = await turns_of(reading, store.lines(NOW, per_line=1))
+        found["heads"] = await turns_of(reading, store.queues(NOW, per_queue=1))
         numbers = [job.id for job in await store.open_jobs()]
         found["move"] = await turns_of(writing, *map(store.move_first, reversed(numbers)))
         found["replace"] = await turns_of(
             writing,
-            *(store.replace_request(number, BETTER, files=(PICTURE,)) for number in numbers),
+            *(store.replace_request(number, BETTER, files=(IMAGE,)) for number in numbers),
         )
         jobs: list[Job] = []
         for event in (JobEvent.START, JobEvent.RETRY, JobEvent.START, JobEvent.COMPLETE):
@@ -130,7 +130,7 @@ async def test_a_batch_costs_few_ways_to_the_server(postgres_url: str) -> None:
         )
         found["erase"] = await turns_of(writing, store.erase(range(1, 21)))
         for each in range(JOBS):
-            await store.add(new(owner=f"o{each % 7}"), NOW, limits=SubmitLimits(max_in_line=4))
+            await store.add(new(owner=f"o{each % 7}"), NOW, limits=SubmitLimits(max_queued=4))
         found["fail"] = await turns_of(
             writing,
             *(

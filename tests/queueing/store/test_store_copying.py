@@ -18,7 +18,7 @@ from queueing.store import maintenance
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Connection
-from tests.contracts.store.store_harness import NOW, PICTURE, add, end, new, start
+from tests.contracts.store.store_harness import IMAGE, NOW, add, end, new, start
 
 SECOND = File(name="b.png", mime="image/png", data=b"\x00\xff")
 Rows = Mapping[str, list[Any]]
@@ -30,7 +30,7 @@ async def fill(url: str) -> None:
     store = JobStore(database)
     jobs = await asyncio.gather(*(add(store) for _ in range(600)))  # more than one page
     for job in jobs[:7]:
-        done = Output(text="done", files=(PICTURE, SECOND))
+        done = Output(text="done", files=(IMAGE, SECOND))
         await store.apply(await start(store, job), JobEvent.COMPLETE, NOW, output=done)
     await MessageRecords(database).note("key", "value ? %s $1")
     audit = AuditLog(database)

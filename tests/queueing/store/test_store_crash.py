@@ -77,7 +77,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.mark.timeout(300 + 30 * KILLS)
 @pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.thorough)])
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(url: str, kills: int) -> None:
-    """A person would have been promised a picture that a crash made everyone forget."""
+    """A person would have been promised an image that a crash made everyone forget."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     dice = random.Random(seed)
@@ -97,7 +97,7 @@ async def _compare(url: str, acknowledged: dict[int, JobState]) -> None:
         assert _ORDER.index(job.state) >= _ORDER.index(state)
         output = await store.output(job)
         assert (output is not None) == (job.state is JobState.COMPLETED)
-    for line in await store.lines(9.0, per_line=10**6):
-        positions = await store.positions([job.id for job in line.heads])
-        assert list(positions.values()) == list(range(1, line.waiting + 1))
+    for queue in await store.queues(9.0, per_queue=10**6):
+        positions = await store.positions([job.id for job in queue.heads])
+        assert list(positions.values()) == list(range(1, queue.waiting + 1))
     await store.aclose()

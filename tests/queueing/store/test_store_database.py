@@ -430,23 +430,23 @@ async def test_a_disk_that_cannot_be_asked_stops_nothing(
 
 
 async def test_erased_bytes_are_in_none_of_the_files(database: SqliteDatabase, path: Path) -> None:
-    """A forgotten person's words and pictures could still be read from the disk."""
+    """A forgotten person's words and images could still be read from the disk."""
     store = JobStore(database)
     words = [f"a secret of ada {number} " * 40 for number in range(30)]
     kept = await store.add(new(0), 1.0, limits=LIMITS)
     jobs = []
     for number, text in enumerate(words, start=1):
-        picture = File(name="mine.png", mime="image/png", data=text.encode() * 20)
+        image = File(name="mine.png", mime="image/png", data=text.encode() * 20)
         asked = NewJob(
             model="flux",
             request=TextToImage(prompt=text),
-            files=(picture,),
+            files=(image,),
             owner="ada",
             key=f"key of ada {number}",
         )
         job = await store.add(asked, 1.0, limits=LIMITS)
         job = (await store.apply(job, JobEvent.START, 1.0)).job
-        output = Output(text=text, files=(picture,))
+        output = Output(text=text, files=(image,))
         jobs.append((await store.apply(job, JobEvent.COMPLETE, 1.0, output=output)).job)
     await store.acknowledge(jobs[0])
     await store.purge(2.0)  # what retention deleted earlier must be gone as well

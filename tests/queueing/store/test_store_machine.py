@@ -27,11 +27,11 @@ from tests.samples import examples
 
 T = TypeVar("T")
 OWNERS = st.sampled_from(["ada", "bob"])
-LINES = st.sampled_from([("flux", "normal"), ("flux", "vip"), ("sdxl", "normal")])
+QUEUES = st.sampled_from([("flux", "normal"), ("flux", "vip"), ("sdxl", "normal")])
 LIMITS = st.builds(
     SubmitLimits,
     max_open=st.none() | st.integers(1, 12),
-    max_in_line=st.none() | st.integers(1, 3),
+    max_queued=st.none() | st.integers(1, 3),
     max_waiting=st.none() | st.integers(1, 20),
     max_per_hour=st.none() | st.integers(0, 20),
 )
@@ -41,11 +41,11 @@ HELD = -1.0  # in place of a delay: until it is given another request
 
 @dataclass
 class Model:
-    """All jobs as last seen, and each line and overflow as a plain list of job ids."""
+    """All jobs as last seen, and each queue and overflow as a plain list of job ids."""
 
     jobs: dict[int, Job] = field(default_factory=dict)
     keys: dict[str, int] = field(default_factory=dict)
-    lines: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    queues: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     overflow: dict[str, list[int]] = field(default_factory=dict)
     entered: dict[int, int] = field(default_factory=dict)  # job id: when it got its place
     charges: dict[int, tuple[str, float]] = field(default_factory=dict)  # kept for ever
@@ -74,7 +74,7 @@ class Model:
         self.jobs[job.id] = job
         self.keys[key] = job.id
         self.charges[job.id] = (job.owner, job.queued_at)
-        if limits.max_in_line is not None and (row or placed >= limits.max_in_line):
+        if limits.max_queued is not None and (row or placed >= limits.max_queued):
             row.append(job.id)
         else:
             self.enter(job.id)
@@ -83,22 +83,22 @@ class Model:
         self.clock += 1
         self.entered.setdefault(job_id, self.clock)
         job = self.jobs[job_id]
-        line = self.lines.setdefault((job.model, job.lane), [])
-        line.append(job_id)
-        line.sort(key=self.entered.__getitem__)
+        queue = self.queues.setdefault((job.model, job.lane), [])
+        queue.append(job_id)
+        queue.sort(key=self.entered.__getitem__)
 
     def change(self, after: Job) -> str | None:
-        """Follow a change; return the model whose line another job has entered by it."""
+        """Follow a change; return the model whose queue another job has entered by it."""
         self.jobs[after.id] = after
         if after.state is JobState.FAILED:
             del self.charges[after.id]
         row = self.overflow[after.owner]
-        line = self.lines.get((after.model, after.lane), [])
+        queue = self.queues.get((after.model, after.lane), [])
         if after.id in row:
             row.remove(after.id)
             return None
-        if after.id in line:
-            line.remove(after.id)
+        if after.id in queue:
+            queue.remove(after.id)
         if after.state is JobState.PENDING:
             self.enter(after.id)
         if not after.state.final or not row:
@@ -108,8 +108,8 @@ class Model:
 
     def move_first(self, after: Job) -> None:
         self.jobs[after.id] = after
-        line = self.lines.setdefault((after.model, after.lane), [])
-        if line[:1] == [after.id]:
+        queue = self.queues.setdefault((after.model, after.lane), [])
+        if queue[:1] == [after.id]:
             return
         placed = [
             self.entered[job.id]
@@ -119,22 +119,22 @@ class Model:
             and job.id in self.entered
         ]
         self.entered[after.id] = min(placed, default=0) - 1
-        for ids in (line, self.overflow[after.owner]):
+        for ids in (queue, self.overflow[after.owner]):
             if after.id in ids:
                 ids.remove(after.id)
-        line.insert(0, after.id)
+        queue.insert(0, after.id)
 
     def positions(self) -> dict[int, int]:
         found = {
             job_id: position
-            for line in self.lines.values()
-            for position, job_id in enumerate(line, 1)
+            for queue in self.queues.values()
+            for position, job_id in enumerate(queue, 1)
         }
         for row in self.overflow.values():
             behind: dict[tuple[str, str], int] = {}
             for job_id in row:
                 key = (self.jobs[job_id].model, self.jobs[job_id].lane)
-                behind[key] = behind.get(key, len(self.lines.get(key, []))) + 1
+                behind[key] = behind.get(key, len(self.queues.get(key, []))) + 1
                 found[job_id] = behind[key]
         return found
 
@@ -160,11 +160,11 @@ class StoreMachine(RuleBasedStateMachine):
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
 
-    @rule(owner=OWNERS, line=LINES, limits=LIMITS, delay_s=st.sampled_from([0.0, 5.0, HELD]))
-    def add(self, owner: str, line: tuple[str, str], limits: SubmitLimits, delay_s: float) -> None:
-        self._add([(owner, line)], limits, delay_s)
+    @rule(owner=OWNERS, queue=QUEUES, limits=LIMITS, delay_s=st.sampled_from([0.0, 5.0, HELD]))
+    def add(self, owner: str, queue: tuple[str, str], limits: SubmitLimits, delay_s: float) -> None:
+        self._add([(owner, queue)], limits, delay_s)
 
-    @rule(asked=st.lists(st.tuples(OWNERS, LINES), min_size=2, max_size=8), limits=LIMITS)
+    @rule(asked=st.lists(st.tuples(OWNERS, QUEUES), min_size=2, max_size=8), limits=LIMITS)
     def add_together(self, asked: list[tuple[str, tuple[str, str]]], limits: SubmitLimits) -> None:
         self._add(asked, limits, 0.0)
 
@@ -231,10 +231,10 @@ class StoreMachine(RuleBasedStateMachine):
         assert changed.job.state is TRANSITIONS[event][1]
         assert changed.entered == self.model.change(changed.job)
 
-    @rule(line=LINES)
-    def start_head(self, line: tuple[str, str]) -> None:
-        for found in self.run(self.store.lines(self.now, per_line=1)):
-            if (found.model, found.lane) == line and found.heads:
+    @rule(queue=QUEUES)
+    def start_head(self, queue: tuple[str, str]) -> None:
+        for found in self.run(self.store.queues(self.now, per_queue=1)):
+            if (found.model, found.lane) == queue and found.heads:
                 start = self.store.apply(found.heads[0], JobEvent.START, self.now)
                 changed = self.run(start)
                 assert changed.entered == self.model.change(changed.job)
@@ -261,7 +261,7 @@ class StoreMachine(RuleBasedStateMachine):
         ids = list(self.model.jobs)
         job = self.model.jobs[ids[number % len(ids)]]
         request = TextToImage(prompt=words, original="cat")
-        stored = self.run(self.store.get(job.id))  # entering the line raises its version, too
+        stored = self.run(self.store.get(job.id))  # entering the queue raises its version, too
         version = None if older is None or stored is None else stored.version - older
         after = self.run(
             self.store.replace_request(job.id, request, release=release, version=version)
@@ -302,17 +302,17 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def lines_agree(self) -> None:
-        lines = self.run(self.store.lines(self.now, per_line=3))
-        expected = {key: line for key, line in self.model.lines.items() if line}
-        assert {(line.model, line.lane): line.waiting for line in lines} == {
+        queues = self.run(self.store.queues(self.now, per_queue=3))
+        expected = {key: queue for key, queue in self.model.queues.items() if queue}
+        assert {(queue.model, queue.lane): queue.waiting for queue in queues} == {
             key: len(ids) for key, ids in expected.items()
         }
-        for line in lines:
-            ids = expected[line.model, line.lane]
+        for queue in queues:
+            ids = expected[queue.model, queue.lane]
             jobs = [self.model.jobs[job_id] for job_id in ids]
             ready = [job.id for job in jobs if job.not_before <= self.now]
-            assert [job.id for job in line.heads] == ready[:3]
-            assert line.first_queued_at == jobs[0].queued_at
+            assert [job.id for job in queue.heads] == ready[:3]
+            assert queue.first_queued_at == jobs[0].queued_at
 
     @invariant()
     def open_jobs_agree(self) -> None:

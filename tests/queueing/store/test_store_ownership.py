@@ -90,7 +90,7 @@ def test_it_is_known_whether_somebody_runs_on_it(path: Path) -> None:
 
 @pytest.mark.parametrize("mask", [0o022, 0o000])
 async def test_nobody_else_can_read_what_is_written(path: Path, mask: int) -> None:
-    """Prompts, pictures and links would be open to every account of the machine."""
+    """Prompts, images and links would be open to every account of the machine."""
     before = os.umask(mask)
     try:
         database = await open_database(f"sqlite:///{path}")

@@ -1,4 +1,4 @@
-"""Positions by arithmetic must equal positions by counting, whatever happens in a line."""
+"""Positions by arithmetic must equal positions by counting, whatever happens in a queue."""
 
 from bisect import insort
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from queueing.store.jobs.positions import Move, PositionIndex
 
-LINE = ("flux", "normal")
+QUEUE = ("flux", "normal")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["arrive", "leave", "return", "first"]), st.integers(0))))
@@ -35,7 +35,7 @@ def test_positions_are_ranks(steps: list[tuple[str, int]]) -> None:
             continue
         next_id += 1
         insort(waiting, place)
-        places.move(Move(place[1], "ada", LINE, place[0]))
+        places.move(Move(place[1], "ada", QUEUE, place[0]))
         _agree(places, waiting, away)
     _agree(places, waiting, away)
 
@@ -45,18 +45,18 @@ def _agree(
 ) -> None:
     assert [places.position(job_id) for _, job_id in waiting] == list(range(1, len(waiting) + 1))
     assert all(places.position(job_id) is None for _, job_id in away)
-    assert sum(line.waiting for line in places.lines()) == len(waiting)
+    assert sum(queue.waiting for queue in places.queues()) == len(waiting)
 
 
 def test_a_long_line_keeps_nothing_per_job_but_its_place() -> None:
-    """A line of a million jobs would slow every change down."""
+    """A queue of a million jobs would slow every change down."""
     places = PositionIndex()
     for number in range(10_000):
-        places.move(Move(number, "ada", LINE, number))
+        places.move(Move(number, "ada", QUEUE, number))
     for number in range(5_000):
         places.move(Move(number, "ada"))
-    (line,) = places.lines()
-    assert (len(line.holes), len(line.returned), line.waiting) == (0, 0, 5_000)
+    (queue,) = places.queues()
+    assert (len(queue.holes), len(queue.returned), queue.waiting) == (0, 0, 5_000)
 
 
 @given(
@@ -75,12 +75,12 @@ def test_places_taken_at_once_are_places_taken_one_by_one(
             seq, job_id = seq + step, job_id + 1
             seqs.append(seq)
             ids.append(job_id)
-            singly.move(Move(job_id, "ada", LINE, seq))
-        at_once.enter(LINE, ids, seqs)
+            singly.move(Move(job_id, "ada", QUEUE, seq))
+        at_once.enter(QUEUE, ids, seqs)
     for gone in data.draw(st.sets(st.integers(1, max(1, job_id)))):
         for places in (at_once, singly):
             places.move(Move(gone, "ada"))
     everybody = range(job_id + 2)
     assert [at_once.find(each) for each in everybody] == [singly.find(each) for each in everybody]
-    for one, other in zip(at_once.lines(), singly.lines(), strict=True):
+    for one, other in zip(at_once.queues(), singly.queues(), strict=True):
         assert (one.head, one.end, one.waiting) == (other.head, other.end, other.waiting)

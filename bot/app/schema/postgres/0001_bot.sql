@@ -1,4 +1,4 @@
--- schema 104
+-- schema 105
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../0001_bot.sql explains them.
@@ -93,7 +93,7 @@ CREATE TABLE people (
     language text,
     image_model text,
     edit_model text,
-    film_model text,
+    video_model text,
     music_model text,
     speak_model text,
     transcribe_model text,

@@ -23,7 +23,7 @@ export class Acts {
     this.live.send({ type: "submit", key, command, job, values: given });
   }
 
-  /** Ask first; `fields` are lines to fill in, which become values of the command. */
+  /** Ask first; `fields` are queues to fill in, which become values of the command. */
   ask({ title, text, yes, fields = [] }, command, act) {
     const inputs = fields.map((field) => make("input", { id: `confirm-${field.name}`, autocomplete: "off", ...field.input }));
     byId("confirm-fields").replaceChildren(...fields.map((field, at) => make("div", { className: "field" },

@@ -4,8 +4,8 @@ import { byId } from "/static/dom.js";
 import { language, speak } from "/static/texts.js";
 import { Acts } from "./acts.js";
 import { History } from "./history.js";
-import { HostCard } from "./hosts.js";
-import { LineRow, Preload, isQuiet } from "./lines.js";
+import { HostGpu } from "./hosts.js";
+import { QueueRow, Preload, isQuiet } from "./queues.js";
 import { keyed, nameModels, write } from "./nodes.js";
 import { People } from "./people.js";
 import { Live } from "./socket.js";
@@ -51,14 +51,14 @@ function leave() {
 }
 
 function showNow(body) {
-  nameModels([...body.lines.map((line) => line.model), ...body.idle_models].sort());
-  keyed(byId("hosts"), body.hosts, (host) => host.name, (host) => new HostCard(host, acts));
-  const lines = [...body.lines].sort((one, other) => isQuiet(one) - isQuiet(other));
-  keyed(byId("lines"), lines, (line) => line.model, (line) => new LineRow(line, acts));
-  byId("no-lines").hidden = body.lines.length > 0;
-  const sum = (name) => body.lines.reduce((total, line) => total + line[name], 0);
+  nameModels([...body.queues.map((queue) => queue.model), ...body.idle_models].sort());
+  keyed(byId("hosts"), body.hosts, (host) => host.name, (host) => new HostGpu(host, acts));
+  const queues = [...body.queues].sort((one, other) => isQuiet(one) - isQuiet(other));
+  keyed(byId("queues"), queues, (queue) => queue.model, (queue) => new QueueRow(queue, acts));
+  byId("no-queues").hidden = body.queues.length > 0;
+  const sum = (name) => body.queues.reduce((total, queue) => total + queue[name], 0);
   write(byId("summary"), tell("summaryNow", { running: number(sum("running")), waiting: number(sum("waiting")) }));
-  preload.draw([...body.lines.map((line) => line.model), ...body.idle_models].sort(), body.hosts.map((host) => host.name));
+  preload.draw([...body.queues.map((queue) => queue.model), ...body.idle_models].sort(), body.hosts.map((host) => host.name));
   showPaused(body.mode === "paused");
   showCluster(body.cluster);
   if (!showedHistory) history.read(); // after the models have their hues
@@ -82,7 +82,7 @@ byId("everything").addEventListener("click", () =>
 
 const TEXTS = {
   skip: "skip", "to-chat": "chat", "to-now": "now", "to-hours": "hours", "to-people": "people", "now-title": "now",
-  "lines-title": "lines", "no-lines": "noLines", "hours-title": "hours", "people-title": "people",
+  "queues-title": "queues", "no-queues": "noQueues", "hours-title": "hours", "people-title": "people",
   "outcomes-title": "outcomes", unreadable: "unreadable", "all-paused": "allPaused",
 };
 for (const [id, key] of Object.entries(TEXTS)) write(byId(id), tell(key));

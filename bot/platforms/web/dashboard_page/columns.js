@@ -29,7 +29,7 @@ export class Columns {
     const count = Math.max(1, Math.round((ends - begins) / stepS));
     const byPlace = new Map(steps.map((step) => [Math.round((step.at - begins) / stepS), step]));
     const most = Math.max(0, ...steps.flatMap((step) => bars(step).map((bar) => bar.height)));
-    const nodes = [draw("line", { x1: 0, x2: 1000, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5, class: "ground" })];
+    const nodes = [draw("queue", { x1: 0, x2: 1000, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5, class: "ground" })];
     for (const [place, step] of byPlace) {
       for (const bar of bars(step)) {
         if (!(bar.height > 0)) continue;

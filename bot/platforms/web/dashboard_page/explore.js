@@ -10,14 +10,14 @@ const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDow
 export class Explorer {
   /** `height` is the chart's in pixels; its width is 1000 units, stretched to the room there is. */
   constructor(label, height) {
-    this.picture = draw("svg", { viewBox: `0 0 1000 ${height}`, preserveAspectRatio: "none", class: "chart" });
-    this.picture.style.height = `${height}px`;
+    this.image = draw("svg", { viewBox: `0 0 1000 ${height}`, preserveAspectRatio: "none", class: "chart" });
+    this.image.style.height = `${height}px`;
     this.cursor = make("span", { className: "cursor", hidden: true });
     this.told = make("span", { className: "told" });
     this.stage = make("div", {
       className: "stage", role: "slider", tabIndex: 0, "aria-label": `${label}; ${tell("explore")}`,
       "aria-valuemin": 0, "aria-orientation": "horizontal",
-    }, this.picture, this.cursor);
+    }, this.image, this.cursor);
     this.label = label;
     this.stage.addEventListener("keydown", (event) => this.key(event));
     this.stage.addEventListener("pointermove", (event) => this.point(event));
@@ -30,7 +30,7 @@ export class Explorer {
 
   /** Take what is drawn now: how many steps there are, and the words for each. */
   fill(nodes, count, wordsOf) {
-    this.picture.replaceChildren(...nodes);
+    this.image.replaceChildren(...nodes);
     this.count = count;
     this.wordsOf = wordsOf;
     this.stage.setAttribute("aria-valuemax", Math.max(0, count - 1));

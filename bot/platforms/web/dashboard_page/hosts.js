@@ -1,4 +1,4 @@
-// Hosts: each a card with a bar of its memory, its servers, and what runs on it.
+// Hosts: each a GPU with a bar of its memory, its servers, and what runs on it.
 
 import { drawBody } from "/static/body.js";
 import { make } from "/static/dom.js";
@@ -10,7 +10,7 @@ import { tell } from "./words.js";
 let hostsMade = 0;
 const NARROWEST = 0.09; // of the bar: less has no room for a name
 
-export class HostCard {
+export class HostGpu {
   constructor(host, acts) {
     this.acts = acts;
     this.name = host.name;
@@ -113,12 +113,12 @@ class Piece {
 }
 
 class CopyRow {
-  constructor(copy, card) {
-    const said = { model: copy.model, host: card.name };
+  constructor(copy, gpu) {
+    const said = { model: copy.model, host: gpu.name };
     this.state = make("span", { className: "grow dim" });
     this.pin = make("span", { className: "pin-place", title: tell("pinned") }, pin());
     this.unload = button(tell("unload"), tell("said.unload", said),
-      () => card.acts.perform("unload", { values: said, said }));
+      () => gpu.acts.perform("unload", { values: said, said }));
     this.node = make("li", {}, swatch(copy.model), make("b", {}, copy.model), this.pin, this.state, this.unload);
   }
 

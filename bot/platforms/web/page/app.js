@@ -26,9 +26,9 @@ const conversation = new Conversation({
 });
 
 const composer = new Composer({
-  send({ text, uploads, pictures, replyTo }) {
+  send({ text, uploads, images, replyTo }) {
     const key = newKey();
-    conversation.pending(lineId(key), text, pictures, sendingNote());
+    conversation.pending(lineId(key), text, images, sendingNote());
     connection.deliver({ type: "say", key, text, uploads, reply_to: replyTo });
   },
   suggest: (command, param, typed) => connection.suggest(command, param, typed),
@@ -58,7 +58,7 @@ const connection = new Connection({
   messages: (message) => conversation.apply(message.entries, message),
   earlier: (message) => conversation.applyEarlier(message.entries, message.more),
   language: (message) => speak(message.language),
-  overview: (message) => showOverview(message.lines),
+  overview: (message) => showOverview(message.queues),
   form: (message) => forms.show(message),
   taken: free,
   refused(message, sent) {
@@ -142,20 +142,20 @@ function showOperate(offered) {
   byId("operate").textContent = say("operate");
 }
 
-function showOverview(lines) {
+function showOverview(queues) {
   const list = byId("overview");
-  list.hidden = lines.length === 0;
+  list.hidden = queues.length === 0;
   list.setAttribute("aria-label", say("overview"));
-  list.replaceChildren(...lines.map(overviewRow));
+  list.replaceChildren(...queues.map(overviewRow));
 }
 
-function overviewRow(line) {
-  const memory = say({ absent: "modelAbsent", loading: "modelLoading", ready: "modelReady" }[line.memory]);
-  const label = `${line.model}: ${memory}, ${say("modelCount", line)}`;
-  const count = line.waiting + line.running;
-  return make("li", { title: label, "data-memory": line.memory },
+function overviewRow(queue) {
+  const memory = say({ absent: "modelAbsent", loading: "modelLoading", ready: "modelReady" }[queue.memory]);
+  const label = `${queue.model}: ${memory}, ${say("modelCount", queue)}`;
+  const count = queue.waiting + queue.running;
+  return make("li", { title: label, "data-memory": queue.memory },
     make("span", { className: "dot", "aria-hidden": "true" }),
-    make("span", { "aria-hidden": "true" }, line.model),
+    make("span", { "aria-hidden": "true" }, queue.model),
     count ? make("b", { "aria-hidden": "true" }, String(count)) : null,
     make("span", { className: "unseen" }, label));
 }

@@ -65,7 +65,7 @@ function blockNodes(block, afterMarkdown, copies) {
       row = pastRow(part);
       nodes.push(row.node);
     }
-    const made = lineNodes(row && part.kind === "text" ? { ...part, text: part.text.replace(/\n$/, "") } : part,
+    const made = queueNodes(row && part.kind === "text" ? { ...part, text: part.text.replace(/\n$/, "") } : part,
       at === 0 && afterMarkdown, copies);
     if (row) row.words.append(...made);
     else nodes.push(...made);
@@ -73,7 +73,7 @@ function blockNodes(block, afterMarkdown, copies) {
   return nodes;
 }
 
-function lineNodes(part, afterMarkdown, copies) {
+function queueNodes(part, afterMarkdown, copies) {
   switch (part.kind) {
     case "moment": return [moment(part)];
     case "period": return [period(part)];

@@ -34,7 +34,7 @@ export function paramAt(text, commands) {
 /** Return the choices for an option's name. */
 export function optionChoices({ command, typed }, from) {
   return command.params
-    .filter((param) => !param.positional && !["picture", "sound"].includes(param.kind) && `--${param.name}`.startsWith(typed))
+    .filter((param) => !param.positional && !["image", "sound"].includes(param.kind) && `--${param.name}`.startsWith(typed))
     .filter((param) => `--${param.name}` !== typed)
     .map((param) => ({ value: `--${param.name}`, help: param.help, from, after: " " }));
 }

@@ -1,4 +1,4 @@
-// Where the person writes: the text, its completion, attached pictures, and what it replies to.
+// Where the person writes: the text, its completion, attached images, and what it replies to.
 
 import { Choices, optionChoices, paramAt, usage } from "./completion.js";
 import { byId, make, recall, remember, sizeText } from "./dom.js";
@@ -9,7 +9,7 @@ const COMPLETED_BY_SERVER = new Set(["model", "host", "job", "size", "style"]);
 
 export class Composer {
   /**
-   * `on` has `send({ text, uploads, pictures, replyTo })`, `suggest(command, param, typed)`,
+   * `on` has `send({ text, uploads, images, replyTo })`, `suggest(command, param, typed)`,
    * `connected()` and `lines()`, the lines sent before.
    */
   constructor(on) {
@@ -81,7 +81,7 @@ export class Composer {
     this.on.send({
       text,
       uploads: this.files.map((file) => file.upload),
-      pictures: this.files.map((file) => file.url).filter(Boolean),
+      images: this.files.map((file) => file.url).filter(Boolean),
       replyTo: this.replyTo,
     });
     this.files = [];
@@ -196,7 +196,7 @@ export class Composer {
     this.changed();
   }
 
-  // ---------------------------------------------------------------- pictures
+  // ---------------------------------------------------------------- images
 
   attachFrom(event, data) {
     const files = [...(data?.files ?? [])];
@@ -211,7 +211,7 @@ export class Composer {
         this.notice(say("tooManyFiles", { count: this.limits.max_files }));
         break;
       }
-      const name = file.name || say("picture");
+      const name = file.name || say("image");
       if (file.size > this.limits.max_upload) {
         this.notice(say("uploadTooLarge", { name, size: sizeText(this.limits.max_upload) }));
         continue;

@@ -6,8 +6,8 @@ import { announce, byId, make } from "./dom.js";
 import { MessageKeys } from "./keys.js";
 import { copyText } from "./markdown.js";
 import { clockText, fullText } from "./moments.js";
-import { besideLines, isPast } from "./past.js";
-import { fileNode, isPicture, Large, letGo, swapWhenLoaded } from "./pictures.js";
+import { besideQueues, isPast } from "./past.js";
+import { fileNode, isImage, Large, letGo, swapWhenLoaded } from "./images.js";
 import { say } from "./texts.js";
 
 const NEAR_END_PX = 80;
@@ -29,7 +29,7 @@ export class Conversation {
     byId("earlier").addEventListener("click", () => this.on.earlier(this.first));
     byId("to-end").textContent = say("toEnd");
     byId("to-end").addEventListener("click", () => this.toEnd());
-    // Pictures and streamed text grow after they were put in: stay at the end if we were there.
+    // Images and streamed text grow after they were put in: stay at the end if we were there.
     const resized = new ResizeObserver(() => this.followsEnd() && this.toEnd());
     resized.observe(this.list);
     resized.observe(this.scroll); // the field below takes its room from it
@@ -84,12 +84,12 @@ export class Conversation {
   }
 
   /** Show what the person just sent, before the server has it. */
-  pending(message, text, pictures, note) {
+  pending(message, text, images, note) {
     const view = this.views.get(message) ?? this.addView(message);
     const shown = { author: "person", body: [{ kind: "text", text }], files: [], buttons: [] };
     this.show(view, { message, place: Infinity, number: -1, at: Date.now() / 1000, shown, pending: true });
     view.node.classList.add("pending");
-    view.files.replaceChildren(...pictures.map((url) => make("img", { src: url, alt: "", className: "sent" })));
+    view.files.replaceChildren(...images.map((url) => make("img", { src: url, alt: "", className: "sent" })));
     view.meta.textContent = note;
     this.place(view);
     this.showEmpty();
@@ -187,30 +187,30 @@ export class Conversation {
   drawFiles(view, shown) {
     const { files, spoiler } = shown;
     const old = new Map([...view.files.children].map((node) => [node.dataset.file, node]));
-    const pictures = files.filter(isPicture);
-    const seen = [...old.values()].some((node) => node.matches(".picture:not(.spoiler)")); // a preview of it
+    const images = files.filter(isImage);
+    const seen = [...old.values()].some((node) => node.matches(".image:not(.spoiler)")); // a preview of it
     const hidden = spoiler && !seen;
     view.files.hidden = files.length === 0;
-    view.files.classList.toggle("several", pictures.length > 1);
+    view.files.classList.toggle("several", images.length > 1);
     for (const node of [...old.values(), view.files.coming]) {
       if (node && !files.some((file) => file.id === node.dataset.file)) letGo(node);
     }
     view.files.coming = null;
     const nodes = files.map((file, at) =>
       old.get(file.id) ?? fileNode(file, (id) => this.enlarge(view, id), hidden, told(shown, at)));
-    if (pictures.length > 1) pictures.forEach((file, at) => { nodes[files.indexOf(file)].dataset.number = at + 1; });
-    if (pictures.length === 1 && files.length === 1) swapWhenLoaded(view.files, nodes[0]);
+    if (images.length > 1) images.forEach((file, at) => { nodes[files.indexOf(file)].dataset.number = at + 1; });
+    if (images.length === 1 && files.length === 1) swapWhenLoaded(view.files, nodes[0]);
     else view.files.replaceChildren(...nodes);
   }
 
   enlarge(view, file) {
-    this.large.show(view.entry.shown.files.filter(isPicture), file);
+    this.large.show(view.entry.shown.files.filter(isImage), file);
   }
 
   drawButtons(view, entry) {
     const had = view.buttons.contains(document.activeElement);
     const draw = (button) => this.buttonNode(button, entry.message);
-    const rows = besideLines(view.body, entry.shown.buttons, draw).map((row) =>
+    const rows = besideQueues(view.body, entry.shown.buttons, draw).map((row) =>
       make("div", { className: "button-row" }, ...row.map(draw)));
     view.buttons.replaceChildren(...rows);
     view.buttons.hidden = rows.length === 0;
@@ -325,12 +325,12 @@ function labelNodes(label) {
   return [make("span", {}, make("span", { "aria-hidden": "true" }, sign), label.slice(sign.length))];
 }
 
-const shortText = (shown) => bodyText(shown.body).replace(/\s+/g, " ").slice(0, 80) || say("picture");
+const shortText = (shown) => bodyText(shown.body).replace(/\s+/g, " ").slice(0, 80) || say("image");
 
-/** Return a picture's name and what it shows, for those who hear the page. */
+/** Return an image's name and what it shows, for those who hear the page. */
 function told(shown, at) {
   const mine = shown.author === "person";
   const number = shown.files.length > 1 ? ` ${at + 1}` : "";
-  const name = mine ? shown.files[at].name || say("picture") : `${say("picture")}${number}`;
+  const name = mine ? shown.files[at].name || say("image") : `${say("image")}${number}`;
   return { name, shows: mine ? name : `${name}: ${shortText(shown)}` };
 }

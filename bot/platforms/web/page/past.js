@@ -1,4 +1,4 @@
-// Lines about past jobs, as in the history: the picture, the words, and the button beside them.
+// Lines about past jobs, as in the history: the image, the words, and the button beside them.
 
 import { make } from "./dom.js";
 
@@ -14,20 +14,20 @@ export function pastRow(part) {
   return { node, words };
 }
 
-/** Make the place of a picture. It stays empty where the picture is gone by now. */
+/** Make the place of an image. It stays empty where the image is gone by now. */
 function seen(part) {
-  const place = make("div", { className: "past-picture" });
-  if (!part.pictured) return place;
-  const picture = make("img", { src: `/past/${part.job}`, alt: "", loading: "lazy", decoding: "async" });
-  picture.onerror = () => picture.remove();
+  const place = make("div", { className: "past-image" });
+  if (!part.has_image) return place;
+  const image = make("img", { src: `/past/${part.job}`, alt: "", loading: "lazy", decoding: "async" });
+  image.onerror = () => image.remove();
   // The button beside it is there for keyboards.
-  picture.addEventListener("click", () => place.parentNode.querySelector("button.button")?.click());
-  place.append(picture);
+  image.addEventListener("click", () => place.parentNode.querySelector("button.button")?.click());
+  place.append(image);
   return place;
 }
 
 /** Put buttons that show a job into its row under `body`, and return the rows of all others. */
-export function besideLines(body, rows, draw) {
+export function besideQueues(body, rows, draw) {
   for (const old of body.querySelectorAll(".past > .button")) old.remove();
   return rows
     .map((row) => row.filter((button) => {

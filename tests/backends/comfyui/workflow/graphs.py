@@ -1,4 +1,4 @@
-"""Graphs of films, music and edits, in the shapes of ComfyUI's own examples."""
+"""Graphs of videos, music and edits, in the shapes of ComfyUI's own examples."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ def prepared(nodes: Nodes, **values: JsonValue) -> Template:
 
 
 def wan(**more: Any) -> Nodes:
-    """Return a film by two experts, each with its LoRAs."""
+    """Return a video by two experts, each with its LoRAs."""
     sampler = {
         "steps": "{{steps:20}}",
         "cfg": "{{guidance:3.5}}",
@@ -68,19 +68,19 @@ def wan(**more: Any) -> Nodes:
             return_with_leftover_noise="disable",
         ),
         "decode": node("VAEDecode", samples=["second", 0], vae=["vae", 0]),
-        "film": node("CreateVideo", images=["decode", 0], fps="{{fps:16}}"),
+        "video": node("CreateVideo", images=["decode", 0], fps="{{fps:16}}"),
         "save": node(
-            "SaveVideo", video=["film", 0], filename_prefix="x", format="auto", codec="auto"
+            "SaveVideo", video=["video", 0], filename_prefix="x", format="auto", codec="auto"
         ),
         **more,
     }
 
 
-def wan_from_pictures() -> Nodes:
-    """Return the same between a first picture and, if there is one, a last."""
+def wan_from_images() -> Nodes:
+    """Return the same between a first image and, if there is one, a last."""
     nodes = wan(
-        start=node("LoadImage", image="{{picture}}"),
-        end=node("LoadImage", image="{{last_picture}}"),
+        start=node("LoadImage", image="{{image}}"),
+        end=node("LoadImage", image="{{last_image}}"),
         latent=node(
             "WanFirstLastFrameToVideo",
             positive=["positive", 0],
@@ -101,7 +101,7 @@ def wan_from_pictures() -> Nodes:
 
 
 def ltx() -> Nodes:
-    """Return a film with sound in two stages, from a picture if there is one."""
+    """Return a video with sound in two stages, from an image if there is one."""
     return {
         "checkpoint": node("CheckpointLoaderSimple", ckpt_name="ltx-2.safetensors"),
         "audio_vae": node("LTXVAudioVAELoader", ckpt_name="ltx-2.safetensors"),
@@ -112,8 +112,8 @@ def ltx() -> Nodes:
             negative=["positive", 0],
             frame_rate="{{fps:25}}",
         ),
-        "picture": node("LoadImage", image="{{picture}}"),
-        "small": node("LTXVPreprocess", image=["picture", 0], img_compression=33),
+        "image": node("LoadImage", image="{{image}}"),
+        "small": node("LTXVPreprocess", image=["image", 0], img_compression=33),
         "latent": node(
             "EmptyLTXVLatentVideo",
             width="{{width:1280}}",
@@ -152,15 +152,15 @@ def ltx() -> Nodes:
         ),
         "larger": node("LTXVLatentUpsampler", samples=["sampler", 0], vae=["checkpoint", 2]),
         "decode": node("VAEDecode", samples=["larger", 0], vae=["checkpoint", 2]),
-        "film": node("CreateVideo", images=["decode", 0], fps="{{fps:25}}"),
+        "video": node("CreateVideo", images=["decode", 0], fps="{{fps:25}}"),
         "save": node(
-            "SaveVideo", video=["film", 0], filename_prefix="x", format="auto", codec="auto"
+            "SaveVideo", video=["video", 0], filename_prefix="x", format="auto", codec="auto"
         ),
     }
 
 
-def references(words: tuple[str, ...] = ("picture", "picture2", "picture3", "picture4")) -> Nodes:
-    """Return an edit that combines pictures, each as a reference of its own."""
+def references(words: tuple[str, ...] = ("image", "image2", "image3", "image4")) -> Nodes:
+    """Return an edit that combines images, each as a reference of its own."""
     nodes: Nodes = {
         "unet": node("UNETLoader", unet_name="flux-2-klein.safetensors", weight_dtype="default"),
         "clip": node("CLIPLoader", clip_name="qwen_3_4b.safetensors", type="flux2"),
@@ -209,16 +209,16 @@ def references(words: tuple[str, ...] = ("picture", "picture2", "picture3", "pic
 
 
 def qwen_edit() -> Nodes:
-    """Return an edit whose encoder sees up to three pictures and draws over the first."""
+    """Return an edit whose encoder sees up to three images and draws over the first."""
     encode = {"clip": ["clip", 0], "vae": ["vae", 0]}
     seen = {"image1": ["sized", 0], "image2": ["second", 0], "image3": ["third", 0]}
     return {
         "unet": node("UNETLoader", unet_name="qwen_edit.safetensors", weight_dtype="default"),
         "clip": node("CLIPLoader", clip_name="qwen_2.5_vl.safetensors", type="qwen_image"),
         "vae": node("VAELoader", vae_name="qwen_image_vae.safetensors"),
-        "first": node("LoadImage", image="{{picture}}"),
-        "second": node("LoadImage", image="{{picture2}}"),
-        "third": node("LoadImage", image="{{picture3}}"),
+        "first": node("LoadImage", image="{{image}}"),
+        "second": node("LoadImage", image="{{image2}}"),
+        "third": node("LoadImage", image="{{image3}}"),
         "sized": node("FluxKontextImageScale", image=["first", 0]),
         "latent": node("VAEEncode", pixels=["sized", 0], vae=["vae", 0]),
         "positive": node("TextEncodeQwenImageEditPlus", prompt="{{prompt}}", **encode, **seen),

@@ -28,8 +28,8 @@ _INPUT_FOLDERS: Mapping[str, str] = {
     "lora_name": "loras",
 }
 _REQUESTS: Mapping[Medium, type[Asked]] = {
-    Medium.PICTURE: TextToImage,
-    Medium.FILM: TextToVideo,
+    Medium.IMAGE: TextToImage,
+    Medium.VIDEO: TextToVideo,
     Medium.SOUND: TextToAudio,
 }
 EVERYTHING: Mapping[str, Any] = {
@@ -53,15 +53,15 @@ def shipped(path: Path) -> Template:
     return prepare(graph, {}, name=path.name)
 
 
-def asked(template: Template, picture: str = "usher/a.png", **options: Any) -> Graph:
+def asked(template: Template, image: str = "usher/a.png", **options: Any) -> Graph:
     """Return the graph of a request with these options, and with the files that it needs."""
-    return _filled(template, dict.fromkeys(template.needs, picture), options)
+    return _filled(template, dict.fromkeys(template.needs, image), options)
 
 
-def everything_asked(template: Template, picture: str = "usher/a.png") -> Graph:
+def everything_asked(template: Template, image: str = "usher/a.png") -> Graph:
     """Return the graph of a request with every option and file that a template has a place for."""
     options = {name: value for name, value in EVERYTHING.items() if name in template.options}
-    return _filled(template, dict.fromkeys(template.placeholders & FILES, picture), options)
+    return _filled(template, dict.fromkeys(template.placeholders & FILES, image), options)
 
 
 def files(template: Template) -> set[str]:

@@ -1,4 +1,4 @@
-"""Templates for films, music and edits: their numbers, their pictures, and what they can do."""
+"""Templates for videos, music and edits: their numbers, their images, and what they can do."""
 
 import json
 
@@ -29,11 +29,11 @@ from tests.backends.comfyui.workflow.graphs import (
     references,
     song,
     wan,
-    wan_from_pictures,
+    wan_from_images,
 )
 from tests.told import words
 
-FILM = TextToVideo(prompt="a cat", seed=7)
+VIDEO = TextToVideo(prompt="a cat", seed=7)
 EDIT = TextToImage(prompt="make it winter", edit=True)
 A, B, C, D = "usher/a.png", "usher/b.png", "usher/c.png", "usher/d.png"
 
@@ -52,8 +52,8 @@ def sound(graph: Nodes) -> bool:
 # ---------------------------------------------------------------- lengths and sizes
 
 
-def test_a_film_has_the_frames_its_family_makes(subtests: pytest.Subtests) -> None:
-    """A server would cut a film short without a word: 80 frames of Wan become 77."""
+def test_a_video_has_the_frames_its_family_makes(subtests: pytest.Subtests) -> None:
+    """A server would cut a video short without a word: 80 frames of Wan become 77."""
     cases: list[tuple[Nodes, float | None, float | None, int]] = [
         (wan(), None, None, 81),
         (wan(), 5, None, 81),
@@ -69,7 +69,7 @@ def test_a_film_has_the_frames_its_family_makes(subtests: pytest.Subtests) -> No
         with subtests.test(seconds=seconds, fps=fps):
             graph = fill(
                 prepared(nodes),
-                FILM.model_copy(update={"seconds": seconds, "fps": fps}),
+                VIDEO.model_copy(update={"seconds": seconds, "fps": fps}),
                 prefix="p",
             )
             assert graph["latent"].inputs["length"] == frames
@@ -77,21 +77,21 @@ def test_a_film_has_the_frames_its_family_makes(subtests: pytest.Subtests) -> No
             assert frames % step == 1
 
 
-def test_picture_and_sound_of_a_film_have_one_length() -> None:
-    """They would drift apart, or the sound end before the film."""
-    graph = fill(prepared(ltx()), FILM.model_copy(update={"seconds": 4, "fps": 30}), prefix="p")
+def test_image_and_sound_of_a_video_have_one_length() -> None:
+    """They would drift apart, or the sound end before the video."""
+    graph = fill(prepared(ltx()), VIDEO.model_copy(update={"seconds": 4, "fps": 30}), prefix="p")
     assert graph["sound"].inputs["frames_number"] == graph["latent"].inputs["length"]
     rates = [graph["conditions"].inputs["frame_rate"], graph["sound"].inputs["frame_rate"]]
-    assert [*rates, graph["film"].inputs["fps"]] == [30, 30, 30]
+    assert [*rates, graph["video"].inputs["fps"]] == [30, 30, 30]
     assert all(isinstance(rate, int) for rate in rates)
 
 
 def test_without_a_rate_of_its_own_a_graphs_fixed_one_counts() -> None:
     """Five seconds would have another length in a graph that plays 24 frames a second."""
-    nodes = wan(film=node("CreateVideo", images=["decode", 0], fps=24))
+    nodes = wan(video=node("CreateVideo", images=["decode", 0], fps=24))
     own = prepared(nodes)
     assert (
-        fill(own, FILM.model_copy(update={"seconds": 5}), prefix="p")["latent"].inputs["length"]
+        fill(own, VIDEO.model_copy(update={"seconds": 5}), prefix="p")["latent"].inputs["length"]
         == 121
     )
     assert "fps" not in own.options
@@ -99,15 +99,15 @@ def test_without_a_rate_of_its_own_a_graphs_fixed_one_counts() -> None:
 
 
 def test_the_operator_sets_frames_or_seconds() -> None:
-    """A card with little memory would get films of a length it cannot hold."""
+    """A GPU with little memory would get videos of a length it cannot hold."""
     for values, frames in ({"frames": 33}, 33), ({"frames": 32}, 33):
         assert (
-            fill(prepared(wan(), **values), FILM, prefix="p")["latent"].inputs["length"] == frames
+            fill(prepared(wan(), **values), VIDEO, prefix="p")["latent"].inputs["length"] == frames
         )
     bare = wan()
     bare["latent"]["inputs"]["length"] = "{{frames}}"
     own = prepared(bare, seconds=3)
-    assert fill(own, FILM, prefix="p")["latent"].inputs["length"] == 49
+    assert fill(own, VIDEO, prefix="p")["latent"].inputs["length"] == 49
 
 
 def test_sizes_follow_the_familys_grid(subtests: pytest.Subtests) -> None:
@@ -119,7 +119,7 @@ def test_sizes_follow_the_familys_grid(subtests: pytest.Subtests) -> None:
     ]
     for nodes, asked, size in cases:
         with subtests.test(nodes=nodes):
-            request = FILM.model_copy(update={"width": asked[0], "height": asked[1]})
+            request = VIDEO.model_copy(update={"width": asked[0], "height": asked[1]})
             latent = fill(prepared(nodes), request, prefix="p")["latent"].inputs
             assert (latent["width"], latent["height"]) == size
 
@@ -129,7 +129,7 @@ def test_two_experts_share_the_steps(subtests: pytest.Subtests) -> None:
     cases: list[tuple[int, int]] = [(20, 10), (4, 2), (5, 3), (1, 1)]
     for steps, half in cases:
         with subtests.test(steps=steps, half=half):
-            graph = fill(prepared(wan()), FILM.model_copy(update={"steps": steps}), prefix="p")
+            graph = fill(prepared(wan()), VIDEO.model_copy(update={"steps": steps}), prefix="p")
             first, second = graph["first"].inputs, graph["second"].inputs
             assert (first["steps"], first["end_at_step"]) == (steps, half)
             assert (second["steps"], second["start_at_step"]) == (steps, half)
@@ -137,7 +137,7 @@ def test_two_experts_share_the_steps(subtests: pytest.Subtests) -> None:
 
 def test_frames_without_a_rate_or_a_length_are_refused_at_start() -> None:
     """No length in seconds could be met."""
-    nodes = wan(film=node("Unknown", images=["decode", 0]))
+    nodes = wan(video=node("Unknown", images=["decode", 0]))
     with pytest.raises(BadModel, match=r"frames.* needs .*fps"):
         prepared(nodes)
     bare = wan()
@@ -159,13 +159,13 @@ def test_a_song_has_its_words_and_one_length() -> None:
     )
 
 
-# ---------------------------------------------------------------- pictures that may be missing
+# ---------------------------------------------------------------- images that may be missing
 
 
 def test_a_reference_that_is_not_there_is_linked_past() -> None:
     """A server would be asked for a file without a name."""
     own = prepared(references())
-    for count, files in enumerate([{}, {"picture": A}, {"picture": A, "picture2": B}]):
+    for count, files in enumerate([{}, {"image": A}, {"image": A, "image2": B}]):
         graph = plain(
             fill(own, EDIT if files else TextToImage(prompt="a"), prefix="p", files=files)
         )
@@ -175,47 +175,45 @@ def test_a_reference_that_is_not_there_is_linked_past() -> None:
         assert kinds.count("LoadImage") == count
 
 
-def test_the_fourth_picture_without_the_second_leaves_no_gap() -> None:
+def test_the_fourth_image_without_the_second_leaves_no_gap() -> None:
     """A chain with a hole in its middle would fall apart."""
-    graph = plain(
-        fill(prepared(references()), EDIT, prefix="p", files={"picture": A, "picture4": D})
-    )
+    graph = plain(fill(prepared(references()), EDIT, prefix="p", files={"image": A, "image4": D}))
     assert sound(graph)
-    assert graph["sampler"]["inputs"]["positive"] == ["picture4-positive", 0]
-    assert graph["picture4-positive"]["inputs"]["conditioning"] == ["picture-positive", 0]
+    assert graph["sampler"]["inputs"]["positive"] == ["image4-positive", 0]
+    assert graph["image4-positive"]["inputs"]["conditioning"] == ["image-positive", 0]
 
 
-def test_an_encoder_sees_the_pictures_that_are_there() -> None:
-    """An edit of one picture would need three."""
+def test_an_encoder_sees_the_images_that_are_there() -> None:
+    """An edit of one image would need three."""
     own = prepared(qwen_edit())
-    assert own.needs == {"picture"}
-    graph = plain(fill(own, EDIT, prefix="p", files={"picture": A}))
+    assert own.needs == {"image"}
+    graph = plain(fill(own, EDIT, prefix="p", files={"image": A}))
     assert sound(graph)
     for side in ("positive", "negative"):
         assert {"image1"} == {name for name in graph[side]["inputs"] if name.startswith("image")}
 
 
-def test_a_film_may_do_without_its_last_picture_or_its_first() -> None:
+def test_a_video_may_do_without_its_last_image_or_its_first() -> None:
     """One template could not serve both."""
-    own = prepared(wan_from_pictures())
-    assert own.needs == {"picture"}
-    alone = plain(fill(own, FILM, prefix="p", files={"picture": A}))
+    own = prepared(wan_from_images())
+    assert own.needs == {"image"}
+    alone = plain(fill(own, VIDEO, prefix="p", files={"image": A}))
     assert sound(alone)
     assert "end_image" not in alone["latent"]["inputs"]
-    both = plain(fill(own, FILM, prefix="p", files={"picture": A, "last_picture": B}))
+    both = plain(fill(own, VIDEO, prefix="p", files={"image": A, "last_image": B}))
     assert both["end"]["inputs"]["image"] == B
-    free = plain(fill(prepared(ltx()), FILM, prefix="p"))
+    free = plain(fill(prepared(ltx()), VIDEO, prefix="p"))
     assert sound(free)
     assert free["both"]["inputs"]["video_latent"] == ["latent", 0]
 
 
 def test_numbered_inputs_and_batches_shrink() -> None:
-    """Nodes that take any number of pictures would need all of them."""
+    """Nodes that take any number of images would need all of them."""
     nodes = references(())
     nodes |= {
-        "one": node("LoadImage", image="{{picture}}"),
-        "two": node("LoadImage", image="{{picture2}}"),
-        "three": node("LoadImage", image="{{picture3}}"),
+        "one": node("LoadImage", image="{{image}}"),
+        "two": node("LoadImage", image="{{image2}}"),
+        "three": node("LoadImage", image="{{image3}}"),
         "batch": node("ImageBatch", image1=["one", 0], image2=["two", 0]),
         "grown": node(
             "BatchImagesNode", **{"images.image_0": ["batch", 0], "images.image_1": ["three", 0]}
@@ -224,18 +222,18 @@ def test_numbered_inputs_and_batches_shrink() -> None:
     }
     nodes["sampler"]["inputs"]["latent_image"] = ["encode", 0]
     own = prepared(nodes)
-    assert own.needs == frozenset({"picture"})
-    graph = plain(fill(own, EDIT, prefix="p", files={"picture": A}))
+    assert own.needs == frozenset({"image"})
+    graph = plain(fill(own, EDIT, prefix="p", files={"image": A}))
     assert sound(graph)
     assert graph["grown"]["inputs"] == {"images.image_0": ["one", 0]}
-    last = plain(without(own.nodes, {"picture", "picture2"}))
+    last = plain(without(own.nodes, {"image", "image2"}))
     assert list(last["grown"]["inputs"]) == ["images.image_0"]  # a list has a first, as it must
 
 
-def test_an_encoder_with_a_list_of_pictures_reads_the_text_alone() -> None:
+def test_an_encoder_with_a_list_of_images_reads_the_text_alone() -> None:
     """A model that draws and edits would need a template for each."""
     nodes = references(())
-    nodes["one"] = node("LoadImage", image="{{picture}}")
+    nodes["one"] = node("LoadImage", image="{{image}}")
     nodes["text"] = node(
         "TextEncodeOwn", prompt="{{prompt}}", clip=["clip", 0], **{"images.image0": ["one", 0]}
     )
@@ -246,12 +244,12 @@ def test_an_encoder_with_a_list_of_pictures_reads_the_text_alone() -> None:
 
 
 def test_a_graph_that_draws_over_the_mask_needs_it() -> None:
-    """A picture would be painted all over."""
+    """An image would be painted all over."""
     own = prepared(masked())
-    graph = plain(fill(own, EDIT, prefix="p", files={"picture": A}))
+    graph = plain(fill(own, EDIT, prefix="p", files={"image": A}))
     assert graph["sampler"]["inputs"]["latent_image"] == ["latent", 0]
     painted = fill(
-        own, EDIT.model_copy(update={"mask": True}), prefix="p", files={"picture": A, "mask": B}
+        own, EDIT.model_copy(update={"mask": True}), prefix="p", files={"image": A, "mask": B}
     )
     assert painted["mask"].inputs["image"] == B
 
@@ -259,17 +257,17 @@ def test_a_graph_that_draws_over_the_mask_needs_it() -> None:
 @pytest.mark.parametrize(
     ("own", "request_", "files", "says"),
     [
-        (prepared(wan()), FILM, {"picture": A}, "can't start from a picture"),
-        (prepared(wan_from_pictures()), FILM, {}, "needs a picture"),
-        (prepared(ltx()), FILM, {"picture": A, "last_picture": B}, "can't use a last picture"),
-        (prepared(qwen_edit()), EDIT, {"picture": A, "picture2": B, "picture3": C, "picture4": D}, "3"),
-        (prepared(qwen_edit()), EDIT.model_copy(update={"mask": True}), {"picture": A, "mask": B}, "mask"),
-        (prepared(wan()), FILM, {"audio": "x.wav"}, "recording"),
+        (prepared(wan()), VIDEO, {"image": A}, "can't start from an image"),
+        (prepared(wan_from_images()), VIDEO, {}, "needs an image"),
+        (prepared(ltx()), VIDEO, {"image": A, "last_image": B}, "can't use a last image"),
+        (prepared(qwen_edit()), EDIT, {"image": A, "image2": B, "image3": C, "image4": D}, "3"),
+        (prepared(qwen_edit()), EDIT.model_copy(update={"mask": True}), {"image": A, "mask": B}, "mask"),
+        (prepared(wan()), VIDEO, {"audio": "x.wav"}, "recording"),
         (prepared(song()), TextToAudio(prompt="a", negative="b"), {}, "negative prompt"),
         (prepared(song()), TextToSpeech(text="hello", voice="ada"), {}, "voice"),
         (prepared(wan()), TextToImage(prompt="a"), {}, "server"),
-        (prepared(song(), seconds=5), FILM, {}, "server"),
-        (prepared(wan(), lora="x"), FILM.model_copy(update={"guidance": 2.0}), {}, ""),
+        (prepared(song(), seconds=5), VIDEO, {}, "server"),
+        (prepared(wan(), lora="x"), VIDEO.model_copy(update={"guidance": 2.0}), {}, ""),
     ],
 )  # fmt: skip
 def test_what_a_graph_has_no_place_for_is_refused_in_a_sentence(
@@ -285,13 +283,13 @@ def test_what_a_graph_has_no_place_for_is_refused_in_a_sentence(
 
 
 def test_every_file_has_its_place() -> None:
-    """A mask would be combined as a picture, or a sound be read as one."""
+    """A mask would be combined as an image, or a sound be read as one."""
     one, two, three = (File(name="x", mime="image/png", data=bytes([n])) for n in range(3))
     voice = File(name="v", mime="audio/ogg", data=b"v")
-    assert places(FILM, [one, voice, two]) == {"picture": one, "last_picture": two, "audio": voice}
+    assert places(VIDEO, [one, voice, two]) == {"image": one, "last_image": two, "audio": voice}
     masked = EDIT.model_copy(update={"mask": True})
-    assert places(masked, [one, two, three]) == {"picture": one, "picture2": two, "mask": three}
-    assert places(EDIT, [one, two]) == {"picture": one, "picture2": two}
+    assert places(masked, [one, two, three]) == {"image": one, "image2": two, "mask": three}
+    assert places(EDIT, [one, two]) == {"image": one, "image2": two}
 
 
 # ---------------------------------------------------------------- what a template can do
@@ -300,17 +298,17 @@ def test_every_file_has_its_place() -> None:
 def test_a_template_shows_what_it_can_do(subtests: pytest.Subtests) -> None:
     """An operator would have to state what the graph says already."""
     cases: list[tuple[Nodes, Medium, set[Capability]]] = [
-        (wan(), Medium.FILM, {Capability.TEXT_TO_VIDEO}),
-        (wan_from_pictures(), Medium.FILM, {Capability.IMAGE_TO_VIDEO}),
-        (ltx(), Medium.FILM, {Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO}),
+        (wan(), Medium.VIDEO, {Capability.TEXT_TO_VIDEO}),
+        (wan_from_images(), Medium.VIDEO, {Capability.IMAGE_TO_VIDEO}),
+        (ltx(), Medium.VIDEO, {Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO}),
         (song(), Medium.SOUND, {Capability.TEXT_TO_AUDIO}),
-        (qwen_edit(), Medium.PICTURE, {Capability.IMAGE_EDIT, Capability.IMAGE_TO_IMAGE}),
+        (qwen_edit(), Medium.IMAGE, {Capability.IMAGE_EDIT, Capability.IMAGE_TO_IMAGE}),
         (
             references(),
-            Medium.PICTURE,
+            Medium.IMAGE,
             {Capability.TEXT_TO_IMAGE, Capability.IMAGE_EDIT, Capability.IMAGE_TO_IMAGE},
         ),
-        (references(()), Medium.PICTURE, {Capability.TEXT_TO_IMAGE}),
+        (references(()), Medium.IMAGE, {Capability.TEXT_TO_IMAGE}),
     ]
     for nodes, medium, able in cases:
         with subtests.test(nodes=nodes):
@@ -320,15 +318,15 @@ def test_a_template_shows_what_it_can_do(subtests: pytest.Subtests) -> None:
 
 
 def test_the_saving_node_tells_the_medium(subtests: pytest.Subtests) -> None:
-    """A model that films would be offered for pictures."""
+    """A model that videos would be offered for images."""
     cases: list[tuple[str, Nodes, Medium]] = [
-        ("SaveVideo", {"video": ["film", 0]}, Medium.FILM),
-        ("SaveWEBM", {"images": ["decode", 0]}, Medium.FILM),
-        ("SaveAnimatedWEBP", {"images": ["decode", 0]}, Medium.FILM),
-        ("SaveAnimatedPNG", {"images": ["decode", 0]}, Medium.FILM),
-        ("VHS_VideoCombine", {"images": ["decode", 0], "save_output": True}, Medium.FILM),
-        ("SaveImageAdvanced", {"images": ["decode", 0]}, Medium.PICTURE),
-        ("Image Save", {"images": ["decode", 0]}, Medium.PICTURE),
+        ("SaveVideo", {"video": ["video", 0]}, Medium.VIDEO),
+        ("SaveWEBM", {"images": ["decode", 0]}, Medium.VIDEO),
+        ("SaveAnimatedWEBP", {"images": ["decode", 0]}, Medium.VIDEO),
+        ("SaveAnimatedPNG", {"images": ["decode", 0]}, Medium.VIDEO),
+        ("VHS_VideoCombine", {"images": ["decode", 0], "save_output": True}, Medium.VIDEO),
+        ("SaveImageAdvanced", {"images": ["decode", 0]}, Medium.IMAGE),
+        ("Image Save", {"images": ["decode", 0]}, Medium.IMAGE),
         ("SaveAudioAdvanced", {"audio": ["decode", 0]}, Medium.SOUND),
         ("SaveAudioOpus", {"audio": ["decode", 0]}, Medium.SOUND),
     ]
@@ -339,13 +337,11 @@ def test_the_saving_node_tells_the_medium(subtests: pytest.Subtests) -> None:
             both = wan(
                 save=saving, still=node("SaveImage", images=["decode", 0], filename_prefix="y")
             )
-            assert prepared(both).medium is (
-                medium if medium is not Medium.PICTURE else Medium.PICTURE
-            )
+            assert prepared(both).medium is (medium if medium is not Medium.IMAGE else Medium.IMAGE)
 
 
-def test_a_film_that_is_only_shown_is_none() -> None:
-    """Every film would be rendered and then missing: it went to the server's temporary folder."""
+def test_a_video_that_is_only_shown_is_none() -> None:
+    """Every video would be rendered and then missing: it went to the server's temporary folder."""
     nodes = wan(
         save=node("VHS_VideoCombine", images=["decode", 0], filename_prefix="x", save_output=False)
     )
@@ -374,7 +370,7 @@ def test_a_graph_that_speaks_is_known_by_its_voice() -> None:
 def test_several_loras_are_chained_for_both_experts() -> None:
     """Only the first would be drawn with, at full strength, and by one expert."""
     loras = (LoraWeight(name="ink.safetensors", weight=0.8), LoraWeight(name="fog.safetensors"))
-    graph = plain(fill(prepared(wan()), FILM.model_copy(update={"lora": loras}), prefix="p"))
+    graph = plain(fill(prepared(wan()), VIDEO.model_copy(update={"lora": loras}), prefix="p"))
     assert sound(graph)
     for expert, sampler in ("high", "first"), ("low", "second"):
         last = graph[graph[sampler]["inputs"]["model"][0]]["inputs"]
@@ -394,11 +390,11 @@ def test_a_lora_of_one_expert_goes_to_that_expert() -> None:
     nodes["low"]["inputs"]["unet_name"] = "wan2.2_t2v_low_noise_14B.safetensors"
     names = ("fog-HighNoise.safetensors", "fog_low_noise.safetensors", "ink.safetensors")
     loras = tuple(LoraWeight(name=name) for name in names)
-    graph = plain(fill(prepared(nodes), FILM.model_copy(update={"lora": loras}), prefix="p"))
+    graph = plain(fill(prepared(nodes), VIDEO.model_copy(update={"lora": loras}), prefix="p"))
     assert sound(graph)
     assert chain(graph, "first") == [names[2], names[0]]
     assert chain(graph, "second") == [names[2], names[1]]
-    alone = plain(fill(prepared(nodes), FILM.model_copy(update={"lora": loras[:1]}), prefix="p"))
+    alone = plain(fill(prepared(nodes), VIDEO.model_copy(update={"lora": loras[:1]}), prefix="p"))
     assert sound(alone)
     assert chain(alone, "first") == [names[0]]
     assert chain(alone, "second") == []
@@ -444,7 +440,7 @@ def test_loaders_that_follow_each_other_load_a_lora_once() -> None:
     """A template with two slots would apply one LoRA twice."""
     nodes = wan()
     nodes["lora_low"]["inputs"]["model"] = ["lora_high", 0]
-    request = FILM.model_copy(update={"lora": (LoraWeight(name="ink"),)})
+    request = VIDEO.model_copy(update={"lora": (LoraWeight(name="ink"),)})
     graph = plain(fill(prepared(nodes), request, prefix="p"))
     assert sound(graph)
     assert "lora_low" not in graph
@@ -469,8 +465,8 @@ def test_a_loader_that_takes_one_says_so() -> None:
 
 
 def test_loading_ahead_costs_little_and_keeps_no_file(subtests: pytest.Subtests) -> None:
-    """Loading a model that films would take as long as a film."""
-    for nodes in [wan(), wan_from_pictures(), ltx(), song(), references(), qwen_edit()]:
+    """Loading a model that videos would take as long as a video."""
+    for nodes in [wan(), wan_from_images(), ltx(), song(), references(), qwen_edit()]:
         with subtests.test(nodes=nodes):
             own = prepared(nodes)
             graph = plain(warm_up(own, seed=3, files=dict.fromkeys(own.needs, A), limits={}))

@@ -1,4 +1,4 @@
-"""How far a film is, whatever a server and its nodes send while it is made."""
+"""How far a video is, whatever a server and its nodes send while it is made."""
 
 import json
 import struct
@@ -41,7 +41,7 @@ def sampled(tracker: Tracker, sampler: str, steps: int) -> list[Progress]:
 
 
 def test_two_experts_count_their_steps_together() -> None:
-    """The second expert would begin at step 1 again, when half of the film is done."""
+    """The second expert would begin at step 1 again, when half of the video is done."""
     tracker = Tracker(KEY, filled(wan()))
     reports = sampled(tracker, "first", 10) + sampled(tracker, "second", 10)
     assert reports[0].step is None
@@ -52,14 +52,14 @@ def test_two_experts_count_their_steps_together() -> None:
 
 
 def test_an_expert_whose_work_is_cached_counts_as_done() -> None:
-    """The same film with another ending would seem to begin at its first step."""
+    """The same video with another ending would seem to begin at its first step."""
     tracker = Tracker(KEY, filled(wan()))
     tracker.follow(heard("execution_cached", nodes=["first"]))
     assert sampled(tracker, "second", 10)[1].step == (11, 20)
 
 
 def test_a_decoder_does_not_begin_the_steps_again() -> None:
-    """A film would go from step 20 of 20 to step 1 of 9 while it is decoded in tiles."""
+    """A video would go from step 20 of 20 to step 1 of 9 while it is decoded in tiles."""
     tracker = Tracker(KEY, filled(wan()))
     sampled(tracker, "first", 10)
     sampled(tracker, "second", 10)
@@ -79,7 +79,7 @@ def test_two_samplers_may_split_one_schedule() -> None:
 
 
 def test_a_graph_tells_the_steps_of_its_samplers(subtests: pytest.Subtests) -> None:
-    """The number of all steps would grow while a film is made."""
+    """The number of all steps would grow while a video is made."""
     cases: list[tuple[Nodes, Nodes, int]] = [
         ({"steps": 20, "start_at_step": 0, "end_at_step": 10}, {}, 10),
         ({"steps": 20, "start_at_step": 10, "end_at_step": 10000}, {}, 10),
@@ -135,7 +135,7 @@ def test_no_order_of_messages_makes_progress_fall(order: list[tuple[str, int, in
 
 @given(st.binary(max_size=200))
 def test_no_frame_of_any_kind_ends_the_watch(frame: bytes) -> None:
-    """Animated previews of custom packs would end the progress of a film, or the bot."""
+    """Animated previews of custom packs would end the progress of a video, or the bot."""
     read_preview(frame, KEY)
     for kind in (1, 2, 3, 4, 5):
         read_preview(struct.pack(">I", kind) + frame, KEY)
@@ -159,7 +159,7 @@ def test_messages_of_custom_packs_are_passed_over(subtests: pytest.Subtests) -> 
             assert message is None or Tracker(KEY, filled(wan())).follow(message) is None
 
 
-def test_a_frame_of_an_animated_preview_is_no_picture_of_ours(subtests: pytest.Subtests) -> None:
+def test_a_frame_of_an_animated_preview_is_no_image_of_ours(subtests: pytest.Subtests) -> None:
     """VideoHelperSuite sends frames with an index and a node, labelled as plain previews."""
     for size in [0, 1, 3, 7]:
         with subtests.test(size=size):
@@ -168,7 +168,7 @@ def test_a_frame_of_an_animated_preview_is_no_picture_of_ours(subtests: pytest.S
             assert read_preview(frame[:size], KEY) is None
 
 
-def films(folder: Path) -> ModelSpec:
+def videos(folder: Path) -> ModelSpec:
     template = folder / "wan.json"
     template.write_text(json.dumps(wan()))
     return ModelSpec(
@@ -179,26 +179,26 @@ def films(folder: Path) -> ModelSpec:
     )
 
 
-FILM = Work(key=KEY, request=TextToVideo(prompt="a cat", steps=30, seconds=1))
+VIDEO = Work(key=KEY, request=TextToVideo(prompt="a cat", steps=30, seconds=1))
 
 
-async def test_a_film_shows_steps_and_stills_while_it_is_made(
+async def test_a_video_shows_steps_and_stills_while_it_is_made(
     comfy: ComfyUI, fake: FakeComfyUI, tmp_path: Path
 ) -> None:
-    """People would look at "waiting" for minutes while their film is made."""
-    fake.film, fake.step_s = b"a film", 0.02
+    """People would look at "waiting" for minutes while their video is made."""
+    fake.video, fake.step_s = b"a video", 0.02
     reports: list[Progress] = []
-    await comfy.run(films(tmp_path), FILM, reports.append)
+    await comfy.run(videos(tmp_path), VIDEO, reports.append)
     assert [report.step for report in reports if report.step and not report.preview][-1] == (30, 30)
     assert any(report.preview for report in reports)
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["0.33", "0.3.64"])
-async def test_a_film_is_seen_to_begin_without_a_websocket(
+async def test_a_video_is_seen_to_begin_without_a_websocket(
     comfy: ComfyUI, fake: FakeComfyUI, tmp_path: Path
 ) -> None:
-    """Behind a proxy without websockets, a film would seem to wait until it is there."""
-    fake.film, fake.step_s, fake.faults.no_socket = b"a film", 0.02, True
+    """Behind a proxy without websockets, a video would seem to wait until it is there."""
+    fake.video, fake.step_s, fake.faults.no_socket = b"a video", 0.02, True
     reports: list[Progress] = []
-    await comfy.run(films(tmp_path), FILM, reports.append)
+    await comfy.run(videos(tmp_path), VIDEO, reports.append)
     assert reports == [Progress(fraction=0.0)]

@@ -17,7 +17,7 @@ from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import LoraWeight, TextToImage, TextToVideo
 from tests.backends.comfyui.workflow.graphs import node, prepared, references, wan
 
-FILM = TextToVideo(prompt="a", seconds=2)
+VIDEO = TextToVideo(prompt="a", seconds=2)
 
 
 def parsed(data: Any) -> Graph:
@@ -39,7 +39,7 @@ def test_a_graph_in_a_circle_is_refused(subtests: pytest.Subtests) -> None:
                 f"r{n}": node("ReferenceLatent", conditioning=[f"r{(n + 1) % length}", 0], latent=["p", 0])
                 for n in range(length)
             })  # fmt: skip
-            nodes["p"] = node("LoadImage", image="{{picture}}")
+            nodes["p"] = node("LoadImage", image="{{image}}")
             with pytest.raises(BadModel, match=r"node r\d+: depends on itself"):
                 parsed(nodes)
 
@@ -53,7 +53,7 @@ def test_deep_values_are_read_or_refused(subtests: pytest.Subtests) -> None:
                 deep = [deep]
             try:
                 own = prepared(wan(odd=node("Odd", x=deep)))
-                fill(own, FILM, prefix="p")
+                fill(own, VIDEO, prefix="p")
             except BadModel as error:
                 assert "not JSON" in str(error) or "deep" in str(error)  # noqa: PT017  # either is right
 
@@ -61,7 +61,7 @@ def test_deep_values_are_read_or_refused(subtests: pytest.Subtests) -> None:
 def test_a_long_chain_is_cut_in_time() -> None:
     """A graph of thousands of nodes would hold up every start for minutes."""
     nodes = references(())
-    nodes["p"] = node("LoadImage", image="{{picture}}")
+    nodes["p"] = node("LoadImage", image="{{image}}")
     names = [f"r{n}" for n in range(3000)]
     chain = dict(zip(names, ["text", *names], strict=False))
     for name in random.Random(7).sample(names, len(names)):
@@ -80,12 +80,12 @@ def test_a_loader_of_a_custom_pack_is_chained_and_linked_past() -> None:
         nodes[key]["class_type"] = "NunchakuFluxLoraLoader"
         nodes[key]["inputs"]["lora_strength"] = nodes[key]["inputs"].pop("strength_model")
     loras = (LoraWeight(name="ink", weight=0.5), LoraWeight(name="fog"))
-    graph = fill(prepared(nodes), FILM.model_copy(update={"lora": loras}), prefix="p")
+    graph = fill(prepared(nodes), VIDEO.model_copy(update={"lora": loras}), prefix="p")
     last = graph["lora_high"].inputs
     before = link_of(last["model"])
     assert before
     assert graph[before[0]].inputs["lora_strength"] == 0.25
-    assert "lora_high" not in fill(prepared(nodes), FILM, prefix="p")
+    assert "lora_high" not in fill(prepared(nodes), VIDEO, prefix="p")
 
 
 def test_a_number_of_its_own_holds_the_frames(subtests: pytest.Subtests) -> None:
@@ -102,7 +102,7 @@ def test_a_number_of_its_own_holds_the_frames(subtests: pytest.Subtests) -> None
                 frames=node("PrimitiveInt", value="{{frames:81}}"),
                 latent=node(kind, **{name: ["frames", 0]}),
             )
-            request = FILM.model_copy(update={"seconds": 5})
+            request = VIDEO.model_copy(update={"seconds": 5})
             assert fill(prepared(nodes), request, prefix="p")["frames"].inputs["value"] == 81
             unknown = wan(latent=node("OwnLatent", length="{{frames:80}}"))
             assert fill(prepared(unknown), request, prefix="p")["latent"].inputs["length"] == 80
@@ -116,11 +116,11 @@ def test_frames_put_in_between_are_not_made_by_the_model(subtests: pytest.Subtes
                 between=node(
                     "RIFE VFI", frames=["decode", 0], multiplier=2, ckpt_name="rife47.pth"
                 ),
-                film=node("CreateVideo", images=["between", 0], fps=rate),
+                video=node("CreateVideo", images=["between", 0], fps=rate),
             )
-            graph = fill(prepared(nodes), FILM.model_copy(update={"seconds": 5}), prefix="p")
+            graph = fill(prepared(nodes), VIDEO.model_copy(update={"seconds": 5}), prefix="p")
             assert graph["latent"].inputs["length"] == 81
-            assert graph["film"].inputs["fps"] == 32
+            assert graph["video"].inputs["fps"] == 32
 
 
 def test_samplers_of_custom_packs_are_counted() -> None:
@@ -129,7 +129,7 @@ def test_samplers_of_custom_packs_are_counted() -> None:
         first=node("WanVideoSampler", steps="{{steps:20}}", start_step=0, end_step="{{half_steps}}"),
         second=node("WanVideoSampler", steps="{{steps:20}}", start_step="{{half_steps}}", end_step=-1),
     )  # fmt: skip
-    assert planned_steps(fill(prepared(nodes), FILM, prefix="p")) == {"first": 10, "second": 10}
+    assert planned_steps(fill(prepared(nodes), VIDEO, prefix="p")) == {"first": 10, "second": 10}
 
 
 _VALUES = st.recursive(
@@ -140,7 +140,7 @@ _VALUES = st.recursive(
         st.floats(allow_nan=False),
         st.text(max_size=8),
         st.sampled_from(
-            ["{{picture}}", "{{picture2}}", "{{prompt}}", "{{frames:9}}", "{{fps:8}}", "{{lora:a}}"]
+            ["{{image}}", "{{image2}}", "{{prompt}}", "{{frames:9}}", "{{fps:8}}", "{{lora:a}}"]
         ),
         st.tuples(st.sampled_from("abcde"), st.integers(0, 2)).map(list),
     ),
@@ -201,7 +201,7 @@ def test_no_graph_breaks_what_reads_it(drawn: dict[str, tuple[str, dict[str, Any
         assert str(error).startswith("own.json")  # noqa: PT017  # anything else is a crash
         return
     files = dict.fromkeys(own.needs, "usher/a.png")
-    for request in (TextToImage(prompt="a"), FILM):
+    for request in (TextToImage(prompt="a"), VIDEO):
         try:
             graph = fill(own, request, prefix="p", files=files)
         except Rejected:
@@ -211,7 +211,7 @@ def test_no_graph_breaks_what_reads_it(drawn: dict[str, tuple[str, dict[str, Any
     warm_up(own, seed=1, files=files, limits={})
 
 
-@given(st.sets(st.sampled_from(["picture", "picture2", "picture3", "picture4"])))
+@given(st.sets(st.sampled_from(["image", "image2", "image3", "image4"])))
 def test_what_is_cut_leaves_no_loose_end(gone: set[str]) -> None:
     """A link to a node that is not there keeps a server from drawing at all."""
     nodes = prepared(references()).nodes
@@ -230,6 +230,6 @@ def test_nodes_are_left_as_they_were() -> None:
         key: Node(class_type=n.class_type, inputs=dict(n.inputs)) for key, n in own.nodes.items()
     }
     loras = (LoraWeight(name="a"), LoraWeight(name="b"))
-    fill(own, FILM.model_copy(update={"lora": loras}), prefix="p")
+    fill(own, VIDEO.model_copy(update={"lora": loras}), prefix="p")
     warm_up(own, seed=1, limits={})
     assert own.nodes == before

@@ -87,10 +87,10 @@ def test_a_choice_is_checked_before_it_fails_after_the_sampling(subtests: pytest
             check_offered(prepared(with_sound(**inputs)), "save", SAVE_SOUND)
 
 
-def test_a_films_old_and_new_forms_both_pass() -> None:
+def test_a_videos_old_and_new_forms_both_pass() -> None:
     """A template that runs on servers of both forms would be refused by one of them."""
     offered: JsonValue = {"SaveVideo": recorded()["nodes"]["SaveVideo"]}
-    saving = {"video": ["film", 0], "filename_prefix": "x", "format": "mp4"}
+    saving = {"video": ["video", 0], "filename_prefix": "x", "format": "mp4"}
     for more in (
         {"codec": "h264"},
         {"format.codec": "h264", "format.codec.encoding": "auto"},
@@ -108,7 +108,7 @@ def test_a_films_old_and_new_forms_both_pass() -> None:
 
 
 def test_a_list_of_inputs_needs_its_first() -> None:
-    """A batch of pictures would be called incomplete, or an empty one complete."""
+    """A batch of images would be called incomplete, or an empty one complete."""
     nodes = wan(batch=node("BatchImagesNode", **{"images.image0": ["decode", 0]}))
     check_offered(prepared(nodes), "batch", BATCH)
     nodes = wan(batch=node("BatchImagesNode", **{"images.image1": ["decode", 0]}))
@@ -156,12 +156,12 @@ def test_an_odd_description_breaks_nothing(subtests: pytest.Subtests) -> None:
 def test_a_server_that_is_too_old_is_told_what_it_takes(subtests: pytest.Subtests) -> None:
     """An operator would look for a custom node pack that does not exist."""
     cases: list[tuple[Nodes, str, str]] = [
-        (wan(), "film", r"CreateVideo.*needs ComfyUI 0\.3\.31 or newer"),
+        (wan(), "video", r"CreateVideo.*needs ComfyUI 0\.3\.31 or newer"),
         (ltx(), "both", r"LTXVConcatAVLatent.*needs ComfyUI 0\.8 or newer"),
-        (ltx(), "film", r"CreateVideo.*needs ComfyUI 0\.8 or newer"),
+        (ltx(), "video", r"CreateVideo.*needs ComfyUI 0\.8 or newer"),
         (references(), "latent", r"needs ComfyUI 0\.4 or newer"),
         (song(), "latent", r"needs ComfyUI 0\.12 or newer"),
-        (wan(film=node("OwnNode", images=["decode", 0], fps=16)), "film", "custom node pack"),
+        (wan(video=node("OwnNode", images=["decode", 0], fps=16)), "video", "custom node pack"),
         (wan(), "first", "custom node pack"),
     ]
     for nodes, missing, says in cases:

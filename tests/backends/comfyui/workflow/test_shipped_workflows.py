@@ -64,8 +64,8 @@ def test_a_template_that_draws_takes_seeds_and_loras(subtests: pytest.Subtests) 
             assert 3 in [node.inputs.get(name) for node in graph.values() for name in SEEDS]
 
 
-def test_each_of_several_repainted_pictures_keeps_what_is_not_masked() -> None:
-    """Of several pictures only the first would come: the node takes as many as it is laid upon."""
+def test_each_of_several_repainted_images_keeps_what_is_not_masked() -> None:
+    """Of several images only the first would come: the node takes as many as it is laid upon."""
     (path,) = (path for path in SHIPPED if path.name == "flux-fill.json")
     graph = asked(shipped(path), count=3)
     (kept,) = (node for node in graph.values() if node.class_type == "ImageCompositeMasked")
@@ -144,7 +144,7 @@ def test_what_a_server_would_refuse_is_seen(subtests: pytest.Subtests) -> None:
             assert words_in(asked(template)) == frozenset()
 
 
-def test_a_picture_that_is_encoded_as_it_came_is_seen(subtests: pytest.Subtests) -> None:
+def test_an_image_that_is_encoded_as_it_came_is_seen(subtests: pytest.Subtests) -> None:
     """A phone's photo would take the whole GPU, and nothing would say why."""
     for path in SHIPPED:
         with subtests.test(path.name):
@@ -157,7 +157,7 @@ def test_a_picture_that_is_encoded_as_it_came_is_seen(subtests: pytest.Subtests)
     }.items():
         with subtests.test(between):
             nodes = {
-                "p": Node(class_type="LoadImage", inputs={"image": "{{picture}}"}),
+                "p": Node(class_type="LoadImage", inputs={"image": "{{image}}"}),
                 "m": Node(class_type=between, inputs={"image": ["p", 0]}),
                 "e": Node(class_type="VAEEncodeForInpaint", inputs={"pixels": ["m", 0]}),
             }

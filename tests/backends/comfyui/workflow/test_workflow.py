@@ -47,7 +47,7 @@ def shipped(name: str) -> tuple[Template, ...]:
         name="m",
         backends=("b",),
         capabilities=frozenset({Capability.TEXT_TO_IMAGE}),
-        options={"workflow": f"{name}.json", "picture_workflow": None},
+        options={"workflow": f"{name}.json", "image_workflow": None},
     )
     if name != "flux-schnell":
         able = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
@@ -70,7 +70,7 @@ UPSCALING = [upscaling("upscale"), upscaling("upscale-model")]
 @pytest.mark.parametrize("template", DRAWING, ids=lambda found: found.name)
 def test_shipped_templates_are_sound_on_the_server(template: Template) -> None:
     """A template that Usher brings along would be refused by the server."""
-    files = {"picture": "usher/a.png"} if "picture" in template.placeholders else {}
+    files = {"image": "usher/a.png"} if "image" in template.placeholders else {}
     request = TextToImage(prompt="a cat", width=1000, height=700, seed=SEED_MAX, count=2)
     everything = request.model_copy(
         update={"lora": (LoraWeight(name="sub/ink.safetensors"),), "steps": 3}
@@ -86,12 +86,12 @@ def test_shipped_templates_are_sound_on_the_server(template: Template) -> None:
 
 
 @pytest.mark.parametrize("template", UPSCALING, ids=lambda found: found.name)
-def test_shipped_templates_enlarge_a_picture_on_the_server(template: Template) -> None:
-    """The button that makes a picture larger would end in a refusal."""
+def test_shipped_templates_enlarge_an_image_on_the_server(template: Template) -> None:
+    """The button that makes an image larger would end in a refusal."""
     request = TextToImage(prompt="what it shows", seed=7, upscale=True)
     for graph in (
-        fill(template, request, prefix="usher/1", files={"picture": "usher/a.png"}),
-        warm_up(template, seed=1, files={"picture": "usher/a.png"}, limits={}),
+        fill(template, request, prefix="usher/1", files={"image": "usher/a.png"}),
+        warm_up(template, seed=1, files={"image": "usher/a.png"}, limits={}),
     ):
         verdict = judge(json.loads(json.dumps(as_json(graph))), {"usher/a.png"})
         assert verdict.refusal is None
@@ -242,7 +242,7 @@ def test_options_without_a_place_are_refused_in_a_sentence(subtests: pytest.Subt
         (TextToImage(prompt="a", negative="b"), "set the negative prompt"),
         (TextToImage(prompt="a", lora=(LoraWeight(name="x"),)), "set the LoRA"),
         (TextToImage(prompt="a", guidance=2.0), "set the guidance"),
-        (TextToImage(prompt="a", count=2), "one picture at a time"),
+        (TextToImage(prompt="a", count=2), "one image at a time"),
     ]
     for request_, says in cases:
         with subtests.test(says=says):
@@ -252,13 +252,13 @@ def test_options_without_a_place_are_refused_in_a_sentence(subtests: pytest.Subt
             assert words(caught.value).startswith("This model ")
 
 
-def test_a_picture_where_none_fits_and_the_other_way_round_are_refused() -> None:
-    """A picture to start from would silently be ignored."""
-    plain, picture = shipped("sdxl")
+def test_an_image_where_none_fits_and_the_other_way_round_are_refused() -> None:
+    """An image to start from would silently be ignored."""
+    plain, image = shipped("sdxl")
     with pytest.raises(Rejected, match="no_start"):
-        fill(plain, TextToImage(prompt="a"), prefix="p", files={"picture": "a.png"})
+        fill(plain, TextToImage(prompt="a"), prefix="p", files={"image": "a.png"})
     with pytest.raises(Rejected, match="needs_start"):
-        fill(picture, TextToImage(prompt="a"), prefix="p")
+        fill(image, TextToImage(prompt="a"), prefix="p")
 
 
 def test_sizes_are_rounded_to_what_the_nodes_can_do() -> None:
@@ -331,8 +331,8 @@ def test_blame_names_the_placeholders_of_an_input() -> None:
 @given(
     width=st.integers(1, 20_000), height=st.integers(1, 20_000), side=st.sampled_from([512, 1024])
 )
-def test_a_picture_keeps_its_shape_within_bounds(width: int, height: int, side: int) -> None:
-    """A large photo would be drawn at its full size and fill the card."""
+def test_an_image_keeps_its_shape_within_bounds(width: int, height: int, side: int) -> None:
+    """A large photo would be drawn at its full size and fill the GPU."""
     fitted = fit_size((width, height), (side, side))
     assert all(64 <= length <= 8192 for length in fitted)
     if 0.25 < width / height < 4:

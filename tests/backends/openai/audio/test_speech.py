@@ -470,7 +470,7 @@ async def test_a_sound_without_end_is_not_read_whole(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("kind", ["speaches", "localai"])
 async def test_models_are_loaded_and_unloaded_on_command(kind: str) -> None:
-    """A picture model would wait for memory that no one frees."""
+    """An image model would wait for memory that no one frees."""
     async with speech(kind) as server, connected(server) as backend:
         await backend.probe()
         assert backend.can_unload

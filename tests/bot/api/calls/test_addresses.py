@@ -1,4 +1,4 @@
-"""Addresses of pictures in requests, where they are fetched and where they are not."""
+"""Addresses of images in requests, where they are fetched and where they are not."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,10 +9,10 @@ import pytest
 
 from bot.api.calls.fetcher import Fetcher
 from bot.people.people import People
-from tests.bot.api.calls.test_hostile_pictures import response
+from tests.bot.api.calls.test_hostile_images import response
 from tests.bot.api.routes.test_image_edits import DRAWS, png
 from tests.bot.api.whole_api import Api, running
-from tests.fakes.pictures_example import HOST, FakeNames, PicturesExample, trusting
+from tests.fakes.images_example import HOST, FakeNames, ImagesExample, trusting
 
 EMBEDS = "{backends: [studio], capabilities: [image-embedding], vram: 1GB, load_s: 0.01}"
 MUTE = "{backends: [studio], capabilities: [embedding], vram: 1GB, load_s: 0.01}"
@@ -27,8 +27,8 @@ def edit(url: str) -> tuple[str, dict[str, Any]]:
 
 
 def chat(url: str) -> tuple[str, dict[str, Any]]:
-    picture = {"type": "image_url", "image_url": {"url": url}}
-    content = [{"type": "text", "text": "What is this?"}, picture]
+    image = {"type": "image_url", "image_url": {"url": url}}
+    content = [{"type": "text", "text": "What is this?"}, image]
     return "/chat/completions", {
         "model": "llama",
         "messages": [{"role": "user", "content": content}],
@@ -36,7 +36,7 @@ def chat(url: str) -> tuple[str, dict[str, Any]]:
 
 
 def job(url: str) -> tuple[str, dict[str, Any]]:
-    return "/jobs", {"model": "flux", "prompt": "red", "pictures": [url]}
+    return "/jobs", {"model": "flux", "prompt": "red", "images": [url]}
 
 
 def embedding(url: str) -> tuple[str, dict[str, Any]]:
@@ -52,7 +52,7 @@ def accepted(path: str) -> int:
 
 
 @asynccontextmanager
-async def fetching(folder: Path, body: bytes) -> AsyncIterator[tuple[Api, PicturesExample]]:
+async def fetching(folder: Path, body: bytes) -> AsyncIterator[tuple[Api, ImagesExample]]:
     """Run the bot beside pictures.example, which answers with these bytes and an untrue type."""
 
     async def answer(writer: Any) -> None:
@@ -60,7 +60,7 @@ async def fetching(folder: Path, body: bytes) -> AsyncIterator[tuple[Api, Pictur
         writer.write(f"HTTP/1.1 200 OK\r\n{about}".encode() + body)
         await writer.drain()
 
-    server = PicturesExample(answer)
+    server = ImagesExample(answer)
 
     def make_fetcher() -> Fetcher:
         return Fetcher(
@@ -95,7 +95,7 @@ async def test_an_address_is_fetched_where_that_is_allowed(
 async def test_what_is_fetched_is_known_by_its_bytes(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A page would lie in the database, called a picture."""
+    """A page would lie in the database, called an image."""
     async with fetching(tmp_path, b"<html>a secret of the network</html>") as (api, _):
         for way in WAYS:
             with subtests.test(way.__name__):

@@ -47,7 +47,7 @@ async def test_a_body_waits_until_another_is_stored() -> None:
 
 
 async def test_one_person_leaves_room_for_others() -> None:
-    """A program that never completes its requests must not stop everyone's pictures."""
+    """A program that never completes its requests must not stop everyone's images."""
     room = BodyMemory()
     await filled(room, "a", A_PERSONS)
     greedy = HeldBody(room, "a")
@@ -60,7 +60,7 @@ async def test_one_person_leaves_room_for_others() -> None:
 async def test_small_bodies_never_wait_and_a_large_one_is_refused_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An ordinary question goes through while pictures wait."""
+    """An ordinary question goes through while images wait."""
     monkeypatch.setattr(bodies, "WAIT_S", 0.01)
     room = BodyMemory()
     await filled(room, "a", ROOM)

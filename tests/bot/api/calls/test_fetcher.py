@@ -13,7 +13,7 @@ from bot.api.calls import request_files
 from bot.api.calls.fetch_targets import NotFetched
 from bot.api.calls.fetcher import Fetcher, is_elsewhere
 from bot.api.calls.request_files import Errands
-from tests.fakes.pictures_example import HOST, Answer, FakeNames, PicturesExample, trusting
+from tests.fakes.images_example import HOST, Answer, FakeNames, ImagesExample, trusting
 
 URL = f"https://{HOST}/a.png"
 MOST = 1_000_000
@@ -52,9 +52,9 @@ async def example(
     *,
     allows: Callable[[str], bool] = local,
     **more: Any,
-) -> AsyncIterator[tuple[Fetcher, PicturesExample]]:
+) -> AsyncIterator[tuple[Fetcher, ImagesExample]]:
     """Serve pictures.example, and a fetcher that finds it at 127.0.0.1."""
-    server = PicturesExample(answer)
+    server = ImagesExample(answer)
     async with server.serving(folder), asyncio.timeout(WAIT_S):
         fetcher = Fetcher(
             lookup=names or FakeNames(["127.0.0.1"]),
@@ -66,8 +66,8 @@ async def example(
         yield fetcher, server
 
 
-async def test_a_picture_is_fetched_by_its_servers_name(tmp_path: Path) -> None:
-    """Servers of many names would not know which picture is meant, nor have a right certificate."""
+async def test_an_image_is_fetched_by_its_servers_name(tmp_path: Path) -> None:
+    """Servers of many names would not know which image is meant, nor have a right certificate."""
     async with example(tmp_path) as (fetcher, server):
         assert await fetcher.get(f"{URL}?a=%2F", MOST) == b"pixels"
     (asked,) = server.asked
@@ -124,7 +124,7 @@ async def test_a_name_that_does_not_exist_is_told_alike(tmp_path: Path) -> None:
 
 
 async def test_a_certificate_that_is_not_trusted_ends_it(tmp_path: Path) -> None:
-    """An impostor that answers in place of the server would choose the picture."""
+    """An impostor that answers in place of the server would choose the image."""
     async with example(tmp_path, allows=local) as (_, server):
         strict = Fetcher(lookup=FakeNames(["127.0.0.1"]), allows=local, port=server.port)
         with pytest.raises(NotFetched):
@@ -169,8 +169,8 @@ BAD: dict[str, Answer] = {
 }
 
 
-async def test_a_bad_answer_is_no_picture(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Half a picture would be edited, or the memory filled."""
+async def test_a_bad_answer_is_no_image(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Half an image would be edited, or the memory filled."""
     for how, answer in BAD.items():
         with subtests.test(how):
             async with example(tmp_path, answer) as (fetcher, _):
@@ -220,7 +220,7 @@ async def test_a_slow_answer_is_given_up(tmp_path: Path) -> None:
 async def test_one_call_has_so_many_addresses_bytes_and_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A message of five hundred pictures would hold ten gigabytes."""
+    """A message of five hundred images would hold ten gigabytes."""
     monkeypatch.setattr(request_files, "ADDRESSES_MOST", 3)
     monkeypatch.setattr(request_files, "BYTES_MOST", 10)
     async with example(tmp_path) as (fetcher, server):

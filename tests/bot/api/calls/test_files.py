@@ -1,4 +1,4 @@
-"""Pictures of jobs: in a form, sent ahead, or the result of an earlier job."""
+"""Images of jobs: in a form, sent ahead, or the result of an earlier job."""
 
 import io
 import json
@@ -43,22 +43,22 @@ async def sent(
         return read
 
 
-async def pictures_of(api: Api, job: Any) -> tuple[bytes, ...]:
-    """Return the pictures that a job was accepted with."""
+async def images_of(api: Api, job: Any) -> tuple[bytes, ...]:
+    """Return the images that a job was accepted with."""
     stored = await api.parts.queue.jobs.get(job["id"])
     assert stored is not None
     return tuple(file.data for file in (await api.parts.queue.jobs.inputs(stored) or ()))
 
 
-async def test_a_form_brings_its_picture(tmp_path: Path) -> None:
-    """A program would have to write pictures as base64."""
+async def test_a_form_brings_its_image(tmp_path: Path) -> None:
+    """A program would have to write images as base64."""
     async with running(tmp_path, ABLE) as api:
-        plain = form(prompt="make it red", model="flux", steps="5", raw="true", pictures=png())
+        plain = form(prompt="make it red", model="flux", steps="5", raw="true", images=png())
         whole = form(request=json.dumps({"prompt": "make it red", "steps": 5}), image=png())
         for data in (plain, whole):
             job = await sent(api, "/jobs", data, status=202)
-            (picture,) = await pictures_of(api, job)
-            assert Image.open(io.BytesIO(picture)).size == (64, 64)
+            (image,) = await images_of(api, job)
+            assert Image.open(io.BytesIO(image)).size == (64, 64)
             stored = await api.parts.queue.jobs.get(job["id"])
             assert stored is not None
             assert isinstance(stored.request, TextToImage)
@@ -67,15 +67,15 @@ async def test_a_form_brings_its_picture(tmp_path: Path) -> None:
 
 
 BAD_FORMS: tuple[dict[str, str | bytes], ...] = (
-    {"pictures": png()},
-    {"prompt": "x", "pictures": b"no picture"},
-    {"prompt": "x", "picture": png(), "file": png()},
+    {"images": png()},
+    {"prompt": "x", "images": b"no image"},
+    {"prompt": "x", "image": png(), "file": png()},
     {"prompt": "x", "steps": "many"},
     {"prompt": "x", "surprise": "1"},
-    {"request": "{", "pictures": png()},
+    {"request": "{", "images": png()},
     {"request": '{"prompt": "x"}', "prompt": "y"},
-    {"request": json.dumps(CHAT), "pictures": png()},
-    {"prompt": "x", "pictures": "as text"},
+    {"request": json.dumps(CHAT), "images": png()},
+    {"prompt": "x", "images": "as text"},
 )
 
 
@@ -89,19 +89,19 @@ async def test_a_bad_form_makes_no_job(tmp_path: Path, subtests: pytest.Subtests
 
 
 async def test_a_result_goes_into_the_next_job(tmp_path: Path) -> None:
-    """A program would have to fetch each picture to send it back."""
+    """A program would have to fetch each image to send it back."""
     async with running(tmp_path, ABLE) as api:
         first = await done(api, await api.post("/jobs", DRAW, status=202))
         (file,) = first["files"]
         assert file["id"] == f"job-{first['id']}/1"
-        for more in ({"pictures": [file["id"]]}, {"file_id": file["id"]}):
+        for more in ({"images": [file["id"]]}, {"file_id": file["id"]}):
             second = await api.post("/jobs", {**DRAW, **more}, status=202)
-            assert len(await pictures_of(api, second)) == 1
+            assert len(await images_of(api, second)) == 1
             assert (await done(api, second))["state"] == "completed"
 
 
-async def test_a_picture_sent_ahead_is_used_in_jobs(tmp_path: Path) -> None:
-    """A picture for many jobs would be sent with each."""
+async def test_an_image_sent_ahead_is_used_in_jobs(tmp_path: Path) -> None:
+    """An image for many jobs would be sent with each."""
     async with (
         running(tmp_path, ABLE) as api,
         openai.AsyncOpenAI(base_url=api.url, api_key="none", timeout=WAIT_S) as client,
@@ -114,19 +114,19 @@ async def test_a_picture_sent_ahead_is_used_in_jobs(tmp_path: Path) -> None:
         content = await client.files.content(file.id)
         assert Image.open(io.BytesIO(content.content)).size == (64, 64)
         for _ in range(2):
-            job = await api.post("/jobs", {**DRAW, "pictures": [file.id]}, status=202)
-            assert await pictures_of(api, job) == (content.content,)
+            job = await api.post("/jobs", {**DRAW, "images": [file.id]}, status=202)
+            assert await images_of(api, job) == (content.content,)
         look = {"type": "image_url", "image_url": {"url": file.id}}
         chat = {**CHAT, "messages": [{"role": "user", "content": [look]}]}
-        assert await pictures_of(api, await api.post("/jobs", chat, status=202))
+        assert await images_of(api, await api.post("/jobs", chat, status=202))
         assert (await client.files.delete(file.id)).deleted
-        await api.post("/jobs", {**DRAW, "pictures": [file.id]}, status=404)
+        await api.post("/jobs", {**DRAW, "images": [file.id]}, status=404)
         with pytest.raises(openai.NotFoundError):
             await client.files.retrieve(file.id)
 
 
 async def test_another_persons_file_is_none(tmp_path: Path) -> None:
-    """Anyone could read anyone's pictures."""
+    """Anyone could read anyone's images."""
     async with running(tmp_path, CLOSED_ABLE) as api:
         page = await page_of(api)
         mine, other = bearer(await new_key(page)), bearer(await new_key(page, "robot --service"))
@@ -135,25 +135,25 @@ async def test_another_persons_file_is_none(tmp_path: Path) -> None:
         async with api.session.get(f"{api.url}/jobs/{drawn['id']}?wait=60", headers=mine) as got:
             result = (await got.json())["files"][0]["id"]
         for name in (file["id"], result, f"job-{drawn['id']}/0", "job-999/1", "file-x"):
-            body = {**DRAW, "pictures": [name]}
+            body = {**DRAW, "images": [name]}
             refused = await api.post("/jobs", body, status=404, headers=other)
-            assert refused["error"]["param"] == "pictures.0"
+            assert refused["error"]["param"] == "images.0"
         for method, path in (("GET", ""), ("GET", "/content"), ("DELETE", "")):
             url = f"{api.url}/files/{file['id']}{path}"
             async with api.session.request(method, url, headers=other) as answer:
                 assert answer.status == 404, (method, path)
         async with api.session.get(f"{api.url}/files", headers=other) as answer:
             assert (await answer.json())["data"] == []
-        await api.post("/jobs", {**DRAW, "pictures": [file["id"]]}, status=202, headers=mine)
+        await api.post("/jobs", {**DRAW, "images": [file["id"]]}, status=202, headers=mine)
 
 
-async def test_only_pictures_are_stored(tmp_path: Path) -> None:
+async def test_only_images_are_stored(tmp_path: Path) -> None:
     """The database would be anyone's disk."""
-    cases: list[bytes] = [b"", b"no picture", b"<svg/>", b"\x89PNG\r\n\x1a\n"]
+    cases: list[bytes] = [b"", b"no image", b"<svg/>", b"\x89PNG\r\n\x1a\n"]
     async with running(tmp_path) as api:
         for data in cases:
             answer = await sent(api, "/files", form(file=data), status=400)
-            assert ("film" in answer["error"]["message"]) is not data.startswith(b"\x89PNG"), data
+            assert ("video" in answer["error"]["message"]) is not data.startswith(b"\x89PNG"), data
             await sent(api, "/files", form(purpose="vision"), status=400)
             assert (await api.get("/files"))["data"] == [], data
 
@@ -177,7 +177,7 @@ async def test_each_person_stores_so_much(tmp_path: Path, monkeypatch: pytest.Mo
 async def test_files_expire_and_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pictures would be kept for ever, and after their person asked to be forgotten."""
+    """Images would be kept for ever, and after their person asked to be forgotten."""
     async with running(tmp_path) as api:
         uploads = uploads_module.Uploads(api.parts.database)
         old = await sent(api, "/files", form(file=png()))

@@ -1,4 +1,4 @@
-"""Pictures as addresses: signed links that open without a key, until they end."""
+"""Images as addresses: signed links that open without a key, until they end."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ CAT: dict[str, Any] = {"model": "flux", "prompt": "a cat", "response_format": "u
 async def drawn(
     folder: Path, text: str = CLOSED, headers: dict[str, str] | None = None
 ) -> AsyncIterator[tuple[Api, Page, str, str]]:
-    """Draw a picture, and give its address and the key that asked for it."""
+    """Draw an image, and give its address and the key that asked for it."""
     async with running(folder, text) as api:
         page = await page_of(api)
         key = await new_key(page)
@@ -58,7 +58,7 @@ async def test_a_link_opens_without_a_key_and_with_any(tmp_path: Path) -> None:
 
 
 async def test_a_link_that_was_changed_brings_nothing(tmp_path: Path) -> None:
-    """A guess or a changed number would open other people's pictures."""
+    """A guess or a changed number would open other people's images."""
     async with drawn(tmp_path) as (api, _, url, key):
         *_, job, number, until, seal = url.split("/")
         for changed in (
@@ -89,7 +89,7 @@ async def test_a_link_ends_with_what_it_is_for(how: str, tmp_path: Path) -> None
 
 
 async def test_a_link_begins_with_the_address_of_the_api(tmp_path: Path) -> None:
-    """Programs elsewhere would ask themselves for the picture."""
+    """Programs elsewhere would ask themselves for the image."""
     text = CLOSED.replace("api:\n", "api:\n  url: https://usher.example/\n")
     async with drawn(tmp_path, text) as (api, _, url, _key):
         assert url.startswith("https://usher.example/v1/originals/")
@@ -99,7 +99,7 @@ async def test_a_link_begins_with_the_address_of_the_api(tmp_path: Path) -> None
 
 
 async def test_the_package_gets_a_link_where_it_asks_for_one(tmp_path: Path) -> None:
-    """Its callers would find neither a picture nor an address."""
+    """Its callers would find neither an image nor an address."""
     async with drawn(tmp_path) as (api, _, _url, key):
         client = openai.AsyncOpenAI(base_url=api.url, api_key=key, timeout=WAIT_S)
         linked = await client.images.generate(

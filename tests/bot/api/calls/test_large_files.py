@@ -11,8 +11,8 @@ import pytest
 from bot.api.calls import request_files
 from bot.api.calls.callers import Caller
 from bot.api.calls.forms import NotData, data_of
-from bot.api.calls.request_files import CallPictures
-from bot.api.openai.images import Pictures
+from bot.api.calls.request_files import CallImages
+from bot.api.openai.images import ImageWriter
 from bot.api.runs import answers, submitter
 from bot.api.runs.answers import in_json
 from bot.api.runs.repeats import digest_of
@@ -39,9 +39,9 @@ class Noted:
 
 
 async def test_large_answers_are_written_beside_the_loop() -> None:
-    """Ten pictures for one caller would hold up everyone else's answers."""
+    """Ten images for one caller would hold up everyone else's answers."""
     for data, beside in ((LARGE, True), (b"small", False)):
-        render = Noted(Pictures(created=7).whole)
+        render = Noted(ImageWriter(created=7).whole)
         body = await in_json(render, output(data))
         assert render.beside == [beside]
         assert base64.b64encode(data) in body
@@ -58,17 +58,17 @@ async def test_large_texts_are_written_beside_the_loop() -> None:
 
 
 async def test_large_files_are_decoded_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A picture of 20 MB in a request would hold up everyone else for a tenth of a second."""
+    """An image of 20 MB in a request would hold up everyone else for a tenth of a second."""
     for data, beside in ((LARGE, True), (b"small", False)):
         decode = Noted(data_of)
         monkeypatch.setattr(request_files, "data_of", decode)
-        taken = CallPictures(Caller(person=Person(user="api:me"), name="me"), None)
+        taken = CallImages(Caller(person=Person(user="api:me"), name="me"), None)
         found = await taken._data(base64.b64encode(data).decode(), "image")
         assert (found, decode.beside) == (data, [beside])
 
 
 async def test_files_are_digested_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A film that a client sends again would hold up everyone else."""
+    """A video that a client sends again would hold up everyone else."""
     digest = Noted(digest_of)
     monkeypatch.setattr(submitter, "digest_of", digest)
 

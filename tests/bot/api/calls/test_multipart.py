@@ -20,7 +20,7 @@ from bot.api.calls import bodies
 from bot.api.calls.errors import ApiError
 from bot.api.calls.forms import FIELD_LIMIT, PARTS_LIMIT, form_of
 from bot.http.listener import Listener
-from bot.requests.images import PICTURE_MB
+from bot.requests.images import IMAGE_MB
 
 TYPE = "multipart/form-data; boundary=cut"
 END = b"--cut--\r\n"
@@ -98,7 +98,7 @@ async def test_a_file_is_known_by_its_field_only() -> None:
 
 
 async def test_files_keep_their_order_and_a_file_may_contain_what_resembles_a_boundary() -> None:
-    """The first picture is the one that is edited."""
+    """The first image is the one that is edited."""
     tricky = b"\r\n--cu\r\n--cux\r\n-\r\n\r\n"
     body = part("image[]", b"1") + part("mask", b"") + part("image[]", tricky) + END
     async with forms() as server:
@@ -114,7 +114,7 @@ async def test_files_keep_their_order_and_a_file_may_contain_what_resembles_a_bo
 async def test_a_form_that_came_whole_is_read_without_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Aiohttp logs a stack for each read beyond the end: four pictures and a mask made dozens."""
+    """Aiohttp logs a stack for each read beyond the end: four images and a mask made dozens."""
     body = b"".join(part("image[]", b"pixels" * 20) for _ in range(20)) + part("mask", b"white")
     async with forms() as server:
         status, form = await server.send(body + END)
@@ -203,7 +203,7 @@ async def test_nothing_of_an_oversized_body_is_kept() -> None:
             assert status in {400, 413}, answer
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < (PICTURE_MB + 20) * megabyte
+    assert most < (IMAGE_MB + 20) * megabyte
 
 
 async def test_a_body_announced_as_too_large_is_not_read() -> None:

@@ -23,8 +23,8 @@ async def done(api: Api, job: Any) -> Any:
     return await api.get(f"/jobs/{job['id']}?wait=60")
 
 
-async def test_a_picture_is_drawn_and_fetched(tmp_path: Path) -> None:
-    """A program could not have a picture."""
+async def test_an_image_is_drawn_and_fetched(tmp_path: Path) -> None:
+    """A program could not have an image."""
     async with running(tmp_path) as api:
         job = await api.post("/jobs", DRAW, status=202)
         assert job["state"] in {"pending", "processing"}
@@ -52,12 +52,12 @@ async def test_a_text_is_written(tmp_path: Path) -> None:
     assert ended["finished_at"].endswith("Z")
 
 
-async def test_a_picture_starts_from_another(tmp_path: Path) -> None:
-    """Editing pictures would need a chat."""
+async def test_an_image_starts_from_another(tmp_path: Path) -> None:
+    """Editing images would need a chat."""
     out = io.BytesIO()
     Image.new("RGB", (96, 64), "blue").save(out, "PNG")
     able = CONFIG.replace("[text-to-image]", "[text-to-image, image-to-image]")
-    body = {**DRAW, "pictures": [base64.b64encode(out.getvalue()).decode()], "strength": 0.5}
+    body = {**DRAW, "images": [base64.b64encode(out.getvalue()).decode()], "strength": 0.5}
     async with running(tmp_path, able) as api:
         ended = await done(api, await api.post("/jobs", body, status=202))
     assert ended["state"] == "completed"
@@ -75,7 +75,7 @@ async def test_a_waiting_job_says_where_it_stands(tmp_path: Path) -> None:
         assert all(job["reason"] and job["ends_at"]["latest"].endswith("Z") for job in waiting)
         listed = (await api.get("/jobs?state=open"))["data"]
         assert [job["id"] for job in listed] == [third["id"], second["id"], first["id"]]
-        lines = {line["model"]: line for line in (await api.get("/queue"))["lines"]}
+        lines = {line["model"]: line for line in (await api.get("/queue"))["queues"]}
         assert (lines["flux"]["waiting"], lines["flux"]["running"]) == (2, 1)
         (host,) = (await api.get("/hosts"))["data"]
         assert host["servers"][0]["up"]
@@ -105,7 +105,7 @@ async def test_a_long_poll_ends_with_its_time(tmp_path: Path) -> None:
 
 
 async def test_another_persons_job_is_none(tmp_path: Path) -> None:
-    """Anyone could read anyone's pictures by counting."""
+    """Anyone could read anyone's images by counting."""
     async with running(tmp_path, CLOSED) as api:
         page = await page_of(api)
         mine, other = bearer(await new_key(page)), bearer(await new_key(page, "robot --service"))
@@ -142,8 +142,8 @@ BAD: tuple[Any, ...] = (
     {**DRAW, "surprise": 1},
     {**DRAW, "lora": "none-here"},
     {**DRAW, "style": "none-here"},
-    {**DRAW, "pictures": ["http://10.0.0.1/x.png"]},
-    {**DRAW, "pictures": ["AAAA"]},
+    {**DRAW, "images": ["http://10.0.0.1/x.png"]},
+    {**DRAW, "images": ["AAAA"]},
     {**DRAW, "strength": 0.5},
     {"messages": CHAT["messages"]},
     {**CHAT, "model": "flux"},

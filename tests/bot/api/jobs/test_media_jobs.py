@@ -1,4 +1,4 @@
-"""Jobs for films, music, speech, transcripts and edits, with their files in every way."""
+"""Jobs for videos, music, speech, transcripts and edits, with their files in every way."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.common.file_types import is_film, is_sound, mime_of
+from backends.common.file_types import is_sound, is_video, mime_of
 from backends.demo.audio import played
 from queueing.core.requests import (
     Request,
@@ -23,7 +23,7 @@ from tests.bot.api.jobs.test_jobs import done
 from tests.bot.api.routes.test_image_edits import data_url, marking, png
 from tests.bot.api.whole_api import CONFIG, Api, running
 
-pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+pytest.importorskip("av", reason="videos and sound need usher-bot[media]")
 
 KINDS = {
     "wan": "text-to-video, image-to-video",
@@ -41,7 +41,7 @@ ALL = CONFIG.replace(
     )
     + "\nchats: {}",
 )
-FILM = {"kind": "film", "prompt": "a cat", "seconds": 0.5, "width": 64, "height": 64}
+VIDEO = {"kind": "video", "prompt": "a cat", "seconds": 0.5, "width": 64, "height": 64}
 RECORDING = played("x", 1, 1.5)
 WAV_URL = "data:audio/wav;base64," + base64.b64encode(RECORDING).decode()
 PNG_URL = "data:image/png;base64," + base64.b64encode(png()).decode()
@@ -65,23 +65,23 @@ async def result(api: Api, job: Any) -> bytes:
         return await answer.read()
 
 
-async def test_a_film_is_made_and_fetched(tmp_path: Path) -> None:
-    """A program could ask for pictures only."""
+async def test_a_video_is_made_and_fetched(tmp_path: Path) -> None:
+    """A program could ask for images only."""
     async with running(tmp_path, ALL) as api:
-        job = await api.post("/jobs", FILM, status=202)
+        job = await api.post("/jobs", VIDEO, status=202)
         model, request, _ = await stored(api, job)
         assert model == "wan"
         assert isinstance(request, TextToVideo)
         assert (request.seconds, request.width, request.height) == (0.5, 64, 64)
-        assert is_film(mime_of(await result(api, job)))
+        assert is_video(mime_of(await result(api, job)))
 
 
-async def test_a_film_goes_from_its_first_picture_to_its_last(tmp_path: Path) -> None:
-    """The second picture would be left out without a word."""
+async def test_a_video_goes_from_its_first_image_to_its_last(tmp_path: Path) -> None:
+    """The second image would be left out without a word."""
     async with running(tmp_path, ALL) as api:
-        job = await api.post("/jobs", {**FILM, "pictures": [PNG_URL] * 2}, status=202)
+        job = await api.post("/jobs", {**VIDEO, "images": [PNG_URL] * 2}, status=202)
         assert len((await stored(api, job))[2]) == 2
-        by_form = form(kind="film", prompt="a cat", seconds="0.5", image=png())
+        by_form = form(kind="video", prompt="a cat", seconds="0.5", image=png())
         job = await sent(api, "/jobs", by_form, status=202)
         _, request, files = await stored(api, job)
         assert isinstance(request, TextToVideo)
@@ -115,7 +115,7 @@ async def test_speech_is_made_and_written_down_again(tmp_path: Path) -> None:
 
 
 async def test_a_recording_comes_in_every_way(tmp_path: Path) -> None:
-    """A program that sends voice messages ahead would be told to send pictures."""
+    """A program that sends voice messages ahead would be told to send images."""
     async with running(tmp_path, ALL) as api:
         file = await sent(api, "/files", form(file=RECORDING))
         assert file["filename"] == "recording.wav"
@@ -135,10 +135,10 @@ async def test_a_recording_comes_in_every_way(tmp_path: Path) -> None:
             assert isinstance((await stored(api, job))[1], SpeechToText)
 
 
-async def test_an_edit_combines_pictures_under_a_mask(tmp_path: Path) -> None:
+async def test_an_edit_combines_images_under_a_mask(tmp_path: Path) -> None:
     """The native path could do less than OpenAI's."""
     async with running(tmp_path, ALL) as api:
-        asked = {"prompt": "a hat", "pictures": [PNG_URL] * 3, "mask": data_url(marking())}
+        asked = {"prompt": "a hat", "images": [PNG_URL] * 3, "mask": data_url(marking())}
         by_form = form(prompt="a hat", image=png(), file=png(), mask=marking())
         for job in (
             await api.post("/jobs", asked, status=202),
@@ -151,17 +151,17 @@ async def test_an_edit_combines_pictures_under_a_mask(tmp_path: Path) -> None:
             assert len(files) in {3, 4}
         bare = await api.post("/jobs", asked | {"mask": PNG_URL}, status=400)
         assert bare["error"]["param"] == "mask"
-        one = {"prompt": "a hat", "pictures": [PNG_URL], "edit": True}
+        one = {"prompt": "a hat", "images": [PNG_URL], "edit": True}
         _, request, _ = await stored(api, await api.post("/jobs", one, status=202))
         assert isinstance(request, TextToImage)
         assert (request.edit, request.mask) == (True, False)
 
 
-async def test_what_a_person_sent_ahead_is_a_picture_a_sound_or_a_film(tmp_path: Path) -> None:
-    """A film could not be sent ahead, or would be kept with the place where it was taken."""
+async def test_what_a_person_sent_ahead_is_an_image_a_sound_or_a_video(tmp_path: Path) -> None:
+    """A video could not be sent ahead, or would be kept with the place where it was taken."""
     async with running(tmp_path, ALL) as api:
-        film = await result(api, await api.post("/jobs", FILM, status=202))
-        for data, mime in ((png(), "image/png"), (RECORDING, "audio/wav"), (film, "video/mp4")):
+        video = await result(api, await api.post("/jobs", VIDEO, status=202))
+        for data, mime in ((png(), "image/png"), (RECORDING, "audio/wav"), (video, "video/mp4")):
             file = await sent(api, "/files", form(file=data))
             assert file["mime"] == mime
             async with api.session.get(f"{api.url}/files/{file['id']}/content") as answer:
@@ -169,16 +169,16 @@ async def test_what_a_person_sent_ahead_is_a_picture_a_sound_or_a_film(tmp_path:
 
 
 BAD = (
-    {"kind": "film"},
-    {**FILM, "seconds": 0},
-    {**FILM, "seconds": 61},
-    {**FILM, "width": None},
-    {**FILM, "pictures": [PNG_URL] * 3},
-    {**FILM, "pictures": [WAV_URL]},
-    {**FILM, "count": 2},
-    {**FILM, "model": "flux"},
-    {**FILM, "lora": "ink:9000"},
-    {"kind": "music", "prompt": "x", "pictures": [PNG_URL]},
+    {"kind": "video"},
+    {**VIDEO, "seconds": 0},
+    {**VIDEO, "seconds": 61},
+    {**VIDEO, "width": None},
+    {**VIDEO, "images": [PNG_URL] * 3},
+    {**VIDEO, "images": [WAV_URL]},
+    {**VIDEO, "count": 2},
+    {**VIDEO, "model": "flux"},
+    {**VIDEO, "lora": "ink:9000"},
+    {"kind": "music", "prompt": "x", "images": [PNG_URL]},
     {"kind": "music", "prompt": "x", "seconds": 601},
     {"kind": "speech", "text": ""},
     {"kind": "speech", "text": " \n"},
@@ -191,10 +191,10 @@ BAD = (
     {"kind": "transcription", "file": WAV_URL, "model": "kokoro"},
     {"kind": "opera", "prompt": "x"},
     {"kind": 7, "prompt": "x"},
-    {"kind": ["film"], "prompt": "x"},
+    {"kind": ["video"], "prompt": "x"},
     {"prompt": "x", "mask": PNG_URL},
     {"prompt": "x", "edit": True},
-    {"prompt": "x", "pictures": [PNG_URL] * 5},
+    {"prompt": "x", "images": [PNG_URL] * 5},
 )
 
 
@@ -215,9 +215,9 @@ BAD_FORMS: tuple[dict[str, str | bytes], ...] = (
     {"kind": "speech", "text": "x", "image": png()},
     {"kind": "transcription", "file": RECORDING, "recording": RECORDING},
     {"kind": "transcription", "mask": RECORDING},
-    {"kind": "film", "prompt": "x", "mask": png()},
-    {"kind": "film", "prompt": "x", "image": RECORDING},
-    {"prompt": "x", "image": png(), "mask": png(), "pictures": RECORDING},
+    {"kind": "video", "prompt": "x", "mask": png()},
+    {"kind": "video", "prompt": "x", "image": RECORDING},
+    {"prompt": "x", "image": png(), "mask": png(), "images": RECORDING},
     {"prompt": "x", "mask": png()},
 )
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
@@ -18,10 +18,12 @@ from aiohttp import web
 
 from bot.api.jobs import webhook_calls
 from bot.api.jobs.webhook_calls import AT_ONCE
-from queueing.core.jobs import Job
 from tests.bot.api.calls.test_keys import CLOSED, bearer, new_key, page_of
 from tests.bot.api.jobs.test_jobs import CHAT, DRAW, SLOW, done
 from tests.bot.api.whole_api import CONFIG, WAIT_S, running
+
+if TYPE_CHECKING:
+    from queueing.core.jobs import Job
 
 
 class Receiver:

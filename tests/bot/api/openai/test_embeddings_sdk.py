@@ -29,7 +29,7 @@ api: {{port: 0, open: true}}
 KNOWN = [
     "The cat sleeps on the warm sofa.",
     "Interest rates were raised by the central bank.",
-    "The graphics card ran out of memory.",
+    "The graphics GPU ran out of memory.",
     "She baked bread with rye flour.",
 ]
 

@@ -63,7 +63,7 @@ def test_every_mistake_is_told_in_plain_words(subtests: pytest.Subtests) -> None
     tried = 0
     kinds: list[Any] = [*records(), JobRequest]
     for kind in kinds:
-        fields = {"pictures", "messages"} if kind is JobRequest else {
+        fields = {"images", "messages"} if kind is JobRequest else {
             name for name, field in kind.model_fields.items() if has_kinds(field.annotation)
         }  # fmt: skip
         for name in sorted(fields):
@@ -143,3 +143,14 @@ def test_a_mistake_names_the_part_and_the_way(subtests: pytest.Subtests) -> None
                 chat.model_validate(usual | more)
             error = wrong(caught.value, chat)
             assert (error.param, error.message) == (param, sentence)
+
+
+def test_a_field_or_kind_by_another_name_is_told_what_it_is_called() -> None:
+    """A program that says `picture` would have to search the documentation."""
+    told = []
+    for body in ({"kind": "film", "prompt": "x"}, {"kind": "image", "prompt": "x", "pictures": []}):
+        with pytest.raises(ValidationError) as error:
+            TypeAdapter(JobRequest).validate_python(body)
+        told.append(mistake(error.value, JobRequest)[1])
+    assert told[0].endswith("not “film”: it is called “video”")
+    assert told[1] == "it is called “images”"

@@ -32,14 +32,14 @@ OTHERS: tuple[dict[str, Any], ...] = (
 
 
 def encoded(kind: str, size: tuple[int, int] = (2000, 8), **more: Any) -> tuple[str, bytes]:
-    """Return a picture as a data URL, and its bytes."""
+    """Return an image as a data URL, and its bytes."""
     out = io.BytesIO()
     Image.new("RGB", size, "red").save(out, kind, **more)
     return f"data:image/x;base64,{base64.b64encode(out.getvalue()).decode()}", out.getvalue()
 
 
 def seen(server: ScriptedServer, message: int = 0, part: int = 0) -> tuple[str, bytes, Any]:
-    """Return a picture that the server got: its kind, its bytes and its detail."""
+    """Return an image that the server got: its kind, its bytes and its detail."""
     image = server.posted[-1][1]["messages"][message]["content"][part]["image_url"]
     head, _, data = image["url"].partition(",")
     return head, base64.b64decode(data), image.get("detail")
@@ -95,7 +95,7 @@ async def test_messages_arrive_as_they_were_sent(tmp_path: Path) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": [marked, {"type": "text", "text": "Short."}]},
-        {"role": "user", "content": "Hi", "name": "Ann"},
+        {"role": "user", "content": "Hi", "name": "an"},
         {"role": "assistant", "content": None, "reasoning_content": "Hm.", "tool_calls": [call]},
         {"role": "tool", "content": "Nothing.", "tool_call_id": "c1"},
         {"role": "assistant", "content": "So", "reasoning": "Ah.", "prefix": True, "partial": True},
@@ -117,7 +117,7 @@ async def test_several_texts_are_one_where_a_template_would_print_a_list(tmp_pat
     assert got["messages"][0]["content"] == "One\nTwo"
 
 
-async def test_pictures_keep_their_size_and_format(tmp_path: Path) -> None:
+async def test_images_keep_their_size_and_format(tmp_path: Path) -> None:
     """Letters on a scanned page would blur."""
     exif = Image.Exif()
     exif[0x0112], exif[0x010E] = 6, "secret"  # turned, with a description
@@ -141,8 +141,8 @@ async def test_pictures_keep_their_size_and_format(tmp_path: Path) -> None:
     assert server.scripts == [HELLO]
 
 
-async def test_a_picture_is_made_readable_for_a_server_that_cannot_read_it(tmp_path: Path) -> None:
-    """llama.cpp refuses WebP, and shows black where a picture is transparent."""
+async def test_an_image_is_made_readable_for_a_server_that_cannot_read_it(tmp_path: Path) -> None:
+    """llama.cpp refuses WebP, and shows black where an image is transparent."""
     out = io.BytesIO()
     Image.new("RGBA", (64, 8), (0, 0, 0, 0)).save(out, "PNG")
     clear = f"data:image/png;base64,{base64.b64encode(out.getvalue()).decode()}"

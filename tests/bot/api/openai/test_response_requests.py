@@ -12,7 +12,7 @@ from tests.bot.api.whole_api import running
 from tests.specs.openai_spec import check_answer
 
 SAID = {"type": "output_text", "text": "Hm.", "annotations": [], "logprobs": []}
-PICTURE = (
+IMAGE = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAFklEQVR4nGM8wcXFwMDA"
     "xMDAwMDAAAALOADgEfTV1gAAAABJRU5ErkJggg=="
 )
@@ -105,12 +105,12 @@ async def test_only_the_allowed_tools_are_offered(tmp_path: Path) -> None:
     assert answer["tool_choice"] == choice
 
 
-async def test_pictures_and_text_files_are_read(tmp_path: Path) -> None:
-    """A question about a picture or a file would be answered without it."""
+async def test_images_and_text_files_are_read(tmp_path: Path) -> None:
+    """A question about an image or a file would be answered without it."""
     text = base64.b64encode("Sæl".encode()).decode()
     parts = [
         {"type": "input_text", "text": "What is this?"},
-        {"type": "input_image", "image_url": PICTURE, "detail": "auto"},
+        {"type": "input_image", "image_url": IMAGE, "detail": "auto"},
         {"type": "input_file", "filename": "a.txt", "file_data": f"data:text/plain;base64,{text}"},
     ]
     result = {"type": "function_call_output", "call_id": "a", "output": parts[1:2]}

@@ -221,7 +221,7 @@ async def test_a_server_lost_in_the_middle_ends_the_stream_with_an_error(tmp_pat
 
 
 async def test_hanging_up_ends_the_work_on_the_server(tmp_path: Path) -> None:
-    """The card would work for no one."""
+    """The GPU would work for no one."""
     async with scripted(tmp_path, (*HELLO, "hold")) as (api, server):
         body = {**CAT, "stream": True}
         async with api.session.post(f"{api.url}/responses", json=body):

@@ -121,7 +121,7 @@ async def test_a_refusal_is_its_own_exception(tmp_path: Any) -> None:
 
 
 async def test_closing_the_stream_ends_the_job(tmp_path: Any) -> None:
-    """The card would work for no one."""
+    """The GPU would work for no one."""
     async with scripted(tmp_path, (*HELLO, HOLD)) as (api, server), client_of(api) as client:
         stream = await client.responses.create(model="llama", input="Hi", stream=True)
         async for event in stream:

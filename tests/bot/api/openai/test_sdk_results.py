@@ -38,7 +38,7 @@ class Animal(BaseModel):
     legs: int
 
 
-def picture() -> str:
+def image() -> str:
     out = io.BytesIO()
     Image.new("RGB", (32, 16), "red").save(out, "PNG")
     return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
@@ -101,11 +101,11 @@ async def test_an_answer_has_the_form_asked_for(tmp_path: Path) -> None:
         assert went["response_format"]["json_schema"]["name"] == "Animal"
 
 
-async def test_a_picture_is_seen(tmp_path: Path) -> None:
-    """A question about a picture would be answered without it."""
+async def test_an_image_is_seen(tmp_path: Path) -> None:
+    """A question about an image would be answered without it."""
     look = [
         {"type": "text", "text": "What is this?"},
-        {"type": "image_url", "image_url": {"url": picture(), "detail": "low"}},
+        {"type": "image_url", "image_url": {"url": image(), "detail": "low"}},
     ]
     async with programming(tmp_path) as program:
         messages: Any = [{"role": "user", "content": look}]
@@ -116,8 +116,8 @@ async def test_a_picture_is_seen(tmp_path: Path) -> None:
         assert went["messages"][0]["content"][1]["image_url"]["url"].startswith("data:image/")
 
 
-async def test_models_and_pictures_are_read(tmp_path: Path) -> None:
-    """A program could offer no model, or show no picture."""
+async def test_models_and_images_are_read(tmp_path: Path) -> None:
+    """A program could offer no model, or show no image."""
     async with programming(tmp_path) as program:
         assert {model.id async for model in program.client.models.list()} == {"alpha", "flux"}
         assert (await program.client.models.retrieve("flux")).object == "model"
@@ -177,7 +177,7 @@ async def test_a_key_that_is_revoked_ends_with_the_call(tmp_path: Path) -> None:
 
 
 async def test_a_ban_ends_what_runs(tmp_path: Path) -> None:
-    """A service that is barred would keep the card until its answers are written."""
+    """A service that is barred would keep the GPU until its answers are written."""
     slow = CLOSED.replace("service_s: 0.1", "service_s: 60")
     async with running(tmp_path, slow) as api:
         page = await page_of(api)

@@ -45,7 +45,7 @@ async def test_the_package_comes_again_when_it_is_told_to(
 ) -> None:
     """A full line would fail programs that could wait a second, or be asked without a pause."""
     monkeypatch.setattr(errors, "AGAIN_LEAST_S", 1.0)
-    more = "limits: {open_per_person: 1, in_line_per_person: 1}"
+    more = "limits: {open_per_person: 1, queued_per_person: 1}"
     async with programming(tmp_path, more=more) as program:
         program.server.hold.clear()
         first = asyncio.create_task(program.client.chat.completions.create(**CAT))
@@ -109,7 +109,7 @@ async def test_white_space_before_an_answer_is_read_over(
 
 async def test_ten_calls_at_once_are_ten_jobs(tmp_path: Path) -> None:
     """A program that asks ten times wants ten answers."""
-    more = "limits: {open_per_person: 20, in_line_per_person: 20}"
+    more = "limits: {open_per_person: 20, queued_per_person: 20}"
     async with programming(tmp_path, more=more) as program:
         ask = program.client.chat.completions.create
         answers = await asyncio.gather(*(ask(**CAT) for _ in range(10)))

@@ -78,7 +78,7 @@ async def test_a_server_killed_in_mid_stream_is_an_error(tmp_path: Path) -> None
 
 
 async def test_hanging_up_ends_the_work_on_the_server(tmp_path: Path) -> None:
-    """The card would write for no one."""
+    """The GPU would write for no one."""
     async with programming(tmp_path) as program:
         program.server.hold.clear()
         stream = await program.stream()

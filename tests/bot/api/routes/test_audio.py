@@ -24,7 +24,7 @@ from queueing.core.requests import File, Output, SpeechToText, TextToSpeech
 from tests.bot.api.whole_api import CONFIG, WAIT_S, Api, running
 from tests.specs import openai_spec
 
-pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+pytest.importorskip("av", reason="videos and sound need usher-bot[media]")
 
 SPEAKS = CONFIG.replace(
     "chats: {}",
@@ -339,7 +339,7 @@ def test_times_that_a_server_does_not_know_are_not_invented() -> None:
 
 
 async def test_hanging_up_ends_the_job(tmp_path: Path) -> None:
-    """The card would go on speaking to a program that left."""
+    """The GPU would go on speaking to a program that left."""
     async with sounding(tmp_path, SLOW) as (api, _):
         body = {"model": "kokoro", "input": "Hello there."}
         call = asyncio.create_task(api.post("/audio/speech", body))

@@ -19,7 +19,7 @@ CAT = {"model": "llama", "messages": [{"role": "user", "content": "What is a cat
 SLOW = CONFIG.replace("service_s: 0.1", "service_s: 60")
 
 
-def picture() -> str:
+def image() -> str:
     out = io.BytesIO()
     Image.new("RGB", (32, 16), "red").save(out, "PNG")
     return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
@@ -88,11 +88,11 @@ async def test_an_alias_is_answered_under_its_own_name(tmp_path: Path) -> None:
     assert {"id", "object", "created", "owned_by"} <= one.keys()
 
 
-async def test_a_picture_in_a_data_url_is_seen(tmp_path: Path) -> None:
-    """A question about a picture would be answered without it."""
+async def test_an_image_in_a_data_url_is_seen(tmp_path: Path) -> None:
+    """A question about an image would be answered without it."""
     look = with_parts(
         {"type": "text", "text": "What is this?"},
-        {"type": "image_url", "image_url": {"url": picture()}},
+        {"type": "image_url", "image_url": {"url": image()}},
     )
     async with running(tmp_path) as api:
         answer = await api.post("/chat/completions", look)
@@ -193,7 +193,7 @@ async def test_deep_nesting_and_garbage_are_refused(tmp_path: Path) -> None:
 
 
 async def test_hanging_up_ends_the_job(tmp_path: Path) -> None:
-    """The card would work for no one."""
+    """The GPU would work for no one."""
     async with running(tmp_path, SLOW) as api:
         async with api.session.post(f"{api.url}/chat/completions", json={**CAT, "stream": True}):
             await until_running(api)
@@ -275,7 +275,7 @@ async def test_a_long_wait_is_kept_alive_with_white_space(tmp_path: Path) -> Non
 
 
 async def test_a_page_in_a_browser_reaches_nothing(tmp_path: Path) -> None:
-    """Any page a person opens could use their cards."""
+    """Any page a person opens could use their GPUs."""
     async with running(tmp_path) as api:
         url = f"{api.url}/chat/completions"
         for headers, status in (
@@ -301,7 +301,7 @@ async def test_unknown_paths_are_told_in_the_same_shape(tmp_path: Path) -> None:
 
 async def test_twenty_calls_at_once_are_all_answered(tmp_path: Path) -> None:
     """Concurrent callers would mix their answers."""
-    many = CONFIG + "limits: {open_per_person: 50, in_line_per_person: 50}\n"
+    many = CONFIG + "limits: {open_per_person: 50, queued_per_person: 50}\n"
     async with running(tmp_path, many) as api:
 
         async def ask(number: int) -> None:
@@ -316,7 +316,7 @@ async def test_twenty_calls_at_once_are_all_answered(tmp_path: Path) -> None:
 
 async def test_the_limits_of_a_person_hold(tmp_path: Path) -> None:
     """A program could fill a line that people wait in."""
-    few = SLOW + "limits: {open_per_person: 1, in_line_per_person: 1}\n"
+    few = SLOW + "limits: {open_per_person: 1, queued_per_person: 1}\n"
     async with running(tmp_path, few) as api:
         asking = asyncio.create_task(api.stream("/chat/completions", CAT))
         await until_running(api)

@@ -207,7 +207,7 @@ async def test_null_is_the_same_as_omitted(tmp_path: Path) -> None:
 
 
 async def test_hanging_up_ends_the_work_on_the_server(tmp_path: Path) -> None:
-    """The card would work for no one."""
+    """The GPU would work for no one."""
     async with scripted(tmp_path, (*SAID[:1], "hold")) as (api, server):
         body = {**ONCE, "stream": True}
         async with api.session.post(f"{api.url}/completions", json=body):

@@ -44,7 +44,7 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
         yield api
 
 
-def picture() -> str:
+def image() -> str:
     data = io.BytesIO()
     Image.linear_gradient("L").save(data, "PNG")
     return base64.b64encode(data.getvalue()).decode()
@@ -117,13 +117,13 @@ async def test_tokens_and_objects_are_inputs(api: Api) -> None:
         assert len(await embedded(api, given)) == count, given
 
 
-async def test_pictures_are_inputs(api: Api) -> None:
-    """A search by picture would have no way in."""
+async def test_images_are_inputs(api: Api) -> None:
+    """A search by image would have no way in."""
     for form in ("url", "base64", "bare", "part", "content"):
-        url = f"data:image/png;base64,{picture()}"
+        url = f"data:image/png;base64,{image()}"
         given: Any = {
             "url": {"image": url},
-            "base64": {"image": picture()},
+            "base64": {"image": image()},
             "bare": url,
             "part": {"type": "image_url", "image_url": {"url": url}},
             "content": {"content": [{"type": "text", "text": "red"}, {"image_url": {"url": url}}]},
@@ -179,12 +179,12 @@ async def test_what_cannot_be_embedded_is_refused_by_its_name(
 
 
 def test_the_inputs_of_one_call_are_bounded_together() -> None:
-    """One call would occupy a card for an hour, or fill the memory."""
+    """One call would occupy a GPU for an hour, or fill the memory."""
     cases: list[tuple[Any, str]] = [
         (["a" * 400_000] * 11, "characters"),
         ([1] * 300_001, "tokens"),
         ([[1] * 1000] * 301, "tokens"),
-        ([{"image": "bm8="}] * 33, "pictures"),
+        ([{"image": "bm8="}] * 33, "images"),
     ]
     for given, said in cases:
         with pytest.raises(ApiError) as refused:
@@ -196,7 +196,7 @@ def test_the_inputs_of_one_call_are_bounded_together() -> None:
 async def test_embeddings_have_a_limit_of_their_own(tmp_path: Path) -> None:
     """Open WebUI sends a document as hundreds of calls at once, and repeats none."""
     slow = EMBEDDERS.replace("service_s: 0.01", "service_s: 5")
-    few = f"limits: {{open_per_person: 1, in_line_per_person: 1, embeddings_open: 40, per_hour: 1}}\n{slow}"
+    few = f"limits: {{open_per_person: 1, queued_per_person: 1, embeddings_open: 40, per_hour: 1}}\n{slow}"
     async with running(tmp_path, few) as api, asyncio.TaskGroup() as group:
         body = {"model": "hashing", "input": "a passage"}
         calls = [group.create_task(api.post(PATH, body)) for _ in range(40)]
@@ -211,8 +211,8 @@ async def test_embeddings_have_a_limit_of_their_own(tmp_path: Path) -> None:
             call.cancel()
 
 
-async def test_time_on_the_cards_is_limited_here_too(tmp_path: Path) -> None:
-    """A program could keep a card busy all day whose owner may not, or retry it every second."""
+async def test_time_on_the_gpus_is_limited_here_too(tmp_path: Path) -> None:
+    """A program could keep a GPU busy all day whose owner may not, or retry it every second."""
     limited = f"limits: {{gpu_seconds_per_day: 4}}\n{EMBEDDERS.replace('service_s: 0.01', 'service_s: 5')}"
     async with running(tmp_path, limited) as api, asyncio.TaskGroup() as group:
         body = {"model": "hashing", "input": "a passage"}
@@ -258,9 +258,9 @@ async def test_a_model_that_embeds_names_those_that_write(api: Api) -> None:
     assert "llama" in error["message"]
 
 
-async def test_a_picture_for_a_model_of_texts_is_refused(api: Api) -> None:
+async def test_an_image_for_a_model_of_texts_is_refused(api: Api) -> None:
     """Its data URL would be embedded as if it were a text."""
-    body = {"model": "words", "input": [f"data:image/png;base64,{picture()}"]}
+    body = {"model": "words", "input": [f"data:image/png;base64,{image()}"]}
     error = (await api.post(PATH, body, status=400))["error"]
     assert error["code"] == "not_capable"
     assert "hashing" in error["message"]

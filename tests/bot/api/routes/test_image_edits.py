@@ -1,4 +1,4 @@
-"""Changing pictures over HTTP, as forms and as JSON, with the `openai` package unchanged."""
+"""Changing images over HTTP, as forms and as JSON, with the `openai` package unchanged."""
 
 import base64
 import io
@@ -30,7 +30,7 @@ RED = {"model": "flux", "prompt": "make it red"}
 
 
 def png(side: int = 64, **texts: str) -> bytes:
-    """Return a picture, with texts beside its pixels."""
+    """Return an image, with texts beside its pixels."""
     out, beside = io.BytesIO(), PngImagePlugin.PngInfo()
     for name, text in texts.items():
         beside.add_text(name, text)
@@ -63,7 +63,7 @@ async def editing(tmp_path: Path, config: str = DRAWS) -> AsyncIterator[tuple[Ap
         yield api, client
 
 
-async def test_the_package_sends_a_picture_in_every_form(tmp_path: Path) -> None:
+async def test_the_package_sends_an_image_in_every_form(tmp_path: Path) -> None:
     """Its callers have files, bytes and streams, and it names them as it likes."""
     cases: list[Any] = [
         ("upload", png(), "application/octet-stream"),
@@ -106,7 +106,7 @@ async def test_words_of_openais_clients_are_ignored(tmp_path: Path) -> None:
     assert shown(answer).format == "PNG"
 
 
-async def test_a_picture_grows_before_it_is_done(tmp_path: Path) -> None:
+async def test_an_image_grows_before_it_is_done(tmp_path: Path) -> None:
     """A person would look at nothing for minutes."""
     async with editing(tmp_path) as (_, client):
         stream = await client.images.edit(**RED, image=png(), stream=True, partial_images=2)
@@ -116,8 +116,8 @@ async def test_a_picture_grows_before_it_is_done(tmp_path: Path) -> None:
     assert last.usage is not None
 
 
-async def test_several_pictures_are_combined(tmp_path: Path) -> None:
-    """A person would send four pictures and see one of them used."""
+async def test_several_images_are_combined(tmp_path: Path) -> None:
+    """A person would send four images and see one of them used."""
     async with editing(tmp_path, EDITS) as (api, client):
         for model in ({"model": "kontext"}, {"model": openai.NOT_GIVEN}):
             images = [png(40 + 10 * n) for n in range(4)]
@@ -127,12 +127,12 @@ async def test_several_pictures_are_combined(tmp_path: Path) -> None:
             assert isinstance(job.request, TextToImage)
             assert (job.model, job.request.edit, job.request.mask) == ("kontext", True, False)
             assert len(await api.parts.queue.jobs.inputs(job) or ()) == 4
-        with pytest.raises(openai.BadRequestError, match="at most 4 pictures; you sent 5"):
+        with pytest.raises(openai.BadRequestError, match="at most 4 images; you sent 5"):
             await client.images.edit(**RED, image=[png()] * 5)
 
 
 async def test_a_mask_is_the_last_file_of_an_edit(tmp_path: Path) -> None:
-    """The whole picture would be changed, and the person would not know why."""
+    """The whole image would be changed, and the person would not know why."""
     async with editing(tmp_path, EDITS) as (api, client):
         image, mask = png(64), marking(66)
         await client.images.edit(model="kontext", prompt="a hat", image=image, mask=mask)
@@ -155,8 +155,8 @@ async def test_a_mask_is_the_last_file_of_an_edit(tmp_path: Path) -> None:
             assert error.value.param == "mask"
 
 
-async def test_a_model_that_only_starts_from_a_picture_is_not_given_more(tmp_path: Path) -> None:
-    """All pictures but one, or the mask, would be left out without a word."""
+async def test_a_model_that_only_starts_from_an_image_is_not_given_more(tmp_path: Path) -> None:
+    """All images but one, or the mask, would be left out without a word."""
     async with editing(tmp_path) as (api, client):
         with pytest.raises(openai.BadRequestError) as error:
             await client.images.edit(**RED, image=[png(), png()])
@@ -175,10 +175,10 @@ async def test_what_a_camera_wrote_beside_the_pixels_is_not_kept(tmp_path: Path)
         job = (await api.parts.queue.jobs.history("api:local", limit=1))[0]
         (stored,) = await api.parts.queue.jobs.inputs(job) or ()
     assert b"at home" not in stored.data
-    assert stored.name == "picture.png"
+    assert stored.name == "image.png"
 
 
-async def test_pictures_come_as_json(tmp_path: Path) -> None:
+async def test_images_come_as_json(tmp_path: Path) -> None:
     """The newer form of OpenAI's own document."""
     async with editing(tmp_path) as (api, _):
         body = {**RED, "images": [{"image_url": data_url(png())}], "strength": 0.5, "size": None}
@@ -186,8 +186,8 @@ async def test_pictures_come_as_json(tmp_path: Path) -> None:
         assert answer["data"][0]["b64_json"]
 
 
-async def test_a_picture_is_named_that_was_sent_ahead(tmp_path: Path) -> None:
-    """A program that edits one picture ten times would send it ten times."""
+async def test_an_image_is_named_that_was_sent_ahead(tmp_path: Path) -> None:
+    """A program that edits one image ten times would send it ten times."""
     async with editing(tmp_path) as (api, client):
         sent = await client.files.create(file=("a.png", png()), purpose="vision")
         body = {**RED, "images": [{"file_id": sent.id}]}
@@ -210,7 +210,7 @@ BAD: tuple[dict[str, Any], ...] = (
     {"images": ["x"]},
     {"images": IMAGES, "mask": IMAGES[0]},
     {"images": [{"image_url": "https://example.com/a.png"}]},
-    {"images": [{"image_url": "no picture"}]},
+    {"images": [{"image_url": "no image"}]},
     {"images": [{"image_url": data_url(b"GIF89a")}]},
     {"images": IMAGES, "strength": 2},
     {"images": IMAGES, "n": 10**30},
@@ -251,7 +251,7 @@ async def test_a_bad_form_draws_nothing(tmp_path: Path) -> None:
             ([prompt, image, model, ("n", "99")], "n"),
             ([prompt, image, model, ("size", "1x1")], "size"),
             ([prompt, ("image[]", b""), model], "image[]"),
-            ([prompt, ("image", b"no picture"), model], "image"),
+            ([prompt, ("image", b"no image"), model], "image"),
             ([prompt, ("image", bytes(21_000_000)), model], "image"),
             ([prompt, image, ("model", "llama")], "model"),
         ):

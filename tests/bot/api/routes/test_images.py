@@ -1,4 +1,4 @@
-"""Pictures over HTTP, with the whole bot behind them."""
+"""Images over HTTP, with the whole bot behind them."""
 
 import base64
 import io
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from bot.api.openai.images import PictureStream
+from bot.api.openai.images import ImageStream
 from bot.api.runs.runs import Run
 from queueing.core.errors import OutOfMemory
 from queueing.core.jobs import stand_in
@@ -18,15 +18,15 @@ from tests.bot.api.whole_api import CONFIG, running
 CAT = {"model": "flux", "prompt": "a red cat"}
 
 
-def picture(data: str) -> Any:
+def image(data: str) -> Any:
     return Image.open(io.BytesIO(base64.b64decode(data)))
 
 
-async def test_a_picture_comes_as_base64(tmp_path: Path) -> None:
+async def test_an_image_comes_as_base64(tmp_path: Path) -> None:
     """Open WebUI reads nothing else."""
     async with running(tmp_path) as api:
         answer = await api.post("/images/generations", {**CAT, "n": 2, "size": "96x64"})
-    assert [picture(row["b64_json"]).size for row in answer["data"]] == [(96, 64), (96, 64)]
+    assert [image(row["b64_json"]).size for row in answer["data"]] == [(96, 64), (96, 64)]
     assert isinstance(answer["created"], int)
 
 
@@ -38,7 +38,7 @@ async def test_an_address_is_given_where_it_is_asked_for(tmp_path: Path) -> None
             assert found.content_type == "image/png"
 
 
-async def test_a_picture_grows_before_it_is_done(tmp_path: Path) -> None:
+async def test_an_image_grows_before_it_is_done(tmp_path: Path) -> None:
     """A person would look at nothing for minutes."""
     async with running(tmp_path) as api:
         asked = {**CAT, "partial_images": 2}
@@ -46,22 +46,22 @@ async def test_a_picture_grows_before_it_is_done(tmp_path: Path) -> None:
     *partial, last = events
     assert {event["type"] for event in partial} <= {"image_generation.partial_image"}
     assert [event["partial_image_index"] for event in partial] == list(range(len(partial)))
-    assert all(picture(event["b64_json"]).format == "JPEG" for event in partial)
+    assert all(image(event["b64_json"]).format == "JPEG" for event in partial)
     assert last["type"] == "image_generation.completed"
-    assert picture(last["b64_json"]).format == "PNG"
+    assert image(last["b64_json"]).format == "PNG"
     assert last["output_format"] == "png"
     assert comments
 
 
-async def test_a_picture_comes_in_the_form_that_was_asked_for(tmp_path: Path) -> None:
+async def test_an_image_comes_in_the_form_that_was_asked_for(tmp_path: Path) -> None:
     """A program would write PNG into a file named .webp."""
     async with running(tmp_path) as api:
         for form in ("png", "jpeg", "webp"):
             asked = {**CAT, "output_format": form}
             answer = await api.post("/images/generations", asked)
-            assert picture(answer["data"][0]["b64_json"]).format == form.upper()
+            assert image(answer["data"][0]["b64_json"]).format == form.upper()
             *_, last = (await api.stream("/images/generations", asked))[0]
-            assert picture(last["b64_json"]).format == form.upper()
+            assert image(last["b64_json"]).format == form.upper()
             assert last["output_format"] == form
         for more, param in (({"background": "transparent"}, "background"), (
             {"output_format": "webp", "response_format": "url"}, None,
@@ -80,7 +80,7 @@ async def test_words_of_openais_clients_are_left_out(tmp_path: Path) -> None:
 def test_previews_come_evenly_and_no_oftener_than_asked_for() -> None:
     """All would come in the first second, or more than the client can show."""
     run = Run(stand_in(1, "flux", 0.0))
-    stream = PictureStream(created=1, size="auto", previews=2)
+    stream = ImageStream(created=1, size="auto", previews=2)
     sent: list[int] = []
     for step in range(1, 13):
         preview = File(name="p.jpg", mime="image/jpeg", data=bytes([step]))

@@ -28,7 +28,7 @@ async def test_a_program_sees_which_models_are_ready(tmp_path: Path) -> None:
     async with running(tmp_path, CONFIG) as api:
         await api.post("/images/generations", {"model": "flux", "prompt": "a cat"})
         rows = {row["id"]: row["usher"] for row in (await api.get("/models"))["data"]}
-        lines = {line["model"]: line for line in (await api.get("/queue"))["lines"]}
+        lines = {line["model"]: line for line in (await api.get("/queue"))["queues"]}
     assert rows["flux"]["state"] == lines["flux"]["state"] == "ready"
     assert rows["llama"]["state"] == lines["llama"]["state"] == "absent"
 

@@ -90,7 +90,7 @@ async def leaving_early(
 async def test_hanging_up_cancels_a_job_that_is_just_being_accepted(
     path: str, body: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The card would work for a caller who is gone, and no one could tell."""
+    """The GPU would work for a caller who is gone, and no one could tell."""
     async with left_early(tmp_path, monkeypatch, path, body, {}) as api:
         await api.until(lambda jobs: not jobs)
         (job,) = await all_jobs(api)

@@ -15,10 +15,10 @@ SLOW = CONFIG.replace("service_s: 0.1", "service_s: 60") + "waiting: {api: 2s}\n
 @pytest.mark.parametrize(
     "body",
     [
-        {"kind": "picture", "prompt": "a cat", "model": "flux"},
+        {"kind": "image", "prompt": "a cat", "model": "flux"},
         {"messages": [{"role": "user", "content": "hi"}], "model": "llama"},
     ],
-    ids=["picture", "chat"],
+    ids=["image", "chat"],
 )
 async def test_a_job_of_a_program_may_run_later(tmp_path: Path, body: dict[str, Any]) -> None:
     """A night's batch would stand before people, or its moment be lost."""

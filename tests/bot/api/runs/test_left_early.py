@@ -61,7 +61,7 @@ async def hang_up(api: Api, path: str, body: Any, accepting: Accepting, **header
 async def test_a_job_whose_caller_left_before_the_answer_is_cancelled(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would keep a card for an answer that no one reads, and a place among the open jobs."""
+    """It would keep a GPU for an answer that no one reads, and a place among the open jobs."""
     accepting = Accepting(monkeypatch)
     async with running(tmp_path, EMBEDDING) as api:
         await hang_up(api, path, CALLS[path], accepting)

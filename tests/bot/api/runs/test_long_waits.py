@@ -3,9 +3,7 @@
 import asyncio
 from contextlib import closing
 from itertools import pairwise
-from typing import Any, cast
-
-from aiohttp import web
+from typing import TYPE_CHECKING, Any, cast
 
 from bot.api.openai.chat_stream import ChatStream, Heading
 from bot.api.runs.answers import Alarm, Answering, WaitLimits
@@ -13,6 +11,9 @@ from bot.api.runs.attendance import Attendance
 from bot.api.runs.runs import Runs
 from queueing.core.jobs import stand_in
 from tests.simulation.loop import run
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 WAITED_S = 900.0
 LANGCHAIN_S = 120.0

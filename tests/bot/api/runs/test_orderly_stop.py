@@ -21,7 +21,7 @@ HASHING = """  hashing:
     parallel: 1
     service_s: 60
 """
-MANY = "limits: {open_per_person: 50, in_line_per_person: 50}\n"
+MANY = "limits: {open_per_person: 50, queued_per_person: 50}\n"
 SLOW = CONFIG.replace("service_s: 0.1", "service_s: 60").replace("chats:", HASHING + "chats:")
 SLOW += MANY
 CAT = {"model": "llama", "messages": [{"role": "user", "content": "What is a cat?"}]}

@@ -12,7 +12,7 @@ import pytest
 from queueing.core.jobs import Job, JobState
 from tests.bot.api.whole_api import CONFIG, Api, running
 
-MANY = "limits: {open_per_person: 50, in_line_per_person: 50}\n"
+MANY = "limits: {open_per_person: 50, queued_per_person: 50}\n"
 CAT = {"model": "llama", "messages": [{"role": "user", "content": "What is a cat?"}]}
 FOX = {"model": "flux", "prompt": "a fox"}
 SLOW = CONFIG.replace("service_s: 0.1", "service_s: 60") + MANY
@@ -60,7 +60,7 @@ async def test_a_retry_takes_over_the_job_of_the_broken_call(
 
 
 async def test_an_answer_no_one_received_is_not_generated_again(tmp_path: Path) -> None:
-    """A complete answer would be thrown away, and the card would work twice."""
+    """A complete answer would be thrown away, and the GPU would work twice."""
     async with running(tmp_path, BRISK) as api:
         await hang_up(api, "/chat/completions", CAT, until_running)
         await api.until(lambda jobs: not jobs)

@@ -190,7 +190,7 @@ async def _noted(database: Database, job_id: int, state: str) -> None:
             pass  # the server has been asked meanwhile
 
 
-async def test_pictures_are_had_from_another_process_than_the_one_that_drew_them(
+async def test_images_are_had_from_another_process_than_the_one_that_drew_them(
     postgres_url: str,
 ) -> None:
     """A large result would be lost on the way between processes, or be read by nobody else."""
@@ -207,7 +207,7 @@ async def test_pictures_are_had_from_another_process_than_the_one_that_drew_them
 async def test_a_chats_job_is_followed_at_a_process_that_does_not_hold_the_chat(
     postgres_url: str,
 ) -> None:
-    """A program would be shown how far a picture is, and never what it looks like."""
+    """A program would be shown how far an image is, and never what it looks like."""
     async with two_apis(postgres_url, BRISK) as apis:
         asked = NewJob(
             model="flux",

@@ -5,17 +5,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from bot.app.cluster.leader_finder import QUEUE, LeaderFinder
 from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import QueueListener, QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import MemoryWire, Wire, WireBroken
-from queueing.core.events import Event
 from queueing.core.leases import Tenure
 from tests.fakes.no_files import NoFiles
 from tests.fakes.posts import FakePosts, PostTable
 from tests.simulation.installation import Installation
+
+if TYPE_CHECKING:
+    from queueing.core.events import Event
 
 LEASE_S = 15.0
 

@@ -48,7 +48,7 @@ def test_the_same_configuration_is_agreed_with_whatever_the_version() -> None:
 
 
 def test_another_configuration_is_refused_by_what_differs() -> None:
-    """Two leaders in turn would plan with different cards and models, for no visible reason."""
+    """Two leaders in turn would plan with different GPUs and models, for no visible reason."""
 
     async def scenario() -> None:
         held = await told(FakePosts(PostTable(15), "one:1"), agreement(version="0.9"))

@@ -2,16 +2,18 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from queueing.core.requests import Capability
 from tests.bot.commands.admin.test_admin_commands import say
-from tests.fakes.chat import FakeChat
 from tests.fakes.far_queue import FarQueue
 from tests.simulation.bot_installation import Bot, play, quiet
 from tests.simulation.installation import Installation, host, image_model
+
+if TYPE_CHECKING:
+    from tests.fakes.chat import FakeChat
 
 ADA, EVE = "fake:1", "fake:2"
 TEXT = replace(

@@ -24,14 +24,14 @@ from queueing.core.catalog import Catalog, Offer
 from queueing.core.errors import Problem, ProblemKind, QueueError, Unavailable
 from queueing.core.events import Event
 from queueing.core.requests import (
-    FILM_S_MOST,
     LORAS_MOST,
     MUSIC_S_MOST,
+    VIDEO_S_MOST,
     Chat,
     ChatMessage,
     Embed,
+    ImageInput,
     LoraWeight,
-    PictureInput,
     SpeechFormat,
     SpeechToText,
     TextToAudio,
@@ -53,7 +53,7 @@ MESSAGES = st.builds(
     ChatMessage,
     role=st.sampled_from(("system", "user", "assistant")),
     text=WORDS,
-    pictures=st.tuples() | st.tuples(st.integers(0, 9)),
+    images=st.tuples() | st.tuples(st.integers(0, 9)),
     name=st.none() | WORDS,
 )
 LORAS = st.lists(
@@ -98,7 +98,7 @@ st.register_type_strategy(
     st.builds(
         TextToVideo,
         prompt=WORDS,
-        seconds=st.none() | st.floats(0.1, FILM_S_MOST),
+        seconds=st.none() | st.floats(0.1, VIDEO_S_MOST),
         fps=st.none() | st.floats(1, 120),
         lora=LORAS,
     ),
@@ -139,7 +139,7 @@ st.register_type_strategy(
 EMBED_INPUTS = (
     WORDS
     | st.lists(st.integers(0, 9), min_size=1, max_size=3).map(tuple)
-    | st.builds(PictureInput, picture=st.integers(0, 9), text=WORDS)
+    | st.builds(ImageInput, image=st.integers(0, 9), text=WORDS)
 )
 st.register_type_strategy(
     Embed,

@@ -75,7 +75,7 @@ def test_a_reader_that_is_too_slow_for_the_events_is_cut_off() -> None:
 
 
 def test_an_answer_of_any_size_is_sent() -> None:
-    """A film that is longer than the limit could never be fetched."""
+    """A video that is longer than the limit could never be fetched."""
 
     async def scenario() -> None:
         wire = SlowWire()

@@ -81,7 +81,7 @@ def test_a_call_fails_if_no_process_holds_the_queue(tmp_path: Path) -> None:
 
 
 def test_a_call_whose_connection_breaks_is_made_once_again(tmp_path: Path) -> None:
-    """A picture would be drawn twice, or never."""
+    """An image would be drawn twice, or never."""
 
     async def scenario(made: Cluster) -> None:
         async with made.holder():
@@ -282,7 +282,7 @@ def test_another_version_is_refused_with_a_sentence(greeting: bytes) -> None:
 
 
 def test_a_frame_is_read_as_it_was_written() -> None:
-    """A picture's bytes may contain anything, line feeds included."""
+    """An image's bytes may contain anything, line feeds included."""
     frame = protocol.read(protocol.written("result", 7, body=b"\n\n\x00"))
     assert (frame.kind, frame.number, frame.body) == ("result", 7, b"\n\n\x00")
     for wrong in (b"", b"\n", b"\xff\n"):

@@ -18,8 +18,8 @@ from tests.fakes.no_files import NoFiles
 from tests.simulation.installation import Installation, host, image_model
 from tests.simulation.loop import run
 
-PICTURE = File(name="p.png", mime="image/png", data=b"x" * 9_000)
-WHOLE = Progress(fraction=0.5, text="a cat sat", preview=PICTURE, chunks=("a cat",))
+IMAGE = File(name="p.png", mime="image/png", data=b"x" * 9_000)
+WHOLE = Progress(fraction=0.5, text="a cat sat", preview=IMAGE, chunks=("a cat",))
 OUTLINE = Progress(fraction=0.5)
 WORDS = Progress(text="a cat sat down", chunks=(" sat",))
 
@@ -93,7 +93,7 @@ async def report(
 
 
 @pytest.mark.parametrize("platform", ["telegram", "api"])
-def test_words_and_pictures_go_to_those_who_show_them(tmp_path: Path, platform: str) -> None:
+def test_words_and_images_go_to_those_who_show_them(tmp_path: Path, platform: str) -> None:
     """Each process would be sent all that is written at all others."""
 
     async def scenario(made: Cluster) -> None:
@@ -113,7 +113,7 @@ def test_words_and_pictures_go_to_those_who_show_them(tmp_path: Path, platform: 
 
 
 def test_one_job_is_read_for_as_long_as_a_program_asks_for_it(tmp_path: Path) -> None:
-    """Its pictures would be missing where its chat is not, or be sent there for ever."""
+    """Its images would be missing where its chat is not, or be sent there for ever."""
 
     async def scenario(made: Cluster) -> None:
         there = {"api": Reader(made, "api")}

@@ -3,18 +3,20 @@
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pydantic import ConfigDict, TypeAdapter
 
 from bot.app.cluster.protocol import PARTS, Method, method
-from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.core.platform import ChatLease
 from queueing.core.errors import Fenced
 from queueing.core.jobs import Job
 from queueing.core.requests import File, Output
+
+if TYPE_CHECKING:
+    from bot.app.cluster.queue_link import QueueConnection
 
 CAT = File(name="cat.png", mime="image/png", data=b"\x89PNG")
 
@@ -73,7 +75,7 @@ async def test_files_are_read_without_the_holder_of_the_queue() -> None:
 
 
 def test_no_answer_of_the_holder_carries_files() -> None:
-    """A call that is added later could send a film as text in one frame."""
+    """A call that is added later could send a video as text in one frame."""
     answers = {f"{each.part}.{each.name}": each.result_kind for each in _calls()}
     assert len(answers) > 20
     assert not [name for name, kind in answers.items() if _has_bytes(kind)]

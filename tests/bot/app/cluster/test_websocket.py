@@ -59,7 +59,7 @@ async def linked(port: int) -> AsyncIterator[RemoteQueue]:
             running.cancel()
 
 
-async def test_a_picture_of_ten_megabytes_goes_over(tmp_path: Path) -> None:
+async def test_an_image_of_ten_megabytes_goes_over(tmp_path: Path) -> None:
     """The usual limit of a WebSocket message, 4 MB, would cut uploads off."""
     async with installation(tmp_path).queue() as queue:
         server = QueueServer(queue, secret=SECRET)
@@ -159,7 +159,7 @@ async def test_a_stranger_cannot_fill_the_memory() -> None:
 
 
 async def test_a_frame_arrives_as_it_was_sent() -> None:
-    """A picture that is as long as a piece would lose its end."""
+    """An image that is as long as a piece would lose its end."""
     for size in (0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE):
 
         async def serve(wire: Wire) -> None:

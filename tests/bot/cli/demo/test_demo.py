@@ -74,7 +74,7 @@ def said(out: Path, *lines: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_transcript_shows_each_line_its_answers_and_saves_the_pictures(tmp_path: Path) -> None:
+def test_a_transcript_shows_each_line_its_answers_and_saves_the_images(tmp_path: Path) -> None:
     """A newcomer without a browser would see nothing, or a script not learn how it ended.
 
     Controls and direction marks in a prompt would rewrite what stands on the screen.
@@ -87,17 +87,17 @@ def test_a_transcript_shows_each_line_its_answers_and_saves_the_pictures(tmp_pat
     assert "\n[1] cat\n    sdxl · " in done.stdout
     assert "There's no command /nonsense." in done.stdout
     assert "--steps must be between 1 and 150." in done.stdout
-    (picture,) = tmp_path.glob("1-*.png")
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert str(picture) in done.stdout
+    (image,) = tmp_path.glob("1-*.png")
+    assert image.read_bytes().startswith(b"\x89PNG")
+    assert str(image) in done.stdout
     assert not any(mark in done.stdout for mark in ("\x1b", "\u202e", "\u0007")), "it is steered"
 
 
 @pytest.mark.thorough
 @pytest.mark.skipif(not videos.available(), reason="needs usher-bot[media]")
-def test_a_newcomer_sees_a_film_and_hears_a_sound(tmp_path: Path) -> None:
+def test_a_newcomer_sees_a_video_and_hears_a_sound(tmp_path: Path) -> None:
     """The first things anyone tries would leave nothing that plays."""
-    done = said(tmp_path, "/film wan a cat", "/film a cat", "/speak hello", "/music calm")
+    done = said(tmp_path, "/video wan a cat", "/video a cat", "/speak hello", "/music calm")
     assert done.returncode == 0, done.stderr
     kinds = sorted(mime_of(path.read_bytes()) for path in tmp_path.iterdir())
     assert kinds == ["audio/mpeg", "audio/mpeg", "video/mp4", "video/mp4"]

@@ -1,4 +1,4 @@
-"""The demo has a model of every kind, and each fits on its cards."""
+"""The demo has a model of every kind, and each fits on its GPUs."""
 
 from bot.cli.demo import demo
 from bot.cli.demo.options import DemoOptions
@@ -12,7 +12,7 @@ def test_a_newcomer_sees_every_kind_without_a_server() -> None:
         assert catalog.able(capability), capability
 
 
-def test_each_model_fits_on_one_of_its_cards() -> None:
+def test_each_model_fits_on_one_of_its_gpus() -> None:
     """A job would wait for ever."""
     catalog = demo.demo_config(DemoOptions()).catalog()
     for spec in catalog.models.values():

@@ -13,7 +13,7 @@ import pytest
 
 from bot.cli import main as cli
 from bot.cli.init import command, page, scan, systemd
-from bot.cli.init import hosts as card
+from bot.cli.init import hosts as gpu
 from bot.cli.init.command import InitOptions
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
 from bot.config.loader import load
@@ -26,7 +26,7 @@ from tests.fakes.terminal import ScriptedTerminal
 
 NO_ANSWERS = {
     "Address of another server": "",
-    "Memory of the card": "",
+    "Memory of the GPU": "",
     "Discord bot token": "",
     "Telegram bot token": "",
     "reach the page": "",
@@ -34,7 +34,7 @@ NO_ANSWERS = {
 }
 
 
-CARDLESS = card.cardless
+GPULESS = gpu.gpuless
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +47,8 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     async def none() -> tuple[int, ...]:
         return ()
 
-    monkeypatch.setattr(card, "cards", none)
-    monkeypatch.setattr(card, "cardless", lambda: False)
+    monkeypatch.setattr(gpu, "gpus", none)
+    monkeypatch.setattr(gpu, "gpuless", lambda: False)
 
 
 def usually(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
@@ -142,7 +142,7 @@ async def test_the_configuration_is_as_short_as_it_can_be(
     """A newcomer would face settings that no one needs at first."""
     async with serving("lmstudio") as studio:
         usually(monkeypatch, studio.port)
-        terminal = ScriptedTerminal({**NO_ANSWERS, "Memory of the card": "24GB"})
+        terminal = ScriptedTerminal({**NO_ANSWERS, "Memory of the GPU": "24GB"})
         assert await run_init(tmp_path / "config.yaml", terminal) == 0
     lines = without_comments(tmp_path / "config.yaml")
     assert lines == [
@@ -171,13 +171,13 @@ async def test_without_any_server_it_writes_what_check_explains(tmp_path: Path) 
     assert "start it, or correct the address" in config.read_text()
 
 
-# ---------------------------------------------------------------- servers and cards
+# ---------------------------------------------------------------- servers and GPUs
 
 
 async def test_servers_of_one_machine_share_a_host_and_others_have_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two servers on one card would each be given all of its memory."""
+    """Two servers on one GPU would each be given all of its memory."""
     monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
     monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
 
@@ -185,13 +185,13 @@ async def test_servers_of_one_machine_share_a_host_and_others_have_their_own(
         about = {"kind": "openai", "flavour": "ollama", "description": "Ollama", "models": ("m",)}
         return tuple(scan.FoundServer(url=url, **about) for url in urls)  # type: ignore[arg-type]
 
-    async def cards() -> tuple[int, ...]:
+    async def gpus() -> tuple[int, ...]:
         return 12_282, 24_564
 
     monkeypatch.setattr(scan, "look", look)
-    monkeypatch.setattr(card, "cards", cards)
+    monkeypatch.setattr(gpu, "gpus", gpus)
     servers = ["http://127.0.0.1:1", "http://localhost:1/v1", "http://[::1]:2", "http://gpu-box:1"]
-    answers = {**NO_ANSWERS, "Which of them": "1", "Memory of the card of gpu-box": "8GB"}
+    answers = {**NO_ANSWERS, "Which of them": "1", "Memory of the GPU of gpu-box": "8GB"}
     await run_init(tmp_path / "config.yaml", ScriptedTerminal(answers), servers=servers)
     catalog = load(tmp_path / "config.yaml", {}).catalog()
     hosts = {
@@ -206,15 +206,15 @@ async def test_servers_of_one_machine_share_a_host_and_others_have_their_own(
 
 
 @pytest.mark.parametrize(
-    ("cardless", "said", "gpu"),
+    ("gpuless", "said", "index"),
     [(True, "", "system"), (True, "24GB", None), (False, "", None)],
 )
 async def test_the_main_memory_is_watched_where_it_is_all_that_models_can_fill(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, gpu: str | None, *, cardless: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, index: str | None, *, gpuless: bool
 ) -> None:
-    """A build would take the memory of a server without a card, and nothing would see it.
+    """A build would take the memory of a server without a GPU, and nothing would see it.
 
-    More than the machine has is said by people with a card that was not found.
+    More than the machine has is said by people with a GPU that was not found.
     """
 
     async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
@@ -224,30 +224,30 @@ async def test_the_main_memory_is_watched_where_it_is_all_that_models_can_fill(
     monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
     monkeypatch.setattr(scan, "is_here", lambda host: host != "gpu-box")
     monkeypatch.setattr(scan, "look", look)
-    monkeypatch.setattr(card, "machine_mb", lambda: 16_000)
-    monkeypatch.setattr(card, "cardless", lambda: cardless)
-    question = "Memory for models on" if cardless else "Memory of the card of this"
-    answers = {**NO_ANSWERS, question: said, "Memory of the card of gpu-box": "8GB"}
+    monkeypatch.setattr(gpu, "machine_mb", lambda: 16_000)
+    monkeypatch.setattr(gpu, "gpuless", lambda: gpuless)
+    question = "Memory for models on" if gpuless else "Memory of the GPU of this"
+    answers = {**NO_ANSWERS, question: said, "Memory of the GPU of gpu-box": "8GB"}
     servers = ["http://127.0.0.1:1", "http://gpu-box:1"]
     await run_init(tmp_path / "config.yaml", ScriptedTerminal(answers), servers=servers)
     hosts = load(tmp_path / "config.yaml", {}).catalog().hosts
-    assert {name: host.gpu for name, host in hosts.items()} == {"gpu-1": gpu, "gpu-2": None}
+    assert {name: host.gpu for name, host in hosts.items()} == {"gpu-1": index, "gpu-2": None}
 
 
 @pytest.mark.parametrize(
-    ("devices", "cardless"),
+    ("devices", "gpuless"),
     [
         ({}, True),
         ({"0000:00:02.0": ("0x030000", "0x8086")}, True),  # Intel's own, in the main memory
         ({"0000:00:01.0": ("0x030000", "0x1234")}, True),  # a virtual machine's screen
-        ({"0000:03:00.0": ("0x020000", "0x8086")}, True),  # a network card
+        ({"0000:03:00.0": ("0x020000", "0x8086")}, True),  # a network GPU
         ({"0000:03:00.0": ("0x030000", "0x8086")}, False),  # an Arc
         ({"0000:01:00.0": ("0x030200", "0x10de")}, False),  # NVIDIA's without its driver
         ({"0000:01:00.0": ("0x030000", "0x1002")}, False),
     ],
 )
-def test_a_card_that_nothing_measures_is_no_main_memory(
-    tmp_path: Path, devices: Mapping[str, tuple[str, str]], *, cardless: bool
+def test_a_gpu_that_nothing_measures_is_no_main_memory(
+    tmp_path: Path, devices: Mapping[str, tuple[str, str]], *, gpuless: bool
 ) -> None:
     """Free main memory would be taken for free memory of a Radeon."""
     for name, (kind, vendor) in devices.items():
@@ -256,31 +256,31 @@ def test_a_card_that_nothing_measures_is_no_main_memory(
         (device / "class").write_text(f"{kind}\n")
         (device / "vendor").write_text(f"{vendor}\n")
     (tmp_path / "bus/pci/devices").mkdir(parents=True, exist_ok=True)
-    assert CARDLESS("Linux", "x86_64", tmp_path) is cardless
-    assert CARDLESS("Darwin", "arm64", tmp_path)
-    assert not CARDLESS("Darwin", "x86_64", tmp_path)
-    assert not CARDLESS("Windows", "AMD64", tmp_path)
-    assert not CARDLESS("Linux", "x86_64", tmp_path / "missing")
+    assert GPULESS("Linux", "x86_64", tmp_path) is gpuless
+    assert GPULESS("Darwin", "arm64", tmp_path)
+    assert not GPULESS("Darwin", "x86_64", tmp_path)
+    assert not GPULESS("Windows", "AMD64", tmp_path)
+    assert not GPULESS("Linux", "x86_64", tmp_path / "missing")
 
 
-async def test_servers_on_several_cards_are_written_with_those_they_use(
+async def test_servers_on_several_gpus_are_written_with_those_they_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model over two cards would be planned on one, and a picture server on both."""
+    """A model over two GPUs would be planned on one, and an image server on both."""
 
     async def look(urls: Sequence[str], **_: object) -> tuple[scan.FoundServer, ...]:
         texts = {"kind": "openai", "flavour": "llamacpp", "description": "llama.cpp"}
-        pictures = {"kind": "comfyui", "description": "ComfyUI"}
+        images = {"kind": "comfyui", "description": "ComfyUI"}
         return tuple(
             scan.FoundServer(url=url, **about)  # type: ignore[arg-type]
-            for url, about in zip(urls, (texts, pictures), strict=True)
+            for url, about in zip(urls, (texts, images), strict=True)
         )
 
-    async def cards() -> tuple[int, ...]:
+    async def gpus() -> tuple[int, ...]:
         return 12_282, 24_564
 
     monkeypatch.setattr(scan, "look", look)
-    monkeypatch.setattr(card, "cards", cards)
+    monkeypatch.setattr(gpu, "gpus", gpus)
     servers = ["http://127.0.0.1:1", "http://127.0.0.1:2"]
     terminal = ScriptedTerminal({**NO_ANSWERS, "Which of them": ""})
     await run_init(tmp_path / "config.yaml", terminal, servers=servers)
@@ -452,7 +452,7 @@ def test_without_a_terminal_it_refuses_in_a_sentence(
     [
         (["--server", "http://me:canary@box:1"], "must not hold a name or a password"),
         (["--server", "ftp://x"], "needs an address such as"),
-        (["--admin", "ann"], "must be an id such as"),
+        (["--admin", "an"], "must be an id such as"),
         (["-c", "none/such/config.yaml"], "There is no folder"),
     ],
 )

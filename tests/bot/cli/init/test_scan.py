@@ -56,14 +56,14 @@ async def test_a_text_server_is_known_with_its_models() -> None:
 
 
 async def test_comfyui_is_known_with_its_memory() -> None:
-    """The memory of a card on another machine would have to be looked up."""
+    """The memory of a GPU on another machine would have to be looked up."""
     async with FakeComfyUI() as server:
         told = await found(server.url)
     assert (told.kind, told.called, told.trouble) == ("comfyui", "comfyui", "")
     assert told.total_mb
 
 
-async def test_a_picture_server_is_known() -> None:
+async def test_an_image_server_is_known() -> None:
     """A server that draws would be asked for texts; LocalAI, which does both, is one that writes."""
     cases: list[tuple[str, str, str]] = [
         ("sdcpp", "images", "sdcpp"),

@@ -153,25 +153,25 @@ async def test_the_person_who_writes_the_word_is_the_admin(
         await fake.wait_for(lambda: fake.api.polls > 0)
         (link,) = [line for line in terminal.told if "?start=" in line]
         word = link.partition("?start=")[2].split()[0]
-        fake.person(42, "Ann\x1b[2J\nadmins: []").says(f"/start {word}")
+        fake.person(42, "an\x1b[2J\nadmins: []").says(f"/start {word}")
         found = await asking
     assert [each.id for each in found] == ["telegram:42", "web:local"]
-    assert "That is Ann?[2J admins: [] (telegram:42)." in terminal.shown
+    assert "That is an?[2J admins: [] (telegram:42)." in terminal.shown
     assert len(fake.api.updates) == 3  # none was taken from the bot
 
 
 async def test_the_owner_of_a_discord_application_is_offered_as_admin() -> None:
     """The one person whom Discord names would have to look up their id."""
-    account = ChatAccount(name="Usher#1", invite="", owner=ChatPerson(id="discord:80", name="Ann"))
+    account = ChatAccount(name="Usher#1", invite="", owner=ChatPerson(id="discord:80", name="an"))
     kind = next(each for each in chats.kinds(None) if each.name == "discord")
     chat = ChatPlan(kind=kind, token="x", account=account)
-    assert (await admins_of(chat, {"Make Ann, who owns": "yes"}))[0] == ("discord:80", "web:local")
-    assert (await admins_of(chat, {"Make Ann, who owns": "no"}))[0] == ("web:local",)
+    assert (await admins_of(chat, {"Make an, who owns": "yes"}))[0] == ("discord:80", "web:local")
+    assert (await admins_of(chat, {"Make an, who owns": "no"}))[0] == ("web:local",)
 
 
 async def test_an_id_can_be_typed_and_is_checked() -> None:
     """A name instead of an id would make no one an admin."""
-    answers = {"Make yourself": "no", "Your id on Telegram": ["@ann", "42"]}
+    answers = {"Make yourself": "no", "Your id on Telegram": ["@an", "42"]}
     found, terminal = await admins_of(telegram("x"), answers)
     assert found == ("telegram:42", "web:local")
     assert any("must be an id such as" in line for line in terminal.told)
@@ -210,8 +210,8 @@ async def test_where_no_message_comes_the_id_is_asked_for(
         ("discord:manage-guild@4177", "discord:manage-guild@4177"),
         ("web:local", "web:local"),
         ("42", None),
-        ("ann", None),
-        ("telegram:ann", None),
+        ("an", None),
+        ("telegram:an", None),
         ("telegram:42]", None),
     ],
 )

@@ -224,7 +224,7 @@ def test_settings_hold_and_can_be_taken_back() -> None:
     german, cancelled, english, refused = in_bot(scenario)
     assert "Bildmodell: flux" in german
     assert "abgebrochen" in cancelled
-    assert "picture model: flux (default)" in english
+    assert "image model: flux (default)" in english
     assert "language: en (from your app)" in english
     assert refused == "flux can't write text."
 

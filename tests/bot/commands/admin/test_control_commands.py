@@ -96,7 +96,7 @@ def test_everything_stays_paused_when_one_model_goes_on() -> None:
 
 
 def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
-    """A person who takes their card back would lose running work, or not get the memory."""
+    """A person who takes their GPU back would lose running work, or not get the memory."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]
@@ -110,7 +110,7 @@ def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
         await asyncio.sleep(120)
         assert server.finished["cat"] == 1
         assert not server.finished["dog"]
-        assert installation.cards["gpu-1"].used_mb == 0
+        assert installation.gpus["gpu-1"].used_mb == 0
         await say(running, "/resume gpu-1")
         await until(lambda: server.finished["dog"])
 
@@ -124,7 +124,7 @@ def test_a_drained_host_finishes_its_work_and_is_empty() -> None:
 
 
 def test_a_pinned_model_leaves_a_drained_host_and_comes_back() -> None:
-    """The one model an admin keeps loaded would hold the card they want back, or be lost."""
+    """The one model an admin keeps loaded would hold the GPU they want back, or be lost."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/preload flux")
@@ -141,7 +141,7 @@ def test_a_pinned_model_leaves_a_drained_host_and_comes_back() -> None:
 
 
 def test_a_model_that_still_works_is_not_called_unloaded() -> None:
-    """An admin would start a game on a card that is still in use."""
+    """An admin would start a game on a GPU that is still in use."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, "/image flux cat", "fake:1")
@@ -158,7 +158,7 @@ def test_a_model_that_still_works_is_not_called_unloaded() -> None:
 
 
 def test_a_model_that_is_being_loaded_is_not_called_absent() -> None:
-    """An admin would start a game on a card that a model is about to fill."""
+    """An admin would start a game on a GPU that a model is about to fill."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         await running.gate.call(running.chat.call("/preload flux", user=ADMIN))
@@ -174,7 +174,7 @@ def test_a_model_that_is_being_loaded_is_not_called_absent() -> None:
 
 
 def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
-    """A person who asked for ten pictures by mistake would have to cancel ten times, or end others' jobs."""
+    """A person who asked for ten images by mistake would have to cancel ten times, or end others' jobs."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         for number in range(8):
@@ -193,7 +193,7 @@ def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
 
 
 def test_a_host_resumed_while_it_drains_is_not_emptied() -> None:
-    """A card would be emptied behind the back of the admin who has just taken it back."""
+    """A GPU would be emptied behind the back of the admin who has just taken it back."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]
@@ -216,7 +216,7 @@ def test_a_line_is_cleared_with_its_overflow_while_running_work_goes_on() -> Non
     async def scenario(running: Bot, installation: Installation) -> None:
         server = installation.servers["comfy"]
         server.service_s = 30.0
-        limits = SubmitLimits(max_in_line=1)
+        limits = SubmitLimits(max_queued=1)
         jobs = [
             await running.queue.submitter.submit(
                 installation.new("flux", str(n), owner="fake:1"), limits=limits
@@ -260,15 +260,15 @@ def test_a_moved_job_runs_next_and_others_see_that_they_wait_longer() -> None:
 
 
 WRONG_NAMES = [
-    ("/pause fluxx", "There's no model or machine called “fluxx”. Did you mean flux?"),
+    ("/pause fluxx", "There's no model or host called “fluxx”. Did you mean flux?"),
     (
         "/pause gpu-9",
-        "There's no model or machine called “gpu-9”. Machines: gpu-1, gpu-2.",
+        "There's no model or host called “gpu-9”. Hosts: gpu-1, gpu-2.",
     ),
     ("/resume", "Nothing was paused."),
     ("/resume sdxl", "sdxl wasn't paused."),
-    ("/pause flux gpu-1", "/pause takes a model or a machine, not both."),
-    ("/drain gpu-9", "There's no machine called “gpu-9”. Available: gpu-1, gpu-2."),
+    ("/pause flux gpu-1", "/pause takes a model or a host, not both."),
+    ("/drain gpu-9", "There's no host called “gpu-9”. Available: gpu-1, gpu-2."),
     ("/clear fluxx", "There's no model called “fluxx”. Did you mean flux?"),
     ("/move 77 first", "There's no job 77."),
     ("/preload flux gpu-2", "gpu-2 doesn't have flux; it's on gpu-1."),
@@ -430,8 +430,8 @@ def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:
 
 
 def resting(hours: QuietHours) -> Installation:
-    card = replace(host("gpu-1", "comfy"), quiet=hours)
-    return Installation.of([image_model("flux", "comfy")], [card])
+    gpu = replace(host("gpu-1", "comfy"), quiet=hours)
+    return Installation.of([image_model("flux", "comfy")], [gpu])
 
 
 @pytest.mark.parametrize(
@@ -497,7 +497,7 @@ def test_an_admin_puts_a_host_to_work_in_its_quiet_hours(
 @pytest.mark.parametrize(
     ("language", "counted", "named"),
     [
-        ("en", "Models: 1 ready, 1 waiting to be loaded", "sdxl · pictures · waiting to be loaded"),
+        ("en", "Models: 1 ready, 1 waiting to be loaded", "sdxl · images · waiting to be loaded"),
         ("de", "Modelle: 1 bereit, 1 noch zu laden", "sdxl · Bilder · muss noch geladen werden"),
     ],
 )

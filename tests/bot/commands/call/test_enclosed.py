@@ -1,4 +1,4 @@
-"""What comes with a question: documents, films and recordings belong to it, or are refused before."""
+"""What comes with a question: documents, videos and recordings belong to it, or are refused before."""
 
 import asyncio
 from typing import Any
@@ -11,23 +11,23 @@ from backends.media.sounds import Voice
 from bot.core.platform import Album
 from bot.requests import documents, media
 from queueing.core.requests import Capability, Chat, File
-from tests.bot.results import DEAF, QWEN, ask, attachment, done, in_bot, model, picture
+from tests.bot.results import DEAF, QWEN, ask, attachment, done, image, in_bot, model
 from tests.simulation.bot_installation import Bot
 
 WHISPER = model("whisper", Capability.SPEECH_TO_TEXT)
 FRAME = File(name="f.jpg", mime="image/jpeg", data=b"frame")
 PAPER = attachment(b"paper", "paper.pdf", "application/pdf")
-FILM = attachment(b"film", "holiday.mp4", "video/mp4")
+VIDEO = attachment(b"video", "holiday.mp4", "video/mp4")
 
 
 @pytest.fixture(autouse=True)
 def helped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answer as the helper process would, which has no place in virtual time."""
 
-    async def read(file: File, *, characters: int, pictures: int, **_: object) -> DocumentContents:
+    async def read(file: File, *, characters: int, images: int, **_: object) -> DocumentContents:
         if file.data == b"scan":
-            shown = (FRAME,) * min(2, pictures)
-            return DocumentContents(text="", pages=2, pictures=shown, truncated=pictures < 2)
+            shown = (FRAME,) * min(2, images)
+            return DocumentContents(text="", pages=2, images=shown, truncated=images < 2)
         text = "word " * 10_000 if file.data == b"long" else file.data.decode()
         return DocumentContents(text=text[:characters], truncated=len(text) > characters)
 
@@ -43,10 +43,10 @@ def helped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def question(job: Any) -> tuple[str, int]:
-    """Return what was asked, and how many pictures were shown with it."""
+    """Return what was asked, and how many images were shown with it."""
     assert isinstance(job.request, Chat)
     last = job.request.messages[-1]
-    return last.text, len(last.pictures)
+    return last.text, len(last.images)
 
 
 def test_a_document_belongs_to_the_question_as_a_text_file_does() -> None:
@@ -92,18 +92,18 @@ def test_a_scan_is_shown_to_a_model_that_sees_and_else_refused() -> None:
     assert told.startswith("letter.pdf is a scan without text")
 
 
-def test_a_film_is_shown_in_pictures_or_named_before_anything_is_accepted() -> None:
-    """A question about a film would be answered without anyone having seen it."""
+def test_a_video_is_shown_in_images_or_named_before_anything_is_accepted() -> None:
+    """A question about a video would be answered without anyone having seen it."""
 
     async def seeing(running: Bot) -> None:
-        job = await done(running, "/ask where is this?", files=(FILM, picture()))
+        job = await done(running, "/ask where is this?", files=(VIDEO, image()))
         text, shown = question(job)
         assert (job.model, shown) == ("qwen", 4)
-        assert "[a film; pictures 2 to 4 are from it, in order]" in text
+        assert "[a video; images 2 to 4 are from it, in order]" in text
 
     async def blind(running: Bot) -> None:
         for words in ("/ask deaf where is this?", "/ask where is this?"):
-            assert await ask(running, words, files=(FILM,)) is None
+            assert await ask(running, words, files=(VIDEO,)) is None
             await asyncio.sleep(1)
 
     in_bot(seeing, DEAF, QWEN)
@@ -113,10 +113,10 @@ def test_a_film_is_shown_in_pictures_or_named_before_anything_is_accepted() -> N
 
 
 def test_files_without_a_question_are_asked_about() -> None:
-    """A paper or a film sent alone would be passed over, or answered with nothing."""
+    """A paper or a video sent alone would be passed over, or answered with nothing."""
 
     async def scenario(running: Bot) -> None:
-        for file in (PAPER, FILM):
+        for file in (PAPER, VIDEO):
             assert await ask(running, "/ask", files=(file,)) is None
             await asyncio.sleep(1)
 
@@ -132,7 +132,7 @@ def test_everything_together_belongs_to_one_question() -> None:
 
     async def scenario(running: Bot) -> None:
         song = attachment(b"la la", "song.mp3", "audio/mpeg")
-        files = (picture(), PAPER, song, FILM)
+        files = (image(), PAPER, song, VIDEO)
         job = await done(running, "/ask what is all this?", files=files)
         text, shown = question(job)
         assert (text.count("paper.pdf"), shown) == (1, 4)
@@ -145,7 +145,7 @@ def test_too_many_of_a_kind_are_refused() -> None:
     """One message could keep the helper busy for minutes."""
 
     async def scenario(running: Bot) -> None:
-        for file, count in ((PAPER, 5), (FILM, 2)):
+        for file, count in ((PAPER, 5), (VIDEO, 2)):
             assert await ask(running, "/ask what?", files=(file,) * count) is None
             await asyncio.sleep(1)
 
@@ -160,7 +160,7 @@ def test_a_file_that_is_too_large_is_not_even_downloaded() -> None:
     """Gigabytes would be fetched to be refused."""
 
     async def scenario(running: Bot) -> None:
-        for file in (PAPER, FILM, attachment(b"", "song.mp3", "audio/mpeg")):
+        for file in (PAPER, VIDEO, attachment(b"", "song.mp3", "audio/mpeg")):
             heavy = type(file)(
                 kind=file.kind, name=file.name, mime="", size=30_000_000, read=file.read
             )

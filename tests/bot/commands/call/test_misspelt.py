@@ -31,7 +31,7 @@ def shown_of(*lines: str) -> list[list[str]]:
 
 
 def test_a_misspelt_model_stays_in_the_prompt_and_is_said() -> None:
-    """People would get a picture of "flx", by another model, and not know why."""
+    """People would get an image of "flx", by another model, and not know why."""
     cases: list[tuple[str, str, str]] = [
         ("/image flx cat", "flx", "flux"),
         ("/image fluxx cat", "fluxx", "flux"),
@@ -48,7 +48,7 @@ def test_a_misspelt_model_stays_in_the_prompt_and_is_said() -> None:
 
 
 def test_ordinary_words_are_taken_as_they_are() -> None:
-    """A hint under every other picture would be read by no one."""
+    """A hint under every other image would be read by no one."""
     cases: list[str] = [
         "/image flux cat",
         "/image cat on a fence",

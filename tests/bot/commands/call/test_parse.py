@@ -24,7 +24,7 @@ def image(text: str) -> Args:
 
 
 def test_a_call_is_understood() -> None:
-    """A prompt would lose words, or an option would end up in the picture."""
+    """A prompt would lose words, or an option would end up in the image."""
     cases: list[tuple[str, Args]] = [
         ("flux cat", {"model": "flux", "prompt": "cat"}),
         ("cat on a mat", {"prompt": "cat on a mat"}),
@@ -89,7 +89,7 @@ def test_controls_and_overrides_are_removed_and_languages_kept() -> None:
 
 
 def test_sizes_and_shapes() -> None:
-    """A picture would come in another shape than asked for."""
+    """An image would come in another shape than asked for."""
     cases: list[tuple[str, tuple[int, int] | None]] = [
         ("768x1024", (768, 1024)),
         ("768×1024", (768, 1024)),

@@ -8,7 +8,7 @@ from bot.people import upload_quota
 from queueing.core.errors import BadModel
 from tests.bot.commands.admin.test_admin_commands import say
 from tests.bot.commands.admin.test_control_commands import answers, in_bot
-from tests.bot.results import FLUX, picture
+from tests.bot.results import FLUX, image
 from tests.simulation.bot_installation import Bot
 from tests.simulation.installation import Installation, host
 
@@ -103,30 +103,30 @@ def test_a_model_that_cannot_be_loaded_says_so_wherever_one_looks() -> None:
 def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One person could fill the disk with pictures, within what else they may do."""
+    """One person could fill the disk with images, within what else they may do."""
     monkeypatch.setattr(upload_quota, "_MB", 1)  # the limit below then counts bytes
 
     async def scenario(running: Bot, installation: Installation) -> None:
         for _ in range(2):
-            await say(running, "/image a cat", "fake:1", files=(picture(),))
-        await say(running, "/image a cat", "fake:2", files=(picture(),))
+            await say(running, "/image a cat", "fake:1", files=(image(),))
+        await say(running, "/image a cat", "fake:2", files=(image(),))
         await say(running, "/image a cat", "fake:1")
 
     drawing = Installation.of([FLUX], [host("gpu-1", "comfy")])
-    (told,) = answers(in_bot(scenario, drawing, files_per_hour_mb=picture().size))
+    (told,) = answers(in_bot(scenario, drawing, files_per_hour_mb=image().size))
     assert told.startswith("You've sent as many files as you're allowed in an hour.")
 
 
-def test_a_second_picture_is_not_passed_over() -> None:
-    """A person would wait for a picture made from both, and get one made from the first."""
-    none = "No model here can edit or combine pictures. /models lists what each of them can do."
+def test_a_second_image_is_not_passed_over() -> None:
+    """A person would wait for an image made from both, and get one made from the first."""
+    none = "No model here can edit or combine images. /models lists what each of them can do."
 
     async def scenario(running: Bot, installation: Installation) -> None:
-        await say(running, "/image cat", "fake:1", files=(picture(), picture()))
+        await say(running, "/image cat", "fake:1", files=(image(), image()))
 
-        await say(running, "/image cat", "fake:1", files=(picture(),) * 5)
+        await say(running, "/image cat", "fake:1", files=(image(),) * 5)
 
-    assert answers(in_bot(scenario)) == [none, "You attached 5 pictures; /image takes at most 4."]
+    assert answers(in_bot(scenario)) == [none, "You attached 5 images; /image takes at most 4."]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from bot.commands.call.jobs import name_of
 from bot.people.people import Person
 from queueing.core.requests import Capability, ChatMessage
 from queueing.core.specs import ModelSpec
-from tests.bot.results import DEAF, FLUX, QWEN, ask, done, in_bot, of, picture, press, said, shown
+from tests.bot.results import DEAF, FLUX, QWEN, ask, done, image, in_bot, of, press, said, shown
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import Bot, bot, quiet
 from tests.simulation.installation import Installation, host
@@ -209,25 +209,25 @@ def test_what_is_forgotten_is_told_to_nobody_again(what: str) -> None:
     in_bot(scenario)
 
 
-def test_pictures_stay_in_the_conversation() -> None:
+def test_images_stay_in_the_conversation() -> None:
     """“And what breed is it?” would be asked about nothing."""
 
     async def scenario(running: Bot) -> None:
         await done(running, BOB)
-        first = await done(running, "/ask", files=(picture(),))
-        assert turns(first) == ["my name is Bob", "Describe this picture."]
+        first = await done(running, "/ask", files=(image(),))
+        assert turns(first) == ["my name is Bob", "Describe this image."]
         job = await done(running, "/ask what breed is it?")
         assert len(await running.queue.jobs.inputs(job) or ()) == 1
 
     in_bot(scenario)
 
 
-def test_a_picture_goes_to_a_model_that_sees() -> None:
-    """A conversation with a model that sees nothing would end with the first picture."""
+def test_an_image_goes_to_a_model_that_sees() -> None:
+    """A conversation with a model that sees nothing would end with the first image."""
 
     async def scenario(running: Bot) -> None:
         await done(running, "/ask deaf my name is Bob")
-        job = await done(running, "/ask who is this?", files=(picture(),))
+        job = await done(running, "/ask who is this?", files=(image(),))
         assert (job.model, len(turns(job))) == ("qwen", 2)
 
     in_bot(scenario, FLUX, DEAF, QWEN)

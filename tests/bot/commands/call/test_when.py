@@ -69,7 +69,7 @@ def test_a_time_of_day_is_the_next_one_and_shown() -> None:
 
 
 def test_a_job_that_waits_too_long_ends_with_a_sentence() -> None:
-    """A person would read that it waits, for ever, or get a picture that is of no use any more."""
+    """A person would read that it waits, for ever, or get an image that is of no use any more."""
 
     async def scenario(running: Bot) -> None:
         await told(running, "/pause flux", ADMIN)

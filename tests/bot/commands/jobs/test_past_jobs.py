@@ -46,7 +46,7 @@ def files_with(folder: Path, text: bytes) -> list[str]:
 async def draw(
     running: Bot, installation: Installation, *prompts: str, user: str = "fake:1"
 ) -> None:
-    """Ask for pictures and wait until they are delivered."""
+    """Ask for images and wait until they are delivered."""
     for prompt in prompts:
         await say(running, f"/image flux {prompt}", user)
         await until(lambda prompt=prompt: installation.servers["comfy"].finished[prompt])
@@ -94,14 +94,14 @@ def test_a_cancelled_job_offers_nothing_to_show() -> None:
     chat = in_bot(scenario)
     told = chat.private_contents[-1]
     heads = [part for part in told.body if isinstance(part, Strong)]
-    assert heads == [Strong("2", job=2), Strong("1", job=1, pictured=True)]
+    assert heads == [Strong("2", job=2), Strong("1", job=1, has_image=True)]
     assert [button.job_id for row in told.buttons for button in row] == [1]
 
 
 # ---------------------------------------------------------------- /show
 
 
-def test_a_past_job_comes_back_as_a_fresh_message_with_picture_and_buttons() -> None:
+def test_a_past_job_comes_back_as_a_fresh_message_with_image_and_buttons() -> None:
     """A result whose message was deleted would be lost although it is stored."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
@@ -151,7 +151,7 @@ def test_an_open_job_is_shown_as_it_stands() -> None:
 
 
 def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
-    """We would say deleted and keep the prompts, pictures and settings on the disk."""
+    """We would say deleted and keep the prompts, images and settings on the disk."""
     path = tmp_path / "usher.sqlite"
 
     async def scenario(running: Bot, installation: Installation) -> None:
@@ -220,7 +220,7 @@ def test_a_chat_that_cannot_be_reached_does_not_keep_anybody_from_being_forgotte
     assert "dog" in newest(in_bot(scenario)).text
 
 
-def test_a_forgotten_conversation_leaves_pictures_and_other_chats_alone() -> None:
+def test_a_forgotten_conversation_leaves_images_and_other_chats_alone() -> None:
     """More would be deleted than was asked for, or the answers would stay."""
 
     async def scenario(running: Bot, installation: Installation) -> None:

@@ -33,7 +33,7 @@ def answers(chat: FakeChat) -> list[str]:
 
 
 def test_embeddings_do_not_push_other_jobs_out_of_the_queue() -> None:
-    """Hundreds of them would hide the one picture a person waits for."""
+    """Hundreds of them would hide the one image a person waits for."""
 
     async def scenario(running: Bot) -> None:
         await embed(running, 12)
@@ -91,5 +91,5 @@ def test_no_command_goes_to_a_model_that_embeds() -> None:
     asked, named, drawn, models = answers(in_bot(scenario))
     assert "No model here can do that" in asked
     assert "words can't write text" in named or "No model here can do that" in named
-    assert "words can't draw pictures" in drawn
+    assert "words can't draw images" in drawn
     assert "embeddings" in models

@@ -31,15 +31,15 @@ from queueing.core.requests import (
 from queueing.core.status import Standing
 from tests.bot.commands.admin.test_admin_commands import say as typing
 from tests.fakes.chat import FakeChat
-from tests.fakes.servers.backend import PICTURE
+from tests.fakes.servers.backend import IMAGE
 from tests.simulation.bot_installation import Bot, play
 from tests.simulation.installation import Installation, host, image_model
 
 SOUND = File(name="voice.ogg", mime="audio/ogg", data=b"OggS never decoded")
 ASKED: tuple[tuple[AnyRequest, tuple[File, ...]], ...] = (
     (TextToImage(prompt="a cat"), ()),
-    (TextToImage(prompt="a red cat", edit=True), (PICTURE, PICTURE)),
-    (TextToImage(prompt="", upscale=True), (PICTURE,)),
+    (TextToImage(prompt="a red cat", edit=True), (IMAGE, IMAGE)),
+    (TextToImage(prompt="", upscale=True), (IMAGE,)),
     (TextToVideo(prompt="a cat jumps", seconds=5, fps=16), ()),
     (TextToAudio(prompt="a waltz", lyrics="la la"), ()),
     (TextToSpeech(text="Good evening.", voice="amy"), ()),
@@ -55,7 +55,7 @@ def test_every_kind_is_among_the_examples() -> None:
 
 
 def test_what_runs_and_what_is_ready_is_said_of_every_kind() -> None:
-    """A film would be announced as a picture, or as an answer that is being written."""
+    """A video would be announced as an image, or as an answer that is being written."""
     for language in CATALOGUES:
         for request_ in [each for each, _ in ASKED] + [Embed(inputs=("a",))]:
             job = replace(stand_in(1, "wan", 0.0), request=request_)
@@ -71,7 +71,7 @@ def test_what_runs_and_what_is_ready_is_said_of_every_kind() -> None:
 
 
 def test_the_facts_of_a_result_say_how_it_was_made() -> None:
-    """A person could not make the same film again, or would not know how long it plays."""
+    """A person could not make the same video again, or would not know how long it plays."""
 
     def told(request: AnyRequest, measures: Measures, text: str = "") -> str:
         job = replace(stand_in(1, "m", 0.0), request=request, started_at=1.0, finished_at=61.0)
@@ -80,8 +80,8 @@ def test_the_facts_of_a_result_say_how_it_was_made() -> None:
         )
         return plain(shown.body)
 
-    film = TextToVideo(prompt="a cat", seed=7, fps=16, source=3)
-    assert told(film, Measures(size=(832, 480), seconds=5.06)) == (
+    video = TextToVideo(prompt="a cat", seed=7, fps=16, source=3)
+    assert told(video, Measures(size=(832, 480), seconds=5.06)) == (
         "a cat\nfrom 3 · m · 0:05 · 832×480 · 16 fps · seed 7 · 60 s"
     )
     assert told(TextToAudio(prompt="a waltz", seed=7), Measures(seconds=65)) == (
@@ -104,7 +104,7 @@ def test_a_transcript_is_an_answer_of_any_length() -> None:
 def test_a_job_of_every_kind_is_listed_shown_repeated_and_changed(
     request_: AnyRequest, files: tuple[File, ...]
 ) -> None:
-    """A person would be told that their film is an embedding for a program."""
+    """A person would be told that their video is an embedding for a program."""
     again: list[AnyRequest] = []
 
     async def scenario(bot: Bot) -> None:
@@ -140,20 +140,20 @@ def test_a_job_of_every_kind_is_listed_shown_repeated_and_changed(
 
 
 def test_each_kind_has_a_usual_model_that_can_be_chosen_and_taken_back() -> None:
-    """A person would name their film model in every call, and see settings that mean nothing."""
+    """A person would name their video model in every call, and see settings that mean nothing."""
 
     async def scenario(bot: Bot) -> None:
         for line in (
-            "--film ALL --speak all --edit all --music all --transcribe all",
-            "--film reset",
+            "--video ALL --speak all --edit all --music all --transcribe all",
+            "--video reset",
         ):
             await typing(bot, f"/settings {line}", USER)
 
     chosen, taken_back = [text for _, text in in_bot(scenario).private]
-    for told in ("film model: all\n", "model for reading aloud: all\n", "music model: all\n"):
+    for told in ("video model: all\n", "model for reading aloud: all\n", "music model: all\n"):
         assert told in chosen
-    assert "film model: all (default)" in taken_back
-    assert "model for editing pictures: all\n" in taken_back
+    assert "video model: all (default)" in taken_back
+    assert "model for editing images: all\n" in taken_back
 
 
 def in_bot(scenario: Any) -> FakeChat:

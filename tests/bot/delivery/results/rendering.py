@@ -1,18 +1,20 @@
-"""What a renderer of results needs: a request for a picture, its job, and what the job produced."""
+"""What a renderer of results needs: a request for an image, its job, and what the job produced."""
 
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from bot.core.chat_settings import ChatSettingsTable
 from bot.core.origin import Origin
 from bot.core.platform import Invocation
-from bot.core.queue import JobReader, ModelReader
 from bot.delivery.result_renderer import ResultRenderer
 from queueing.core.catalog import Offer
 from queueing.core.jobs import Job, JobState, stand_in
 from queueing.core.requests import Output, TextToImage
 from tests.fakes.chat import FakeChat
 from tests.simulation.installation import host, image_model
+
+if TYPE_CHECKING:
+    from bot.core.queue import JobReader, ModelReader
 
 
 @dataclass

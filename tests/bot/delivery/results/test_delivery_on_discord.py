@@ -53,7 +53,7 @@ async def test_a_channel_closed_to_us_gets_its_result_when_somebody_calls_again(
 
 
 def refused_in_words(requests: Sequence[Seen]) -> bool:
-    """Tell whether the result was tried with its picture and, that refused, without."""
+    """Tell whether the result was tried with its image and, that refused, without."""
     return any("doesn't accept the files" in str(seen.body) for seen in requests)
 
 

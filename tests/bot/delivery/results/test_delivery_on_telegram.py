@@ -31,7 +31,7 @@ async def test_a_group_that_becomes_a_supergroup_gets_its_result_there(tmp_path:
 
 
 @pytest.mark.thorough
-async def test_a_group_without_the_right_to_pictures_gets_words(tmp_path: Path) -> None:
+async def test_a_group_without_the_right_to_images_gets_words(tmp_path: Path) -> None:
     """The message would say "drawing" for a day and then for ever."""
     async with FakeTelegram() as fake, usher(fake, tmp_path) as parts:
         group = fake.group()

@@ -9,7 +9,6 @@ from PIL import Image
 from backends.common.file_types import mime_of
 from backends.media import videos
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable
-from bot.core.platform import ChatLimits
 from bot.delivery.result_renderer import fitted
 from bot.texts import results
 from bot.texts.catalogue import plain, say
@@ -19,11 +18,16 @@ from tests.backends.media.planted import MOVING, PLANTED
 from tests.bot.delivery.results.rendering import completed, origin, renderer
 from tests.fakes.chat import LIMITS
 
-pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+pytest.importorskip("av", reason="videos and sound need usher-bot[media]")
 
-from tests.backends.media.recorded_films import film
+from typing import TYPE_CHECKING
 
-TELEGRAM = replace(LIMITS, plays=frozenset({"video/mp4", "audio/mpeg"}), moving_pictures=False)
+from tests.backends.media.recorded_videos import video
+
+if TYPE_CHECKING:
+    from bot.core.platform import ChatLimits
+
+TELEGRAM = replace(LIMITS, plays=frozenset({"video/mp4", "audio/mpeg"}), animations=False)
 SMALL = replace(LIMITS, upload=9000)
 
 
@@ -34,45 +38,45 @@ def file(data: bytes, name: str = "wan-1.bin") -> File:
 @pytest.mark.parametrize(
     "pixels", ["yuv420p10le", pytest.param("yuv444p", marks=pytest.mark.thorough)]
 )
-async def test_a_film_in_pixels_that_players_do_not_know_is_made_again(pixels: str) -> None:
+async def test_a_video_in_pixels_that_players_do_not_know_is_made_again(pixels: str) -> None:
     """Half of the readers would see a black square: servers save ten bits where they are told to."""
-    odd = file(film("mp4", pixels=pixels))
+    odd = file(video("mp4", pixels=pixels))
     again = await fitted(odd, LIMITS)
     assert again is not None
     assert (await videos.looked_at(again)).looks.pixels == "yuv420p"
     assert again.data != odd.data, pixels
 
 
-async def test_a_film_that_fits_and_plays_stays_as_it_is() -> None:
-    """Every film would lose quality, and take a second of work."""
-    whole = file(film("mp4"))
+async def test_a_video_that_fits_and_plays_stays_as_it_is() -> None:
+    """Every video would lose quality, and take a second of work."""
+    whole = file(video("mp4"))
     assert await fitted(whole, LIMITS) is whole
 
 
 async def test_what_does_not_play_in_a_chat_is_encoded_so_that_it_does() -> None:
-    """A film would be a file to download, or a still picture with sound."""
+    """A video would be a file to download, or a still image with sound."""
     cases: list[tuple[str, str]] = [
         ("mkv", "video/mp4"),
         ("webm", "video/mp4"),
         ("wav", "audio/mpeg"),
     ]
     for kind, mime in cases:
-        made = await fitted(file(film(kind)), TELEGRAM)
+        made = await fitted(file(video(kind)), TELEGRAM)
         assert made is not None, kind
         assert made.mime == mime_of(made.data) == mime, kind
 
 
-async def test_a_film_too_large_comes_smaller() -> None:
-    """A film would never arrive."""
-    whole = file(film("mp4", size=(320, 240), frames=24))
+async def test_a_video_too_large_comes_smaller() -> None:
+    """A video would never arrive."""
+    whole = file(video("mp4", size=(320, 240), frames=24))
     limit = len(whole.data) // 3
     made = await fitted(whole, replace(LIMITS, upload=limit))
     assert made is not None
     assert len(made.data) <= limit
 
 
-async def test_a_moving_picture_moves_where_only_films_do() -> None:
-    """An animation would be a still picture."""
+async def test_an_animation_moves_where_only_videos_do() -> None:
+    """An animation would be a still image."""
     for kind in ("WEBP", "PNG", "AVIF"):
         moving = file(PLANTED[kind](**MOVING), "wan-1.webp")
         assert await fitted(moving, LIMITS) is moving, kind
@@ -81,15 +85,15 @@ async def test_a_moving_picture_moves_where_only_films_do() -> None:
         assert made.mime == "video/mp4", kind
 
 
-async def test_a_still_picture_and_a_small_gif_stay() -> None:
-    """A picture would become a film of one frame."""
+async def test_a_still_image_and_a_small_gif_stay() -> None:
+    """An image would become a video of one frame."""
     for data in (PLANTED["WEBP"](), PLANTED["GIF"](**MOVING)):
         whole = file(data)
         assert await fitted(whole, TELEGRAM) is whole
 
 
 async def test_a_gif_too_large_goes_on_moving() -> None:
-    """An animation would be a still picture."""
+    """An animation would be a still image."""
     out = io.BytesIO()
     shots = [Image.effect_noise((200, 160), 40 + n).convert("RGB") for n in range(8)]
     shots[0].save(out, "GIF", save_all=True, append_images=shots[1:])
@@ -101,23 +105,23 @@ async def test_a_gif_too_large_goes_on_moving() -> None:
 async def test_without_the_libraries_what_fits_goes_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A small film would be lost for want of a library."""
+    """A small video would be lost for want of a library."""
     monkeypatch.setattr(videos, "available", lambda: False)
-    whole = file(film("mkv"))
+    whole = file(video("mkv"))
     assert await fitted(whole, TELEGRAM) is whole
     assert await fitted(whole, replace(TELEGRAM, upload=100)) is None
 
 
-async def test_a_film_has_no_buttons_for_pictures_and_is_hidden_as_they_are() -> None:
-    """Upscale under a film would be refused, and an unwanted film be shown at once."""
-    output, ended = Output(files=(file(film("mp4")),)), completed()
+async def test_a_video_has_no_buttons_for_images_and_is_hidden_as_they_are() -> None:
+    """Upscale under a video would be refused, and an unwanted video be shown at once."""
+    output, ended = Output(files=(file(video("mp4")),)), completed()
     hides = ChatSettingsTable(by_key={"fake:1": ChatSettings(spoiler=True)})
     rendered = await renderer(output, hides).render(ended, origin(), LIMITS)
     assert rendered.content.files == output.files
     assert rendered.content.spoiler
     names = {button.command for row in rendered.content.buttons for button in row}
     assert names == {"again", "edit", "delete"}
-    assert len(results.of_result(ended, "en", Abilities(vary=True, upscale=True), pictures=1)) == 2
+    assert len(results.of_result(ended, "en", Abilities(vary=True, upscale=True), images=1)) == 2
 
 
 async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
@@ -133,12 +137,12 @@ async def test_what_was_left_out_is_counted_in_good_grammar() -> None:
 
 
 async def test_what_was_changed_is_said_as_it_is() -> None:
-    """Two smaller pictures were one, and an animation that became a film was "smaller"."""
+    """Two smaller images were one, and an animation that became a video was "smaller"."""
     cases: list[tuple[str, ChatLimits, str]] = [
-        ("L", SMALL, "The picture was made smaller to fit this chat."),
-        ("LL", SMALL, "The pictures were made smaller to fit this chat."),
-        ("LS", SMALL, "1 of 2 pictures was made smaller to fit this chat."),
-        ("LSL", SMALL, "2 of 3 pictures were made smaller to fit this chat."),
+        ("L", SMALL, "The image was made smaller to fit this chat."),
+        ("LL", SMALL, "The images were made smaller to fit this chat."),
+        ("LS", SMALL, "1 of 2 images was made smaller to fit this chat."),
+        ("LSL", SMALL, "2 of 3 images were made smaller to fit this chat."),
         ("M", TELEGRAM, "Re-encoded to play in this chat."),
         ("S", SMALL, ""),
     ]

@@ -2,9 +2,9 @@
 
 import asyncio
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from bot.commands.registry import COMMANDS
-from bot.core.content import Button
 from bot.core.errors import ContentRefused
 from bot.core.platform import MessageRef
 from bot.texts import results as buttons
@@ -16,25 +16,28 @@ from tests.bot.results import (
     ask,
     done,
     drawn,
+    image,
     in_bot,
     model,
     of,
-    picture,
     press,
     shown,
 )
 from tests.fakes.chat import FakeChat
-from tests.fakes.servers.backend import PICTURE
+from tests.fakes.servers.backend import IMAGE
 from tests.simulation.bot_installation import ADMIN, Bot
 from tests.simulation.installation import ended
+
+if TYPE_CHECKING:
+    from bot.core.content import Button
 
 # ---------------------------------------------------------------- which buttons there are
 
 
 def test_numbered_buttons_say_in_words_what_they_do() -> None:
-    """Of four pictures no one would know what the second 🎲 is for."""
+    """Of four images no one would know what the second 🎲 is for."""
     job = replace(stand_in(7, "flux", 0.0), request=TextToImage(prompt="a cat"))
-    rows = buttons.of_result(job, "en", Abilities(vary=True, upscale=True), pictures=2)
+    rows = buttons.of_result(job, "en", Abilities(vary=True, upscale=True), images=2)
     numbered = [(each.label, each.hint) for row in rows for each in row if each.number]
     assert numbered == [
         ("🎲 1", "Vary 1"), ("🎲 2", "Vary 2"), ("⬆️ 1", "Upscale 1"), ("⬆️ 2", "Upscale 2"),
@@ -91,7 +94,7 @@ def test_every_button_names_a_command_and_fits_a_row() -> None:
 
 
 def test_a_variation_starts_from_the_result_with_its_words_and_a_new_seed() -> None:
-    """Varying would draw the same picture, or another one altogether."""
+    """Varying would draw the same image, or another one altogether."""
 
     async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat --size 512x512 --seed 7")
@@ -101,7 +104,7 @@ def test_a_variation_starts_from_the_result_with_its_words_and_a_new_seed() -> N
             request = drawn(asked)
             assert (request.prompt, request.strength, request.width) == ("a cat", strength, None)
             assert request.seed != 7
-            assert await running.queue.jobs.inputs(asked) == (PICTURE,)
+            assert await running.queue.jobs.inputs(asked) == (IMAGE,)
             varied = await ended(running.queue, asked)
             await asyncio.sleep(10)
             told = running.chat.messages[(await of(running, varied)).message].text
@@ -123,27 +126,27 @@ def test_a_model_that_only_draws_varies_by_a_new_seed() -> None:
     in_bot(scenario, model("flux", Capability.TEXT_TO_IMAGE))
 
 
-def test_a_picture_of_ones_own_is_varied_and_enlarged() -> None:
-    """The menu on a person's picture would do nothing."""
+def test_an_image_of_ones_own_is_varied_and_enlarged() -> None:
+    """The menu on a person's image would do nothing."""
 
     async def scenario(running: Bot) -> None:
-        varied = await ask(running, "/vary in winter", files=(picture(),))
-        larger = await ask(running, "/upscale", files=(picture(),))
+        varied = await ask(running, "/vary in winter", files=(image(),))
+        larger = await ask(running, "/upscale", files=(image(),))
         assert drawn(varied).prompt == "in winter"
-        nameless = await done(running, "/vary", files=(picture(),))
+        nameless = await done(running, "/vary", files=(image(),))
         message = running.chat.messages[(await of(running, nameless)).message]
         assert message.text.startswith("flux · ")
         await ask(running, "/history")
-        assert "done · from a picture · " in running.chat.private[-1][1]
+        assert "done · from an image · " in running.chat.private[-1][1]
         assert larger is not None
         assert (larger.model, drawn(larger).upscale) == ("lens", True)
         await ask(running, "/upscale")
 
-    assert "Attach a picture" in in_bot(scenario).private[-1][1]
+    assert "Attach an image" in in_bot(scenario).private[-1][1]
 
 
-def test_a_larger_picture_keeps_the_words_and_cannot_be_enlarged_for_ever() -> None:
-    """The enlarged picture would not say what it shows, or grow with every press."""
+def test_a_larger_image_keeps_the_words_and_cannot_be_enlarged_for_ever() -> None:
+    """The enlarged image would not say what it shows, or grow with every press."""
 
     async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat")
@@ -160,11 +163,11 @@ def test_a_larger_picture_keeps_the_words_and_cannot_be_enlarged_for_ever() -> N
     in_bot(scenario)
 
 
-def test_a_picture_that_is_large_already_stays_as_it_is() -> None:
+def test_an_image_that_is_large_already_stays_as_it_is() -> None:
     """Enlarging what was enlarged again and again would take a server's whole memory."""
 
     async def scenario(running: Bot) -> None:
-        assert await ask(running, "/upscale", files=(picture(side=4_100),)) is None
+        assert await ask(running, "/upscale", files=(image(side=4_100),)) is None
 
     assert "16 megapixels" in in_bot(scenario).private[-1][1]
 
@@ -209,7 +212,7 @@ class Unforgiving(FakeChat):
 
 
 def test_a_message_that_cannot_be_deleted_any_more_is_emptied() -> None:
-    """The picture a person wants gone would stay, without a word."""
+    """The image a person wants gone would stay, without a word."""
 
     async def scenario(running: Bot) -> None:
         job = await done(running, "/image flux a cat")

@@ -15,15 +15,15 @@ from tests.bot.results import (
     ask,
     done,
     drawn,
+    image,
     in_bot,
     of,
-    picture,
     press,
     said,
     shown,
 )
 from tests.fakes.chat import FakeChat
-from tests.fakes.servers.backend import PICTURE, Fate
+from tests.fakes.servers.backend import IMAGE, Fate
 from tests.simulation.bot_installation import Bot
 from tests.simulation.installation import Installation, ended, host
 
@@ -162,35 +162,35 @@ def test_an_answer_is_stopped_and_what_was_written_stays() -> None:
     in_bot(scenario, QWEN, service_s=100.0)
 
 
-def test_describe_shows_the_picture_to_a_model_that_sees() -> None:
+def test_describe_shows_the_image_to_a_model_that_sees() -> None:
     """A blind model would be asked, or nothing shown to the one that sees."""
 
     async def scenario(running: Bot) -> None:
-        described = await ask(running, "/describe", files=(picture(),))
+        described = await ask(running, "/describe", files=(image(),))
         assert described is not None
         assert described.model == "qwen"
-        assert said(described) == [("user", "Describe this picture.")]
+        assert said(described) == [("user", "Describe this image.")]
         assert len(await running.queue.jobs.inputs(described) or ()) == 1
         job = await done(running, "/image flux a cat")
         again = await ask(running, "/describe what colour?", replied_to=await of(running, job))
         assert said(again) == [("user", "what colour?")]
         assert again is not None
-        assert await running.queue.jobs.inputs(again) == (PICTURE,)
+        assert await running.queue.jobs.inputs(again) == (IMAGE,)
         await ask(running, "/describe")
 
     private = in_bot(scenario, DEAF, FLUX, QWEN).private
-    assert "Attach a picture" in private[-1][1]
+    assert "Attach an image" in private[-1][1]
 
 
-def test_a_follow_up_sees_the_picture_again() -> None:
+def test_a_follow_up_sees_the_image_again() -> None:
     """What is behind it would be asked of a model that no longer sees anything."""
 
     async def scenario(running: Bot) -> None:
-        first = await done(running, "/describe", files=(picture(),))
+        first = await done(running, "/describe", files=(image(),))
         second = await ask(running, "/ask and behind it?", replied_to=await of(running, first))
         assert second is not None
         assert isinstance(second.request, Chat)
-        assert [turn.pictures for turn in second.request.messages] == [(0,), (), ()]
+        assert [turn.images for turn in second.request.messages] == [(0,), (), ()]
         assert await running.queue.jobs.inputs(second) == await running.queue.jobs.inputs(first)
 
     in_bot(scenario)
@@ -207,13 +207,13 @@ def test_quoted_words_go_with_a_question_about_them() -> None:
 
 
 def test_what_is_no_longer_kept_is_said_and_not_left_out() -> None:
-    """Where files were dropped for room, a repeat went without its picture and a follow-up failed."""
+    """Where files were dropped for room, a repeat went without its image and a follow-up failed."""
 
     async def scenario(running: Bot) -> None:
-        seen = await done(running, "/describe", files=(picture(),))
-        winter = await done(running, "/image in winter --strength 0.5", files=(picture(),))
-        larger = await done(running, "/upscale", files=(picture(),))
-        begun = await done(running, "/image in winter", files=(picture(),))
+        seen = await done(running, "/describe", files=(image(),))
+        winter = await done(running, "/image in winter --strength 0.5", files=(image(),))
+        larger = await done(running, "/upscale", files=(image(),))
+        begun = await done(running, "/image in winter", files=(image(),))
         words = await done(running, "/image a cat")
         await running.queue.jobs.purge(0, keep_mb=0)
         for job in (seen, winter, larger, begun):
@@ -225,11 +225,11 @@ def test_what_is_no_longer_kept_is_said_and_not_left_out() -> None:
         assert said(behind)[-1] == ("user", "and behind it?")
         assert await running.queue.jobs.inputs(behind) == ()
         other = await ask(
-            running, "/ask and here?", replied_to=await of(running, seen), files=(picture(),)
+            running, "/ask and here?", replied_to=await of(running, seen), files=(image(),)
         )
         assert other is not None
         assert isinstance(other.request, Chat)
-        assert [turn.pictures for turn in other.request.messages] == [(), (0,)]
+        assert [turn.images for turn in other.request.messages] == [(), (0,)]
 
     told = [text for _, text in in_bot(scenario).private]
     assert told == [f"The files of job {job} are no longer kept." for job in (1, 2, 3, 4, 2)]

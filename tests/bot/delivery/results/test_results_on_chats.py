@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bot.platforms.telegram.telegram_bot import picture
+from tests.bot.platforms.telegram.telegram_bot import image
 from tests.bot.whole_bot import on_discord, on_telegram
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_state import FakeMessage as DiscordMessage
@@ -47,7 +47,7 @@ chats: {telegram: {token: "${TELEGRAM_TOKEN}", api_url: "${TELEGRAM_API}"}}
 
 
 async def drawn(fake: FakeDiscord, count: int) -> DiscordMessage:
-    """Wait until so many results with pictures and buttons are there; return the newest."""
+    """Wait until so many results with images and buttons are there; return the newest."""
 
     def results() -> list[DiscordMessage]:
         return [each for each in fake.channel().messages if each.files and len(each.buttons) > 1]
@@ -58,7 +58,7 @@ async def drawn(fake: FakeDiscord, count: int) -> DiscordMessage:
 
 @pytest.mark.thorough
 async def test_a_result_on_discord_is_edited_varied_enlarged_and_deleted(tmp_path: Path) -> None:
-    """The buttons under a picture would do nothing on Discord, or only until a restart."""
+    """The buttons under an image would do nothing on Discord, or only until a restart."""
     async with FakeDiscord() as fake:
         person, stranger = fake.person(7, "Ada"), fake.person(8)
         async with on_discord(fake, tmp_path, CONFIG + DISCORD):
@@ -98,7 +98,7 @@ async def test_the_menu_of_a_message_on_discord_asks_about_its_words(tmp_path: P
         await fake.wait_for(
             lambda: any("for what?" in each.shown for each in fake.channel().messages)
         )
-        shot = person.file("shot.png", picture(64, 48).data)
+        shot = person.file("shot.png", image(64, 48).data)
         posted = fake.person(8).write("", shot)
         await person.open_menu(posted, "Describe")
         await fake.wait_for(lambda: any("64" in each.shown for each in fake.channel().messages))
@@ -106,7 +106,7 @@ async def test_the_menu_of_a_message_on_discord_asks_about_its_words(tmp_path: P
 
 @pytest.mark.thorough
 async def test_a_result_on_telegram_is_edited_by_a_reply_and_deleted(tmp_path: Path) -> None:
-    """The buttons under a picture would do nothing on Telegram, or only until a restart."""
+    """The buttons under an image would do nothing on Telegram, or only until a restart."""
 
     def results() -> list[TelegramMessage]:
         return [each for each in person.chat.from_bot if each.file and len(each.buttons) > 1]

@@ -26,7 +26,7 @@ COMMANDS = (
             Param(name="guidance", kind=ParamKind.DECIMAL, help="param.guidance", least=0, most=30),
             Param(name="style", kind=ParamKind.CHOICE, help="param.style", choices=("oil", "ink")),
             Param(name="no-enhance", kind=ParamKind.FLAG, help="param.raw"),
-            Param(name="picture", kind=ParamKind.PICTURE, help="param.picture"),
+            Param(name="image", kind=ParamKind.IMAGE, help="param.image"),
         ),
     ),
     Command(

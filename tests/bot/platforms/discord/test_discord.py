@@ -11,7 +11,7 @@ from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running, says
 from tests.fakes.discord.discord import FakeDiscord
 
-PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
+IMAGE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
 CANCEL = Button(command="cancel", job_id=12, label="Cancel", danger=True)
 RETRY = Button(command="retry", job_id=12, label="Try again")
 
@@ -109,16 +109,16 @@ async def test_a_crowd_is_answered_at_once() -> None:
 
 
 async def test_an_edit_makes_a_message_show_this_and_nothing_else() -> None:
-    """Old buttons or files would stay under a result, or the picture would be missing."""
+    """Old buttons or files would stay under a result, or the image would be missing."""
     async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
         ref = await chat.send("100", Content(body=("⏳",), buttons=((CANCEL,),)))
-        await chat.edit(ref, Content(body=("cat",), files=(PICTURE, PICTURE)))
+        await chat.edit(ref, Content(body=("cat",), files=(IMAGE, IMAGE)))
         [message] = fake.channel().messages
         assert message.buttons == []
-        assert [file.data for file in message.files] == [PICTURE.data] * 2
-        await chat.edit(ref, Content(body=("cat",), files=(PICTURE,)))
-        await chat.edit(ref, Content(body=("cat",), files=(PICTURE,)))
-        assert [file.data for file in message.files] == [PICTURE.data]
+        assert [file.data for file in message.files] == [IMAGE.data] * 2
+        await chat.edit(ref, Content(body=("cat",), files=(IMAGE,)))
+        await chat.edit(ref, Content(body=("cat",), files=(IMAGE,)))
+        assert [file.data for file in message.files] == [IMAGE.data]
         await chat.edit(ref, says("gone"))
         assert (message.shown, message.files) == ("gone", [])
 
@@ -138,7 +138,7 @@ async def test_only_the_mentioned_person_is_notified() -> None:
 async def test_a_reply_quotes_without_notifying_and_survives_a_deleted_message() -> None:
     """A ping would fail because the message it replies to is gone."""
     async with FakeDiscord() as fake, running(fake, RecordingHandler()) as chat:
-        status = await chat.send("100", says("picture"))
+        status = await chat.send("100", says("image"))
         await chat.send("100", says("ready ↑"), reply_to=status)
         assert fake.channel().messages[-1].reply_to == int(status.message)
         await chat.delete(status)

@@ -1,4 +1,4 @@
-"""The whole bot on the fake Discord: from a typed command to the delivered picture and back."""
+"""The whole bot on the fake Discord: from a typed command to the delivered image and back."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,10 +29,10 @@ async def usher(
     fake: FakeDiscord,
     folder: Path,
     *,
-    picture_s: float = 0.3,
+    image_s: float = 0.3,
     go_on: asyncio.Event | None = None,
 ) -> AsyncIterator[BotParts]:
-    text = CONFIG.replace("PICTURE_S", str(picture_s))
+    text = CONFIG.replace("IMAGE_S", str(image_s))
     async with on_discord(fake, folder, text, go_on=go_on) as parts:
         yield parts
 
@@ -66,7 +66,7 @@ async def test_the_real_commands_are_ones_discord_takes() -> None:
         assert required == sorted(required, reverse=True)
 
 
-async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Path) -> None:
+async def test_an_image_is_asked_for_and_delivered_in_one_message(tmp_path: Path) -> None:
     """The main job would not work on Discord."""
     async with FakeDiscord() as fake, usher(fake, tmp_path):
         person = fake.person(7, "Ada")

@@ -14,12 +14,12 @@ from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_people import Person
 from tests.fakes.discord.discord_state import FakeFile
 
-PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
+IMAGE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
 
 
 async def called_with(sent: FakeFile, person: Person, handler: RecordingHandler) -> Invocation:
-    """Ask for a picture like the one sent, and return the call, answered."""
-    await person.slash("image", prompt="like this", picture=sent)
+    """Ask for an image like the one sent, and return the call, answered."""
+    await person.slash("image", prompt="like this", image=sent)
     call = await handler.called()
     await call.respond(says("ok"), True)
     return call
@@ -92,8 +92,8 @@ async def test_roles_arrive_as_ids() -> None:
     assert {"discord-role:501", "discord-role:502"} <= call.rights
 
 
-async def test_an_attached_picture_is_downloaded_when_it_is_read() -> None:
-    """A person's picture would not reach the model, or its type would be wrong."""
+async def test_an_attached_image_is_downloaded_when_it_is_read() -> None:
+    """A person's image would not reach the model, or its type would be wrong."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
@@ -102,7 +102,7 @@ async def test_an_attached_picture_is_downloaded_when_it_is_read() -> None:
         [file] = call.files
         assert (file.name, file.mime, file.size) == ("cat.webp", "image/webp", 10)
         assert await file.read() == b"webp bytes"
-        assert "picture" not in call.options
+        assert "image" not in call.options
 
 
 async def test_an_attachment_larger_than_it_said_is_not_taken_into_memory() -> None:
@@ -245,14 +245,14 @@ async def test_a_private_answer_is_seen_by_the_caller_alone() -> None:
 
 
 async def test_an_answer_with_files_confirms_first_because_uploads_take_time() -> None:
-    """A picture sent over a slow line would miss Discord's three seconds and be lost."""
+    """An image sent over a slow line would miss Discord's three seconds and be lost."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         call_sent = await fake.person(7).slash("queue")
         call = await handler.called()
-        ref = await call.respond(Content(body=("here",), files=(PICTURE,)), False)
+        ref = await call.respond(Content(body=("here",), files=(IMAGE,)), False)
         assert call_sent.response_type == 5
         [message] = fake.channel().messages
         assert ref is not None
         assert ref.message == str(message.id)
-        assert (message.shown, [file.data for file in message.files]) == ("here", [PICTURE.data])
+        assert (message.shown, [file.data for file in message.files]) == ("here", [IMAGE.data])

@@ -309,7 +309,7 @@ async def test_without_leave_to_read_history_a_reply_becomes_a_plain_message() -
 
 
 async def test_a_file_that_is_too_large_is_said() -> None:
-    """The layer above would never learn that it must make the picture smaller."""
+    """The layer above would never learn that it must make the image smaller."""
     big = File(name="big.png", mime="image/png", data=b"x" * (10 * 2**20 + 1))
     async with bot_with_message() as (_fake, chat, ref):
         with pytest.raises(TooLarge):
@@ -318,7 +318,7 @@ async def test_a_file_that_is_too_large_is_said() -> None:
 
 @pytest.mark.parametrize(("tier", "mebibytes"), [(0, 10), (1, 10), (2, 50), (3, 100)])
 async def test_a_boosted_server_takes_larger_files(tier: int, mebibytes: int) -> None:
-    """A film would be made worse, though the server would take it as it is."""
+    """A video would be made worse, though the server would take it as it is."""
     async with FakeDiscord() as fake:
         fake.rest.tier = tier
         async with running(fake, RecordingHandler()) as chat:

@@ -1,4 +1,4 @@
-"""Forms, menus of messages and hidden pictures on Discord: real discord.py, a fake Discord."""
+"""Forms, menus of messages and hidden images on Discord: real discord.py, a fake Discord."""
 
 import asyncio
 from dataclasses import replace
@@ -10,7 +10,7 @@ from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import COMMANDS, RecordingHandler, running, says
 from tests.fakes.discord.discord import FakeDiscord
 
-PICTURE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
+IMAGE = File(name="cat.png", mime="image/png", data=b"\x89PNG cat")
 EDIT = Command(
     name="edit",
     help="help.edit",
@@ -86,18 +86,18 @@ async def test_a_press_that_opens_a_form_is_not_confirmed_before_it() -> None:
 
 
 async def test_the_menu_of_a_message_brings_its_words_and_files() -> None:
-    """The menu entry "Describe" on a person's picture would reach no command, or without the picture."""
+    """The menu entry "Describe" on a person's image would reach no command, or without the image."""
     noting = handler()
     async with FakeDiscord() as fake, running(fake, noting):
         person = fake.person(7)
-        picture = person.file("cat.png", b"png bytes")
-        clip = person.file("cat.mp4", b"a film", "video/mp4")
-        written = fake.person(8).write("look at this", clip, picture)
+        image = person.file("cat.png", b"png bytes")
+        clip = person.file("cat.mp4", b"a video", "video/mp4")
+        written = fake.person(8).write("look at this", clip, image)
         await person.open_menu(written, "menu.describe")
         call = await noting.called()
         await call.respond(says("⏳"), False)
-        film, file = call.files
-        assert (film.name, film.replied) == ("cat.mp4", True)
+        video, file = call.files
+        assert (video.name, video.replied) == ("cat.mp4", True)
         assert await file.read() == b"png bytes"
     assert (call.command, call.quoted, call.user) == ("describe", "look at this", "discord:7")
     assert (call.replied_to, call.quoted_by) == (None, "Person8")
@@ -114,9 +114,9 @@ async def test_the_menu_of_our_own_message_tells_which_it_is() -> None:
     assert call.replied_to == ref
 
 
-async def test_a_hidden_picture_is_marked_as_such_when_sent_and_when_edited() -> None:
-    """A chat that wants pictures hidden would show them to everyone."""
-    hidden = Content(body=("a cat",), files=(PICTURE,), spoiler=True)
+async def test_a_hidden_image_is_marked_as_such_when_sent_and_when_edited() -> None:
+    """A chat that wants images hidden would show them to everyone."""
+    hidden = Content(body=("a cat",), files=(IMAGE,), spoiler=True)
     async with FakeDiscord() as fake, running(fake, handler()) as chat:
         await chat.send("100", hidden)
         ref = await chat.send("100", says("⏳"))

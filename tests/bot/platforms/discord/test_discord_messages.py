@@ -63,30 +63,30 @@ async def test_a_direct_message_asks_without_a_command(tmp_path: Path) -> None:
 
 
 async def test_what_is_not_meant_for_the_bot_is_passed_over() -> None:
-    """The bot would answer other people's talk, or comments on a picture."""
+    """The bot would answer other people's talk, or comments on an image."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):
         person = fake.person(7)
-        picture = FakeMessage(
+        image = FakeMessage(
             id=fake.ids.new(),
             channel_id=fake.channel().id,
             content="a cat",
             files=[person.file("cat.png", b"\x89PNG")],
         )
-        fake.channel().all_messages.append(picture)
+        fake.channel().all_messages.append(image)
         await person.says("good morning")
-        await person.says("lovely!", reply_to=picture)
+        await person.says("lovely!", reply_to=image)
         await person.says("<@8> hello")
-        await person.says(f"{ME} how was it drawn?", reply_to=picture)
+        await person.says(f"{ME} how was it drawn?", reply_to=image)
         call = await handler.called()
         await asyncio.sleep(0)
     assert [each.text for each in handler.calls] == ["how was it drawn?"]
     assert call.command == "ask"
     assert call.replied_to is not None
-    assert call.replied_to.message == str(picture.id)
+    assert call.replied_to.message == str(image.id)
 
 
-async def test_the_bare_name_asks_for_help_and_a_picture_for_its_description() -> None:
+async def test_the_bare_name_asks_for_help_and_an_image_for_its_description() -> None:
     """The first thing a newcomer tries would be answered by a complaint about a missing text."""
     handler = RecordingHandler()
     async with FakeDiscord() as fake, running(fake, handler):

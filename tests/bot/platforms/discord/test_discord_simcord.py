@@ -40,7 +40,7 @@ async def test_a_slash_command_gets_a_status_message_that_becomes_the_result() -
     handler = RecordingHandler(then=place)
     async with simulated(handler) as (env, chat):
         guild = env.create_guild()
-        channel = guild.create_text_channel("pictures")
+        channel = guild.create_text_channel("images")
         ada = guild.add_member(env.create_user("ada"))
         result = await ada.slash(channel, "image", model="flux", prompt="@everyone a *cat*")
         assert not result.ephemeral
@@ -49,9 +49,9 @@ async def test_a_slash_command_gets_a_status_message_that_becomes_the_result() -
         assert handler.calls[0].options == {"model": "flux", "prompt": "@everyone a *cat*"}
         [ref] = refs
         assert ref is not None
-        picture = File(name="cat.png", mime="image/png", data=b"\x89PNG")
+        image = File(name="cat.png", mime="image/png", data=b"\x89PNG")
         with env.time_context():
-            await chat.edit(ref, Content(body=("@everyone a *cat*",), files=(picture,)))
+            await chat.edit(ref, Content(body=("@everyone a *cat*",), files=(image,)))
         assert channel.last_message.content == r"\@everyone a \*cat\*"
         assert [each.filename for each in channel.last_message.attachments] == ["cat.png"]
         assert channel.last_message.components == []
@@ -61,7 +61,7 @@ async def test_model_names_are_completed() -> None:
     """Nothing would be offered while a person types a model's name."""
     async with simulated(RecordingHandler()) as (env, _chat):
         guild = env.create_guild()
-        channel = guild.create_text_channel("pictures")
+        channel = guild.create_text_channel("images")
         ada = guild.add_member(env.create_user("ada"))
         offered = await ada.autocomplete(channel, "image", "model", "f", prompt="x")
         assert [each["value"] for each in offered] == ["flux"]
@@ -76,7 +76,7 @@ async def test_a_button_works_after_a_restart_and_answers_in_private() -> None:
     handler = RecordingHandler(then=refuse)
     async with simulated(handler) as (env, chat):
         guild = env.create_guild()
-        channel = guild.create_text_channel("pictures")
+        channel = guild.create_text_channel("images")
         eve = guild.add_member(env.create_user("eve"))
         with env.time_context():
             await chat.send(str(channel.id), Content(body=("⏳",), buttons=((CANCEL,),)))
@@ -94,7 +94,7 @@ async def test_a_button_works_after_a_restart_and_answers_in_private() -> None:
 async def test_a_message_in_a_channel_the_bot_cannot_write_to_is_gone() -> None:
     """Missing permissions would be retried for ever."""
     async with simulated(RecordingHandler()) as (env, chat):
-        env.create_guild().create_text_channel("pictures")
+        env.create_guild().create_text_channel("images")
         env.inject_error("POST", "/channels/*/messages", status=403, code=50013)
         with env.time_context(), pytest.raises(ChatGone):
-            await chat.send(str(env.guild.channels["pictures"].id), says("x"))
+            await chat.send(str(env.guild.channels["images"].id), says("x"))

@@ -37,7 +37,7 @@ async def running(
             await task
 
 
-def picture(width: int = 8, height: int = 8, kind: str = "PNG") -> File:
+def image(width: int = 8, height: int = 8, kind: str = "PNG") -> File:
     out = io.BytesIO()
     Image.new("RGB", (width, height), "red").save(out, kind)
     return File(name=f"cat.{kind.lower()}", mime=f"image/{kind.lower()}", data=out.getvalue())

@@ -9,7 +9,7 @@ from bot.core.errors import ChatRefused, ChatUnavailable, TooLarge
 from bot.core.platform import MessageRef
 from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
-from tests.bot.platforms.telegram.telegram_bot import picture, running, telegram
+from tests.bot.platforms.telegram.telegram_bot import image, running, telegram
 from tests.fakes.telegram.telegram import FakeTelegram
 
 CANCEL = Button(command="cancel", job_id=12, label="Cancel", danger=True)
@@ -20,7 +20,7 @@ TEXT_FILE = File(name="answer.md", mime="text/markdown", data=b"# all of it")
 # ---------------------------------------------------------------- messages
 
 
-async def test_an_answer_is_a_reply_that_is_edited_into_a_picture() -> None:
+async def test_an_answer_is_a_reply_that_is_edited_into_an_image() -> None:
     """A status message could not become the result."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
@@ -36,7 +36,7 @@ async def test_an_answer_is_a_reply_that_is_edited_into_a_picture() -> None:
         await chat.edit(ref, Content(body=("🎨 ", Markdown("**drawing**"))))
         assert message.styled("bold") == ["drawing"]
         assert message.buttons == []
-        await chat.edit(ref, Content(body=("done",), files=(picture(),), buttons=((CANCEL,),)))
+        await chat.edit(ref, Content(body=("done",), files=(image(),), buttons=((CANCEL,),)))
         assert message.file is not None
         assert message.file.photo
         await chat.edit(ref, says("x" * 4000))
@@ -50,12 +50,12 @@ async def test_an_answer_is_a_reply_that_is_edited_into_a_picture() -> None:
 
 
 async def test_what_cannot_be_shown_as_a_photo_comes_as_a_document() -> None:
-    """An unusual picture would be refused and never delivered."""
+    """An unusual image would be refused and never delivered."""
     cases: list[File] = [
-        picture(9000, 1100),
-        picture(2100, 100),
+        image(9000, 1100),
+        image(2100, 100),
         TEXT_FILE,
-        File(name="broken.png", mime="image/png", data=b"no picture"),
+        File(name="broken.png", mime="image/png", data=b"no image"),
     ]
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         for file in cases:
@@ -70,8 +70,8 @@ async def test_what_cannot_be_shown_as_a_photo_comes_as_a_document() -> None:
 
 
 async def test_a_photo_telegram_cannot_read_comes_as_a_document() -> None:
-    """A picture that only Telegram finds fault with would never be delivered."""
-    content = Content(body=("done",), files=(picture(),))
+    """An image that only Telegram finds fault with would never be delivered."""
+    content = Content(body=("done",), files=(image(),))
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         fake.person(7)
         fake.fail("sendPhoto", status=400, text="Bad Request: PHOTO_INVALID_DIMENSIONS")
@@ -82,26 +82,26 @@ async def test_a_photo_telegram_cannot_read_comes_as_a_document() -> None:
         assert not message.file.photo
 
 
-async def test_several_pictures_come_as_an_album_with_the_buttons_beneath() -> None:
-    """Only the first picture would arrive, or an album would be refused for its buttons."""
+async def test_several_images_come_as_an_album_with_the_buttons_beneath() -> None:
+    """Only the first image would arrive, or an album would be refused for its buttons."""
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         person = fake.person(7)
         asked = person.says("hello")
         request = MessageRef(platform="telegram", chat="7", message=str(asked.id))
-        pictures = (picture(), picture(kind="JPEG"))
-        first = await chat.send("7", Content(body=("two",), files=pictures), reply_to=request)
+        images = (image(), image(kind="JPEG"))
+        first = await chat.send("7", Content(body=("two",), files=images), reply_to=request)
         assert [each.shown for each in person.chat.from_bot] == ["two", ""]
         assert len({each.album for each in person.chat.from_bot}) == 1
         assert first.message == str(person.chat.from_bot[0].id)
         assert person.chat.from_bot[0].reply_to == asked.id
-        both = await chat.send("7", Content(body=("two",), files=pictures, buttons=((CANCEL,),)))
+        both = await chat.send("7", Content(body=("two",), files=images, buttons=((CANCEL,),)))
         last = fake.message("7", both.message)
         assert last is not None
         assert (last.shown, last.file, len(last.buttons)) == ("two", None, 1)
-        await chat.send("7", Content(files=(picture(), TEXT_FILE)))
+        await chat.send("7", Content(files=(image(), TEXT_FILE)))
         assert [each.file.photo for each in person.chat.from_bot[-2:] if each.file] == [False] * 2
         with pytest.raises(TooLarge):
-            await chat.send("7", Content(files=(picture(),) * 11))
+            await chat.send("7", Content(files=(image(),) * 11))
 
 
 async def test_links_are_never_unfolded() -> None:
@@ -120,7 +120,7 @@ async def test_only_the_mentioned_person_is_notified() -> None:
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         group = fake.group()
         await chat.send("-1001", Content(body=(bait, Markdown(f"**{bait}**"))))
-        await chat.send("-1001", Content(body=("Ready: your picture",), mention="7"))
+        await chat.send("-1001", Content(body=("Ready: your image",), mention="7"))
         assert [each.notified for each in group.from_bot] == [[], ["7"]]
 
 

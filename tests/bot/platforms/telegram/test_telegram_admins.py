@@ -35,7 +35,7 @@ class Lists:
 
 async def may(known: GroupAdmins, lists: Lists, person: int, **how: Any) -> bool:
     told: dict[str, Any] = {"anonymous": False, **how}
-    rights = await known.rights(cast(Bot, lists), "telegram", GROUP, person, **told)
+    rights = await known.rights(cast("Bot", lists), "telegram", GROUP, person, **told)
     assert rights in (RIGHT, frozenset())
     return bool(rights)
 

@@ -1,4 +1,4 @@
-"""An album arrives in parts, and is one question with all of its pictures."""
+"""An album arrives in parts, and is one question with all of its images."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ import pytest
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable
 from bot.core.platform import Album, Attachment, Invocation
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
-from tests.bot.platforms.telegram.telegram_bot import picture as photo
+from tests.bot.platforms.telegram.telegram_bot import image as photo
 from tests.bot.platforms.telegram.telegram_bot import running
 from tests.bot.platforms.telegram.test_telegram_app import ended, usher
-from tests.bot.results import ask, attachment, done, in_bot, picture, said
+from tests.bot.results import ask, attachment, done, image, in_bot, said
 from tests.fakes.telegram.telegram import FakeTelegram, Person
 from tests.fakes.telegram.telegram_state import FakeChat
 from tests.simulation.bot_installation import Bot
@@ -29,7 +29,7 @@ def shows(person: Person, *captions: str, chat: FakeChat | None = None, album: s
 # ---------------------------------------------------------------- how they come in
 
 
-async def test_the_parts_of_an_album_are_one_call_with_all_pictures() -> None:
+async def test_the_parts_of_an_album_are_one_call_with_all_images() -> None:
     """One of two photos would be dropped without a word."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
@@ -47,7 +47,7 @@ async def test_the_parts_of_an_album_are_one_call_with_all_pictures() -> None:
 
 
 async def test_an_album_is_confirmed_when_it_is_durable_and_not_before() -> None:
-    """A crash while an album is gathered, or between two of its parts, would lose pictures."""
+    """A crash while an album is gathered, or between two of its parts, would lose images."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake:
         person = fake.person(7)
@@ -101,7 +101,7 @@ async def test_a_late_part_names_the_album_it_belongs_to() -> None:
 
 
 async def test_an_album_in_a_group_is_for_us_where_it_says_so() -> None:
-    """Pictures people show each other would be described, or those sent to the bot missed."""
+    """Images people show each other would be described, or those sent to the bot missed."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         person, group = fake.person(7), fake.group()
@@ -121,7 +121,7 @@ async def test_an_album_in_a_group_is_for_us_where_it_says_so() -> None:
 
 
 def part(number: int) -> Attachment:
-    shown = picture(16 * number)
+    shown = image(16 * number)
 
     return Attachment(
         kind=shown.kind,
@@ -141,14 +141,14 @@ def of_album(*numbers: int, key: str = "a", **about: bool) -> dict[str, Any]:
     }
 
 
-async def pictures_of(running: Bot) -> Sequence[bytes]:
+async def images_of(running: Bot) -> Sequence[bytes]:
     job = await running.queue.jobs.get(1)
     assert job is not None
     return [file.data for file in (await running.queue.jobs.inputs(job) or ())]
 
 
 def test_a_late_part_joins_the_question_while_it_waits() -> None:
-    """A picture that took longer to upload would be missing in the answer, without a word."""
+    """An image that took longer to upload would be missing in the answer, without a word."""
 
     async def scenario(running: Bot) -> None:
         await ask(running, "/ask what differs?", **of_album(1, 2))
@@ -156,25 +156,25 @@ def test_a_late_part_joins_the_question_while_it_waits() -> None:
         assert late is None
         for _ in range(2):  # handed on again after a crash
             await ask(running, "/ask", **of_album(3, begun=False))
-        assert await pictures_of(running) == [await part(n).read() for n in (1, 2, 3)]
+        assert await images_of(running) == [await part(n).read() for n in (1, 2, 3)]
         job = await running.queue.jobs.get(1)
         assert said(job) == [("user", "what differs?")]
         assert job is not None
         assert job.request.kind == "chat"
-        assert job.request.messages[-1].pictures == (0, 1, 2)
+        assert job.request.messages[-1].images == (0, 1, 2)
         await ask(running, "/ask", **of_album(4, 5, begun=True))
 
     told = [text for _, text in in_bot(scenario).private]
-    assert told == ["You attached 5 pictures; /describe takes at most 4."]
+    assert told == ["You attached 5 images; /describe takes at most 4."]
 
 
 def test_a_part_that_comes_after_the_answer_has_begun_is_told_of() -> None:
-    """A picture would be dropped in silence, and the answer be about half the album."""
+    """An image would be dropped in silence, and the answer be about half the album."""
 
     async def scenario(running: Bot) -> None:
         await done(running, "/ask what differs?", **of_album(1, 2))
         assert await ask(running, "/ask", **of_album(3)) is None
-        assert len(await pictures_of(running)) == 2
+        assert len(await images_of(running)) == 2
         assert await ask(running, "/ask", **of_album(1, key="b", begun=True)) is None
         assert await ask(running, "/ask why?", **of_album(1, key="c", partial=True)) is None
 
@@ -194,7 +194,7 @@ def test_what_comes_late_is_held_to_the_same_limits() -> None:
     async def scenario(running: Bot) -> None:
         await ask(running, "/ask what differs?", **of_album(1, 2))
         await ask(running, "/ask Snow Crash", **of_album(3, begun=True))
-        assert len(await pictures_of(running)) == 2
+        assert len(await images_of(running)) == 2
 
     chat = in_bot(scenario, chat_settings=rules)
     assert [text for _, text in chat.private] == ["“snow crash” isn't allowed in this chat."]
@@ -208,23 +208,23 @@ def test_what_people_show_each_other_is_no_call() -> None:
         job = await ask(running, "/ask what differs?", **of_album(1, key="b"), chat="g1")
         assert job is not None
         await ask(running, "/ask", **of_album(2, key="b", asks=False), chat="g1")
-        assert len(await pictures_of(running)) == 2
+        assert len(await images_of(running)) == 2
 
     assert not in_bot(scenario).private
 
 
 @pytest.mark.parametrize("line", ["/upscale", "/vary"])
-def test_an_album_for_a_command_that_takes_one_picture_is_refused(line: str) -> None:
-    """A picture would be drawn from one of several, and no one knows which."""
+def test_an_album_for_a_command_that_takes_one_image_is_refused(line: str) -> None:
+    """An image would be drawn from one of several, and no one knows which."""
 
     async def scenario(running: Bot) -> None:
         assert await ask(running, line, **of_album(1, 2)) is None
-        film = attachment(b"", "b.mp4", "video/mp4", part="2")
-        given = of_album(1, key="b") | {"files": (part(1), film)}
+        video = attachment(b"", "b.mp4", "video/mp4", part="2")
+        given = of_album(1, key="b") | {"files": (part(1), video)}
         assert await ask(running, "/ask what differs?", **given) is None
 
     first, second = [text for _, text in in_bot(scenario).private]
-    assert first == f"You attached 2 pictures; {line.split(maxsplit=1)[0]} takes at most 1."
+    assert first == f"You attached 2 images; {line.split(maxsplit=1)[0]} takes at most 1."
     assert "b.mp4" in second
 
 
@@ -233,7 +233,7 @@ def test_an_album_for_a_command_that_takes_one_picture_is_refused(line: str) -> 
 
 @pytest.mark.thorough
 async def test_an_album_and_its_late_part_survive_restarts(tmp_path: Path) -> None:
-    """A stop between two pictures would lose one of them, or ask about the other alone."""
+    """A stop between two images would lose one of them, or ask about the other alone."""
     async with FakeTelegram() as fake:
         person = fake.person(7)
         async with usher(fake, tmp_path):

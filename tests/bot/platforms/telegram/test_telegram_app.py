@@ -1,4 +1,4 @@
-"""The whole bot on the fake Telegram: from a typed command to the delivered picture and back."""
+"""The whole bot on the fake Telegram: from a typed command to the delivered image and back."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.app.app import BotParts
-from tests.bot.platforms.telegram.telegram_bot import picture
+from tests.bot.platforms.telegram.telegram_bot import image
 from tests.bot.whole_bot import DRAWS_AND_WRITES, on_telegram
 from tests.fakes.telegram.telegram import FakeTelegram
 from tests.fakes.telegram.telegram_state import FakeMessage, Limits
@@ -26,10 +26,10 @@ async def usher(
     fake: FakeTelegram,
     folder: Path,
     *,
-    picture_s: float = 0.3,
+    image_s: float = 0.3,
     go_on: asyncio.Event | None = None,
 ) -> AsyncIterator[BotParts]:
-    text = CONFIG.replace("PICTURE_S", str(picture_s))
+    text = CONFIG.replace("IMAGE_S", str(image_s))
     async with on_telegram(fake, folder, text, go_on=go_on) as parts:
         yield parts
 
@@ -47,7 +47,7 @@ def ended(message: FakeMessage) -> bool:
     return any(each.data.startswith("again:") for each in message.buttons)
 
 
-async def test_a_picture_is_asked_for_and_delivered_in_one_message(tmp_path: Path) -> None:
+async def test_an_image_is_asked_for_and_delivered_in_one_message(tmp_path: Path) -> None:
     """The main job would not work on Telegram."""
     async with FakeTelegram(limits=Limits()) as fake, usher(fake, tmp_path):
         person = fake.person(7, "Ada")
@@ -106,6 +106,6 @@ async def test_a_photo_is_called_by_no_name_that_nobody_gave_it(tmp_path: Path) 
     """A person who sent two photos would read of "photo.jpg, photo.jpg"."""
     async with FakeTelegram() as fake, usher(fake, tmp_path):
         person = fake.person(7)
-        person.says("/queue", photo=picture(kind="JPEG").data)
+        person.says("/queue", photo=image(kind="JPEG").data)
         await fake.wait_for(lambda: person.chat.from_bot)
-        assert person.chat.from_bot[0].shown.startswith("/queue doesn't take pictures. ")
+        assert person.chat.from_bot[0].shown.startswith("/queue doesn't take images. ")

@@ -8,7 +8,7 @@ from bot.core.content import Button, Content
 from bot.core.errors import TooLarge
 from bot.core.platform import Invocation, MessageRef
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
-from tests.bot.platforms.telegram.telegram_bot import picture, running
+from tests.bot.platforms.telegram.telegram_bot import image, running
 from tests.fakes.telegram.telegram import FakeTelegram
 from tests.fakes.telegram.telegram_state import FakeFile
 
@@ -58,13 +58,13 @@ async def test_only_what_is_meant_for_us_is_a_call() -> None:
     }
 
 
-async def test_a_picture_alone_is_a_call_in_a_private_chat() -> None:
-    """A person who just sends a picture would get no answer, or a group's pictures would be read."""
+async def test_an_image_alone_is_a_call_in_a_private_chat() -> None:
+    """A person who just sends an image would get no answer, or a group's images would be read."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         person = fake.person(7)
-        person.says("", photo=picture(kind="JPEG").data, chat=fake.group())
-        person.says("", photo=picture(kind="JPEG").data)
+        person.says("", photo=image(kind="JPEG").data, chat=fake.group())
+        person.says("", photo=image(kind="JPEG").data)
         call = await handler.called()
         await fake.quiet()
     assert [each.command for each in handler.calls] == ["ask"]
@@ -72,7 +72,7 @@ async def test_a_picture_alone_is_a_call_in_a_private_chat() -> None:
 
 
 async def test_an_edited_message_is_not_a_second_job() -> None:
-    """Correcting a typo would queue the picture again."""
+    """Correcting a typo would queue the image again."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         message = fake.person(7).says("/image flux cta")
@@ -84,12 +84,12 @@ async def test_an_edited_message_is_not_a_second_job() -> None:
 
 
 async def test_a_reply_to_our_text_goes_on_talking() -> None:
-    """A conversation could not be continued, or praise for a picture would start one in a group."""
+    """A conversation could not be continued, or praise for an image would start one in a group."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
         person, group = fake.person(7), fake.group()
         ref = await chat.send("-1001", says("because"))
-        await chat.send("-1001", Content(files=(picture(),)))
+        await chat.send("-1001", Content(files=(image(),)))
         answer, shown = group.from_bot
         person.says("and why?", chat=group, reply_to=answer)
         call = await handler.called()
@@ -126,10 +126,10 @@ async def test_a_question_to_a_person_opens_their_keyboard() -> None:
         assert fake.group().from_bot[0].notified == ["7"]
 
 
-async def test_pictures_are_hidden_where_that_is_wished() -> None:
-    """A chat that hides pictures would show some to everyone at once."""
-    hidden = Content(body=("look",), files=(picture(),), spoiler=True)
-    album = Content(body=("look",), files=(picture(), picture()), spoiler=True)
+async def test_images_are_hidden_where_that_is_wished() -> None:
+    """A chat that hides images would show some to everyone at once."""
+    hidden = Content(body=("look",), files=(image(),), spoiler=True)
+    album = Content(body=("look",), files=(image(), image()), spoiler=True)
     async with FakeTelegram() as fake, running(fake, RecordingHandler()) as chat:
         group = fake.group()
         await chat.edit(await chat.send("-1001", WAITING), hidden)
@@ -138,8 +138,8 @@ async def test_pictures_are_hidden_where_that_is_wished() -> None:
         await chat.send(
             "-1001", Content(body=("x",), files=album.files, buttons=((CANCEL,),), spoiler=True)
         )
-        pictures = [each for each in group.from_bot if each.file]
-        assert [each.spoiler for each in pictures] == [True] * 6
+        images = [each for each in group.from_bot if each.file]
+        assert [each.spoiler for each in images] == [True] * 6
 
 
 async def test_a_command_that_replies_names_our_message_and_nobody_elses() -> None:
@@ -215,9 +215,9 @@ async def test_a_crowd_is_served_at_the_same_time_and_each_person_in_order() -> 
 
 
 async def test_a_photo_is_offered_in_its_largest_size() -> None:
-    """A picture to start from would be a thumbnail, or could not be fetched."""
+    """An image to start from would be a thumbnail, or could not be fetched."""
     handler = RecordingHandler()
-    sent = picture(40, 30, "JPEG")
+    sent = image(40, 30, "JPEG")
     async with FakeTelegram() as fake, running(fake, handler):
         fake.person(7).says("/image oil painting", photo=sent.data)
         call = await handler.called()
@@ -227,11 +227,11 @@ async def test_a_photo_is_offered_in_its_largest_size() -> None:
         assert await file.read() == sent.data
 
 
-async def test_a_picture_sent_as_a_document_or_replied_to_counts_too() -> None:
-    """Only photos would work, though documents are how people send pictures unchanged."""
+async def test_an_image_sent_as_a_document_or_replied_to_counts_too() -> None:
+    """Only photos would work, though documents are how people send images unchanged."""
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
-        person, data = fake.person(7), picture().data
+        person, data = fake.person(7), image().data
         shot = fake.keep_file(data, name="a.png", mime="image/png", photo=False)
         notes = fake.keep_file(b"words", name="a.txt", mime="text/plain", photo=False)
         message = person.says("", document=shot, chat=fake.group())
@@ -253,7 +253,7 @@ async def test_a_file_larger_than_telegram_hands_out_is_refused_unread() -> None
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler):
         large = FakeFile(
-            id="large", name="a.png", data=picture().data, mime="image/png", size=60_000_000
+            id="large", name="a.png", data=image().data, mime="image/png", size=60_000_000
         )
         fake.api.files["large"] = large
         fake.person(7).says("/image vary", document=large)

@@ -26,7 +26,7 @@ from bot.core.platform import Invocation, MessageRef
 from bot.platforms.telegram import updates as telegram_updates
 from bot.platforms.telegram.platform import Telegram
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
-from tests.bot.platforms.telegram.telegram_bot import picture, running, telegram
+from tests.bot.platforms.telegram.telegram_bot import image, running, telegram
 from tests.fakes.ports import port_of
 from tests.fakes.telegram.telegram import TOKEN, FakeTelegram
 from tests.fakes.telegram.telegram_state import Limits
@@ -358,7 +358,7 @@ async def test_a_telegram_that_cannot_be_reached_is_told_in_words() -> None:
 async def test_an_album_is_not_repeated_for_what_comes_after_it() -> None:
     """When the buttons beneath an album are refused, the album would be posted repeatedly."""
     button = Button(command="again", job_id=1, label="Again")
-    content = Content(files=(picture(), picture()), body=("two",), buttons=((button,),))
+    content = Content(files=(image(), image()), body=("two",), buttons=((button,),))
     async with bot_with_message() as (fake, chat, _):
         fake.fail("sendMessage", status=429, text="Too Many", parameters={"retry_after": 5})
         with pytest.raises(ChatUnavailable) as failure:
@@ -377,7 +377,7 @@ async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> 
     caplog.set_level("DEBUG")
     handler = RecordingHandler()
     async with FakeTelegram() as fake, running(fake, handler) as chat:
-        fake.person(7).says("/image cat", photo=picture().data)
+        fake.person(7).says("/image cat", photo=image().data)
         call = await handler.called()
         await call.files[0].read()
         await call.respond(says("ok"), False)

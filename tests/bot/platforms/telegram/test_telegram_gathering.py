@@ -81,19 +81,19 @@ def gathered(*arrivals: tuple[float, str | None]) -> list[tuple[int, ...]]:
 
 
 def test_an_album_is_whole_when_no_part_has_come_for_a_while() -> None:
-    """A picture that is uploaded a little later would be a request of its own."""
+    """An image that is uploaded a little later would be a request of its own."""
     slow = [(0.8 * ALBUM_QUIET_S * number, "a") for number in range(4)]
     assert gathered(*slow) == [(1, 2, 3, 4)]
     assert gathered((0.0, "a"), (3 * ALBUM_QUIET_S, "a")) == [(1,), (2,)]
 
 
 def test_other_messages_do_not_wait_for_an_album() -> None:
-    """A /cancel would take as long as a person's holiday pictures."""
+    """A /cancel would take as long as a person's holiday images."""
     assert gathered((0.0, "a"), (0.0, None), (0.0, "b"), (0.5, "a")) == [(2,), (3,), (1, 4)]
 
 
 def test_an_album_that_is_as_large_as_can_be_waits_for_nothing() -> None:
-    """Ten pictures would wait for an eleventh."""
+    """Ten images would wait for an eleventh."""
     server = Server([(0.0, "a")] * ALBUM_MOST)
     run(_live(server, ALBUM_QUIET_S / 2))
     assert server.served == [tuple(range(1, ALBUM_MOST + 1))]
@@ -109,7 +109,7 @@ def test_an_album_that_is_as_large_as_can_be_waits_for_nothing() -> None:
 def test_no_part_is_lost_whenever_the_bot_dies(
     gaps: list[tuple[float, str | None]], lives: list[float]
 ) -> None:
-    """A picture would be confirmed to Telegram, and be gone with the crash."""
+    """An image would be confirmed to Telegram, and be gone with the crash."""
     at, arrivals = 0.0, []
     for gap, album in gaps:
         at += gap

@@ -9,9 +9,9 @@ from tests.bot.whole_bot import on_telegram
 from tests.fakes.telegram.telegram import FakeTelegram
 from tests.fakes.telegram.telegram_json import document
 
-pytest.importorskip("av", reason="films and sound need usher-bot[media]")
+pytest.importorskip("av", reason="videos and sound need usher-bot[media]")
 
-from tests.backends.media.recorded_films import film
+from tests.backends.media.recorded_videos import video
 
 MODELS = """
   whisper:
@@ -33,12 +33,12 @@ chats:
 @pytest.mark.thorough
 async def test_a_voice_message_is_answered_once_and_read_aloud(tmp_path: Path) -> None:
     """The main job of a phone would not work: holding the button and speaking."""
-    config = CONFIG.replace("PICTURE_S", "0.3").replace("\nchats:\n", MODELS)
+    config = CONFIG.replace("IMAGE_S", "0.3").replace("\nchats:\n", MODELS)
     async with FakeTelegram() as fake, on_telegram(fake, tmp_path, config) as parts:
         person = fake.person(7, "Ada")
         person.says("/settings --voice on")
         await fake.wait_for(lambda: person.chat.from_bot)
-        file = fake.keep_file(film("ogg"), name="", mime="audio/ogg", photo=False)
+        file = fake.keep_file(video("ogg"), name="", mime="audio/ogg", photo=False)
         recorded = document(file)["document"] | {"duration": 1}
         del recorded["file_name"]
         said = person.says("", carries={"voice": recorded})

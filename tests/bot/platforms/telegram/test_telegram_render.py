@@ -206,7 +206,7 @@ def test_a_moment_in_a_sentence_is_a_time_of_day_and_a_period_two_of_them() -> N
 
 def test_the_mentioned_person_is_notified_in_a_group_only() -> None:
     """A ping in a group would notify no one, or the wrong text would be a link."""
-    content = Content(body=("Ready: your picture",), mention="7")
+    content = Content(body=("Ready: your image",), mention="7")
     [entity] = outgoing(content, group=True, now=NOW).entities
     assert (entity.type, entity.offset, entity.length) == ("text_mention", 0, 6)
     assert entity.user is not None

@@ -32,7 +32,7 @@ const met = document.elementFromPoint.bind(document);
 let looks = 0;
 document.elementFromPoint = (...at) => {
   looks += 1;
-  if (looks === 3) button.textContent = "Go"; // as a picture that has come
+  if (looks === 3) button.textContent = "Go"; // as an image that has come
   return met(...at);
 };
 </script>"""

@@ -1,4 +1,4 @@
-"""What stands for a film, a moving picture or a sound in the history."""
+"""What stands for a video, an animation or a sound in the history."""
 
 from io import BytesIO
 
@@ -10,37 +10,37 @@ from backends.media import videos
 from bot.platforms.web.thumbnails import STILL, THUMB, smaller, still
 from bot.texts.results import length
 from tests.backends.media.planted import PLANTED
-from tests.backends.media.recorded_films import film
+from tests.backends.media.recorded_videos import video
 
 
 def shown(data: bytes) -> Image.Image:
-    """Return the small picture the page gets of a still."""
+    """Return the small image the page gets of a still."""
     small = smaller(data, THUMB)
     assert small
     with Image.open(BytesIO(small)) as opened:
         return opened.convert("RGB")
 
 
-async def test_a_film_shows_its_first_picture_with_a_sign() -> None:
-    """Films would be empty squares between the pictures."""
-    data = film("mp4", size=(320, 240), frames=24)
-    picture = shown(await still("wan-1.mp4", mime_of(data), data))
-    bare = shown(await still("wan-1.mp4", "video/mp4", b"no film"))
-    assert picture.size == bare.size == (THUMB, THUMB)
-    assert picture.tobytes() != bare.tobytes()
+async def test_a_video_shows_its_first_image_with_a_sign() -> None:
+    """Videos would be empty squares between the images."""
+    data = video("mp4", size=(320, 240), frames=24)
+    image = shown(await still("wan-1.mp4", mime_of(data), data))
+    bare = shown(await still("wan-1.mp4", "video/mp4", b"no video"))
+    assert image.size == bare.size == (THUMB, THUMB)
+    assert image.tobytes() != bare.tobytes()
     middle = (THUMB // 2, THUMB // 2)
-    assert min(picture.getpixel(middle)) > 200  # type: ignore[arg-type]
+    assert min(image.getpixel(middle)) > 200  # type: ignore[arg-type]
     assert min(bare.getpixel(middle)) > 200  # type: ignore[arg-type]
 
 
-async def test_without_the_libraries_a_film_has_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bot without the libraries for films would show empty squares."""
+async def test_without_the_libraries_a_video_has_its_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bot without the libraries for videos would show empty squares."""
     monkeypatch.setattr(videos, "available", lambda: False)
-    data = film("webm", size=(64, 48), frames=5)
+    data = video("webm", size=(64, 48), frames=5)
     assert shown(await still("wan-1.webm", mime_of(data), data)).size == (THUMB, THUMB)
 
 
-async def test_a_moving_picture_shows_its_first_frame() -> None:
+async def test_an_animation_shows_its_first_frame() -> None:
     """It has no small form of its own, so its square would be empty."""
     for kind in ("WEBP", "GIF"):
         frames = [Image.new("RGB", (40, 40), colour) for colour in ("red", "blue")]
@@ -52,14 +52,14 @@ async def test_a_moving_picture_shows_its_first_frame() -> None:
         assert max(corner[1:]) < 60, kind
 
 
-async def test_a_picture_stays_as_it_is() -> None:
-    """Every picture of the history would be encoded once more than needed."""
+async def test_an_image_stays_as_it_is() -> None:
+    """Every image of the history would be encoded once more than needed."""
     data = PLANTED["PNG"]()
     assert await still("a.png", "image/png", data) == data
 
 
 def test_a_length_is_told_as_players_do() -> None:
-    """A film of a second would last none, one of a minute 0:60."""
+    """A video of a second would last none, one of a minute 0:60."""
     cases: list[tuple[float, str]] = [
         (0.0, ""),
         (0.2, "0:01"),

@@ -14,13 +14,13 @@ from bot.platforms.web.calls import CALLS_BURST
 from bot.platforms.web.chat_log import Entry
 from bot.platforms.web.files import KEPT_S
 from bot.platforms.web.platform import Web
-from bot.platforms.web.protocol import ModelLine
+from bot.platforms.web.protocol import ModelQueue
 from bot.platforms.web.renderer import split_command
 from bot.platforms.web.tab import PAGE
 from queueing.core.errors import Fenced, StoreError
 from queueing.core.requests import File
 from tests.backends.media.planted import PLANTED, SECRET, words_of
-from tests.bot.platforms.web.web_client import picture, running, tab, text_of, uploaded
+from tests.bot.platforms.web.web_client import image, running, tab, text_of, uploaded
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import MemoryLog, web_chat
 from tests.fakes.ports import port_of
@@ -191,11 +191,11 @@ async def test_a_button_that_is_not_there_cannot_be_pressed(handler: ScriptedHan
         assert handler.keys == [], forged
 
 
-async def test_an_attached_picture_reaches_the_call_and_the_bubble(
+async def test_an_attached_image_reaches_the_call_and_the_bubble(
     handler: ScriptedHandler,
 ) -> None:
-    """A picture to start from would be lost on its way, or not shown in the chat."""
-    file = picture("a cat.png")
+    """An image to start from would be lost on its way, or not shown in the chat."""
+    file = image("a cat.png")
     async with running(web_chat(port=0), handler) as web, tab(web) as page:
         upload = await _upload(web, file, "photos\\a%20cat.png")
         await page.say("/image flux", uploads=[upload])
@@ -208,7 +208,7 @@ async def test_an_attached_picture_reaches_the_call_and_the_bubble(
         assert (shown["width"], shown["height"]) == (64, 48)
 
 
-async def test_a_picture_is_stored_without_what_a_camera_wrote(handler: ScriptedHandler) -> None:
+async def test_an_image_is_stored_without_what_a_camera_wrote(handler: ScriptedHandler) -> None:
     """The page would keep the place where a photo was taken, and give it back."""
     for kind in list(PLANTED):
         file = File(name="a.bin", mime=f"image/{kind.lower()}", data=PLANTED[kind]())
@@ -229,7 +229,7 @@ async def test_a_picture_is_stored_without_what_a_camera_wrote(handler: Scripted
 
 
 async def test_a_line_whose_upload_is_gone_says_so(handler: ScriptedHandler) -> None:
-    """A request would be carried out without the picture it is about."""
+    """A request would be carried out without the image it is about."""
     async with running(web_chat(port=0), handler) as web, tab(web) as page:
         await page.say("/image flux", uploads=["none"])
         assert (await page.next("refused"))["reason"] == "upload-gone"
@@ -303,7 +303,7 @@ async def test_a_message_reaches_every_page_and_changes_in_place(handler: Script
                 "before": "at ",
             }
             assert entry["shown"]["buttons"][0][0]["label"] == "Cancel"
-        await web.edit(ref, Content(body=(Markdown("**done**"),), files=(picture(),)))
+        await web.edit(ref, Content(body=(Markdown("**done**"),), files=(image(),)))
         for page in (desk, phone):
             later = await page.entry("done")
             assert (later["message"], later["place"]) == (ref.message, places.pop(0))
@@ -420,14 +420,14 @@ async def test_a_call_repeated_after_a_crash_finds_the_answer_it_had(
 
 
 async def test_a_file_keeps_its_address_across_edits(handler: ScriptedHandler) -> None:
-    """Pages would fetch an unchanged picture again with every edit of its text."""
+    """Pages would fetch an unchanged image again with every edit of its text."""
     log = MemoryLog()
     async with running(Web(port=0, log=log), handler) as web:
-        ref = await web.send("local", Content(body=("a",), files=(picture(),)))
+        ref = await web.send("local", Content(body=("a",), files=(image(),)))
         before = await _file_ids(log, ref)
-        await web.edit(ref, Content(body=("b",), files=(picture(),)))
+        await web.edit(ref, Content(body=("b",), files=(image(),)))
         assert await _file_ids(log, ref) == before
-        await web.edit(ref, Content(body=("b",), files=(picture(shade=20),)))
+        await web.edit(ref, Content(body=("b",), files=(image(shade=20),)))
         assert await _file_ids(log, ref) != before
         assert await log.file("local", before[0]) is None
 
@@ -437,22 +437,22 @@ async def test_a_replaced_preview_can_be_fetched_for_some_seconds(handler: Scrip
     log, clock = MemoryLog(), SetClock()
     async with running(Web(port=0, log=log, clock=clock), handler) as web:
         ref = await web.send("local", Content(body=("step 1",)))
-        await web.edit(ref, Content(files=(picture(shade=1),)))
+        await web.edit(ref, Content(files=(image(shade=1),)))
         (first,) = await _file_ids(log, ref)
-        await web.edit(ref, Content(files=(picture(shade=2),)))
+        await web.edit(ref, Content(files=(image(shade=2),)))
         assert await _status(web, f"files/{first}") == 200
         clock.at += KEPT_S + 1
         assert await _status(web, f"files/{first}") == 404
 
 
 async def test_nothing_is_served_of_a_message_that_was_deleted(handler: ScriptedHandler) -> None:
-    """A person who has a picture deleted could still be shown it, or its preview."""
+    """A person who has an image deleted could still be shown it, or its preview."""
     log = MemoryLog()
     async with running(Web(port=0, log=log), handler) as web:
         ref = await web.send("local", Content(body=("step 1",)))
         shown = []
         for shade in (1, 2):
-            await web.edit(ref, Content(files=(picture(shade=shade),)))
+            await web.edit(ref, Content(files=(image(shade=shade),)))
             shown += await _file_ids(log, ref)
         await web.delete(ref)
         assert [await _status(web, f"files/{file}") for file in shown] == [404, 404]
@@ -511,10 +511,10 @@ class FullLog(MemoryLog):
 async def test_a_log_that_cannot_be_written_refuses_lines_and_keeps_uploads(
     handler: ScriptedHandler,
 ) -> None:
-    """On a full disk a line would be lost without a word, or its picture with it."""
+    """On a full disk a line would be lost without a word, or its image with it."""
     log = FullLog()
     async with running(Web(port=0, log=log), handler) as web, tab(web) as page:
-        upload = await _upload(web, picture(), "cat.png")
+        upload = await _upload(web, image(), "cat.png")
         for _ in range(2):
             await page.say("/image flux", uploads=[upload])
             assert (await page.next("refused"))["reason"] == "not-stored"
@@ -577,13 +577,13 @@ async def test_model_names_are_suggested(handler: ScriptedHandler) -> None:
 
 async def test_the_overview_is_pushed_when_it_changes(handler: ScriptedHandler) -> None:
     """The page's header would show lines that are long gone."""
-    lines = [ModelLine(model="flux", waiting=3, memory="loading")]
+    lines = [ModelQueue(model="flux", waiting=3, memory="loading")]
     web = web_chat(port=0, overview=lambda: lines)
     async with running(web, handler), tab(web, greet=False) as page:
         await page.hello()
-        assert (await page.next("overview"))["lines"][0]["waiting"] == 3
-        lines[0] = ModelLine(model="flux", waiting=2, running=1, memory="ready")
-        assert (await page.next("overview"))["lines"][0]["memory"] == "ready"
+        assert (await page.next("overview"))["queues"][0]["waiting"] == 3
+        lines[0] = ModelQueue(model="flux", waiting=2, running=1, memory="ready")
+        assert (await page.next("overview"))["queues"][0]["memory"] == "ready"
 
 
 async def test_each_person_has_a_chat_of_their_own(handler: ScriptedHandler) -> None:

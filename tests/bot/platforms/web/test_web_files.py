@@ -27,7 +27,7 @@ from queueing.store.engines import open_database
 from tests.bot.platforms.web.web_client import running
 from tests.fakes.command_handler import ScriptedHandler
 
-FILE = File(name="film.bin", mime="video/mp4", data=random.Random(3).randbytes(3 * PIECE + 17))
+FILE = File(name="video.bin", mime="video/mp4", data=random.Random(3).randbytes(3 * PIECE + 17))
 SIZE = len(FILE.data)
 WAIT_S = 60.0
 
@@ -80,7 +80,7 @@ class Installation:
 
 
 async def test_a_range_is_exactly_that_part() -> None:
-    """A film could not be wound forward, or a broken download not be gone on with."""
+    """A video could not be wound forward, or a broken download not be gone on with."""
     cases: list[tuple[str | None, int, tuple[int, int] | None]] = [
         (None, 200, (0, SIZE)),
         ("bytes=0-", 206, (0, SIZE)),
@@ -118,7 +118,7 @@ async def test_a_part_of_another_version_is_the_whole_of_this_one() -> None:
 
 
 async def test_what_a_browser_has_is_not_sent_again_and_a_head_has_no_body() -> None:
-    """Every opening of the page would fetch all pictures again."""
+    """Every opening of the page would fetch all images again."""
     async with Installation(FileSender()) as installation, aiohttp.ClientSession() as session:
         async with session.get(installation.url, headers={"If-None-Match": '"tag"'}) as answer:
             assert (answer.status, await answer.read()) == (304, b"")
@@ -171,7 +171,7 @@ async def test_so_many_downloads_run_at_once() -> None:
 
 
 async def test_a_file_that_goes_while_it_is_sent_is_cut_not_short() -> None:
-    """Half a picture would pass for the whole one."""
+    """Half an image would pass for the whole one."""
     left = [FILE.data[:PIECE]]
 
     async def piece(_start: int, _length: int) -> bytes | None:

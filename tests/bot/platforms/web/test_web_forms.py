@@ -1,4 +1,4 @@
-"""Forms and hidden pictures of the web chat: over its WebSocket, and in a real Chromium."""
+"""Forms and hidden images of the web chat: over its WebSocket, and in a real Chromium."""
 
 from collections.abc import AsyncIterator, Iterator
 from uuid import uuid4
@@ -9,7 +9,7 @@ import pytest_asyncio
 from bot.core.content import Button, Content, Form, FormField
 from bot.core.platform import Invocation, MessageRef
 from bot.platforms.web.platform import Web
-from tests.bot.platforms.web.web_client import picture, running, tab
+from tests.bot.platforms.web.web_client import image, running, tab
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import web_chat
 from tests.fakes.programs.chromium import Chromium, Page, running_chromium
@@ -77,8 +77,8 @@ async def test_a_form_no_page_sends_is_not_taken() -> None:
         assert handler.keys == [], values
 
 
-async def test_a_button_of_one_picture_among_several_says_which() -> None:
-    """The second picture's button would vary the first."""
+async def test_a_button_of_one_image_among_several_says_which() -> None:
+    """The second image's button would vary the first."""
     handler = ScriptedHandler()
     async with running(web_chat(port=0), handler) as web, tab(web) as page:
         ref = await web.send("local", Content(body=("done",), buttons=((SECOND,),)))
@@ -182,18 +182,18 @@ async def test_a_form_can_be_left_and_its_texts_stay_texts(stage: Stage) -> None
 
 
 @pytest.mark.browser
-async def test_a_hidden_picture_is_seen_only_when_asked_for(stage: Stage) -> None:
-    """A chat that wants pictures hidden would show them, or never."""
-    page, node = stage.page, "document.querySelector('.message:last-child .picture')"
-    drawing = Content(files=(picture(shade=1),), spoiler=True)
+async def test_a_hidden_image_is_seen_only_when_asked_for(stage: Stage) -> None:
+    """A chat that wants images hidden would show them, or never."""
+    page, node = stage.page, "document.querySelector('.message:last-child .image')"
+    drawing = Content(files=(image(shade=1),), spoiler=True)
     ref = await stage.show(drawing)
     assert await page.evaluate(f"{node}.classList.contains('spoiler')")
-    assert await page.evaluate(f"{node}.getAttribute('aria-label')") == "Show the hidden picture"
-    await page.click(".message:last-child .picture")
+    assert await page.evaluate(f"{node}.getAttribute('aria-label')") == "Show the hidden image"
+    await page.click(".message:last-child .image")
     assert not await page.evaluate("document.querySelector('#large').open")
     await page.wait(f"!{node}.classList.contains('spoiler')")
-    await stage.web.edit(ref, Content(files=(picture(size=(128, 96)),), spoiler=True))
+    await stage.web.edit(ref, Content(files=(image(size=(128, 96)),), spoiler=True))
     await page.wait(f"{node}.querySelector('img').naturalWidth === 128")
     assert not await page.evaluate(f"{node}.classList.contains('spoiler')")
-    await page.click(".message:last-child .picture")
+    await page.click(".message:last-child .image")
     await page.wait("document.querySelector('#large').open")

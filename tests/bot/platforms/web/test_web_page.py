@@ -16,9 +16,9 @@ from bot.core.platform import Invocation, MessageRef
 from bot.platforms.web.assets import page_files
 from bot.platforms.web.calls import CALLS_BURST, Calls
 from bot.platforms.web.platform import Web
-from bot.platforms.web.protocol import ModelLine
+from bot.platforms.web.protocol import ModelQueue
 from queueing.core.requests import File
-from tests.bot.platforms.web.web_client import picture, running
+from tests.bot.platforms.web.web_client import image, running
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import MemoryLog, web_chat
 from tests.fakes.ports import port_of
@@ -76,7 +76,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 @pytest_asyncio.fixture
 async def stage(chromium: Chromium) -> AsyncIterator[Stage]:
     handler = ScriptedHandler()
-    lines = [ModelLine(model="flux", waiting=3, running=1, memory="ready")]
+    lines = [ModelQueue(model="flux", waiting=3, running=1, memory="ready")]
     async with (
         running(web_chat(port=0, overview=lambda: lines), handler) as web,
         chromium.page() as page,
@@ -87,7 +87,7 @@ async def stage(chromium: Chromium) -> AsyncIterator[Stage]:
         assert page.errors == []
 
 
-async def test_a_request_is_typed_watched_and_becomes_its_picture(stage: Stage) -> None:
+async def test_a_request_is_typed_watched_and_becomes_its_image(stage: Stage) -> None:
     """The page's whole purpose: a command, its live position, previews, and the result."""
     page = stage.page
     await page.wait_text("flux", "#overview")
@@ -104,12 +104,12 @@ async def test_a_request_is_typed_watched_and_becomes_its_picture(stage: Stage) 
     today = time.localtime(moment.at).tm_yday == time.localtime().tm_yday
     await page.wait_text("ready at " if today else "ready ", LAST)
 
-    drawing = Content(body=("step 12/28",), files=(picture(shade=10),), buttons=((CANCEL,),))
+    drawing = Content(body=("step 12/28",), files=(image(shade=10),), buttons=((CANCEL,),))
     await stage.web.edit(ref, drawing)
     await page.wait(f"document.querySelector('{LAST} img')?.naturalWidth === 64")
     assert "#3 in line" not in await page.text("#messages")
 
-    done = picture("a cat.png", (256, 192))
+    done = image("a cat.png", (256, 192))
     result = Content(body=("a cat\nflux · seed 1234",), files=(done,), buttons=((AGAIN,),))
     await stage.web.edit(ref, result)
     await page.wait(f"document.querySelector('{LAST} img')?.naturalWidth === 256")
@@ -118,11 +118,11 @@ async def test_a_request_is_typed_watched_and_becomes_its_picture(stage: Stage) 
     assert await page.evaluate("document.querySelectorAll('.message').length") == 2
 
 
-async def test_a_picture_is_shown_large_and_can_be_downloaded(stage: Stage) -> None:
-    """People could not look at their picture closely, or keep it."""
+async def test_an_image_is_shown_large_and_can_be_downloaded(stage: Stage) -> None:
+    """People could not look at their image closely, or keep it."""
     page = stage.page
-    await stage.show(Content(files=(picture("one.png"), picture("two.png", shade=1))))
-    await page.click(f"{LAST} .picture")
+    await stage.show(Content(files=(image("one.png"), image("two.png", shade=1))))
+    await page.click(f"{LAST} .image")
     await page.wait("document.querySelector('#large').open")
     await page.wait_text("1/2 · one.png")
     await page.press("ArrowRight")
@@ -174,7 +174,7 @@ async def test_hostile_texts_stay_texts(stage: Stage, markdown: bool) -> None:
     for attack in ATTACKS:
         body = (Markdown(attack) if markdown else attack,)
         button = Button(command="again", job_id=1, label=attack)
-        hostile = File(name=f"{attack}.png", mime="image/png", data=picture().data)
+        hostile = File(name=f"{attack}.png", mime="image/png", data=image().data)
         await stage.show(Content(body=body, buttons=((button,),), files=(hostile,)))
     await stage.say(ATTACKS[1])
     await page.wait_text("onerror", ".message.mine")
@@ -255,14 +255,14 @@ async def test_an_empty_page_offers_what_a_newcomer_needs(stage: Stage) -> None:
     assert await stage.page.evaluate(names) == ["/image", "/ask", "/queue"]
 
 
-async def test_a_picture_is_named_for_those_who_hear_the_page(stage: Stage) -> None:
+async def test_an_image_is_named_for_those_who_hear_the_page(stage: Stage) -> None:
     """A screen reader would spell out "ComfyUI_00012_.png" instead of what was drawn."""
-    pictures = (picture("x_01.png"), picture("x_02.png", shade=1))
-    await stage.show(Content(body=("a cat\nflux · 9 s",), files=pictures))
-    labels = f"[...document.querySelectorAll('{LAST} .picture')].map((node) => node.ariaLabel)"
-    assert await stage.page.evaluate(labels) == ["Enlarge Picture 1", "Enlarge Picture 2"]
+    images = (image("x_01.png"), image("x_02.png", shade=1))
+    await stage.show(Content(body=("a cat\nflux · 9 s",), files=images))
+    labels = f"[...document.querySelectorAll('{LAST} .image')].map((node) => node.ariaLabel)"
+    assert await stage.page.evaluate(labels) == ["Enlarge Image 1", "Enlarge Image 2"]
     heard = f"document.querySelector('{LAST} img').alt"
-    assert await stage.page.evaluate(heard) == "Picture 1: a cat flux · 9 s"
+    assert await stage.page.evaluate(heard) == "Image 1: a cat flux · 9 s"
 
 
 async def test_a_short_label_says_in_words_what_it_does(stage: Stage) -> None:
@@ -274,13 +274,13 @@ async def test_a_short_label_says_in_words_what_it_does(stage: Stage) -> None:
     assert said == ["Vary 2", "Vary 2", "🎲 2"]
 
 
-async def test_a_file_that_only_claims_to_be_a_picture_stays_reachable(
+async def test_a_file_that_only_claims_to_be_an_image_stays_reachable(
     stage: Stage, tmp_path: Path
 ) -> None:
     """It would leave an empty place, without a word of what was sent."""
     page = stage.page
     path = tmp_path / "fake.png"
-    await asyncio.to_thread(path.write_bytes, b"no picture")
+    await asyncio.to_thread(path.write_bytes, b"no image")
     await page.evaluate(
         "const set = window.setTimeout; window.setTimeout = (act, ms) => set(act, ms === 2000 ? 0 : ms)"
     )
@@ -290,14 +290,14 @@ async def test_a_file_that_only_claims_to_be_a_picture_stays_reachable(
     await page.wait_text("fake.png", ".message.mine .file")
 
 
-async def test_one_picture_too_many_is_told_until_something_changes(
+async def test_one_image_too_many_is_told_until_something_changes(
     stage: Stage, tmp_path: Path
 ) -> None:
-    """The fifth picture would be missing without a word."""
+    """The fifth image would be missing without a word."""
     page = stage.page
     paths = [tmp_path / f"{number}.png" for number in range(5)]
     for path in paths:
-        await asyncio.to_thread(path.write_bytes, picture().data)
+        await asyncio.to_thread(path.write_bytes, image().data)
     await page.set_files("#file", *paths)
     await page.wait("document.querySelectorAll('#attached .done').length === 4")
     assert await page.text("#notice") == "You can attach at most 4 files to one message."
@@ -327,28 +327,28 @@ async def test_arrow_up_brings_back_what_was_sent(stage: Stage) -> None:
 async def test_a_preview_that_did_not_come_is_not_asked_for_once_the_next_one_is_there(
     stage: Stage,
 ) -> None:
-    """The page would go on asking for pictures its server has dropped, with errors in its console."""
-    broken = File(name="a.png", mime="image/png", data=b"no picture")
+    """The page would go on asking for images its server has dropped, with errors in its console."""
+    broken = File(name="a.png", mime="image/png", data=b"no image")
     ref = await stage.show(Content(body=("step 1",)))
     await stage.web.edit(ref, Content(files=(broken,)))
     await stage.page.wait(f"document.querySelector('{LAST} img')?.complete")
     await stage.page.evaluate(f"window.first = document.querySelector('{LAST} img')")
-    await stage.web.edit(ref, Content(files=(picture(),)))
+    await stage.web.edit(ref, Content(files=(image(),)))
     await stage.page.wait(f"document.querySelector('{LAST} img').naturalWidth === 64")
     assert await stage.page.evaluate("window.first.onerror === null")
 
 
-async def test_a_picture_is_attached_and_sent(stage: Stage, tmp_path: Path) -> None:
-    """A picture could not be started from on the page."""
+async def test_an_image_is_attached_and_sent(stage: Stage, tmp_path: Path) -> None:
+    """An image could not be started from on the page."""
     page = stage.page
     path = tmp_path / "start.png"
-    await asyncio.to_thread(path.write_bytes, picture().data)
+    await asyncio.to_thread(path.write_bytes, image().data)
     await page.set_files("#file", path)
     await page.wait("document.querySelector('#attached .done') !== null")
     call = await stage.say("/image make it blue")
     assert [(file.name, file.mime) for file in call.files] == [("start.png", "image/png")]
-    assert await call.files[0].read() == picture().data
-    await page.wait("document.querySelector('.message.mine .picture img')?.naturalWidth === 64")
+    assert await call.files[0].read() == image().data
+    await page.wait("document.querySelector('.message.mine .image img')?.naturalWidth === 64")
     await page.wait("document.querySelector('#attached').hidden")
 
 
@@ -359,8 +359,8 @@ async def test_a_picture_is_attached_and_sent(stage: Stage, tmp_path: Path) -> N
         "new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })",
     ],
 )
-async def test_a_pasted_or_dropped_picture_is_attached(stage: Stage, event: str) -> None:
-    """A picture copied elsewhere would have to be saved first, and a dropped one replace the page."""
+async def test_a_pasted_or_dropped_image_is_attached(stage: Stage, event: str) -> None:
+    """An image copied elsewhere would have to be saved first, and a dropped one replace the page."""
     put = (
         "(() => { const data = new DataTransfer();"
         "data.items.add(new File([new Uint8Array([1, 2, 3])], 'put.png', {type: 'image/png'}));"
@@ -434,13 +434,13 @@ async def test_the_conversation_is_there_after_a_reload_and_a_restart(chromium: 
 async def test_a_refused_line_can_be_written_again(stage: Stage) -> None:
     """What a person typed would be lost with the refusal."""
     page = stage.page
-    line = {"type": "say", "key": uuid4().hex, "text": "about my picture", "uploads": ["gone"]}
+    line = {"type": "say", "key": uuid4().hex, "text": "about my image", "uploads": ["gone"]}
     outbox = json.dumps(json.dumps([line]))
     await page.evaluate(f"sessionStorage.setItem('usher-outbox', {outbox})")
     await page.reload()
     await page.wait_text("Not sent.", ".message.failed")
     await page.click(".message.failed .meta .plain")
-    await page.wait("document.querySelector('#text').value === 'about my picture'")
+    await page.wait("document.querySelector('#text').value === 'about my image'")
     await page.wait("document.querySelector('.message.failed') === null")
 
 
@@ -504,7 +504,7 @@ def test_the_pages_own_words_are_complete_in_every_language() -> None:
 
 
 async def test_earlier_messages_are_shown_on_request(stage: Stage) -> None:
-    """An older picture could not be found again on the page."""
+    """An older image could not be found again on the page."""
     page = stage.page
     for at in range(75):
         await stage.web.send("local", Content(body=(f"message {at}",)))
@@ -556,7 +556,7 @@ async def test_what_grows_in_the_moment_of_scrolling_tears_nobody_away(stage: St
 
 
 async def test_the_title_marks_what_came_while_nobody_looked(stage: Stage) -> None:
-    """A person who has the page in another tab would not see that their picture is done."""
+    """A person who has the page in another tab would not see that their image is done."""
     page = stage.page
     await page.evaluate("document.hasFocus = () => false")
     await stage.show(Content(body=("done",)))
@@ -572,12 +572,12 @@ async def test_on_a_phone_everything_fits(stage: Stage, dark: bool) -> None:
     await page.look(width=360, height=740, phone=True, dark=dark)
     wide = "```\n" + "x" * 300 + "\n```\n\n|" + "cell|" * 30 + "\n|" + "---|" * 30
     row = tuple(Button(command="again", job_id=1, label=f"Button {at}") for at in range(5))
-    await stage.show(Content(body=("w" * 200,), files=(picture(size=(900, 300)),), buttons=(row,)))
+    await stage.show(Content(body=("w" * 200,), files=(image(size=(900, 300)),), buttons=(row,)))
     await stage.show(Content(body=(Markdown(wide),)))
     await stage.say("/image " + "long" * 60)
     assert await page.evaluate("document.documentElement.scrollWidth") == 360
     inside = (
-        "[...document.querySelectorAll('.bubble, .button, .picture, .box, .send, .code')]"
+        "[...document.querySelectorAll('.bubble, .button, .image, .box, .send, .code')]"
         ".every((n) => n.getBoundingClientRect().right <= 360.5)"
     )
     assert await page.evaluate(inside)
@@ -588,7 +588,7 @@ async def test_on_a_phone_everything_fits(stage: Stage, dark: bool) -> None:
 async def test_everything_pressable_has_a_name(stage: Stage) -> None:
     """A screen reader would read out "button" and nothing more."""
     page = stage.page
-    await stage.show(Content(body=("x",), files=(picture(),), buttons=((CANCEL, AGAIN),)))
+    await stage.show(Content(body=("x",), files=(image(),), buttons=((CANCEL, AGAIN),)))
     nodes = (await page.call("Accessibility.getFullAXTree"))["nodes"]
     pressable = [node for node in nodes if node.get("role", {}).get("value") in
                  {"button", "link", "textbox", "image"} and not node.get("ignored")]  # fmt: skip
@@ -598,8 +598,8 @@ async def test_everything_pressable_has_a_name(stage: Stage) -> None:
 
 async def test_a_settled_message_is_read_out(stage: Stage) -> None:
     """A person who cannot see the page would not learn that a result came."""
-    await stage.show(Content(body=("Ready: your flux picture",)))
-    await stage.page.wait_text("Ready: your flux picture", "#announce")
+    await stage.show(Content(body=("Ready: your flux image",)))
+    await stage.page.wait_text("Ready: your flux image", "#announce")
 
 
 async def test_a_stranger_is_asked_to_sign_in(chromium: Chromium) -> None:

@@ -9,7 +9,7 @@ import pytest
 from bot.core.content import Content, Moment
 from bot.platforms.web.platform import Web
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
-from tests.bot.platforms.web.web_client import picture, running
+from tests.bot.platforms.web.web_client import image, running
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.ports import port_of
@@ -26,9 +26,9 @@ STATES = """window.states = [], window.tries = 0;
 
 
 async def test_work_goes_on_while_the_server_is_away(chromium: Chromium, tmp_path: Path) -> None:
-    """The state would flicker, times count down to what no one knows, and a picture be lost."""
+    """The state would flicker, times count down to what no one knows, and an image be lost."""
     log, handler, path = MemoryLog(), ScriptedHandler(), tmp_path / "start.png"
-    await asyncio.to_thread(path.write_bytes, picture().data)
+    await asyncio.to_thread(path.write_bytes, image().data)
     port = port_of(handler)
     async with chromium.page() as page:
         async with running(Web(port=port, log=log), handler) as web:
@@ -55,7 +55,7 @@ async def test_work_goes_on_while_the_server_is_away(chromium: Chromium, tmp_pat
             await page.press("Enter")
             call = await handler.taken()
             assert call.text == "like this"
-            assert await call.files[0].read() == picture().data
+            assert await call.files[0].read() == image().data
             await page.wait("document.querySelector('.message.pending') === null")
             assert await page.evaluate("document.querySelectorAll('.message').length") == 2
 

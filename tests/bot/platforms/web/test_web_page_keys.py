@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.content import Button, Content, Markdown
 from tests.bot.platforms.web.test_web_page import LAST, Stage, chromium, stage
-from tests.bot.platforms.web.web_client import picture, running
+from tests.bot.platforms.web.web_client import image, running
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import web_chat
 from tests.fakes.programs.chromium import Chromium
@@ -28,7 +28,7 @@ async def _three(stage: Stage) -> None:
 
 
 async def test_keys_go_from_message_to_message_and_back_to_the_text(stage: Stage) -> None:
-    """Without a mouse, ten presses of Tab would lie between a person and their last picture."""
+    """Without a mouse, ten presses of Tab would lie between a person and their last image."""
     page = stage.page
     await _three(stage)
     await page.click("#text")
@@ -90,7 +90,7 @@ async def test_everything_to_press_is_large_enough_for_a_finger(stage: Stage) ->
     """A target below 24 pixels is missed (WCAG 2.2)."""
     page = stage.page
     await page.look(width=390, height=844, phone=True)
-    files = (picture("1.png"), picture("2.png", shade=9))
+    files = (image("1.png"), image("2.png", shade=9))
     body = (Markdown("See [this](https://example.org).\n\n```\ncode\n```"),)
     await stage.show(Content(body=body, files=files, buttons=((AGAIN, DELETE),)))
     await page.click(f"{LAST} .meta .plain")

@@ -1,4 +1,4 @@
-"""The page in a real Chromium: what helps to read, to choose among pictures and to come back."""
+"""The page in a real Chromium: what helps to read, to choose among images and to come back."""
 
 import time
 
@@ -6,20 +6,20 @@ import pytest
 
 from bot.core.content import Button, CommandText, Content, Markdown, Moment, ProgressBar, Strong
 from tests.bot.platforms.web.test_web_page import Stage, chromium, stage
-from tests.bot.platforms.web.web_client import picture
+from tests.bot.platforms.web.web_client import image
 
 __all__ = ["chromium", "stage"]  # fixtures of the page's own tests
 pytestmark = pytest.mark.browser
 
 
-async def test_several_pictures_are_numbered_and_paged_without_a_keyboard(stage: Stage) -> None:
-    """On a phone no one could tell which picture "Vary 2" means, or see the next one large."""
+async def test_several_images_are_numbered_and_paged_without_a_keyboard(stage: Stage) -> None:
+    """On a phone no one could tell which image "Vary 2" means, or see the next one large."""
     page = stage.page
-    files = tuple(picture(f"{at}.png", shade=40 * at) for at in (1, 2, 3))
+    files = tuple(image(f"{at}.png", shade=40 * at) for at in (1, 2, 3))
     await stage.show(Content(body=("three",), files=files))
-    numbers = "[...document.querySelectorAll('.picture')].map((node) => node.dataset.number).join()"
+    numbers = "[...document.querySelectorAll('.image')].map((node) => node.dataset.number).join()"
     assert await page.evaluate(numbers) == "1,2,3"
-    await page.click(".picture[data-number='2']")
+    await page.click(".image[data-number='2']")
     await page.wait_text("2/3", "#large-name")
     await page.click("#large-after")
     await page.wait_text("3/3", "#large-name")
@@ -35,16 +35,16 @@ SWIPE = """(() => {
   const at = (clientX) => ({ clientX, clientY: 300, isPrimary: true, bubbles: true });
   stage.dispatchEvent(new PointerEvent("pointerdown", at(500)));
   stage.dispatchEvent(new PointerEvent("pointerup", at(300)));
-  document.getElementById("large-picture").click();
+  document.getElementById("large-image").click();
 })()"""
 
 
-async def test_one_picture_has_neither_number_nor_neighbours(stage: Stage) -> None:
+async def test_one_image_has_neither_number_nor_neighbours(stage: Stage) -> None:
     """Buttons that do nothing would be pressed."""
     page = stage.page
-    await stage.show(Content(body=("one",), files=(picture("1.png"),)))
-    assert await page.evaluate("document.querySelector('.picture').dataset.number") is None
-    await page.click(".picture")
+    await stage.show(Content(body=("one",), files=(image("1.png"),)))
+    assert await page.evaluate("document.querySelector('.image').dataset.number") is None
+    await page.click(".image")
     assert await page.evaluate("document.getElementById('large-after').hidden")
 
 
@@ -63,8 +63,8 @@ async def test_an_address_is_a_link_and_can_be_copied(stage: Stage) -> None:
 async def test_a_commands_name_writes_it_into_the_field(stage: Stage) -> None:
     """A newcomer would have to type what stands before their eyes."""
     page = stage.page
-    await stage.show(Content(body=(Strong("Pictures"), "\n", CommandText("/image"), " <prompt>")))
-    assert await page.text(".line strong") == "Pictures"
+    await stage.show(Content(body=(Strong("Images"), "\n", CommandText("/image"), " <prompt>")))
+    assert await page.text(".line strong") == "Images"
     await page.click(".typed")
     await page.wait("document.getElementById('text').value === '/image '")
 
@@ -140,7 +140,7 @@ BROKEN_WORDS = """[...document.querySelectorAll(":is(th, td)")].flatMap((cell) =
 
 
 async def test_every_kind_of_file_can_be_chosen(stage: Stage) -> None:
-    """The dialog would hide the films, recordings and documents that models take."""
+    """The dialog would hide the videos, recordings and documents that models take."""
     assert await stage.page.evaluate("document.getElementById('file').accept") == ""
     assert await stage.page.evaluate("document.getElementById('attach').title") == "Attach files"
 

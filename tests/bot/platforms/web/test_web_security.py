@@ -30,7 +30,7 @@ from bot.platforms.web.protocol import MAX_FILES, MAX_UPLOAD
 from bot.platforms.web.server import MAX_TABS
 from bot.platforms.web.tab import ChatTab
 from queueing.core.requests import File
-from tests.bot.platforms.web.web_client import Tab, picture, running, tab
+from tests.bot.platforms.web.web_client import Tab, image, running, tab
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import MemoryLog, web_chat
 
@@ -189,7 +189,7 @@ async def test_a_stranger_gets_the_bare_page_and_nothing_else(handler: ScriptedH
     """Without a token one could read the chat or make requests."""
     log = MemoryLog()
     async with running(Web(port=0, token=TOKEN, log=log), handler) as web:
-        ref = await web.send("local", Content(files=(picture(),)))
+        ref = await web.send("local", Content(files=(image(),)))
         file = await _file_id(log, ref)
         assert (await _get(web, ""))[0] == 200
         assert (await _get(web, f"files/{file}"))[0] == 401
@@ -261,7 +261,7 @@ async def test_a_person_taken_off_the_list_is_out_at_once(handler: ScriptedHandl
         assert len(handler.keys) == lines + 1, elsewhere
 
 
-async def test_a_large_picture_arrives_whole(handler: ScriptedHandler) -> None:
+async def test_a_large_image_arrives_whole(handler: ScriptedHandler) -> None:
     """A big result would break the answer or arrive cut."""
     log = MemoryLog()
     file = File(name="big.png", mime="image/png", data=random.Random(7).randbytes(5_000_000))
@@ -273,13 +273,13 @@ async def test_a_large_picture_arrives_whole(handler: ScriptedHandler) -> None:
 
 
 async def test_files_of_others_are_not_found(handler: ScriptedHandler) -> None:
-    """A person who learns a picture's address could see it without being its owner."""
+    """A person who learns an image's address could see it without being its owner."""
     log = MemoryLog()
     people = FixedPeople(
         {"a" * 20: WebPerson(id="ada", name="A"), "b" * 20: WebPerson(id="ben", name="B")}
     )
     async with running(Web(port=0, people=people, log=log), handler) as web:
-        file = await _file_id(log, await web.send("ada", Content(files=(picture(),))))
+        file = await _file_id(log, await web.send("ada", Content(files=(image(),))))
         assert (await _get(web, f"files/{file}", {"Cookie": f"usher={'a' * 20}"}))[0] == 200
         assert (await _get(web, f"files/{file}", {"Cookie": f"usher={'b' * 20}"}))[0] == 404
 
@@ -300,7 +300,7 @@ async def test_people_cannot_share_a_key(handler: ScriptedHandler) -> None:
 # ---------------------------------------------------------------- files
 
 
-async def test_only_harmless_pictures_are_shown_in_place(handler: ScriptedHandler) -> None:
+async def test_only_harmless_images_are_shown_in_place(handler: ScriptedHandler) -> None:
     """A file made by a model or a stranger could run as a page of the bot."""
     cases: list[tuple[str, str]] = [
         ("image/png", "image/png"),
@@ -510,7 +510,7 @@ async def test_a_packed_upload_is_not_unpacked_beyond_the_limit(handler: Scripte
 
 
 async def test_uploads_of_one_person_do_not_pile_up(handler: ScriptedHandler) -> None:
-    """One person who sends slowly could fill the memory with halves of pictures."""
+    """One person who sends slowly could fill the memory with halves of images."""
     stop = asyncio.Event()
 
     async def drip() -> AsyncIterator[bytes]:

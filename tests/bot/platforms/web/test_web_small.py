@@ -1,4 +1,4 @@
-"""Small pictures of the page: who gets them, of what, and when they are gone."""
+"""Small images of the page: who gets them, of what, and when they are gone."""
 
 import asyncio
 from functools import cache
@@ -13,30 +13,30 @@ from bot.http.signed_links import Original, Ticket
 from bot.platforms.web.platform import Web
 from bot.platforms.web.thumbnails import SCREEN, THUMB, Thumbnails, smaller
 from queueing.core.requests import File, Result, ResultFile
-from tests.bot.platforms.web.web_client import picture, running
+from tests.bot.platforms.web.web_client import image, running
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.memory_log import MemoryLog, web_chat
 
 
 class Kept:
-    """The results of one person's past jobs, and how often their pictures were read."""
+    """The results of one person's past jobs, and how often their images were read."""
 
     def __init__(self, owner: str) -> None:
         self.owner = owner
-        self.pictures = {7: large()}
+        self.images = {7: large()}
         self.read = 0
 
     async def result(self, job_id: int) -> Result | None:
         raise AssertionError(f"only files are read, not job {job_id}")
 
     async def head(self, job_id: int, _number: int) -> ResultFile | None:
-        if job_id not in self.pictures:
+        if job_id not in self.images:
             return None
-        size = len(self.pictures[job_id])
+        size = len(self.images[job_id])
         return ResultFile(name="cat.png", mime="image/png", size=size, owner=self.owner)
 
     async def piece(self, job_id: int, _number: int, start: int, length: int) -> bytes | None:
-        data = self.pictures.get(job_id)
+        data = self.images.get(job_id)
         self.read += data is not None and length == len(data)
         return data and data[start : start + length]
 
@@ -74,18 +74,18 @@ def moving() -> bytes:
     return out.getvalue()
 
 
-def test_a_picture_becomes_small_and_what_is_none_becomes_nothing() -> None:
-    """A broken or moving picture would fail its message, or stand still."""
+def test_an_image_becomes_small_and_what_is_none_becomes_nothing() -> None:
+    """A broken or animation would fail its message, or stand still."""
     with Image.open(BytesIO(smaller(large(), THUMB))) as small:
         assert (small.format, small.size) == ("WEBP", (THUMB, THUMB // 2))
-    with Image.open(BytesIO(smaller(picture().data, SCREEN))) as small:
+    with Image.open(BytesIO(smaller(image().data, SCREEN))) as small:
         assert small.size == (64, 48)  # never larger than it was
-    assert smaller(b"no picture", THUMB) == smaller(large()[:400], THUMB) == b""
+    assert smaller(b"no image", THUMB) == smaller(large()[:400], THUMB) == b""
     assert smaller(moving(), THUMB) == b""
 
 
 def test_every_kind_of_pixels_is_made_small() -> None:
-    """A server's picture in another mode than most would be missing from the history."""
+    """A server's image in another mode than most would be missing from the history."""
     for mode in ("RGBA", "P", "L", "LA", "I;16", "1", "CMYK"):
         out = BytesIO()
         Image.new(mode, (300, 300)).save(out, "JPEG" if mode == "CMYK" else "PNG")
@@ -93,13 +93,13 @@ def test_every_kind_of_pixels_is_made_small() -> None:
 
 
 async def test_what_is_kept_is_made_once_and_bounded() -> None:
-    """Every look at a page would cost a picture's work, and every picture stay in memory."""
+    """Every look at a page would cost an image's work, and every image stay in memory."""
     small, read = Thumbnails(MemoryLog(), None, None, most_bytes=500), 0
 
     async def data() -> bytes:
         nonlocal read
         read += 1
-        return picture(size=(400, 400)).data
+        return image(size=(400, 400)).data
 
     for _ in range(3):
         assert await small.of("a", "a.png", THUMB, data)
@@ -110,7 +110,7 @@ async def test_what_is_kept_is_made_once_and_bounded() -> None:
     assert read == 42  # it had to make room
 
 
-async def test_the_picture_of_a_past_job_is_its_owners_and_ends_with_it() -> None:
+async def test_the_image_of_a_past_job_is_its_owners_and_ends_with_it() -> None:
     """The history would show strangers what one drew, or what was deleted long ago."""
     mine = Kept("web:local")
     async with (
@@ -128,7 +128,7 @@ async def test_the_picture_of_a_past_job_is_its_owners_and_ends_with_it() -> Non
         for other in ("8", "-7", "x", "\u0667", "9" * 30):
             async with http.get(f"{web.url}past/{other}") as answer:
                 assert answer.status == 404
-        del mine.pictures[7]
+        del mine.images[7]
         async with http.get(f"{web.url}past/7", headers={"If-None-Match": tag}) as answer:
             assert answer.status == 404
     theirs = Kept("web:ada")

@@ -118,7 +118,7 @@ async def uploaded(web: Web, data: bytes, name: str, mime: str) -> str:
         return str((await answer.json())["id"])
 
 
-def picture(name: str = "cat.png", size: tuple[int, int] = (64, 48), shade: int = 90) -> File:
+def image(name: str = "cat.png", size: tuple[int, int] = (64, 48), shade: int = 90) -> File:
     """Return a small PNG."""
     data = BytesIO()
     Image.new("RGB", size, (shade, 120, 200)).save(data, "PNG")

@@ -9,7 +9,7 @@ from queueing.core.jobs import Job
 from queueing.core.snapshot import Rules
 from queueing.service.job_queue import JobQueue
 from tests.samples import seeds
-from tests.simulation.installation import NO_LIMITS, Installation, image_model, one_card, until
+from tests.simulation.installation import NO_LIMITS, Installation, image_model, one_gpu, until
 from tests.simulation.loop import in_virtual_time, run
 
 TAKES_S = 10.0
@@ -43,8 +43,8 @@ class Crowd:
 
 
 def fair(folder: Path) -> Installation:
-    """Return a server with one model, whose line is in fair order and survives a restart."""
-    there = one_card(image_model("flux", service_s=TAKES_S, load_s=1.0))
+    """Return a server with one model, whose queue is in fair order and survives a restart."""
+    there = one_gpu(image_model("flux", service_s=TAKES_S, load_s=1.0))
     there.servers["comfy"].service_s = TAKES_S
     there.rules = Rules(order="fair", overtaken_s=BOUND_S)
     there.url = f"sqlite:///{folder}/queue.sqlite"
@@ -106,7 +106,7 @@ async def test_those_who_come_after_a_restart_were_overtaken_by_no_one(tmp_path:
     async with there.queue() as queue:
         await until(lambda: runs(queue))
         (first, *_) = [await crowd.submit(queue, "patient") for _ in range(3)]
-        light = [await crowd.submit(queue, owner) for owner in ("ann", "bob")]
+        light = [await crowd.submit(queue, owner) for owner in ("an", "bob")]
         await asyncio.sleep(15 * TAKES_S)
         *before, last = [job.started_at for job in await started(queue, [*light, first])]
         assert last is not None

@@ -1,4 +1,4 @@
-"""The fair order of a line: its bound, and that nothing else is lost."""
+"""The fair order of a queue: its bound, and that nothing else is lost."""
 
 from collections.abc import Mapping, Sequence
 
@@ -37,7 +37,7 @@ def before_s(claims: Sequence[Claim], overtakers: Sequence[Overtaker]) -> list[f
 def test_nobody_is_overtaken_by_more_than_the_bound(
     claims: list[Claim], used: Mapping[str, float], overtakers: list[Overtaker], bound: float
 ) -> None:
-    """A person with a hundred films would wait until everyone else has gone to bed."""
+    """A person with a hundred videos would wait until everyone else has gone to bed."""
     order = fair_order(claims, used, overtakers, bound)
     earlier = before_s(claims, overtakers)
     for index, passed in zip(order, passed_s(claims, order), strict=True):
@@ -48,7 +48,7 @@ def test_nobody_is_overtaken_by_more_than_the_bound(
 def test_everybody_has_a_turn_and_each_keeps_their_own_order(
     claims: list[Claim], used: Mapping[str, float], overtakers: list[Overtaker], bound: float
 ) -> None:
-    """A job would be lost or started twice, or the second picture come before the first."""
+    """A job would be lost or started twice, or the second image come before the first."""
     order = fair_order(claims, used, overtakers, bound)
     assert sorted(order) == list(range(len(claims)))
     for person in PEOPLE:
@@ -116,7 +116,7 @@ def test_a_light_user_goes_before_a_flood_and_the_flood_is_not_forgotten() -> No
 
 
 def test_what_was_used_long_ago_counts_little() -> None:
-    """A film of last night would still push its owner back."""
+    """A video of last night would still push its owner back."""
     assert remaining(100.0, 0.0) == 100.0
     assert remaining(100.0, HALF_LIFE_S) == pytest.approx(50.0)
     assert remaining(100.0, -5.0) == 100.0  # a clock that was set back
@@ -134,8 +134,8 @@ def test_a_line_is_shown_with_the_moments_it_would_have_by_arrival(steps: list[i
             late.began(waiting.pop(step % len(waiting)), 5.0, 10.0 * number)
             by_arrival.pop(0)
         heads, count = tuple(waiting), len(waiting)
-        line = QueueHead(
+        queue = QueueHead(
             model="flux", lane="normal", waiting=count, heads=heads, first_queued_at=0.0
         )
-        late.overtakers_of(line)
-        assert late.moments(line) == by_arrival
+        late.overtakers_of(queue)
+        assert late.moments(queue) == by_arrival

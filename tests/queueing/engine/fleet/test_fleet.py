@@ -1,8 +1,8 @@
 """What the fleet remembers of copies, memory, failures and health."""
 
 import asyncio
-from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,11 +15,14 @@ from queueing.core.specs import HostSpec
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.health import LASTING_S, WEDGE_PAUSE_S
 from queueing.service import queue_status
-from tests.fakes.servers.backend import Card, FakeBackend, FakeServer
+from tests.fakes.servers.backend import FakeBackend, FakeGpu, FakeServer
 from tests.simulation.installation import host, image_model
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
 FLUX = image_model("flux", vram_mb=8000)
-CARD = HostSpec(name="gpu", vram_mb=24000, margin=0.8, backends=host("gpu", "comfy").backends)
+GPU = HostSpec(name="gpu", vram_mb=24000, margin=0.8, backends=host("gpu", "comfy").backends)
 ANSWER = ServerInfo(description="fake 1.0")
 
 
@@ -44,23 +47,23 @@ def fleet(clock: HandClock) -> Fleet:
 
 
 def make(clock: HandClock) -> Fleet:
-    server = FakeServer("comfy", Card(total_mb=24000, budget_mb=19200))
+    server = FakeServer("comfy", FakeGpu(total_mb=24000, budget_mb=19200))
     backends: Mapping[str, FakeBackend] = {"comfy": FakeBackend(server)}
-    return Fleet(Catalog([FLUX, replace(FLUX, name="sdxl")], [CARD]), backends, clock)
+    return Fleet(Catalog([FLUX, replace(FLUX, name="sdxl")], [GPU]), backends, clock)
 
 
 def test_a_hosts_memory_is_told_by_what_holds_it(fleet: Fleet) -> None:
-    """An operator could not see whether a model or a game fills the card."""
+    """An operator could not see whether a model or a game fills the GPU."""
     fleet.loading(FLUX, "comfy", expected_s=10.0)
     fleet.ready(FLUX, "comfy")
     fleet.memory.measured("gpu", 24000, 24000 - 8000 - 3000)
-    (card,) = queue_status.host_statuses(fleet)
-    assert (card.vram_mb, card.used_mb, card.foreign_mb) == (24000, 8000, 3000)
+    (gpu,) = queue_status.host_statuses(fleet)
+    assert (gpu.vram_mb, gpu.used_mb, gpu.foreign_mb) == (24000, 8000, 3000)
     assert [copy.vram_mb for copy in queue_status.copy_statuses(fleet, "flux")] == [8000]
 
 
 def test_memory_counts_from_the_start_of_a_load_to_the_end_of_an_unload(fleet: Fleet) -> None:
-    """Two loads would meet on one card."""
+    """Two loads would meet on one GPU."""
     fleet.loading(FLUX, "comfy", expected_s=10.0)
     assert [(c.residency, c.vram_mb) for c in fleet.copies] == [(Residency.LOADING, 8000)]
     fleet.ready(FLUX, "comfy")
@@ -97,17 +100,17 @@ def test_a_game_shrinks_the_budget_and_its_end_restores_it(fleet: Fleet) -> None
 @pytest.mark.parametrize(
     ("total_mb", "free_mb", "usable_mb"),
     [
-        (24_000, 17_500, 8_000),  # another person's part of the card is in use
+        (24_000, 17_500, 8_000),  # another person's part of the GPU is in use
         (24_000, 8_000, 8_000),
         (24_000, 6_000, 6_000),  # they took more than their part
         (6_000, 6_000, 8_000),  # `usher check` tells of that
     ],
 )
-def test_a_part_of_a_card_is_compared_with_that_part(
+def test_a_part_of_a_gpu_is_compared_with_that_part(
     clock: HandClock, total_mb: int, free_mb: int, usable_mb: int
 ) -> None:
     """Nothing would ever run for a person who gives Usher 8 of 24 GB."""
-    part = HostSpec(name="gpu", vram_mb=8_000, backends=CARD.backends, margin=1.0)
+    part = HostSpec(name="gpu", vram_mb=8_000, backends=GPU.backends, margin=1.0)
     fleet = Fleet(Catalog([FLUX], [part]), {}, clock)
     fleet.memory.measured("gpu", total_mb, free_mb)
     assert fleet.memory.usable_mb("gpu") == usable_mb
@@ -121,7 +124,7 @@ def test_what_our_own_models_take_is_not_counted_twice(fleet: Fleet) -> None:
 
 
 def test_a_running_jobs_own_needs_are_not_taken_for_another_program(fleet: Fleet) -> None:
-    """A large picture would get its neighbours evicted."""
+    """A large image would get its neighbours evicted."""
     fleet.loading(FLUX, "comfy", expected_s=10.0)
     fleet.memory.measured("gpu", 24000, 0)
     assert fleet.memory.usable_mb("gpu") == 19200
@@ -129,36 +132,36 @@ def test_a_running_jobs_own_needs_are_not_taken_for_another_program(fleet: Fleet
 
 @given(free_mb=st.integers(min_value=0, max_value=30000))
 def test_the_usable_memory_never_exceeds_the_budget(free_mb: int) -> None:
-    """A wrong measurement would overfill a card."""
+    """A wrong measurement would overfill a GPU."""
     fleet = make(HandClock())
     fleet.memory.measured("gpu", 24000, free_mb)
-    assert 0 <= fleet.memory.usable_mb("gpu") <= CARD.usable_mb
+    assert 0 <= fleet.memory.usable_mb("gpu") <= GPU.usable_mb
 
 
 def test_a_learned_size_only_grows(fleet: Fleet) -> None:
-    """A lucky measurement would overfill the card the next time."""
+    """A lucky measurement would overfill the GPU the next time."""
     fleet.memory.budget.learn("flux", 9000)
     fleet.memory.budget.learn("flux", 5000)
     assert fleet.memory.vram_mb(FLUX) == 9000
 
 
 def test_a_model_that_takes_nothing_is_not_one_of_unknown_size(fleet: Fleet) -> None:
-    """A model on the processor would empty the card for itself."""
+    """A model on the processor would empty the GPU for itself."""
     assert fleet.memory.vram_mb(replace(FLUX, vram_mb=0)) == 0
-    assert fleet.memory.vram_mb(replace(FLUX, vram_mb=None)) == CARD.usable_mb
+    assert fleet.memory.vram_mb(replace(FLUX, vram_mb=None)) == GPU.usable_mb
 
 
 def test_a_model_of_unknown_size_takes_what_can_become_free(fleet: Fleet) -> None:
     """It would wait for ever for what never leaves, or be loaded into memory of another program."""
     unknown = replace(FLUX, name="sdxl", vram_mb=None)
     fleet.ready(FLUX, "comfy")
-    assert fleet.memory.vram_mb(unknown) == CARD.usable_mb
+    assert fleet.memory.vram_mb(unknown) == GPU.usable_mb
     fleet.pins.add("flux", "comfy")
-    assert fleet.memory.vram_mb(unknown) == CARD.usable_mb - 8000
+    assert fleet.memory.vram_mb(unknown) == GPU.usable_mb - 8000
     fleet.memory.measured("gpu", 24000, 24000 - 8000 - 6000)
     assert fleet.memory.vram_mb(unknown) == fleet.memory.usable_mb("gpu") - 8000
-    fleet.memory.measured("gpu", 24000, 0)  # nothing is left: it needs the whole card
-    assert fleet.memory.vram_mb(unknown) == CARD.usable_mb
+    fleet.memory.measured("gpu", 24000, 0)  # nothing is left: it needs the whole GPU
+    assert fleet.memory.vram_mb(unknown) == GPU.usable_mb
 
 
 def test_failed_loads_in_a_row_pause_ever_longer(fleet: Fleet, clock: HandClock) -> None:
@@ -183,7 +186,7 @@ def test_a_copy_that_lasts_ends_the_row_of_failures(fleet: Fleet, clock: HandClo
 def test_a_copy_lost_right_after_its_load_counts_as_a_failed_load(
     fleet: Fleet, clock: HandClock
 ) -> None:
-    """Two owners of one card would load in turns for ever."""
+    """Two owners of one GPU would load in turns for ever."""
     fleet.ready(FLUX, "comfy")
     fleet.lost("flux", "comfy")
     assert fleet.load_failures.of("flux").count == 1
@@ -229,8 +232,8 @@ def test_since_tells_when_a_server_went_not_when_it_was_last_asked(
 def test_every_change_wakes_the_router(clock: HandClock) -> None:
     """A job that could start would wait for the next tick."""
     woken = asyncio.Event()
-    server = FakeServer("comfy", Card(total_mb=24000, budget_mb=19200))
-    fleet = Fleet(Catalog([FLUX], [CARD]), {"comfy": FakeBackend(server)}, clock, woken.set)
+    server = FakeServer("comfy", FakeGpu(total_mb=24000, budget_mb=19200))
+    fleet = Fleet(Catalog([FLUX], [GPU]), {"comfy": FakeBackend(server)}, clock, woken.set)
     changes: list[Callable[[], object]] = [
         lambda: fleet.health.up("comfy", ANSWER),
         lambda: fleet.loading(FLUX, "comfy", expected_s=1.0),

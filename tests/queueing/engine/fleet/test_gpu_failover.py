@@ -1,4 +1,4 @@
-"""Seconds of the cards are counted once each, whichever process ends a job and dies doing it."""
+"""Seconds of the GPUs are counted once each, whichever process ends a job and dies doing it."""
 
 import asyncio
 import os
@@ -107,7 +107,7 @@ def last_ends(child: subprocess.Popen[bytes]) -> set[int]:
     ],
 )
 def test_the_count_is_exact_after_failovers(postgres_url: str, how: str, changes: int) -> None:
-    """A person would pay twice for what two holders ended, or a film would be for nothing."""
+    """A person would pay twice for what two holders ended, or a video would be for nothing."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     dice = random.Random(seed)

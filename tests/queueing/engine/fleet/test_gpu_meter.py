@@ -1,4 +1,4 @@
-"""What a job takes of its card, from its start to the row that counts it."""
+"""What a job takes of its GPU, from its start to the row that counts it."""
 
 import asyncio
 from pathlib import Path
@@ -33,8 +33,8 @@ class SetClock:
         max_size=40,
     )
 )
-def test_jobs_take_together_what_their_card_worked(steps: list[tuple[float, str, int]]) -> None:
-    """A shared card would be paid for several times, or partly by no one."""
+def test_jobs_take_together_what_their_gpu_worked(steps: list[tuple[float, str, int]]) -> None:
+    """A shared GPU would be paid for several times, or partly by no one."""
     clock = SetClock()
     meter = GpuMeter(clock)
     running: set[int] = set()
@@ -60,8 +60,8 @@ def test_jobs_take_together_what_their_card_worked(steps: list[tuple[float, str,
         assert -1e-6 <= seconds <= clock.at - begun[job_id] + 1e-6
 
 
-def test_a_card_is_split_among_its_jobs_and_others_are_not_touched() -> None:
-    """Four people who talk at once would each pay for the whole card."""
+def test_a_gpu_is_split_among_its_jobs_and_others_are_not_touched() -> None:
+    """Four people who talk at once would each pay for the whole GPU."""
     clock = SetClock()
     meter = GpuMeter(clock)
     meter.begin(1, ["gpu"])
@@ -96,7 +96,7 @@ async def test_a_completed_job_is_counted_and_one_that_failed_is_not() -> None:
 
 
 @in_virtual_time
-async def test_two_people_at_once_share_the_card() -> None:
+async def test_two_people_at_once_share_the_gpu() -> None:
     """Both would pay for ten seconds of which each had five."""
     installation = two_at_once()
     async with installation.queue() as queue:
@@ -109,7 +109,7 @@ async def test_two_people_at_once_share_the_card() -> None:
 
 @in_virtual_time
 async def test_a_cancelled_job_counts_what_it_used() -> None:
-    """Cancelling a film at the last moment would be a way round the limit."""
+    """Cancelling a video at the last moment would be a way round the limit."""
     installation = two_at_once(service_s=60.0)
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
@@ -154,8 +154,8 @@ async def test_a_limited_person_holds_what_the_queue_expects(tmp_path: Path) -> 
         assert (await queue.submitter.submit(again, limits=limits)).gpu_s > 9.0
 
 
-def test_a_job_on_two_cards_takes_its_part_of_each() -> None:
-    """A model over two cards would cost its person no more than one on a single card."""
+def test_a_job_on_two_gpus_takes_its_part_of_each() -> None:
+    """A model over two GPUs would cost its person no more than one on a single GPU."""
     clock = SetClock()
     meter = GpuMeter(clock)
     meter.begin(1, ["left", "right"])

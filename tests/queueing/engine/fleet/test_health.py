@@ -1,4 +1,4 @@
-"""Servers that go away, come back, lie or share their card with others."""
+"""Servers that go away, come back, lie or share their GPU with others."""
 
 import asyncio
 from dataclasses import replace
@@ -12,12 +12,12 @@ from queueing.core.reasons import words
 from queueing.core.snapshot import WaitCause
 from queueing.core.specs import Timeouts
 from tests.fakes.servers.backend import FakeBackend, FakeProbe
-from tests.simulation.installation import Installation, ended, host, image_model, one_card, until
+from tests.simulation.installation import Installation, ended, host, image_model, one_gpu, until
 from tests.simulation.loop import in_virtual_time
 
 
 def one_model(**fields: Any) -> Installation:
-    return one_card(image_model("flux", **fields))
+    return one_gpu(image_model("flux", **fields))
 
 
 @in_virtual_time
@@ -157,7 +157,7 @@ async def test_a_wedged_server_is_tried_again_after_growing_pauses() -> None:
 @pytest.mark.parametrize("wedges", [1, 4])
 @in_virtual_time
 async def test_a_restart_between_two_looks_ends_the_pause_of_a_wedged_server(wedges: int) -> None:
-    """Its line would wait for up to half an hour although a person restarted it."""
+    """Its queue would wait for up to half an hour although a person restarted it."""
     installation = one_model(timeouts=Timeouts(first_s=30.0), max_attempts=10)
     server = installation.servers["comfy"]
     server.wedged = True
@@ -237,11 +237,11 @@ async def test_an_old_answer_about_memory_changes_nothing() -> None:
 
 @in_virtual_time
 async def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> None:
-    """A game on the card would make every load fail, or its jobs."""
-    installation = one_card(image_model("flux", vram_mb=16000))
-    installation.memory = FakeProbe(installation.cards)
-    card, server = installation.cards["gpu"], installation.servers["comfy"]
-    card.other_mb = 15000
+    """A game on the GPU would make every load fail, or its jobs."""
+    installation = one_gpu(image_model("flux", vram_mb=16000))
+    installation.memory = FakeProbe(installation.gpus)
+    gpu, server = installation.gpus["gpu"], installation.servers["comfy"]
+    gpu.other_mb = 15000
     async with installation.queue() as queue:
         job = await installation.ask(queue, "flux", "a")
         await asyncio.sleep(60)
@@ -249,7 +249,7 @@ async def test_memory_other_programs_hold_makes_jobs_wait_with_that_reason() -> 
         assert reason is not None
         assert reason.why is WaitCause.NO_ROOM
         assert not server.loads
-        card.other_mb = 0
+        gpu.other_mb = 0
         assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
 
 
@@ -269,15 +269,15 @@ async def test_a_server_too_busy_for_a_look_is_not_down() -> None:
 async def test_a_figure_that_cannot_be_measured_any_more_expires(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Jobs would wait for ever for a game that ended while its card could not be asked."""
-    installation = one_card(image_model("flux", vram_mb=16000))
-    probe = installation.memory = FakeProbe(dict(installation.cards))
-    card = installation.cards["gpu"]
-    card.other_mb = 15000
+    """Jobs would wait for ever for a game that ended while its GPU could not be asked."""
+    installation = one_gpu(image_model("flux", vram_mb=16000))
+    probe = installation.memory = FakeProbe(dict(installation.gpus))
+    gpu = installation.gpus["gpu"]
+    gpu.other_mb = 15000
     async with installation.queue() as queue:
         job = await installation.ask(queue, "flux", "a")
         await asyncio.sleep(60)
-        probe.cards, card.other_mb = {}, 0
+        probe.gpus, gpu.other_mb = {}, 0
         await asyncio.sleep(15)
         assert queue.status.snapshot().hosts[0].foreign_mb == 15000, "a driver may hiccup"
         assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
@@ -285,7 +285,7 @@ async def test_a_figure_that_cannot_be_measured_any_more_expires(
         assert told.foreign_mb == 0
         assert told.unmeasured_since == pytest.approx(installation.clock.now(), abs=90)
         assert "gpu has not been measured" in caplog.text
-        probe.cards, card.other_mb = installation.cards, 5000
+        probe.gpus, gpu.other_mb = installation.gpus, 5000
         await asyncio.sleep(15)
         (told,) = queue.status.snapshot().hosts
         assert (told.foreign_mb, told.unmeasured_since) == (5000, None)
@@ -294,7 +294,7 @@ async def test_a_figure_that_cannot_be_measured_any_more_expires(
 @in_virtual_time
 async def test_what_a_server_held_for_others_expires_when_it_does_not_say() -> None:
     """A failing call of a server that is well would keep memory taken for ever."""
-    installation = one_card(image_model("flux", vram_mb=16000))
+    installation = one_gpu(image_model("flux", vram_mb=16000))
     server = installation.servers["comfy"]
     server.others = {"theirs": 15000}
     async with installation.queue() as queue:
@@ -307,16 +307,16 @@ async def test_what_a_server_held_for_others_expires_when_it_does_not_say() -> N
 
 @in_virtual_time
 async def test_idle_copies_make_way_for_other_programs() -> None:
-    """Idle models would keep the card full while a person's game stutters."""
+    """Idle models would keep the GPU full while a person's game stutters."""
     installation = Installation.of(
         [image_model("flux"), image_model("sdxl")], [host("gpu", "comfy", margin=0.8)]
     )
-    installation.memory = FakeProbe(installation.cards)
+    installation.memory = FakeProbe(installation.gpus)
     async with installation.queue() as queue:
         for model in ("flux", "sdxl"):
             await ended(queue, await installation.ask(queue, model, "a"))
         assert len(installation.servers["comfy"].memory) == 2
-        installation.cards["gpu"].other_mb = 8000
+        installation.gpus["gpu"].other_mb = 8000
         await asyncio.sleep(30)
         assert len(installation.servers["comfy"].memory) == 1
 
@@ -324,7 +324,7 @@ async def test_idle_copies_make_way_for_other_programs() -> None:
 @in_virtual_time
 async def test_a_model_that_a_server_holds_for_others_is_taken_memory_until_it_goes() -> None:
     """A load would fail, or throw out the model of someone who chats with the same Ollama."""
-    installation = one_card(image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=6000))
+    installation = one_gpu(image_model("flux", vram_mb=16000), image_model("sdxl", vram_mb=6000))
     server = installation.servers["comfy"]
     async with installation.queue() as queue:
         await ended(queue, await installation.ask(queue, "sdxl", "a"))
@@ -343,12 +343,12 @@ async def test_a_model_that_a_server_holds_for_others_is_taken_memory_until_it_g
 
 
 @in_virtual_time
-async def test_a_measured_card_counts_the_models_of_others_once() -> None:
-    """The card would seem fuller than it is, and a model that fits wait for ever."""
-    installation = one_card(image_model("flux", vram_mb=16000))
-    installation.memory = FakeProbe(installation.cards)
+async def test_a_measured_gpu_counts_the_models_of_others_once() -> None:
+    """The GPU would seem fuller than it is, and a model that fits wait for ever."""
+    installation = one_gpu(image_model("flux", vram_mb=16000))
+    installation.memory = FakeProbe(installation.gpus)
     installation.servers["comfy"].others = {"theirs": 6000}
-    installation.cards["gpu"].other_mb = 6000
+    installation.gpus["gpu"].other_mb = 6000
     async with installation.queue() as queue:
         job = await installation.ask(queue, "flux", "a")
         assert (await ended(queue, job, within_s=60)).state is JobState.COMPLETED
@@ -356,11 +356,11 @@ async def test_a_measured_card_counts_the_models_of_others_once() -> None:
 
 
 @in_virtual_time
-async def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None:
-    """A remote card's memory would never be looked at."""
-    installation = one_card(image_model("flux", vram_mb=16000))
+async def test_a_servers_own_figures_serve_where_the_gpu_is_elsewhere() -> None:
+    """A remote GPU's memory would never be looked at."""
+    installation = one_gpu(image_model("flux", vram_mb=16000))
     installation.servers["comfy"].tells_memory = True
-    installation.cards["gpu"].other_mb = 15000
+    installation.gpus["gpu"].other_mb = 15000
     async with installation.queue() as queue:
         await installation.ask(queue, "flux", "a")
         await asyncio.sleep(60)
@@ -368,8 +368,8 @@ async def test_a_servers_own_figures_serve_where_the_card_is_elsewhere() -> None
 
 
 @in_virtual_time
-async def test_a_server_gone_for_good_frees_its_card_for_its_neighbours() -> None:
-    """A crashed ComfyUI would keep a card's memory from the LM Studio beside it."""
+async def test_a_server_gone_for_good_frees_its_gpu_for_its_neighbours() -> None:
+    """A crashed ComfyUI would keep a GPU's memory from the LM Studio beside it."""
     installation = Installation.of(
         [image_model("flux", "comfy", vram_mb=16000), image_model("llm", "lm", vram_mb=16000)],
         [host("gpu", "comfy", "lm")],

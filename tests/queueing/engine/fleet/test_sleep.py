@@ -17,20 +17,20 @@ from queueing.service.job_queue import JobQueue
 from queueing.store.jobs.job_store import JobStore
 from tests.simulation.installation import Installation, ended, host, image_model, until
 from tests.simulation.loop import in_virtual_time, run
-from tests.simulation.machines import TAKES_S, FakeMachines
+from tests.simulation.machines import TAKES_S, FakeHostControl
 
 WAKE = WakeSpec(mac="001a2b3c4d5e", takes_s=60.0)
 SLEEP = SleepSpec(after_s=1200.0, command=("suspend",))
 
 
-def machine(*, asleep: bool = True, sleeps: bool = False) -> tuple[Installation, FakeMachines]:
+def machine(*, asleep: bool = True, sleeps: bool = False) -> tuple[Installation, FakeHostControl]:
     """Return a server on a machine that can be woken, and perhaps be put to sleep."""
     far = replace(host("gpu-2", "far"), wake=WAKE, sleep=SLEEP if sleeps else None)
     endless = Timeouts(first_s=None, idle_s=None, total_s=None)
     flux = image_model("flux", "far", load_s=10.0, timeouts=endless)
     installation = Installation.of([flux], [far])
     installation.servers["far"].up = not asleep
-    installation.machines = machines = FakeMachines(installation.servers)
+    installation.machines = machines = FakeHostControl(installation.servers)
     return installation, machines
 
 
@@ -129,7 +129,7 @@ def test_a_machine_that_does_not_wake_is_told_as_down_and_is_called_further(
 
 @in_virtual_time
 async def test_an_idle_machine_is_put_to_sleep_and_woken_again() -> None:
-    """The card would draw a hundred watts all night."""
+    """The GPU would draw a hundred watts all night."""
     installation, machines = machine(asleep=False, sleeps=True)
     async with installation.queue() as queue:
         await ended(queue, await submit(queue, installation))
@@ -161,7 +161,7 @@ async def test_a_request_that_comes_while_the_machine_falls_asleep_wakes_it_agai
 @pytest.mark.parametrize("kept", ["running", "waiting", "pinned"])
 @in_virtual_time
 async def test_a_machine_that_is_needed_does_not_sleep(kept: str) -> None:
-    """A film of half an hour would be cut off."""
+    """A video of half an hour would be cut off."""
     installation, machines = machine(asleep=False, sleeps=True)
     installation.servers["far"].service_s = 3000.0
     async with installation.queue() as queue:

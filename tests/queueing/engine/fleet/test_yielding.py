@@ -1,4 +1,4 @@
-"""Leaving a card to a game: when it is seen, what the queue does, and when it takes the card back."""
+"""Leaving a GPU to a game: when it is seen, what the queue does, and when it takes the GPU back."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from queueing.core.catalog import Catalog
 from queueing.core.jobs import Job, JobState
-from queueing.core.ports import CardLook
+from queueing.core.ports import GpuLook
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
 from queueing.core.snapshot import Rules, WaitCause
 from queueing.core.specs import HostSpec
@@ -31,13 +31,13 @@ LEAST_MB = 1000
 def test_what_counts_as_another_program() -> None:
     """A model that is larger than believed would stop its own server."""
     for seen, use, foreign_mb, still, expected in (
-        ("a game beside a picture", CardLook(others_mb=4000), 0, False, True),
-        ("a desktop, a model larger than believed", CardLook(others_mb=300), 9000, True, False),
-        ("processes unknown, the card works", CardLook(busy=0.5), 4000, True, True),
-        ("processes unknown, the card rests", CardLook(busy=0.01), 4000, True, False),
-        ("our own work", CardLook(busy=0.5), 4000, False, None),
-        ("no memory", CardLook(busy=0.5), 300, True, False),
-        ("nothing known", CardLook(), 4000, True, None),
+        ("a game beside an image", GpuLook(others_mb=4000), 0, False, True),
+        ("a desktop, a model larger than believed", GpuLook(others_mb=300), 9000, True, False),
+        ("processes unknown, the GPU works", GpuLook(busy=0.5), 4000, True, True),
+        ("processes unknown, the GPU rests", GpuLook(busy=0.01), 4000, True, False),
+        ("our own work", GpuLook(busy=0.5), 4000, False, None),
+        ("no memory", GpuLook(busy=0.5), 300, True, False),
+        ("nothing known", GpuLook(), 4000, True, None),
         ("no answer", None, 4000, True, None),
     ):
         found = is_used(use, foreign_mb=foreign_mb, least_mb=LEAST_MB, still=still)
@@ -45,7 +45,7 @@ def test_what_counts_as_another_program() -> None:
 
 
 def looks(*seen: bool | None, every_s: float = 5.0) -> list[float | None]:
-    """Return since when a card is left to others after each look."""
+    """Return since when a GPU is left to others after each look."""
     state, found = Yielding(), []
     for number, used in enumerate(seen):
         state = after(state, number * every_s, used=used)
@@ -54,7 +54,7 @@ def looks(*seen: bool | None, every_s: float = 5.0) -> list[float | None]:
 
 
 def test_one_look_is_not_enough_and_a_pause_is_no_end() -> None:
-    """A program that asks for a card and ends would unload every model; so would each new level."""
+    """A program that asks for a GPU and ends would unload every model; so would each new level."""
     assert looks(True, False, True) == [None, None, None]
     assert looks(True, True, True) == [None, 5.0, 5.0]
     pause = [False] * int(GONE_S / 5 - 1)
@@ -86,25 +86,25 @@ def test_it_neither_begins_nor_ends_at_a_single_look(seen: list[bool | None]) ->
 
 
 @dataclass
-class WatchedCard:
-    """A card on which a game holds memory, or none."""
+class WatchedGpu:
+    """A GPU on which a game holds memory, or none."""
 
     game_mb: int = 0
     asked: list[frozenset[str]] = field(default_factory=list)
     sick: bool = False
 
-    async def use(self, host: HostSpec, loaded: frozenset[str]) -> CardLook | None:
+    async def use(self, host: HostSpec, loaded: frozenset[str]) -> GpuLook | None:
         self.asked.append(loaded)
         if self.sick:
             raise OSError("the driver is gone")
-        return CardLook(others_mb=self.game_mb)
+        return GpuLook(others_mb=self.game_mb)
 
 
 def installation(
-    card: WatchedCard, quiet: QuietHours | None = None, vram_mb: int | None = 8000
+    gpu: WatchedGpu, quiet: QuietHours | None = None, vram_mb: int | None = 8000
 ) -> Installation:
     spec = replace(host("gpu", "comfy"), yields_above_mb=LEAST_MB, quiet=quiet)
-    return Installation.of([image_model("flux", vram_mb=vram_mb)], [spec], cards_watch=card)
+    return Installation.of([image_model("flux", vram_mb=vram_mb)], [spec], gpus_watch=gpu)
 
 
 async def submit(there: Installation, queue: JobQueue, prompt: str) -> Job:
@@ -117,16 +117,16 @@ async def reason(queue: JobQueue, job: Job) -> WaitCause | None:
 
 
 @in_virtual_time
-async def test_a_game_gets_the_card_and_the_queue_takes_it_back() -> None:
-    """The running picture ends, the model leaves; two minutes after the game the line goes on."""
-    card = WatchedCard()
-    there = installation(card)
+async def test_a_game_gets_the_gpu_and_the_queue_takes_it_back() -> None:
+    """The running image ends, the model leaves; two minutes after the game the queue goes on."""
+    gpu = WatchedGpu()
+    there = installation(gpu)
     server = there.servers["comfy"]
     server.service_s = 30.0
     async with there.queue() as queue:
         first, second = [await submit(there, queue, name) for name in "ab"]
         await asyncio.sleep(20)
-        card.game_mb = 6000
+        gpu.game_mb = 6000
         await ended(queue, first)
         await until(lambda: server.memory == set(), within_s=5)
         await asyncio.sleep(300)
@@ -136,7 +136,7 @@ async def test_a_game_gets_the_card_and_the_queue_takes_it_back() -> None:
         (shown,) = queue.status.snapshot().hosts
         assert shown.rest is not None
         assert shown.rest.since == pytest.approx(START + 30, abs=10)
-        card.game_mb = 0
+        gpu.game_mb = 0
         gone_at = asyncio.get_running_loop().time()
         done = await ended(queue, second)
         assert done.state is JobState.COMPLETED
@@ -148,8 +148,8 @@ async def test_a_game_gets_the_card_and_the_queue_takes_it_back() -> None:
 @in_virtual_time
 async def test_a_game_at_the_start_is_seen_before_anything_begins(tmp_path: Path) -> None:
     """After a restart a model would be loaded into the game's memory."""
-    card = WatchedCard(game_mb=6000)
-    there = installation(card)
+    gpu = WatchedGpu(game_mb=6000)
+    there = installation(gpu)
     there.url = f"sqlite:///{tmp_path}/queue.sqlite"
     async with there.queue() as queue:
         job = await submit(there, queue, "a")
@@ -161,15 +161,15 @@ async def test_a_game_at_the_start_is_seen_before_anything_begins(tmp_path: Path
 
 
 @in_virtual_time
-async def test_nothing_is_promised_on_a_card_that_has_just_been_taken() -> None:
-    """A forecast of seconds ago still tells of a long line, but knows nothing of the game."""
-    card = WatchedCard()
-    there = installation(card)
+async def test_nothing_is_promised_on_a_gpu_that_has_just_been_taken() -> None:
+    """A forecast of seconds ago still tells of a long queue, but knows nothing of the game."""
+    gpu = WatchedGpu()
+    there = installation(gpu)
     there.servers["comfy"].service_s = 30.0
     async with there.queue() as queue:
         jobs = [await submit(there, queue, name) for name in "abcdefghijklmnopqrstuvwxy"]
         await ended(queue, jobs[1])
-        card.game_mb = 6000
+        gpu.game_mb = 6000
         rests = (shown.rest for _ in range(200) for shown in queue.status.snapshot().hosts)
         while next(rests) is None:
             await queue.status.standings(jobs[4:])
@@ -187,13 +187,13 @@ async def test_a_program_beside_a_load_is_not_taken_for_a_part_of_the_model(
     before_mb: int, after_mb: int
 ) -> None:
     """The model would be believed to be larger for good, or too small to be loaded safely."""
-    card = WatchedCard(game_mb=before_mb)
-    there = installation(card, vram_mb=None)
+    gpu = WatchedGpu(game_mb=before_mb)
+    there = installation(gpu, vram_mb=None)
     there.servers["comfy"].sizes["flux"] = 8000
-    there.memory = FakeProbe(there.cards)
+    there.memory = FakeProbe(there.gpus)
 
     def change(mb: int) -> None:
-        card.game_mb = there.cards["gpu"].other_mb = mb
+        gpu.game_mb = there.gpus["gpu"].other_mb = mb
 
     change(before_mb)
     async with there.queue() as queue:
@@ -207,18 +207,18 @@ async def test_a_program_beside_a_load_is_not_taken_for_a_part_of_the_model(
 
 @in_virtual_time
 async def test_a_driver_that_fails_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    there = installation(WatchedCard(sick=True))
+    there = installation(WatchedGpu(sick=True))
     async with there.queue() as queue:
         done = await ended(queue, await submit(there, queue, "a"))
         assert done.state is JobState.COMPLETED
-    said = [text for text in caplog.messages if "programs on the card of gpu" in text]
+    said = [text for text in caplog.messages if "programs on the GPU of gpu" in text]
     assert len(said) == 1, "at every look"
 
 
 @in_virtual_time
 async def test_a_host_that_need_not_yield_any_more_works_at_once() -> None:
     """A changed configuration would leave it to the game until that ends."""
-    there = installation(WatchedCard(game_mb=6000))
+    there = installation(WatchedGpu(game_mb=6000))
     (spec,) = there.catalog.hosts.values()
     async with there.queue() as queue:
         job = await submit(there, queue, "a")
@@ -233,10 +233,10 @@ async def test_a_host_that_need_not_yield_any_more_works_at_once() -> None:
 
 
 @in_virtual_time
-async def test_an_admin_takes_the_card_back_from_a_game_until_it_has_gone(tmp_path: Path) -> None:
-    """Also across a restart; the next game gets the card again."""
-    card = WatchedCard(game_mb=6000)
-    there = installation(card)
+async def test_an_admin_takes_the_gpu_back_from_a_game_until_it_has_gone(tmp_path: Path) -> None:
+    """Also across a restart; the next game gets the GPU again."""
+    gpu = WatchedGpu(game_mb=6000)
+    there = installation(gpu)
     there.url = f"sqlite:///{tmp_path}/queue.sqlite"
     async with there.queue() as queue:
         job = await submit(there, queue, "a")
@@ -251,9 +251,9 @@ async def test_an_admin_takes_the_card_back_from_a_game_until_it_has_gone(tmp_pa
         await asyncio.sleep(30)
         job = await submit(there, queue, "b")
         assert (await ended(queue, job)).state is JobState.COMPLETED
-        card.game_mb = 0
+        gpu.game_mb = 0
         await asyncio.sleep(GONE_S + 30)
-        card.game_mb = 6000
+        gpu.game_mb = 6000
         await asyncio.sleep(30)
         job = await submit(there, queue, "c")
         await asyncio.sleep(30)
@@ -262,10 +262,10 @@ async def test_an_admin_takes_the_card_back_from_a_game_until_it_has_gone(tmp_pa
 
 @pytest.mark.usefixtures("rare_ticks")  # hours or days pass
 @in_virtual_time
-async def test_an_admin_takes_the_card_back_in_quiet_hours_until_they_end() -> None:
+async def test_an_admin_takes_the_gpu_back_in_quiet_hours_until_they_end() -> None:
     windows = tuple(WeeklyWindow(frozenset(range(7)), at, at + 60) for at in (0, 120))
     hours = QuietHours(windows, "UTC")
-    there = installation(WatchedCard(), quiet=hours)
+    there = installation(WatchedGpu(), quiet=hours)
     async with there.queue() as queue:
         job = await submit(there, queue, "a")
         await asyncio.sleep(30)

@@ -1,4 +1,4 @@
-"""A busy bot as its operators see it: two cards, a crowd of thirty, hours of history; and its port."""
+"""A busy bot as its operators see it: two GPUs, a crowd of thirty, hours of history; and its port."""
 
 import math
 import random
@@ -9,9 +9,9 @@ from typing import TypeVar
 from bot.monitoring.live_state import (
     CopyNow,
     HostNow,
-    LineNow,
     LiveState,
     MemoryNow,
+    QueueNow,
     RunningNow,
     ServerNow,
 )
@@ -94,12 +94,12 @@ def waiting(at: float, model: str, count: int) -> Sequence[Job]:
 
 
 def busy_now(at: float) -> LiveState:
-    """Return two cards at work, a third that is away."""
+    """Return two GPUs at work, a third that is away."""
     return LiveState(
         at=at,
         mode="open",
         hosts=(_studio(at), _workshop(at), _attic(at)),
-        lines=_lines(at),
+        queues=_lines(at),
         idle_models=("ace", "kokoro", "lens", "whisper"),
     )
 
@@ -217,7 +217,7 @@ def _range(at: float) -> Estimate:
     return Estimate(at=at, earliest=at - 10, latest=at + 45)
 
 
-def _lines(at: float) -> tuple[LineNow, ...]:
+def _lines(at: float) -> tuple[QueueNow, ...]:
     others = Reason(why=WaitCause.ROOM_BUSY, model="wan", host="gpu-1", other="flux")
     trouble = Trouble(backend="workshop", cause="CUDA error: out of memory", again_at=at + 120)
     return (
@@ -238,8 +238,8 @@ def _line(
     at: float,
     mb: int | None,
     reason: Reason | None = None,
-) -> LineNow:
-    return LineNow(
+) -> QueueNow:
+    return QueueNow(
         model=model,
         waiting=count,
         running=running,
@@ -260,7 +260,7 @@ def hours(span: HourSpan, at: float) -> HoursRecord:
     step_s, count = STEPS[span]
     ends = (at // step_s + 1) * step_s
     begins = ends - count * step_s
-    chance = random.Random(span.value)  # the same picture each time
+    chance = random.Random(span.value)  # the same image each time
     moments = [begins + step_s * place for place in range(count) if not 20 <= place < 26]
     models = [_model(name, moments, step_s, chance) for name in ("flux", "llama", "sdxl", "wan")]
     given = [PromiseStep(at=each, given=9, kept=9 - chance.randint(0, 2)) for each in moments]

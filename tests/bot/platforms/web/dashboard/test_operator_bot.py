@@ -56,17 +56,17 @@ async def test_a_crowd_is_seen_and_steered_and_all_of_it_is_in_the_audit_log(
             "now",
             lambda now: (
                 any(host["running"] for host in now["hosts"])
-                and sum(len(line["jobs"]) for line in now["lines"]) > 4
+                and sum(len(line["jobs"]) for line in now["queues"]) > 4
             ),
         )
-        told = {line["model"]: line["waiting"] for line in busy["lines"]}
+        told = {line["model"]: line["waiting"] for line in busy["queues"]}
         assert told.keys() <= set(parts.queue.models.offer.catalog.models)
         assert "gpu-1" in await page.answer("pause", host="gpu-1")
         paused = await page.until("now", lambda now: now["hosts"][0]["mode"] != "open")
         assert paused["hosts"][1]["mode"] == "open"
         await page.answer("pause")  # so that what waits goes on waiting
         stopped = await page.until("now", lambda now: now["mode"] == "paused")
-        line = max(stopped["lines"], key=lambda line: len(line["jobs"]))
+        line = max(stopped["queues"], key=lambda line: len(line["jobs"]))
         last, other = line["jobs"][-1]["job"], line["jobs"][-2]["job"]
         await page.answer("move", job=last, to="first")
         assert str(other) in await page.answer("cancel", job=other)

@@ -46,7 +46,7 @@ async def test_a_page_is_sent_what_changed_and_nothing_else(example: Example) ->
 async def test_a_line_tells_its_reason_in_words_and_its_first_jobs(example: Example) -> None:
     """An operator would read codes, and could neither move nor cancel what waits."""
     async with operator_tab(example.web) as page:
-        lines = {line["model"]: line for line in (await page.next("now"))["body"]["lines"]}
+        lines = {line["model"]: line for line in (await page.next("now"))["body"]["queues"]}
     assert lines["wan"]["because"] == [{"kind": "text", "text": "flux is busy on gpu-1"}]
     assert (len(lines["flux"]["jobs"]), lines["flux"]["more"]) == (15, 9)
     assert set(lines["flux"]["jobs"][0]) == {"job", "model", "name", "lane", "since"}
@@ -91,9 +91,9 @@ def test_a_page_is_never_more_than_a_second_behind() -> None:
             for pause_s in (0.1, 0.33, 0.49, 0.51, 0.77, 1.3):
                 await asyncio.sleep(pause_s)
                 shown.clear()
-                line = records.now.lines[0]
+                line = records.now.queues[0]
                 line = replace(line, waiting=line.waiting + 1)
-                records.now = replace(records.now, lines=(line, *records.now.lines[1:]))
+                records.now = replace(records.now, queues=(line, *records.now.queues[1:]))
                 changed_at = loop.time()
                 await shown.wait()
                 behind.append(loop.time() - changed_at)
@@ -124,12 +124,12 @@ async def test_a_process_says_whose_words_it_shows(
             ]
 
     at = 1_795_400_000.0
-    picture = DashboardData(ExampleRecords(at), ExampleJobs(at), Held())
-    assert json.loads(await picture.now("en"))["cluster"] == told
+    image = DashboardData(ExampleRecords(at), ExampleJobs(at), Held())
+    assert json.loads(await image.now("en"))["cluster"] == told
 
 
-async def test_what_cannot_be_read_is_said_and_the_last_picture_stays(example: Example) -> None:
-    """An operator would take an old picture for the present."""
+async def test_what_cannot_be_read_is_said_and_the_last_image_stays(example: Example) -> None:
+    """An operator would take an old image for the present."""
     async with operator_tab(example.web) as page:
         await page.next("people")
         example.records.away = True

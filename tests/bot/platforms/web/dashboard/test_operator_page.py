@@ -78,10 +78,10 @@ async def room(chromium: Chromium) -> AsyncIterator[Room]:
         yield room
 
 
-async def test_a_picture_of_now_follows_what_happens(room: Room) -> None:
+async def test_an_image_of_now_follows_what_happens(room: Room) -> None:
     """An operator would see what was, or have to reload."""
     page, records = room.page, room.records
-    await page.wait_text("24 waiting", "#lines")
+    await page.wait_text("24 waiting", "#queues")
     assert (
         await page.evaluate("document.querySelectorAll('.bar-of-memory')[0].children.length") == 4
     )
@@ -95,7 +95,7 @@ async def test_a_picture_of_now_follows_what_happens(room: Room) -> None:
     )
     await page.wait_text("73", ".job .share")
     await page.wait_text("paused", ".host .chip")
-    records.now = replace(records.now, hosts=(), lines=(), mode="paused")
+    records.now = replace(records.now, hosts=(), queues=(), mode="paused")
     await page.wait_text("Everything is paused")
     await page.wait("document.querySelector('#hosts').children.length === 0")
 
@@ -139,10 +139,10 @@ async def test_a_machine_that_sleeps_is_no_fault(room: Room) -> None:
 
 
 async def test_what_is_gone_from_the_bot_is_said_where_it_was(room: Room) -> None:
-    """An old picture would be taken for the present."""
+    """An old image would be taken for the present."""
     room.records.away = True
     await room.page.wait("!document.querySelector('#unreadable').hidden")
-    assert "24 waiting" in await room.page.text("#lines")
+    assert "24 waiting" in await room.page.text("#queues")
     room.records.away = False
     await room.page.wait("document.querySelector('#unreadable').hidden")
 
@@ -224,17 +224,17 @@ async def test_the_focus_stays_where_it_is_while_the_bot_goes_on(room: Room) -> 
     """A redraw twice a second would throw the keyboard back to the beginning."""
     page, records = room.page, room.records
     await room.tab_to("Pause: flux")
-    lines = records.now.lines
-    records.now = replace(records.now, lines=(*lines[1:], replace(lines[0], waiting=99)))
+    lines = records.now.queues
+    records.now = replace(records.now, queues=(*lines[1:], replace(lines[0], waiting=99)))
     await page.wait_text("99 waiting")
     assert await page.evaluate(f"{FOCUSED}.ariaLabel") == "Pause: flux"
-    records.now = replace(records.now, lines=lines[1:])
-    await page.wait("!document.querySelector('#lines').innerText.includes('99')")
+    records.now = replace(records.now, queues=lines[1:])
+    await page.wait("!document.querySelector('#queues').innerText.includes('99')")
     assert await page.evaluate(f"{FOCUSED}.closest('#now') !== null")
 
 
 async def test_a_chart_is_walked_through_by_keys_and_read_as_a_table(room: Room) -> None:
-    """Those who hear the page would be told that there is a picture."""
+    """Those who hear the page would be told that there is an image."""
     page = room.page
     stage = "document.querySelector('.host-time .stage')"
     await page.evaluate(f"{stage}.focus()")
@@ -286,7 +286,7 @@ async def test_ten_models_have_ten_colours(room: Room) -> None:
         for at, name in enumerate(names)
     )
     records.spans[HourSpan.DAY] = replace(hours, hosts=(replace(hours.hosts[0], segments=ran),))
-    records.now = replace(records.now, lines=(), idle_models=names)
+    records.now = replace(records.now, queues=(), idle_models=names)
     await page.wait("document.querySelector('#preload-model').options.length > 9")
     await page.click("#spans input[value=day] + span")
     await page.wait_text("model-9", ".legend")
@@ -391,7 +391,7 @@ async def test_markup_in_any_name_stays_text(chromium: Chromium) -> None:
         _poison(example, attack, at)
     async with opened(chromium, example) as room:
         await room.page.wait_text("<script>window.hacked = 1</script>", "#people")
-        await room.page.wait_text("<img src=x onerror='window.hacked = 1'>", "#lines")
+        await room.page.wait_text("<img src=x onerror='window.hacked = 1'>", "#queues")
         await room.page.evaluate(
             "document.querySelectorAll('details').forEach((each) => each.open = true)"
         )
@@ -405,10 +405,10 @@ async def test_markup_in_any_name_stays_text(chromium: Chromium) -> None:
 def _poison(example: Example, attack: str, at: int) -> None:
     """Put one attack in place of each text that comes from outside."""
     records, jobs = example.records, example.jobs
-    host, line = records.now.hosts[0], records.now.lines[0]
+    host, line = records.now.hosts[0], records.now.queues[0]
     server = replace(host.servers[0], name=f"{attack}s", description=attack, up=False, error=attack)
     job = replace(host.running[0], job=900 + at, model=attack, name=attack, user=attack)
-    trouble = replace(records.now.lines[4].troubles[0], backend=attack, cause=attack)
+    trouble = replace(records.now.queues[4].troubles[0], backend=attack, cause=attack)
     copy = replace(host.copies[0], model=attack)
     records.now = replace(
         records.now,
@@ -416,7 +416,7 @@ def _poison(example: Example, attack: str, at: int) -> None:
             *records.now.hosts,
             replace(host, name=attack, servers=(server,), running=(job,), copies=(copy,)),
         ),
-        lines=(*records.now.lines, replace(line, model=attack, troubles=(trouble,))),
+        queues=(*records.now.queues, replace(line, model=attack, troubles=(trouble,))),
         idle_models=(*records.now.idle_models, f"{attack} idle"),
     )
     jobs.jobs.append(replace(jobs.jobs[0], id=5000 + at, model=attack, owner=attack, lane=attack))
@@ -444,8 +444,8 @@ async def test_the_way_here_is_on_an_admins_chat_page_only(chromium: Chromium) -
 async def test_a_page_of_a_busy_bot_needs_no_motion_and_knows_the_dark(chromium: Chromium) -> None:
     """Stripes would move before people whom that makes ill."""
     records = ExampleRecords(at=1_795_400_000.0)
-    picture = DashboardData(records, ExampleJobs(at=1_795_400_000.0))
-    web = web_chat(port=0, operator=picture, is_admin=lambda _: True)
+    image = DashboardData(records, ExampleJobs(at=1_795_400_000.0))
+    web = web_chat(port=0, operator=image, is_admin=lambda _: True)
     async with running(web, ScriptedHandler()), chromium.page() as page:
         features = [
             {"name": "prefers-reduced-motion", "value": "reduce"},

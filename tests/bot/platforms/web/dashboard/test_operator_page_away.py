@@ -25,13 +25,13 @@ COUNTS = "[...document.querySelectorAll('time.moment')].some((e) => e.innerText.
 async def test_the_page_comes_back_with_its_server_and_what_was_pressed_is_done(
     chromium: Chromium,
 ) -> None:
-    """A restart would leave an old picture that looks alive, and swallow a pause."""
+    """A restart would leave an old image that looks alive, and swallow a pause."""
     handler, at = ScriptedHandler(), time.time()
     records, jobs, port = ExampleRecords(at), ExampleJobs(at), port_of(handler)
 
     def web() -> Web:
-        picture = DashboardData(records, jobs)
-        return web_chat(port=port, operator=picture, is_admin=lambda _: True)
+        image = DashboardData(records, jobs)
+        return web_chat(port=port, operator=image, is_admin=lambda _: True)
 
     async with chromium.page() as page:
         async with running(web(), handler) as first:

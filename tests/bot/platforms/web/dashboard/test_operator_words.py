@@ -33,5 +33,5 @@ def test_both_languages_say_the_same_with_the_same_slots() -> None:
 
 
 def test_every_mode_of_a_host_has_words() -> None:
-    """An operator would read a code on a card."""
+    """An operator would read a code on a GPU."""
     assert set(get_args(Mode)) <= dict(words("en")).keys()

@@ -1,0 +1,144 @@
+// Queues: each model's, drawn as the people who stand in it, and the form that loads a model.
+
+import { drawBody } from "/static/body.js";
+import { byId, make } from "/static/dom.js";
+import { moment, range } from "/static/moments.js";
+import { cancelButton } from "./hosts.js";
+import { button, hueOf, keyed, since, swatch, write, writeParts } from "./nodes.js";
+import { tell } from "./words.js";
+
+const DRAWN = 48; // figures of a queue; beyond that the number says it
+
+export class QueueRow {
+  constructor(queue, acts) {
+    this.acts = acts;
+    this.model = queue.model;
+    this.chip = make("span", { className: "chip" });
+    this.figures = make("span", { className: `figures ${hueOf(queue.model)}`, "aria-hidden": "true" });
+    this.counts = make("span", { className: "counts" });
+    this.times = make("dl", { className: "times" });
+    this.reason = make("div", { className: "reason" });
+    this.troubles = make("ul", { className: "troubles" });
+    this.summary = make("summary", {});
+    this.jobs = make("ul", { className: "rows" });
+    this.more = make("p", { className: "dim none" });
+    this.waiting = make("details", { className: "waiting" }, this.summary, this.jobs, this.more);
+    this.pause = button("", "", () => this.togglePause());
+    this.node = make("li", { className: "panel queue-of-model" },
+      make("div", { className: "queue-head" }, swatch(queue.model), make("b", {}, queue.model), this.chip,
+        this.counts, make("span", { className: "act-row" }, this.pause)),
+      this.figures, this.times, this.reason, this.troubles, this.waiting);
+  }
+
+  togglePause() {
+    const command = this.queue.paused ? "resume" : "pause";
+    this.acts.perform(command, { values: { model: this.model }, said: { what: this.model } });
+  }
+
+  draw(queue) {
+    this.queue = queue;
+    const words = tell(queue.paused ? "resume" : "pause");
+    write(this.pause, words);
+    this.pause.setAttribute("aria-label", `${words}: ${queue.model}`);
+    this.chip.hidden = !queue.paused;
+    write(this.chip, tell("paused"));
+    write(this.counts, isQuiet(queue) ? tell("noWork") : tell("queueCounts", queue));
+    this.drawFigures(queue);
+    this.drawTimes(queue);
+    this.reason.hidden = queue.because.length === 0;
+    const told = JSON.stringify(queue.because);
+    if (this.reason.told !== told) drawBody(this.reason, queue.because);
+    this.reason.told = told;
+    keyed(this.troubles, queue.troubles, (each) => each.backend, () => new TroubleRow());
+    this.drawJobs(queue);
+  }
+
+  /** A filled figure for each job that runs, an outlined one for each that waits. */
+  drawFigures({ running, waiting }) {
+    const kinds = [...Array(running).fill("runs"), ...Array(waiting).fill("waits")].slice(0, DRAWN);
+    this.figures.hidden = kinds.length === 0;
+    const over = running + waiting - kinds.length;
+    writeParts(this.figures, [...kinds, over], () => [
+      ...kinds.map((kind) => make("i", { className: kind })),
+      ...(over ? [make("em", {}, `+${over}`)] : []),
+    ]);
+  }
+
+  drawTimes(queue) {
+    const parts = [queue.waiting ? queue.oldest_at : null, queue.next_ends];
+    writeParts(this.times, parts, ([oldest, ends]) => [
+      ...fact(tell("oldest"), oldest && since(oldest)),
+      ...fact(tell("nextDone"), ends && range(ends)),
+    ]);
+    this.times.hidden = isQuiet(queue) || !parts.some(Boolean);
+  }
+
+  drawJobs(queue) {
+    const { jobs, more } = queue;
+    this.waiting.hidden = jobs.length === 0;
+    write(this.summary, tell("waitingJobs", { count: jobs.length + more }));
+    keyed(this.jobs, jobs, (job) => job.job, (job) => new WaitingRow(job, this.acts));
+    this.more.hidden = more === 0;
+    write(this.more, tell("moreJobs", { count: more }));
+  }
+}
+
+const fact = (name, value) => (value ? [make("div", {}, make("dt", {}, name), make("dd", {}, value))] : []);
+
+/** Return whether a model is only in memory: nothing waits for it and nothing runs. */
+export const isQuiet = (queue) => queue.running + queue.waiting === 0 && queue.troubles.length === 0;
+
+class TroubleRow {
+  constructor() {
+    this.node = make("li", {});
+  }
+
+  draw(trouble) {
+    writeParts(this.node, [trouble], () => [
+      tell("troubled", trouble), moment({ at: trouble.again_at }), ` · ${trouble.cause}`]);
+  }
+}
+
+class WaitingRow {
+  constructor(job, acts) {
+    const said = { job: job.job };
+    const first = button(tell("moveFirst"), `${tell("moveFirst")}: ${tell("job", said)}`,
+      () => acts.perform("move", { job: job.job, values: { to: "first" }, said }));
+    const lane = job.lane === "normal" ? "" : ` · ${tell("lane", job)}`;
+    this.node = make("li", {}, make("b", {}, `#${job.job}`),
+      make("span", { className: "grow" }, `${job.name}${lane} · `, since(job.since)),
+      first, cancelButton(job, acts));
+  }
+
+  draw() {} // a job that waits stays what it is
+}
+
+// ---------------------------------------------------------------- loading a model
+
+export class Preload {
+  constructor(acts) {
+    write(byId("preload-model-label"), tell("preloadModel"));
+    write(byId("preload-host-label"), tell("preloadHost"));
+    write(byId("preload-go"), tell("preload"));
+    byId("preload").addEventListener("submit", (event) => {
+      event.preventDefault();
+      const values = { model: byId("preload-model").value, host: byId("preload-host").value };
+      acts.perform("preload", { values, said: { ...values, host: values.host || tell("anyHost") } });
+    });
+  }
+
+  draw(models, hosts) {
+    choose(byId("preload-model"), models.map((name) => [name, name]));
+    choose(byId("preload-host"), [["", tell("anyHost")], ...hosts.map((name) => [name, name])]);
+  }
+}
+
+/** Offer these choices and keep what is chosen. */
+function choose(select, choices) {
+  const told = JSON.stringify(choices);
+  if (select.told === told) return;
+  select.told = told;
+  const chosen = select.value;
+  select.replaceChildren(...choices.map(([value, words]) => make("option", { value }, words)));
+  if (choices.some(([value]) => value === chosen)) select.value = chosen;
+}

@@ -1,0 +1,229 @@
+"""Images are changed and combined: `/edit` and `/image` with images, masks, the button."""
+
+from io import BytesIO
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from bot.core.refusals import Declined
+from bot.requests.images import mask_of
+from queueing.core.jobs import Job
+from queueing.core.requests import Capability, File, TextToImage
+from tests.bot.results import (
+    FLUX,
+    QWEN,
+    ask,
+    attachment,
+    done,
+    drawn,
+    image,
+    in_bot,
+    model,
+    of,
+    press,
+)
+from tests.fakes.chat import FakeChat
+from tests.fakes.servers.backend import IMAGE
+from tests.simulation.bot_installation import Bot
+
+PEN = model("pen", Capability.IMAGE_EDIT)
+ALL = (FLUX, PEN, QWEN)
+
+
+def told(chat: FakeChat) -> list[str]:
+    return [text for _, text in chat.private]
+
+
+def png(
+    mode: str, color: Any, box: tuple[int, int, int, int] | None = None, fill: Any = 0
+) -> bytes:
+    image = Image.new(mode, (64, 32), color)
+    if box is not None:
+        image.paste(fill, box)
+    out = BytesIO()
+    image.save(out, "PNG")
+    return out.getvalue()
+
+
+def sent(data: bytes, **fields: Any) -> Any:
+    return attachment(data, "a.png", "image/png", **fields)
+
+
+async def files_of(running: Bot, job: Job | None) -> tuple[File, ...]:
+    assert job is not None
+    return await running.queue.jobs.inputs(job) or ()
+
+
+# ---------------------------------------------------------------- which request it is
+
+
+def test_edit_with_images_changes_them_and_with_a_number_the_request() -> None:
+    """An image would be passed over, or a job's number be taken for words."""
+
+    async def scenario(running: Bot) -> None:
+        edited = await ask(running, "/edit make it red --seed 3", files=(image(), image(128)))
+        request = drawn(edited)
+        assert (request.prompt, request.seed, request.edit) == ("make it red", 3, True)
+        assert edited is not None
+        assert edited.model == "pen"
+        assert len(await files_of(running, edited)) == 2
+        first = await done(running, "/image flux a cat --seed 3")
+        again = await ask(running, f"/edit {first.id} flux is a dog")
+        assert (drawn(again).prompt, drawn(again).edit) == ("flux is a dog", False)
+        await ask(running, f"/edit {first.id} red", files=(image(),))
+        await ask(running, "/edit", files=(image(),))
+        await ask(running, "/edit pen make it red --voice x", files=(image(),))
+
+    both, empty, voice = told(in_bot(scenario, *ALL))
+    assert both.startswith("Do you mean the image you attached or job")
+    assert empty.startswith("Your text is empty.")
+    assert voice == "pen doesn't take --voice."
+
+
+def test_a_reply_to_a_result_edits_its_image_where_a_model_can() -> None:
+    """People would draw the whole image again, or be refused where nothing can edit."""
+    prompts: list[TextToImage] = []
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/image flux a cat")
+        edited = await ask(
+            running, "/edit make it red", replied_to=await of(running, job), files=(image(),)
+        )
+        both = await ask(running, "/edit make it blue", replied_to=await of(running, job))
+        prompts.extend((drawn(edited), drawn(both)))
+        assert (await files_of(running, edited))[0] == IMAGE
+        assert len(await files_of(running, edited)) == 2
+        assert await files_of(running, both) == (IMAGE,)
+
+    in_bot(scenario, *ALL)
+    assert [(each.edit, each.source) for each in prompts] == [(True, 1), (True, 1)]
+
+    async def redrawn(running: Bot) -> None:
+        job = await done(running, "/image flux a cat")
+        again = await ask(running, "/edit a dog", replied_to=await of(running, job))
+        assert (drawn(again).prompt, drawn(again).edit) == ("a dog", False)
+        await ask(running, "/edit make it red", files=(image(),))
+
+    (refused,) = told(in_bot(redrawn))
+    assert refused.startswith("No model here can edit or combine images.")
+
+
+def test_a_job_is_done_again_by_another_model() -> None:
+    """People would have to type the whole prompt again to compare two models."""
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/image flux a cat --seed 3")
+        again = await ask(running, f"/edit {job.id} --model sdxl")
+        assert again is not None
+        assert (again.model, drawn(again).seed) == ("sdxl", 3)
+        assert await ask(running, f"/edit {job.id} --model qwen") is None
+
+    chat = in_bot(scenario, *ALL, model("sdxl", Capability.TEXT_TO_IMAGE))
+    assert told(chat)[-1].startswith("qwen can't draw images.")
+
+
+def test_the_button_asks_for_the_words_and_edits() -> None:
+    """A press would redraw the image from its old words."""
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/image flux a cat")
+        assert await press(running, job, "edit-image") is None
+        asked = running.chat.messages[max(running.chat.messages, key=int)]
+        assert asked.text == "Reply to this message with what should change in the image."
+        options = {"id": job.id, "prompt": "make it red"}
+        edited = await ask(running, "/edit-image", options=options, form=True)
+        assert (drawn(edited).edit, drawn(edited).prompt) == (True, "make it red")
+        assert await files_of(running, edited) == (IMAGE,)
+
+    in_bot(scenario, *ALL)
+
+
+@pytest.mark.parametrize(
+    ("models", "files", "edit", "chosen"),
+    [
+        ((FLUX, PEN), 1, False, "flux"),
+        ((FLUX, PEN), 2, True, "pen"),
+        ((model("flux", Capability.TEXT_TO_IMAGE), PEN), 1, True, "pen"),
+    ],
+)
+def test_image_edits_several_images_or_where_a_model_can_only_edit(
+    models: Any, files: int, edit: bool, chosen: str
+) -> None:
+    """The second image would be ignored, or a model that can change one be refused."""
+
+    async def scenario(running: Bot) -> None:
+        job = await ask(running, "/image a red cat", files=(image(),) * files)
+        assert drawn(job).edit is edit
+        assert job is not None
+        assert job.model == chosen
+        named = await ask(running, "/image pen a red cat", files=(image(),))
+        assert drawn(named).edit
+
+    in_bot(scenario, *models)
+
+
+def test_an_edit_ignores_what_is_for_drawing() -> None:
+    """A person's usual size and style would be drawn over their photo."""
+
+    async def scenario(running: Bot) -> None:
+        await ask(running, "/settings --size 2048x2048")
+        job = await ask(running, "/edit make it red", files=(image(),))
+        assert drawn(job).width is None
+        assert await ask(running, "/edit red --strength 0.5", files=(image(),)) is None
+
+    assert told(in_bot(scenario, *ALL))[-1] == "pen doesn't take --strength."
+
+
+# ---------------------------------------------------------------- masks
+
+
+def test_a_mask_is_the_last_image_or_the_own_transparency_of_the_only_one() -> None:
+    """The mask would be combined with the image like any other."""
+    hole = png("RGBA", (1, 2, 3, 255), (0, 0, 32, 32), (1, 2, 3, 0))
+
+    async def scenario(running: Bot) -> None:
+        for files in (
+            (sent(png("RGB", "white")), sent(hole)),
+            (sent(hole),),
+        ):
+            job = await ask(running, "/edit a hat --mask", files=files)
+            assert drawn(job).mask
+            _, mask = await files_of(running, job)
+            with Image.open(BytesIO(mask.data)) as opened:
+                assert opened.getchannel("A").getcolors() == [(1024, 0), (1024, 255)]
+        plain = (sent(png("RGB", "white")),)
+        assert await ask(running, "/edit a hat --mask", files=plain) is None
+
+    (refused,) = told(in_bot(scenario, *ALL))
+    assert refused.startswith("The mask doesn't mark anything.")
+
+
+def test_a_mask_of_a_field_of_its_own_is_known_by_the_field() -> None:
+    """Discord names the fields and has no flag: the mask would be one more image."""
+
+    async def scenario(running: Bot) -> None:
+        black = png("L", 0, (0, 0, 32, 32), 255)
+        files = (sent(png("RGB", "red"), option="image"), sent(black, option="mask"))
+        job = await ask(running, "/edit", files=files, options={"prompt": "a hat"})
+        assert drawn(job).mask
+        _, mask = await files_of(running, job)
+        with Image.open(BytesIO(mask.data)) as opened:
+            assert opened.getpixel((0, 0))[3] == 0  # type: ignore[index]
+            assert opened.getpixel((63, 0))[3] == 255  # type: ignore[index]
+
+    in_bot(scenario, *ALL)
+
+
+async def test_a_mask_takes_the_size_of_the_image() -> None:
+    """A server would refuse it, or paint beside the place that was marked."""
+    small = Image.new("L", (8, 4), 255)
+    out = BytesIO()
+    small.save(out, "PNG")
+    first = File(name="a.png", mime="image/png", data=png("RGB", "red"))
+    mask = await mask_of(first, File(name="m.png", mime="image/png", data=out.getvalue()))
+    with Image.open(BytesIO(mask.data)) as opened:
+        assert opened.size == (64, 32)
+        assert opened.getchannel("A").getextrema() == (0, 0)
+    with pytest.raises(Declined):
+        await mask_of(IMAGE)
