@@ -14,9 +14,13 @@ from queueing.core.specs import BackendSpec
 
 
 class BackendKind(Protocol):
-    """A class of backends: makes one from a specification and knows what its servers are like."""
+    """A class of backends: makes one from a specification and knows what its servers are like.
+
+    `ports` are the usual ports of its servers; `usher init` looks for servers there.
+    """
 
     needs_url: bool
+    ports: tuple[int, ...]
     serial: bool
     max_models: int | None
     offloads: bool
@@ -29,12 +33,12 @@ class BackendKind(Protocol):
 
 KINDS: Mapping[str, BackendKind] = {
     "comfyui": ComfyUI,
-    "demo": Demo,
-    "images": Images,
     "lmstudio": LMStudio,
     "openai": OpenAI,
+    "images": Images,
+    "demo": Demo,
 }
-"""Every kind of backend by its name in the configuration."""
+"""Every kind of backend by its name in the configuration. If several know a server, the first wins."""
 
 
 FLAVOURS_OF: Mapping[str, Iterable[str]] = {"openai": FLAVOURS, "images": IMAGE_FLAVOURS}

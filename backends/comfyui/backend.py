@@ -78,6 +78,7 @@ class ComfyUI(Backend):
     """
 
     needs_url: ClassVar[bool] = True
+    ports: ClassVar[tuple[int, ...]] = (8188,)
     serial: ClassVar[bool] = True
     max_models: ClassVar[int | None] = 1
     offloads: ClassVar[bool] = True

@@ -88,6 +88,7 @@ class Demo(Backend):
     """A backend without a server; see `queueing.core.ports.Backend` for the obligations."""
 
     needs_url: ClassVar[bool] = False
+    ports: ClassVar[tuple[int, ...]] = ()
     serial: ClassVar[bool] = False
     max_models: ClassVar[int | None] = None
     offloads: ClassVar[bool] = False

@@ -77,6 +77,10 @@ class Images(ServerBackend):
     """An image server; see `queueing.core.ports.Backend` for the obligations."""
 
     rules = RULES
+    ports: ClassVar[tuple[int, ...]] = (
+        7801,  # SwarmUI
+        8091,  # vLLM-Omni
+    )
     parallel: ClassVar[int] = 1
 
     capabilities = frozenset(

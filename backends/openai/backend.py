@@ -138,6 +138,14 @@ class OpenAI(ServerBackend):
     """A server of texts and speech; see `queueing.core.ports.Backend` for the obligations."""
 
     rules = RULES
+    ports: ClassVar[tuple[int, ...]] = (
+        8000,  # vLLM, speaches, llama-cpp-python; ComfyUI Desktop
+        11434,  # Ollama
+        8080,  # llama.cpp, llama-swap, LocalAI, whisper.cpp
+        9931,  # llama.cpp from a coming version on, as it announces
+        9292,  # llama-swap in its container
+        8880,  # Kokoro-FastAPI
+    )
     _server: TextServer
     parallel: ClassVar[int] = (
         4  # the slots LM Studio and llama.cpp give a model; other servers queue
@@ -377,6 +385,7 @@ class LMStudioOptions(Record):
 class LMStudio(OpenAI):
     """An LM Studio server; see `queueing.core.ports.Backend` for the obligations."""
 
+    ports: ClassVar[tuple[int, ...]] = (1234,)  # stable-diffusion.cpp as well
     stranger: ClassVar[str] = "nothing at this url answers like LM Studio 0.3.6 or newer"
     capabilities = WRITES | EMBEDS
 

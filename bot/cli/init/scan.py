@@ -22,18 +22,7 @@ from queueing.core.errors import BackendError, BadModel
 from queueing.core.ports import GENERIC, Backend, ServerInfo
 from queueing.core.specs import BackendSpec
 
-USUAL: Mapping[int, str] = {
-    8188: "comfyui",  # ComfyUI
-    8000: "openai",  # ComfyUI Desktop; vLLM, speaches, llama-cpp-python
-    1234: "lmstudio",  # LM Studio; stable-diffusion.cpp
-    11434: "openai",  # Ollama
-    8080: "openai",  # llama.cpp, llama-swap, LocalAI, whisper.cpp
-    9931: "openai",  # llama.cpp from a coming version on, as it announces
-    9292: "openai",  # llama-swap in its container
-    8880: "openai",  # Kokoro-FastAPI
-    7801: "images",  # SwarmUI
-    8091: "images",  # vLLM-Omni
-}
+USUAL: Mapping[int, str] = {port: kind for kind, made in KINDS.items() for port in made.ports}
 """The usual ports, each with the kind that is likeliest to be there."""
 PORTS = tuple(USUAL)  # those that are looked at
 
@@ -96,7 +85,6 @@ def _can_listen(family: int, place: object) -> bool:
 TRY_S = 10.0
 AT_ONCE = 4  # addresses; each is asked by every kind
 MODELS_MOST = 1000
-_IN_ORDER = ("comfyui", "lmstudio", "openai", "images")
 _PLAIN = {"openai": "text-server", "images": "image-server"}
 
 
@@ -146,21 +134,15 @@ async def look(
 
 
 async def _identified(url: str, token: str) -> FoundServer:
-    kinds = sorted(
-        (kind for kind, made in KINDS.items() if made.needs_url), key=lambda kind: _rank(url, kind)
-    )
+    kinds = [kind for kind, made in KINDS.items() if made.needs_url]
+    kinds.sort(key=lambda kind: likely_kind(url) != kind)  # the order remains otherwise
     answers = await asyncio.gather(*(_ask(url, kind, token) for kind in kinds))
     known = [each for each in answers if not each.trouble]
-    known.sort(key=lambda each: each.flavour == GENERIC)  # the order remains otherwise
+    known.sort(key=lambda each: each.flavour == GENERIC)
     if known:
         return await _with_models(known[0])
     likely = next(each for each in answers if each.kind == likely_kind(url))
     return replace(likely, wants_token=any(each.wants_token for each in answers))
-
-
-def _rank(url: str, kind: str) -> tuple[bool, int]:
-    """Return the order in which kinds are believed: two of them may know a server equally well."""
-    return likely_kind(url) != kind, _IN_ORDER.index(kind) if kind in _IN_ORDER else len(_IN_ORDER)
 
 
 async def _ask(url: str, kind: str, token: str) -> FoundServer:

@@ -45,8 +45,10 @@ def test_a_machine_alone_means_its_usual_ports() -> None:
 
 
 def test_every_kind_of_server_is_expected_somewhere() -> None:
-    """A new kind would never be looked for, or a silent server written as a kind there is not."""
-    assert set(USUAL.values()) == {kind for kind, made in KINDS.items() if made.needs_url}
+    """A new kind would never be looked for, or take the port of another."""
+    for kind, made in KINDS.items():
+        assert bool(made.ports) is made.needs_url, kind
+        assert {USUAL[port] for port in made.ports} <= {kind}, kind
     assert likely_kind("http://gpu-box:5000") in KINDS
 
 
