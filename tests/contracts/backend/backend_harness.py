@@ -1,7 +1,7 @@
 """What the contract suite of `queueing.core.ports.Backend` needs from each kind of backend.
 
-A kind brings a module `harness_<kind>.py` with `HARNESSES`: servers by name. The suite collects them
-in `test_backend.py` and holds each to every promise, unless it is declared a flavour of another.
+A kind brings a module `harness_<kind>.py` with `HARNESSES`, servers by name. The suite finds it by
+its name and holds each server to every promise, unless it is declared a flavour of another.
 """
 
 import asyncio

@@ -128,25 +128,24 @@ async def _busy_vllm(server: Http) -> bool:
     return any(float(line.rsplit(b" ", 1)[1]) > 0 for line in running)
 
 
-# Answering is the same code for all of them (see `backends.openai.flavours.flavour`).
-_FLAVOURS = dict.fromkeys(
-    ("llamacpp", "llamacpp-router", "llamaswap", "vllm", "llama-cpp-python"), "generic"
-) | {"lmstudio-0.3": "lmstudio"}
+_WHOLE = {"lmstudio", "ollama", "generic"}  # tried with every promise
+# Answering is the same code for all others (see `backends.openai.flavours.flavour`).
 _ANSWERING = CONTROL | {"test_a_run_reports_and_its_output_can_be_fetched_again"}
 
 
 def _writing(kind: str) -> Server:
     opens = partial(_fake, kind)
-    if kind in _FLAVOURS:
-        return Server(opens=opens, flavour_of=_FLAVOURS[kind], differs=_ANSWERING)
-    return Server(opens=opens)
+    if kind in _WHOLE:
+        return Server(opens=opens)
+    like = "lmstudio" if kind.startswith("lmstudio") else "generic"
+    return Server(opens=opens, flavour_of=like, differs=_ANSWERING)
 
 
 def _embedding(kind: str) -> Server:
     opens = partial(_fake_embedder, kind)
-    if kind in {*_FLAVOURS, "lmstudio", "ollama"}:
-        return Server(opens=opens, flavour_of="generic-embeddings", differs=FORM)
-    return Server(opens=opens)
+    if kind == "generic":
+        return Server(opens=opens)
+    return Server(opens=opens, flavour_of="generic-embeddings", differs=FORM)
 
 
 HARNESSES = {

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -25,27 +27,17 @@ from queueing.core.requests import (
     numbers,
     vectors_of,
 )
-from tests.contracts.backend import (
-    harness_comfyui,
-    harness_demo,
-    harness_images,
-    harness_speech,
-    harness_text,
-)
 from tests.contracts.backend.backend_harness import Harness, Opens, Server, until
 
+MODULES = [
+    import_module(f"tests.contracts.backend.{file.stem}")
+    for file in sorted(Path(__file__).parent.glob("harness_*.py"))
+]
 HARNESSES: Mapping[str, Server] = {
-    **harness_comfyui.HARNESSES,
-    **harness_demo.HARNESSES,
-    **harness_images.HARNESSES,
-    **harness_text.HARNESSES,
-    **harness_speech.HARNESSES,
+    name: server for module in MODULES for name, server in module.HARNESSES.items()
 }
 EXTERNAL: Mapping[str, Opens] = {
-    **harness_comfyui.EXTERNAL,
-    **harness_images.EXTERNAL,
-    **harness_text.EXTERNAL,
-    **harness_speech.EXTERNAL,
+    name: opens for module in MODULES for name, opens in getattr(module, "EXTERNAL", {}).items()
 }
 
 
