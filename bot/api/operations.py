@@ -369,24 +369,15 @@ OPERATIONS: Mapping[str, Operation] = {
 
 
 def operation_of(route: str) -> Operation:
-    """Return what a route takes and returns; OpenAI's own are described by OpenAI's document."""
-    if known := OPERATIONS.get(route):
-        return known
-    method, path = route.split(" ")
-    if path.startswith(ABSENT):
-        return Operation(
-            summary="Not available here; the error names what is",
-            absent=True,
-            parameters=tuple(path_text(name) for name in _names(path)),
-            refusals=(404,),
-        )
-    takes = dict[str, Any] if method == "POST" else None
+    """Return what a route takes and returns. Raises `KeyError` if that is not described."""
+    path = route.split(" ")[1]
+    if not path.startswith(ABSENT):
+        return OPERATIONS[route]
     return Operation(
-        summary=f"{method} {path.removeprefix('/v1')}, as OpenAI's API has it",
-        request=takes,
-        answers={JSON: None, EVENTS: None},
+        summary="Not available here; the error names what is",
+        absent=True,
         parameters=tuple(path_text(name) for name in _names(path)),
-        refusals=_WAITING,
+        refusals=(404,),
     )
 
 
