@@ -5,12 +5,12 @@ platform brings a stage of its own and a line in `STAGES`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from uuid import uuid4
 
 from aiohttp import WSServerHandshakeError
@@ -76,6 +76,13 @@ class Post(ChatLease):
 class Stage(Protocol):
     """A chat service that tests can look into."""
 
+    slow: ClassVar[Sequence[str]]
+    """What a line may have to wait for there before it can be accepted."""
+
+    @classmethod
+    def opened(cls) -> AbstractAsyncContextManager["Stage"]:
+        """Open the service until the block ends."""
+
     @property
     def chat(self) -> str:
         """A chat of one person, to whom the bot may write."""
@@ -134,10 +141,6 @@ class Stage(Protocol):
         """Let a person write that."""
 
     @property
-    def slow(self) -> Sequence[str]:
-        """What a line may have to wait for there before it can be accepted."""
-
-    @property
     def alone(self) -> bool:
         """Whether no one else is there, and one person's lines come one after the other."""
 
@@ -162,6 +165,11 @@ class OnFake(Stage):
 
     chat, group, stranger, finds_again = "1", "g1", None, False
     listened, slow, alone = 0, ("download",), False
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls) -> AsyncIterator[Stage]:
+        yield cls()
 
     def __init__(self) -> None:
         self._chat = FakeChat()
@@ -249,6 +257,12 @@ class OnDiscord(Stage):
         TooLarge: {"status": 413, "code": 40005},
         ChatUnavailable: {"drop": True},
     }
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls) -> AsyncIterator[Stage]:
+        async with FakeDiscord() as fake:
+            yield cls(fake)
 
     def __init__(self, fake: FakeDiscord) -> None:
         self._fake = fake
@@ -352,6 +366,12 @@ class OnTelegram(Stage):
         TooLarge: {"status": 413, "text": "Request Entity Too Large"},
         ChatUnavailable: {"drop": True},
     }
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls) -> AsyncIterator[Stage]:
+        async with FakeTelegram() as fake:
+            yield cls(fake)
 
     def __init__(self, fake: FakeTelegram) -> None:
         self._fake = fake
@@ -466,6 +486,12 @@ class OnWeb(Stage):
     chat, group, stranger, finds_again = "local", None, "nobody", True
     listened, slow, alone = 0, ("disk",), True
 
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls) -> AsyncIterator[Stage]:
+        async with AsyncExitStack() as stack:
+            yield cls(stack)
+
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
         self._log = FailingLog()
@@ -563,41 +589,11 @@ class OnWeb(Stage):
         )
 
 
-@asynccontextmanager
-async def _fake() -> AsyncIterator[Stage]:
-    yield OnFake()
-
-
-@asynccontextmanager
-async def _discord() -> AsyncIterator[Stage]:
-    async with FakeDiscord() as fake:
-        yield OnDiscord(fake)
-
-
-@asynccontextmanager
-async def _telegram() -> AsyncIterator[Stage]:
-    async with FakeTelegram() as fake:
-        yield OnTelegram(fake)
-
-
-@asynccontextmanager
-async def _web() -> AsyncIterator[Stage]:
-    async with AsyncExitStack() as stack:
-        yield OnWeb(stack)
-
-
-STAGES: Mapping[str, Callable[[], AbstractAsyncContextManager[Stage]]] = {
-    "fake": _fake,
-    "discord": _discord,
-    "telegram": _telegram,
-    "web": _web,
-}
-
-SLOW: Mapping[str, Sequence[str]] = {
-    "fake": OnFake.slow,
-    "discord": OnDiscord.slow,
-    "telegram": OnTelegram.slow,
-    "web": OnWeb.slow,
+STAGES: Mapping[str, type[Stage]] = {
+    "fake": OnFake,
+    "discord": OnDiscord,
+    "telegram": OnTelegram,
+    "web": OnWeb,
 }
 
 

@@ -17,7 +17,7 @@ from bot.people.people import LanguageTold
 from queueing.core.events import Event, JobChanged
 from queueing.core.requests import Chat
 from tests.bot.results import QWEN
-from tests.contracts.chat.chat_harness import SLOW, STAGES, Stage, running
+from tests.contracts.chat.chat_harness import STAGES, Stage, running
 from tests.fakes.chat import FakeChat
 from tests.simulation.bot_installation import bot
 from tests.simulation.installation import Installation, host
@@ -75,7 +75,7 @@ async def the_bot_on(stage: Stage) -> AsyncIterator[Watched]:
             yield handler
 
 
-WAYS = [(name, what) for name in STAGES for what in SLOW[name]]
+WAYS = [(name, what) for name, stage in STAGES.items() for what in stage.slow]
 
 
 @pytest.mark.parametrize(("name", "what"), WAYS)
@@ -84,7 +84,7 @@ async def test_what_one_person_asks_is_accepted_in_order_whatever_it_needs_first
 ) -> None:
     """The second question would be answered before the first, and go on with the wrong talk."""
     fetched = asyncio.Event()
-    async with STAGES[name]() as stage, the_bot_on(stage) as handler:
+    async with STAGES[name].opened() as stage, the_bot_on(stage) as handler:
         await stage.says_slowly("/ask one", what, fetched)
         await stage.says("/ask two")
         if not stage.alone:

@@ -42,7 +42,7 @@ FAILURES = (SlowDown, ChatGone, ContentRefused, TooLarge, ChatUnavailable, Messa
 
 @pytest.fixture(params=list(STAGES))
 async def stage(request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
-    async with STAGES[request.param]() as opened:
+    async with STAGES[request.param].opened() as opened:
         yield opened
 
 
