@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import tasks
-from backends.registry import KINDS, connect
+from backends.registry import FLAVOURS_OF, KINDS, connect
 from bot.app.cluster import protocol
 from bot.cli import arguments
 from bot.commands.registry import COMMANDS
@@ -23,11 +23,7 @@ from queueing.core.specs import BackendSpec, ModelSpec
 ROOT = Path(__file__).parents[1]
 EXAMPLE = (ROOT / "config.example.yaml").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SECRETS = {
-    "DISCORD_TOKEN": "canary-discord",
-    "TELEGRAM_TOKEN": "canary-telegram",
-    "WEB_TOKEN": "canary-Zk4pX91mQv7s",
-}
+SECRETS = {name: f"canary-{name}-Zk4pX91mQv7s" for name in re.findall(r"\$\{(\w+)\}", EXAMPLE)}
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMED = {
     ("hosts",),
@@ -79,6 +75,14 @@ def test_the_example_configuration_names_every_setting_of_a_kind() -> None:
         wanted |= _known(partial(connect(_spec(kind)).check, model)) - of_models
         missing[kind] = wanted - (of_kind if kind == "demo" else set())
     assert {kind: names for kind, names in missing.items() if names} == {}
+
+
+def test_the_example_configuration_names_every_flavour() -> None:
+    """A server that is not detected could not be named."""
+    flavours = {each for of_kind in FLAVOURS_OF.values() for each in of_kind}
+    assert {
+        each for each in flavours if not re.search(rf"(?<![\w-]){each}(?![\w-])", EXAMPLE)
+    } == set()
 
 
 def test_the_values_called_defaults_are_the_defaults() -> None:

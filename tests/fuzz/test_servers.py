@@ -321,7 +321,7 @@ LLM: Mapping[str, Any] = {
     },
     "/running": {"running": [{"model": "llama", "state": "ready"}]},
 }
-OF_SPEECH: Mapping[str, Mapping[str, Any]] = {
+OWN_ANSWERS: Mapping[str, Mapping[str, Any]] = {
     "localai": {
         "/system": {"backends": ["whisper"], "loaded_models": [{"id": "qwen3"}]},
         "/v1/models/capabilities": {
@@ -349,6 +349,7 @@ OF_SPEECH: Mapping[str, Mapping[str, Any]] = {
     },
     "whispercpp": {"/": "<title>Whisper.cpp Server</title><h2>/inference</h2>"},
 }
+"""What a flavour answers in place of `LLM`, or in addition to it."""
 KINDS = (*FLAVOURS, "lmstudio", "lmstudio-0.3")
 
 
@@ -362,7 +363,7 @@ def lists_of(kind: str) -> dict[str, Any]:
     if kind == "llama-cpp-python":
         for entry in good["/v1/models"]["data"]:
             entry["owned_by"] = "me"
-    return {**good, **OF_SPEECH.get(kind, {})}
+    return {**good, **OWN_ANSWERS.get(kind, {})}
 
 
 def _require_usable(found: ModelSpec) -> None:
