@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -34,7 +35,8 @@ from bot.monitoring.live_state import (
     ServerNow,
 )
 from bot.monitoring.records import HostHours, HoursRecord, ModelHours, PeopleRecord
-from queueing.core.reasons import is_far, words
+from bot.texts.catalogue import DEFAULT_LANGUAGE, is_far
+from bot.texts.reasons import sentence
 from queueing.core.snapshot import Residency
 from queueing.core.status import Estimate
 
@@ -163,8 +165,8 @@ def _queue(queue: QueueNow, now: float) -> Iterator[Row]:
     if queue.paused:
         told.append("paused")
     elif queue.reason is not None:
-        parts = words(queue.reason)
-        told.append("".join(_clock(p, now) if isinstance(p, float) else p for p in parts))
+        clock = partial(_clock, now=now)
+        told.append(sentence(queue.reason, DEFAULT_LANGUAGE, clock))
     yield queue.model, ", ".join(told), ""
     for trouble in queue.troubles:
         yield "", f"cannot be loaded on {trouble.backend}: {trouble.cause}", "red"

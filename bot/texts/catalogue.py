@@ -16,7 +16,6 @@ from importlib.resources.abc import Traversable
 from bot.core.content import Body, CommandText, Markdown, Moment, Part, Period, ProgressBar, Strong
 from queueing.core.constructors import altering
 from queueing.core.jobs import Job
-from queueing.core.reasons import is_far
 from queueing.core.status import GpuTime
 
 
@@ -34,6 +33,7 @@ CATALOGUES: Mapping[str, Mapping[str, str]] = {
 DEFAULT_LANGUAGE = "en"
 ZONE = " UTC"
 _BAR = 5  # characters
+_HALF_A_DAY_S = 12 * 3600.0
 
 _altered = altering(Moment)
 _SLOT = re.compile(r"\{(\w+)(?::([^}]*))?\}")
@@ -112,6 +112,11 @@ def join(parts: list[Part] | Body) -> Body:
 def plain(body: Body, *, local: bool = False) -> str:
     """Return a body as bare text; moments as clock times, UTC or `local` to this machine."""
     return "".join([part if isinstance(part, str) else _bare(part, local=local) for part in body])
+
+
+def is_far(moment: float, now: float) -> bool:
+    """Return whether a time of day alone would not tell which day a moment belongs to."""
+    return abs(moment - now) >= _HALF_A_DAY_S
 
 
 def dated(body: Body, now: float) -> Body:

@@ -3,19 +3,19 @@
 The same words serve the message in the chat, the list of `/queue` and the transcript of the demo.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from bot.core.content import Body, Content, Markdown, Moment, Period, ProgressBar
 from bot.core.origin import ModelHint, Origin
-from bot.texts import reasons as reasons_de
 from bot.texts import results
 from bot.texts.catalogue import cost, join, say, word
+from bot.texts.reasons import because
 from bot.texts.refusals import told
 from bot.texts.results import UNKNOWN, Abilities, Measures
-from queueing.core import reasons
 from queueing.core.catalog import Catalog
 from queueing.core.errors import Problem
 from queueing.core.jobs import Job, JobState
+from queueing.core.reasons import is_open_ended
 from queueing.core.requests import (
     File,
     Generation,
@@ -117,11 +117,6 @@ def _takes_more(model: ModelStatus, copy: CopyStatus, catalog: Catalog) -> bool:
 PROMPT_SHOWN = 256
 _AHEAD = (0, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10**9)
 
-_SENTENCES: Mapping[str, Callable[[Reason], reasons.Words]] = {
-    "en": reasons.words,
-    "de": reasons_de.words,
-}
-
 RESTS = frozenset(
     {WaitCause.QUIET, WaitCause.QUIET_SOON, WaitCause.YIELDING, WaitCause.WAKING, WaitCause.ASLEEP}
 )
@@ -155,7 +150,7 @@ def waiting(standing: Standing, language: str, *, rarely: bool = False) -> Body:
         body = say(language, key, model=job.model, count=count)
     else:
         body = say(language, "status.queued", model=job.model, position=standing.position)
-    if standing.ends is not None and not reasons.is_open_ended(reason):
+    if standing.ends is not None and not is_open_ended(reason):
         body += until(standing.ends, language)
     if reason is not None and not already_said:
         body += ("\n", *because(reason, language))
@@ -177,14 +172,6 @@ def until(estimate: Estimate, language: str) -> Body:
 def tells(reason: Reason | None) -> bool:
     """Return whether a reason says more than that others come first."""
     return reason is not None and reason.why not in _SAID_ALREADY
-
-
-def because(reason: Reason, language: str) -> Body:
-    """Return the one sentence that says why a model's queue does not move."""
-    words = _SENTENCES.get(language, reasons.words)(reason)
-    return tuple(
-        Moment(piece, clock=True) if isinstance(piece, float) else piece for piece in words
-    )
 
 
 def near_model(near: ModelHint | None, language: str) -> Body:

@@ -27,7 +27,7 @@ class Residency(StrEnum):
 
 
 class WaitCause(StrEnum):
-    """Why a model does not start; each has one sentence in `reasons.py` and in the texts."""
+    """Why a model does not start; the bot has a sentence for each in every language."""
 
     QUEUED = "queued"  # its copies are busy with jobs ahead
     LOADING = "loading"  # being loaded, until `until`

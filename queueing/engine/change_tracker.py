@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Collection
 
 from queueing.core.events import QueuesMoved
-from queueing.core.reasons import sentence
+from queueing.core.reasons import code
 from queueing.core.snapshot import Plan, Snapshot
 from queueing.planning.hosts import lies_on, waiting_on
 
@@ -84,6 +84,6 @@ class LongQueues:
             elif bound and waiting >= bound:
                 self._deep.add(model)
                 reason = plan.reasons.get(model)
-                why = f": {sentence(reason, now=world.now)}" if reason is not None else ""
+                why = f": {code(reason)}" if reason is not None else ""
                 log.warning("%d jobs wait for %s%s", waiting, model, why)
         self._touched = set()

@@ -16,7 +16,7 @@ from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
-from queueing.core.reasons import sentence
+from queueing.core.reasons import code
 from queueing.core.snapshot import Evict, EvictionCause, Plan, Reason, Snapshot, WaitCause, Waiting
 from queueing.core.status import LaneStatus
 from queueing.engine.change_tracker import LongQueues, news
@@ -346,7 +346,7 @@ class Scheduler:
             gist = _gist(reason)
             if reason.why is not WaitCause.STARTING and self._logged.get(model) != gist:
                 self._logged[model] = gist
-                log.info("%s waits: %s", model, sentence(reason, now=self._clock.now()))
+                log.info("%s waits: %s", model, code(reason))
 
 
 async def _stored(starts: Sequence[asyncio.Future[None]]) -> None:

@@ -1,6 +1,6 @@
 """Why each waiting model waits: one reason per model, after everything else is decided.
 
-Looks at the board and changes nothing; `queueing.core.reasons` puts a reason into words.
+Looks at the board and changes nothing; `bot.texts.reasons` puts a reason into words.
 """
 
 from collections.abc import Collection, Mapping, Sequence

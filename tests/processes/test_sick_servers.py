@@ -3,7 +3,6 @@
 The servers are processes of their own and the queue speaks to them over sockets.
 """
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from bot.texts.reasons import sentence
 from queueing.core.jobs import Job, JobState
-from queueing.core.reasons import sentence
 from queueing.core.snapshot import WaitCause
 from queueing.core.specs import HostSpec, ModelSpec, Timeouts
 from queueing.engine import health_checker as health
@@ -68,7 +67,7 @@ async def waits_because(running: Installation, job: Job, why: WaitCause) -> str:
     async def holds() -> bool:
         standing = (await running.queue.status.standings([job]))[job.id]
         if standing.reason is not None and standing.reason.why is why:
-            said.append(sentence(standing.reason, now=time.time()))
+            said.append(sentence(standing.reason, "en", str))
         return bool(said)
 
     await until(holds)

@@ -24,9 +24,9 @@ from bot.core.refusals import (
     Refusal,
     TooManyOpen,
 )
-from bot.texts.catalogue import plain, say, word
+from bot.texts import reasons
+from bot.texts.catalogue import is_far, plain, say, word
 from bot.texts.refusals import RefusalContext, sentence, told
-from queueing.core import reasons
 from queueing.core.errors import (
     NoServer,
     NotAccepting,
@@ -106,12 +106,11 @@ def invalid(message: str, param: str | None = None, code: str | None = None) -> 
 
 def reason_sentence(reason: Reason) -> str:
     """Return a reason as one sentence without a full stop, with times in UTC."""
-    words = reasons.words(reason)
-    return "".join(_clock(word) if isinstance(word, float) else word for word in words)
+    return reasons.sentence(reason, LANGUAGE, _clock)
 
 
 def _clock(at: float) -> str:
-    form = "%Y-%m-%d %H:%M:%S UTC" if reasons.is_far(at, time.time()) else "%H:%M:%S UTC"
+    form = "%Y-%m-%d %H:%M:%S UTC" if is_far(at, time.time()) else "%H:%M:%S UTC"
     return datetime.fromtimestamp(at, UTC).strftime(form)
 
 

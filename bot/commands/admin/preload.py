@@ -7,8 +7,8 @@ from bot.commands.call.context import Call, CallRefused, Context, audited
 from bot.core.answers import Answer, Task, TaskReply
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Body, Content
-from bot.texts import status
 from bot.texts.catalogue import join, say
+from bot.texts.reasons import because
 from bot.texts.refusals import told
 from queueing.core.catalog import Catalog
 from queueing.core.errors import QueueError, problem_of
@@ -40,7 +40,7 @@ async def handle_preload(context: Context, call: Call) -> Answer:
         reason = None  # the outcome follows at once and reports the error
     if reason is None:
         return await begun(context, call, PRELOAD.name, call.say("preload.started", model=model))
-    why = status.because(reason, call.language)
+    why = because(reason, call.language)
     told = (*call.say("preload.waits", model=model), *why, " …")
     return await begun(context, call, PRELOAD.name, join(told))
 

@@ -11,6 +11,7 @@ from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Body, Button, Strong
 from bot.texts import status
 from bot.texts.catalogue import join, word
+from bot.texts.reasons import because
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Embed
 from queueing.core.status import ModelStatus
@@ -89,7 +90,7 @@ def _lines(call: Call, lines: list[ModelStatus]) -> Body:
         counts = {"waiting": model.waiting, "running": model.running}
         body += ("\n", *call.say("queue.line", model=Strong(model.name), **counts))
         if model.reason is not None and model.waiting and status.tells(model.reason):
-            body += (" · ", *status.because(model.reason, call.language))
+            body += (" · ", *because(model.reason, call.language))
     if len(lines) > _QUEUES_SHOWN:
         body += ("\n", *call.say("queue.more", count=len(lines) - _QUEUES_SHOWN))
     return body

@@ -7,7 +7,8 @@ from bot.core.answers import Answer, Task, TaskReply
 from bot.core.command import Command
 from bot.core.content import Body, Content, Moment, Period, Strong
 from bot.texts.catalogue import join, plain, say, word
-from bot.texts.status import RESTS, because, duration, gigabytes
+from bot.texts.reasons import because
+from bot.texts.status import RESTS, duration, gigabytes
 from queueing.core.concurrency import timeout
 from queueing.core.errors import QueueError
 from queueing.core.requests import Capability

@@ -11,7 +11,7 @@ from bot.core.answers import Answer
 from bot.core.command import Command
 from bot.core.content import Body, Moment, Strong
 from bot.texts.catalogue import join
-from bot.texts.status import because
+from bot.texts.reasons import because
 from queueing.core.errors import StoreError
 from queueing.core.leases import PostReader
 from queueing.core.snapshot import Residency, WaitCause

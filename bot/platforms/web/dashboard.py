@@ -18,6 +18,7 @@ from bot.monitoring.live_state import LiveState, QueueNow
 from bot.monitoring.records import HourSpan
 from bot.platforms.web.renderer import shown_body
 from bot.texts import status
+from bot.texts.reasons import because
 from queueing.core.errors import QueueError
 from queueing.core.jobs import Job, JobState
 from queueing.core.leases import PostReader
@@ -83,8 +84,8 @@ def _of_queue(queue: QueueNow, waiting: Sequence[Job], told: LiveState, language
 
 def _words(reason: Reason | None, language: str) -> list[Json]:
     """Return a reason as the page shows it; nothing for none."""
-    because = () if reason is None else status.because(reason, language)
-    return [part.model_dump() for part in shown_body(because)]
+    body = () if reason is None else because(reason, language)
+    return [part.model_dump() for part in shown_body(body)]
 
 
 def _of_job(job: Job) -> Json:

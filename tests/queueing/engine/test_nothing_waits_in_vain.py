@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.cli import memory_kept
+from bot.texts.reasons import sentence
 from queueing.core.errors import Refused
 from queueing.core.jobs import Job
 from queueing.core.quiet_hours import QuietHours, WeeklyWindow
-from queueing.core.reasons import sentence
 from queueing.core.snapshot import Reason, WaitCause
 from queueing.core.specs import HostSpec, ModelSpec
 from queueing.service.job_queue import JobQueue
@@ -196,7 +196,7 @@ async def test_what_never_ends_names_what_must_change(
             reason = await _reason_to_act_on(queue, job)
             if reason is None:
                 continue
-            assert ACTED_ON[reason.why] in sentence(reason, now=installation.clock.now())
+            assert ACTED_ON[reason.why] in sentence(reason, "en", str)
             if reason.why is WaitCause.PINNED and not installation.keepers:
                 assert _check_told(installation, reason), reason
             if reason.why is WaitCause.KEPT:

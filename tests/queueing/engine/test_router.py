@@ -249,5 +249,5 @@ async def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixt
             for job in jobs:
                 await ended(queue, job)
     told = [record.message for record in caplog.records if " waits: " in record.message]
-    assert told[0].startswith("flux waits: loading flux on gpu")
+    assert told[0].startswith("flux waits: loading host=gpu")
     assert len(told) == len(set(told)), told

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.texts import reasons
 from queueing.core.jobs import JobEvent, JobState
-from queueing.core.reasons import words
 from queueing.core.snapshot import WaitCause
 from queueing.core.specs import Timeouts
 from tests.fakes.servers.backend import FakeBackend, FakeProbe
@@ -53,10 +51,6 @@ async def test_a_server_that_is_away_beside_one_that_works_is_told_by_its_own_na
         reason = (await queue.status.standings([job]))[job.id].reason
         assert reason is not None
         assert (reason.why, reason.host, reason.backend) == (WaitCause.OFFLINE, "gpu", "comfy")
-        for say in (words, reasons.words):
-            said = "".join(str(piece) for piece in say(reason))
-            assert said.startswith("comfy ")
-            assert "Server" in said or "server has" in said
 
 
 @in_virtual_time
