@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from telegram import BotCommand, MessageEntity
 
 from bot.core.command import Command
+from bot.texts.catalogue import CATALOGUES, DEFAULT_LANGUAGE
 
 Describe = Callable[[str, str], str]
 """Returns a help text: `describe(key, language)`."""
 
-LANGUAGES = ("de",)  # beside English, which serves all other languages
+LANGUAGES = tuple(CATALOGUES.keys() - {DEFAULT_LANGUAGE})  # which serves all other languages
 HELP_MOST = 256
 MENU_MOST = 100
 

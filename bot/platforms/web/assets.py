@@ -1,13 +1,16 @@
-"""The pages' static files, and what the requests of both pages have in common.
+"""The pages' static files and words, and what the requests of both pages have in common.
 
 No build step, nothing fetched from elsewhere.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from importlib.resources import files
 
 from aiohttp import web
+
+from bot.texts.catalogue import CATALOGUES
 
 PAGE_POLICY = (
     "default-src 'none'; "
@@ -63,8 +66,22 @@ def page_files(folder: str = "page") -> dict[str, tuple[str, bytes]]:
     return found
 
 
+def page_texts() -> dict[str, tuple[str, bytes]]:
+    """Return the words of both pages as a file for each language."""
+    return {language: ("application/json", _words(language)) for language in CATALOGUES}
+
+
+def _words(language: str) -> bytes:
+    tables: dict[str, dict[str, str]] = {"page": {}, "dashboard": {}}
+    for key, text in CATALOGUES[language].items():
+        table, _, name = key.partition(".")
+        if table in tables:
+            tables[table][name] = text
+    return json.dumps({"language": language} | tables, ensure_ascii=False).encode()
+
+
 class Assets:
-    """The files of a page: their types and bytes by name, as read at start."""
+    """Files by name: their types and bytes, as read at start."""
 
     def __init__(self, files: Mapping[str, tuple[str, bytes]]) -> None:
         self._files = files

@@ -20,6 +20,7 @@ from bot.platforms.web.assets import (
     Assets,
     browsers_language,
     page_files,
+    page_texts,
     require_own_page,
 )
 from bot.platforms.web.calls import Calls
@@ -37,6 +38,7 @@ from bot.platforms.web.page_connection import (
 from bot.platforms.web.protocol import MAX_FRAME, CommandRow, ModelQueue
 from bot.platforms.web.sessions import Sessions, set_cookie
 from bot.platforms.web.tab import ChatTab
+from bot.texts.catalogue import language_of
 from queueing.core.concurrency import TaskGroup
 
 MAX_TABS = 20  # open pages of one person
@@ -82,6 +84,7 @@ class WebServer:
         self._loopback = loopback
         self._names = names
         self._page = Assets(page_files())
+        self._texts = Assets(page_texts())
         self.watcher = None if operator is None else DashboardFeed(operator)
         self._operator = None if self.watcher is None else self._operator_routes(self.watcher)
 
@@ -105,6 +108,7 @@ class WebServer:
         app.on_shutdown.append(self._close_tabs)
         app.router.add_get("/", self._index)
         app.router.add_get("/static/{name}", self._static)
+        app.router.add_get("/texts/{locale}.json", self._words)
         app.router.add_get("/socket", self._socket)
         app.router.add_post("/signout", self._sign_out)
         self.files.add_to(app.router)
@@ -147,6 +151,10 @@ class WebServer:
 
     async def _static(self, request: web.Request) -> web.Response:
         return self._page.answer(request, request.match_info["name"])
+
+    async def _words(self, request: web.Request) -> web.Response:
+        """Return the pages' words in a browser's language; English if there are none."""
+        return self._texts.answer(request, language_of(request.match_info["locale"]))
 
     # ------------------------------------------------------------ the person's own
 

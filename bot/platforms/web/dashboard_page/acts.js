@@ -2,8 +2,8 @@
 
 import { drawBody } from "/static/body.js";
 import { byId, make } from "/static/dom.js";
+import { tell } from "/static/texts.js";
 import { write } from "./nodes.js";
-import { tell } from "./words.js";
 
 const SHOWN = 4; // answers at once; all are in the chat as well
 
@@ -59,7 +59,7 @@ export class Acts {
 
   taken({ key }) {
     const outcome = this.outcomes.get(key);
-    if (outcome && !outcome.answered) write(outcome.answer, tell("waitingForAnswer"));
+    if (outcome && !outcome.answered) write(outcome.answer, tell("waiting_for_answer"));
   }
 
   answer({ key, body }) {
@@ -75,7 +75,7 @@ export class Acts {
   }
 
   lost(key) {
-    this.failed(key, tell("notSent"));
+    this.failed(key, tell("not_sent"));
   }
 
   failed(key, words) {

@@ -1,7 +1,7 @@
 // Puts the operator's page together: now, the last hours, people, and what is done about them.
 
 import { byId } from "/static/dom.js";
-import { language, speak } from "/static/texts.js";
+import { language, speak, tell } from "/static/texts.js";
 import { Acts } from "./acts.js";
 import { History } from "./history.js";
 import { HostGpu } from "./hosts.js";
@@ -10,7 +10,6 @@ import { keyed, nameModels, write } from "./nodes.js";
 import { People } from "./people.js";
 import { Live } from "./socket.js";
 import { number } from "./units.js";
-import { tell } from "./words.js";
 
 const acts = new Acts();
 const people = new People(acts);
@@ -57,7 +56,7 @@ function showNow(body) {
   keyed(byId("queues"), queues, (queue) => queue.model, (queue) => new QueueRow(queue, acts));
   byId("no-queues").hidden = body.queues.length > 0;
   const sum = (name) => body.queues.reduce((total, queue) => total + queue[name], 0);
-  write(byId("summary"), tell("summaryNow", { running: number(sum("running")), waiting: number(sum("waiting")) }));
+  write(byId("summary"), tell("summary_now", { running: number(sum("running")), waiting: number(sum("waiting")) }));
   preload.draw([...body.queues.map((queue) => queue.model), ...body.idle_models].sort(), body.hosts.map((host) => host.name));
   showPaused(body.mode === "paused");
   showCluster(body.cluster);
@@ -69,12 +68,12 @@ function showPaused(paused) {
   everythingPaused = paused;
   byId("all-paused").hidden = !paused;
   byId("everything").hidden = false;
-  write(byId("everything"), tell(paused ? "resumeAll" : "pauseAll"));
+  write(byId("everything"), tell(paused ? "resume_all" : "pause_all"));
 }
 
 function showCluster(cluster) {
   byId("cluster").hidden = !cluster;
-  if (cluster) write(byId("cluster"), tell(cluster.queue ? "clusterHere" : "clusterNone", cluster));
+  if (cluster) write(byId("cluster"), tell(cluster.queue ? "cluster_here" : "cluster_none", cluster));
 }
 
 byId("everything").addEventListener("click", () =>
@@ -82,8 +81,8 @@ byId("everything").addEventListener("click", () =>
 
 const TEXTS = {
   skip: "skip", "to-chat": "chat", "to-now": "now", "to-hours": "hours", "to-people": "people", "now-title": "now",
-  "queues-title": "queues", "no-queues": "noQueues", "hours-title": "hours", "people-title": "people",
-  "outcomes-title": "outcomes", unreadable: "unreadable", "all-paused": "allPaused",
+  "queues-title": "queues", "no-queues": "no_lines", "hours-title": "hours", "people-title": "people",
+  "outcomes-title": "outcomes", unreadable: "unreadable", "all-paused": "all_paused",
 };
 for (const [id, key] of Object.entries(TEXTS)) write(byId(id), tell(key));
 byId("ways").setAttribute("aria-label", tell("ways"));

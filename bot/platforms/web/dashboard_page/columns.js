@@ -1,10 +1,10 @@
 // Columns over time: for each step a pale one and a strong one before it, such as 95 % and median.
 
 import { make } from "/static/dom.js";
+import { tell } from "/static/texts.js";
 import { Explorer, table } from "./explore.js";
 import { draw, write } from "./nodes.js";
 import { moment } from "./units.js";
-import { tell } from "./words.js";
 
 const HEIGHT = 64;
 const ROOM = 4; // above the highest column
@@ -39,11 +39,11 @@ export class Columns {
         }));
       }
     }
-    write(this.most, most > 0 ? tell("atMost", { value: scale(most) }) : "");
+    write(this.most, most > 0 ? tell("at_most", { value: scale(most) }) : "");
     const timeOf = (place) => moment(begins + place * stepS, span);
     this.chart.fill(nodes, count, (place) => {
       const step = byPlace.get(place);
-      return `${timeOf(place)} · ${step ? words(step) : tell("stepNone")}`;
+      return `${timeOf(place)} · ${step ? words(step) : tell("step_none")}`;
     });
     this.cells = () => [...byPlace].map(([place, step]) => [timeOf(place), ...cells(step)]).reverse();
     this.table.fill();

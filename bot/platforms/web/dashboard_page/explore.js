@@ -1,8 +1,8 @@
 // Going through a chart: by pointer or by arrow keys, step by step, with the step's words beside it.
 
 import { make } from "/static/dom.js";
+import { tell } from "/static/texts.js";
 import { draw, write } from "./nodes.js";
-import { tell } from "./words.js";
 
 const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
 
@@ -86,7 +86,7 @@ export function axis(begins, ends, words, marks = 4) {
 /** Make a table that says the same as a chart; its rows are made when it is opened. */
 export function table(caption, heads, rows) {
   const body = make("tbody");
-  const details = make("details", { className: "as-table" }, make("summary", { "aria-label": `${tell("asTable")}: ${caption}` }, tell("asTable")),
+  const details = make("details", { className: "as-table" }, make("summary", { "aria-label": `${tell("as_table")}: ${caption}` }, tell("as_table")),
     make("div", { className: "table-room", tabIndex: 0, role: "region", "aria-label": caption }, make("table", {},
       make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, head)))), body)));
   const part = { node: details, rows, fill: () => details.open && body.replaceChildren(...part.rows().map((row) =>

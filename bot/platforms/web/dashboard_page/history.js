@@ -1,12 +1,11 @@
 // The last hours: an hour, a day or a week, read again while it is looked at.
 
 import { byId, make } from "/static/dom.js";
+import { tell } from "/static/texts.js";
 import { Columns } from "./columns.js";
 import { keyed, swatch, write } from "./nodes.js";
 import { HostTime, KINDS, kindsOf, legend } from "./timeline.js";
 import { duration, number, share } from "./units.js";
-import { tell } from "./words.js";
-import { causeWords } from "./causes.js";
 
 const SPANS = ["hour", "day", "week"];
 const REFRESH_MS = { hour: 10_000, day: 60_000, week: 300_000 };
@@ -45,7 +44,7 @@ export class History {
     const hours = await fetched(`/operator/hours/${span}`);
     if (span !== this.span || this.over) return;
     byId("hours-trouble").hidden = hours !== null;
-    write(byId("hours-trouble"), hours === null ? tell("hoursTrouble") : "");
+    write(byId("hours-trouble"), hours === null ? tell("hours_trouble") : "");
     if (hours !== null) this.draw(hours);
   }
 
@@ -63,7 +62,7 @@ export class History {
     const withHours = shown.map((model) => ({ ...model, hours }));
     keyed(this.parts.models, withHours, (model) => model.name, (model) => new ModelTime(model));
     this.parts.more.hidden = shown.length === models.length;
-    write(this.parts.more, tell("showAllModels", { count: number(models.length) }));
+    write(this.parts.more, tell("show_all_models", { all: number(models.length) }));
     this.drawLoads(hours);
     this.drawPromises(hours);
     this.drawErrors(hours.errors);
@@ -71,16 +70,16 @@ export class History {
 
   build() {
     const parts = {
-      empty: make("p", { className: "panel dim" }, tell("hoursEmpty")),
+      empty: make("p", { className: "panel dim" }, tell("hours_empty")),
       hosts: make("ul", { className: "panel host-times" }),
       legend: make("div", {}),
       models: make("ul", { className: "model-times" }),
       more: make("button", { type: "button", className: "plain" }),
-      loads: new Columns(tell("loadsTitle"), tell("loadsOver"), [["pale", tell("loadsHead")], ["strong", tell("evictionsHead")], ["bad", tell("failedLoadsHead")]]),
+      loads: new Columns(tell("loads_title"), tell("loads_over"), [["pale", tell("loads_head")], ["strong", tell("evictions_head")], ["bad", tell("failed_loads_head")]]),
       promised: make("p", { className: "big-share" }),
-      promises: new Columns(tell("promises"), tell("promisesOver"), [["pale", tell("given")], ["strong", tell("kept")]]),
+      promises: new Columns(tell("promises"), tell("promises_over"), [["pale", tell("given")], ["strong", tell("kept")]]),
       errors: make("ul", { className: "errors" }),
-      noErrors: make("p", { className: "dim" }, tell("noErrors")),
+      noErrors: make("p", { className: "dim" }, tell("no_errors")),
     };
     parts.more.addEventListener("click", () => {
       this.all = true;
@@ -121,7 +120,7 @@ export class History {
     }
     this.parts.loads.draw(hours, [...byTime.values()].sort((one, other) => one.at - other.at), {
       bars: (step) => [{ height: step.loads, kind: "pale" }, { height: step.evictions, kind: "strong" }, { height: step.failed, kind: "bad" }],
-      words: (step) => tell("stepLoads", step),
+      words: (step) => tell("step_loads", step),
       cells: (step) => [number(step.loads), number(step.evictions), number(step.failed)],
       scale: number,
     });
@@ -129,11 +128,11 @@ export class History {
 
   drawPromises(hours) {
     const { given, kept, steps } = hours.promises;
-    const facts = given ? tell("promisesFacts", { kept: number(kept), given: number(given) }) : tell("noPromises");
+    const facts = given ? tell("promises_facts", { kept: number(kept), given: number(given) }) : tell("no_promises");
     this.parts.promised.replaceChildren(...(given ? [make("b", {}, share(kept / given)), " "] : []), make("span", { className: "dim" }, facts));
     this.parts.promises.draw(hours, steps, {
       bars: (step) => [{ height: step.given, kind: "pale" }, { height: step.kept, kind: "strong" }],
-      words: (step) => tell("stepPromises", step),
+      words: (step) => tell("step_promises", step),
       cells: (step) => [number(step.given), number(step.kept)],
       scale: number,
     });
@@ -160,8 +159,8 @@ async function fetched(address) {
 class ModelTime {
   constructor({ name }) {
     this.facts = make("p", { className: "dim facts" });
-    this.jobs = new Columns(tell("done"), tell("throughputOf", { model: name }), [["strong", tell("done")], ["bad", tell("failedHead")], ["pale", tell("cancelledHead")]]);
-    this.waits = new Columns(tell("waits"), tell("waitsOf", { model: name }), [["strong", tell("median")], ["pale", tell("p95")]]);
+    this.jobs = new Columns(tell("done"), tell("throughput_of", { model: name }), [["strong", tell("done")], ["bad", tell("failed_head")], ["pale", tell("cancelled_head")]]);
+    this.waits = new Columns(tell("waits"), tell("waits_of", { model: name }), [["strong", tell("median")], ["pale", tell("p95")]]);
     this.swatch = swatch(name);
     this.node = make("li", { className: "panel" },
       make("h4", {}, this.swatch, name), this.facts, this.jobs.node, this.waits.node);
@@ -186,7 +185,7 @@ class ModelTime {
     });
     this.waits.draw(hours, model.steps.filter((step) => step.wait_median_s !== null), {
       bars: (step) => [{ height: step.wait_p95_s, kind: "pale" }, { height: step.wait_median_s, kind: "strong" }],
-      words: (step) => tell("stepWaits", { median: duration(step.wait_median_s), p95: duration(step.wait_p95_s) }),
+      words: (step) => tell("step_waits", { median: duration(step.wait_median_s), p95: duration(step.wait_p95_s) }),
       cells: (step) => [duration(step.wait_median_s), duration(step.wait_p95_s)],
       scale: duration,
     });
@@ -195,7 +194,7 @@ class ModelTime {
 
 /** Return how many jobs ended and how; what did not happen is left out. */
 function endedWords({ done, failed, cancelled }) {
-  const told = [tell("doneJobs", { count: number(done) })];
+  const told = [tell("done_jobs", { count: number(done) })];
   if (failed) told.push(tell("failed", { count: number(failed) }));
   if (cancelled) told.push(tell("cancelled", { count: number(cancelled) }));
   return told.join(", ");
@@ -204,8 +203,8 @@ function endedWords({ done, failed, cancelled }) {
 function modelFacts(model) {
   const told = [endedWords(model)];
   if (model.wait_median_s !== null) {
-    told.push(tell("waitFacts", { median: duration(model.wait_median_s), p95: duration(model.wait_p95_s) }));
-    if (model.service_median_s !== null) told.push(tell("serviceFacts", { median: duration(model.service_median_s) }));
+    told.push(tell("wait_facts", { median: duration(model.wait_median_s), p95: duration(model.wait_p95_s) }));
+    if (model.service_median_s !== null) told.push(tell("service_facts", { median: duration(model.service_median_s) }));
   }
   return told.join(" · ");
 }
@@ -214,7 +213,7 @@ class ErrorRow {
   constructor(error) {
     this.bar = make("span", { className: "error-bar", "aria-hidden": "true" });
     this.count = make("b", {});
-    this.node = make("li", {}, make("span", { className: "grow" }, causeWords(error.cause)),
+    this.node = make("li", {}, make("span", { className: "grow" }, tell(`cause.${error.cause}`, {}, error.cause)),
       make("span", { className: "dim" }, error.model), this.count, make("span", { className: "error-track" }, this.bar));
   }
 

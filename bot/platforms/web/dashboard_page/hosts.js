@@ -3,9 +3,9 @@
 import { drawBody } from "/static/body.js";
 import { make } from "/static/dom.js";
 import { moment, range } from "/static/moments.js";
+import { tell } from "/static/texts.js";
 import { button, hueOf, keyed, pin, swatch, write, writeParts } from "./nodes.js";
 import { share, size, when } from "./units.js";
-import { tell } from "./words.js";
 
 let hostsMade = 0;
 const NARROWEST = 0.09; // of the bar: less has no room for a name
@@ -25,9 +25,9 @@ export class HostGpu {
     this.unmeasured = make("p", { className: "reason" });
     this.bar = make("div", { className: "bar-of-memory", role: "img" });
     this.copies = make("ul", { className: "rows", "aria-label": tell("copies") });
-    this.running = make("ul", { className: "rows", "aria-label": tell("runningJobs") });
+    this.running = make("ul", { className: "rows", "aria-label": tell("running_jobs") });
     this.servers = make("ul", { className: "rows servers", "aria-label": tell("servers") });
-    this.nothing = make("p", { className: "dim none" }, tell("nothingRuns"));
+    this.nothing = make("p", { className: "dim none" }, tell("nothing_runs"));
     this.node = make("article", { className: "panel host", "aria-labelledby": id },
       make("header", {}, make("h3", { id }, host.name), this.mode, this.used,
         make("span", { className: "act-row" }, this.pause, this.drain)),
@@ -83,7 +83,7 @@ export class HostGpu {
       if (mb > 0) parts.push({ key: `/${kind}`, mb, kind, hue: "", name: tell(kind), told });
     }
     const limit = tell("usable", { size: size(memory.usable_mb) });
-    this.bar.setAttribute("aria-label", tell("memoryOf", { host: name, parts: [...parts.map((part) => part.told), limit].join("; ") }));
+    this.bar.setAttribute("aria-label", tell("memory_of", { host: name, parts: [...parts.map((part) => part.told), limit].join("; ") }));
     keyed(this.bar, parts.map((part) => ({ ...part, wide: part.mb / whole })), (part) => part.key, () => new Piece());
     this.mark ??= this.bar.parentNode.insertBefore(make("div", { className: "limit", "aria-hidden": "true" }), this.bar.nextSibling);
     this.mark.style.setProperty("--at", `${(100 * memory.usable_mb) / whole}%`);
@@ -125,10 +125,10 @@ class CopyRow {
   draw(copy) {
     this.pin.hidden = !copy.pinned;
     const words = [size(copy.mb), copyState(copy)];
-    if (copy.running) words.push(tell("copyRunning", { count: copy.running }));
+    if (copy.running) words.push(tell("copy_running", { count: copy.running }));
     const parts = [words.join(" · "), copy.state === "loading" ? copy.ready_at : null];
     writeParts(this.state, parts, ([text, at]) =>
-      at ? [text, " · ", tell("readyAt"), moment({ at })] : [text]);
+      at ? [text, " · ", tell("ready_at"), moment({ at })] : [text]);
     this.unload.hidden = copy.state === "unloading";
   }
 }
@@ -137,7 +137,7 @@ const copyState = (copy) => [tell(copy.state), copy.pinned ? tell("pinned") : ""
 
 class JobRow {
   constructor(job, acts) {
-    this.bar = make("progress", { className: "bar", max: 1, "aria-label": tell("progressOf", { job: job.job }) });
+    this.bar = make("progress", { className: "bar", max: 1, "aria-label": tell("progress_of", { job: job.job }) });
     this.share = make("span", { className: "dim share" });
     this.done = make("span", { className: "dim" });
     this.node = make("li", { className: "job" }, swatch(job.model),
@@ -149,7 +149,7 @@ class JobRow {
     if (job.fraction === null) this.bar.removeAttribute("value");
     else this.bar.value = job.fraction;
     write(this.share, job.fraction === null ? "" : share(job.fraction));
-    writeParts(this.done, [job.ends], ([ends]) => (ends ? [tell("doneAt"), range(ends)] : []));
+    writeParts(this.done, [job.ends], ([ends]) => (ends ? [tell("done_at"), range(ends)] : []));
   }
 }
 
@@ -157,9 +157,9 @@ class JobRow {
 export function cancelButton(job, acts) {
   const { job: number, model, name } = job;
   const ask = () => acts.ask({
-    title: tell("confirmCancel", { job: number }),
-    text: tell("confirmCancelText", { model, name }),
-    yes: tell("cancelJob"),
+    title: tell("confirm_cancel", { job: number }),
+    text: tell("confirm_cancel_text", { model, name }),
+    yes: tell("cancel_job"),
   }, "cancel", { job: number, said: { job: number } });
   return button(tell("cancel"), tell("said.cancel", { job: number }), ask, true);
 }

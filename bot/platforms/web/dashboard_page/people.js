@@ -2,9 +2,9 @@
 
 import { byId, make } from "/static/dom.js";
 import { moment } from "/static/moments.js";
+import { tell } from "/static/texts.js";
 import { button, keyed, write, writeParts } from "./nodes.js";
 import { duration, number, when } from "./units.js";
-import { tell } from "./words.js";
 
 const SHOWN = 10;
 const ACTS_SHOWN = 12;
@@ -14,9 +14,9 @@ export class People {
     this.acts = acts;
     this.all = false;
     write(byId("acts-title"), tell("acts"));
-    write(byId("people-summary"), tell("peopleSummary"));
-    write(byId("people-none"), tell("peopleNone"));
-    write(byId("acts-none"), tell("actsNone"));
+    write(byId("people-summary"), tell("people_summary"));
+    write(byId("people-none"), tell("people_none"));
+    write(byId("acts-none"), tell("acts_none"));
     byId("people-all").addEventListener("click", () => {
       this.all = true;
       this.draw(this.last);
@@ -35,8 +35,8 @@ export class People {
     byId("people-all").hidden = shown.length === people.length && more === 0;
     byId("people-all").disabled = shown.length === people.length;
     write(byId("people-all"), shown.length < people.length
-      ? tell("showAllPeople", { count: number(people.length + more) })
-      : tell("morePeople", { count: number(more) }));
+      ? tell("show_all_people", { count: number(people.length + more) })
+      : tell("more_people", { count: number(more) }));
     const acts = body.acts.slice(0, ACTS_SHOWN).map((act) => ({ ...act, key: `${act.at} ${act.actor} ${act.action} ${act.subject}` }));
     keyed(byId("act-list"), acts, (act) => act.key, (act) => new ActRow(act));
     byId("acts-none").hidden = acts.length > 0;
@@ -60,8 +60,8 @@ class PersonRow {
     this.person = person;
     this.bar.style.width = `${100 * person.part}%`;
     const limit = person.limits.gpu_seconds_per_day;
-    write(this.time, limit === null ? tell("gpuTime", { time: duration(person.gpu_s) })
-      : tell("gpuTimeOf", { time: duration(person.gpu_s), limit: duration(limit) }));
+    write(this.time, limit === null ? tell("gpu_time", { time: duration(person.gpu_s) })
+      : tell("gpu_time_of", { time: duration(person.gpu_s), limit: duration(limit) }));
     const words = tell(person.banned ? "unban" : "ban");
     write(this.act, words);
     this.act.setAttribute("aria-label", `${tell(person.banned ? "unban" : "ban")}: ${person.name}`);
@@ -78,12 +78,12 @@ class PersonRow {
     const { user, name, banned } = this.person;
     if (banned) return this.acts.perform("unban", { values: { person: user }, said: { person: name } });
     return this.acts.ask({
-      title: tell("confirmBan", { name }),
-      text: tell("confirmBanText"),
+      title: tell("confirm_ban", { name }),
+      text: tell("confirm_ban_text"),
       yes: tell("ban"),
       fields: [
         { name: "reason", label: tell("reason"), input: { maxLength: 200 } },
-        { name: "hours", label: tell("banHours"), input: { inputMode: "decimal", pattern: "[0-9]+([.,][0-9]+)?", maxLength: 8 } },
+        { name: "hours", label: tell("ban_hours"), input: { inputMode: "decimal", pattern: "[0-9]+([.,][0-9]+)?", maxLength: 8 } },
       ],
     }, "ban", { values: { person: user }, said: { person: name } });
   }
@@ -91,9 +91,9 @@ class PersonRow {
 
 function facts(person) {
   const { limits } = person;
-  const told = [person.jobs === 1 ? tell("jobsTodayOne") : tell("jobsToday", { count: number(person.jobs) })];
-  told.push(tell("openOf", { open: person.waiting + person.running, limit: limits.open_per_person }));
-  if (limits.per_hour !== null) told.push(tell("perHour", { count: limits.per_hour }));
+  const told = [tell("jobs_today", { count: number(person.jobs) })];
+  told.push(tell("open_of", { open: person.waiting + person.running, limit: limits.open_per_person }));
+  if (limits.per_hour !== null) told.push(tell("per_hour", { count: limits.per_hour }));
   if (limits.lane !== "normal") told.push(tell("lane", limits));
   if (person.admin) told.push(tell("admin"));
   return told;
@@ -101,7 +101,7 @@ function facts(person) {
 
 function bannedWords(person) {
   const until = person.banned_until
-    ? [moment({ at: person.banned_until, clock: true, before: tell("bannedUntil") })] : [tell("banned")];
+    ? [moment({ at: person.banned_until, clock: true, before: tell("banned_until") })] : [tell("banned")];
   const reason = person.ban_reason ? [` (${person.ban_reason})`] : [];
   return [" · ", make("strong", { className: "bad" }, ...until), ...reason];
 }

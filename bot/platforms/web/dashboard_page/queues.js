@@ -3,9 +3,9 @@
 import { drawBody } from "/static/body.js";
 import { byId, make } from "/static/dom.js";
 import { moment, range } from "/static/moments.js";
+import { tell } from "/static/texts.js";
 import { cancelButton } from "./hosts.js";
 import { button, hueOf, keyed, since, swatch, write, writeParts } from "./nodes.js";
-import { tell } from "./words.js";
 
 const DRAWN = 48; // figures of a queue; beyond that the number says it
 
@@ -42,7 +42,7 @@ export class QueueRow {
     this.pause.setAttribute("aria-label", `${words}: ${queue.model}`);
     this.chip.hidden = !queue.paused;
     write(this.chip, tell("paused"));
-    write(this.counts, isQuiet(queue) ? tell("noWork") : tell("queueCounts", queue));
+    write(this.counts, isQuiet(queue) ? tell("no_work") : tell("line_counts", queue));
     this.drawFigures(queue);
     this.drawTimes(queue);
     this.reason.hidden = queue.because.length === 0;
@@ -68,7 +68,7 @@ export class QueueRow {
     const parts = [queue.waiting ? queue.oldest_at : null, queue.next_ends];
     writeParts(this.times, parts, ([oldest, ends]) => [
       ...fact(tell("oldest"), oldest && since(oldest)),
-      ...fact(tell("nextDone"), ends && range(ends)),
+      ...fact(tell("next_done"), ends && range(ends)),
     ]);
     this.times.hidden = isQuiet(queue) || !parts.some(Boolean);
   }
@@ -76,10 +76,10 @@ export class QueueRow {
   drawJobs(queue) {
     const { jobs, more } = queue;
     this.waiting.hidden = jobs.length === 0;
-    write(this.summary, tell("waitingJobs", { count: jobs.length + more }));
+    write(this.summary, tell("waiting_jobs", { count: jobs.length + more }));
     keyed(this.jobs, jobs, (job) => job.job, (job) => new WaitingRow(job, this.acts));
     this.more.hidden = more === 0;
-    write(this.more, tell("moreJobs", { count: more }));
+    write(this.more, tell("more_jobs", { count: more }));
   }
 }
 
@@ -102,7 +102,7 @@ class TroubleRow {
 class WaitingRow {
   constructor(job, acts) {
     const said = { job: job.job };
-    const first = button(tell("moveFirst"), `${tell("moveFirst")}: ${tell("job", said)}`,
+    const first = button(tell("move_first"), `${tell("move_first")}: ${tell("job", said)}`,
       () => acts.perform("move", { job: job.job, values: { to: "first" }, said }));
     const lane = job.lane === "normal" ? "" : ` · ${tell("lane", job)}`;
     this.node = make("li", {}, make("b", {}, `#${job.job}`),
@@ -117,19 +117,19 @@ class WaitingRow {
 
 export class Preload {
   constructor(acts) {
-    write(byId("preload-model-label"), tell("preloadModel"));
-    write(byId("preload-host-label"), tell("preloadHost"));
+    write(byId("preload-model-label"), tell("preload_model"));
+    write(byId("preload-host-label"), tell("preload_host"));
     write(byId("preload-go"), tell("preload"));
     byId("preload").addEventListener("submit", (event) => {
       event.preventDefault();
       const values = { model: byId("preload-model").value, host: byId("preload-host").value };
-      acts.perform("preload", { values, said: { ...values, host: values.host || tell("anyHost") } });
+      acts.perform("preload", { values, said: { ...values, host: values.host || tell("any_host") } });
     });
   }
 
   draw(models, hosts) {
     choose(byId("preload-model"), models.map((name) => [name, name]));
-    choose(byId("preload-host"), [["", tell("anyHost")], ...hosts.map((name) => [name, name])]);
+    choose(byId("preload-host"), [["", tell("any_host")], ...hosts.map((name) => [name, name])]);
   }
 }
 

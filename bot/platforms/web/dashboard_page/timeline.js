@@ -1,10 +1,10 @@
 // The timeline of a host: what it ran, loaded, when it had nothing to do, rested and was away.
 
 import { make } from "/static/dom.js";
+import { tell } from "/static/texts.js";
 import { Explorer, axis, table } from "./explore.js";
 import { draw, hueOf, swatch, write } from "./nodes.js";
 import { between, duration, moment, number, share } from "./units.js";
-import { tell } from "./words.js";
 
 const HEIGHT = 44;
 const WHOLE = 0.95; // of a span: what is recorded of now ends with the last minute
@@ -15,7 +15,7 @@ const TALL = { run: 44, load: 26, idle: 5, quiet: 9, yielding: 18, paused: 14, a
 export class HostTime {
   constructor(host) {
     this.name = host.name;
-    const label = tell("timelineOf", { host: host.name });
+    const label = tell("timeline_of", { host: host.name });
     this.chart = new Explorer(label, HEIGHT);
     this.busy = make("b", { className: "busy" });
     this.facts = make("span", { className: "dim facts" });
@@ -29,10 +29,10 @@ export class HostTime {
   draw(host) {
     const { hours } = host;
     write(this.busy, tell("busy", { share: share(host.busy) }));
-    const facts = [tell("hostFacts", { loads: number(host.loads), evictions: number(host.evictions) })];
+    const facts = [tell("host_facts", { loads: number(host.loads), evictions: number(host.evictions) })];
     // Two minutes of work after a start are not a busy hour.
     if (host.recorded_s < WHOLE * (hours.ends - hours.begins)) facts.unshift(tell("recorded", { time: duration(host.recorded_s) }));
-    if (host.failed_loads) facts.push(tell("failedLoads", { count: number(host.failed_loads) }));
+    if (host.failed_loads) facts.push(tell("failed_loads", { count: number(host.failed_loads) }));
     write(this.facts, facts.join(" · "));
     this.axis.replaceChildren(axis(hours.begins, hours.ends, (at) => moment(at, hours.span)));
     if (host.segments.length) this.drawSegments(host.segments, hours);

@@ -90,7 +90,7 @@ function showState(state) {
   if (state === "connecting" && shown === "lost") return; // one long wait, not many short ones
   byId("connection").dataset.state = state;
   document.documentElement.dataset.connection = state; // times count down while they can be true
-  const text = { connecting: "connecting", connected: "connected", full: "tabsFull" }[state] ?? "lost";
+  const text = { connecting: "connecting", connected: "connected", full: "tabs_full" }[state] ?? "lost";
   const told = state === "unknown" ? "" : say(text);
   // Put there once: the same words again would be read out again.
   if (byId("connection-text").textContent !== told) byId("connection-text").textContent = told;
@@ -108,11 +108,11 @@ function signedOut() {
 }
 
 function showSignIn() {
-  byId("signin-title").textContent = say("signinTitle");
-  byId("signin-text").textContent = say("signinText");
-  byId("signin-label").textContent = say("signinLabel");
-  byId("signin-go").textContent = say("signinGo");
-  byId("signin-error").textContent = location.hash === "#refused" ? say("signinWrong") : "";
+  byId("signin-title").textContent = say("signin_title");
+  byId("signin-text").textContent = say("signin_text");
+  byId("signin-label").textContent = say("signin_label");
+  byId("signin-go").textContent = say("signin_go");
+  byId("signin-error").textContent = location.hash === "#refused" ? say("signin_wrong") : "";
   byId("signin-form").onsubmit = (event) => {
     event.preventDefault();
     location.replace(`/?token=${encodeURIComponent(byId("signin-token").value.trim())}`);
@@ -123,7 +123,7 @@ function showSignIn() {
 function showSignOut(offered) {
   const button = byId("signout");
   button.hidden = !offered;
-  button.textContent = say("signOut");
+  button.textContent = say("sign_out");
   button.onclick = async () => {
     button.disabled = true;
     try {
@@ -150,8 +150,8 @@ function showOverview(queues) {
 }
 
 function overviewRow(queue) {
-  const memory = say({ absent: "modelAbsent", loading: "modelLoading", ready: "modelReady" }[queue.memory]);
-  const label = `${queue.model}: ${memory}, ${say("modelCount", queue)}`;
+  const memory = say({ absent: "model_absent", loading: "model_loading", ready: "model_ready" }[queue.memory]);
+  const label = `${queue.model}: ${memory}, ${say("model_count", queue)}`;
   const count = queue.waiting + queue.running;
   return make("li", { title: label, "data-memory": queue.memory },
     make("span", { className: "dot", "aria-hidden": "true" }),
@@ -169,7 +169,7 @@ function showEmptyPage(commands) {
     return button;
   });
   byId("empty").replaceChildren(
-    make("h2", {}, say("emptyTitle")), make("p", {}, say("emptyText")),
+    make("h2", {}, say("empty_title")), make("p", {}, say("empty_text")),
     make("div", { className: "starts" }, ...buttons));
 }
 

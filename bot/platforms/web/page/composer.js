@@ -33,7 +33,7 @@ export class Composer {
     byId("send").setAttribute("aria-label", say("send"));
     byId("attach").setAttribute("aria-label", say("attach"));
     byId("attach").title = say("attach");
-    byId("reply-off").setAttribute("aria-label", say("replyOff"));
+    byId("reply-off").setAttribute("aria-label", say("reply_off"));
     byId("drop").textContent = say("drop");
   }
 
@@ -74,10 +74,10 @@ export class Composer {
   send() {
     const text = this.text.value.trim().toWellFormed();
     if (!text && !this.files.length) return this.text.focus();
-    if (text.length > this.limits.max_text) return this.notice(say("tooLong", { count: this.limits.max_text }));
+    if (text.length > this.limits.max_text) return this.notice(say("too_long", { count: this.limits.max_text }));
     const broken = this.files.find((file) => file.failed);
     if (broken) return this.notice(broken.failed);
-    if (this.files.some((file) => !file.upload)) return this.notice(say("waitForUpload"));
+    if (this.files.some((file) => !file.upload)) return this.notice(say("wait_for_upload"));
     this.on.send({
       text,
       uploads: this.files.map((file) => file.upload),
@@ -105,7 +105,7 @@ export class Composer {
   reply(message, text = "") {
     this.replyTo = message;
     byId("reply").hidden = !message;
-    byId("reply-text").textContent = say("replyTo", { text });
+    byId("reply-text").textContent = say("reply_to", { text });
     if (message) this.text.focus();
   }
 
@@ -208,12 +208,12 @@ export class Composer {
   attach(files) {
     for (const file of files) {
       if (this.files.length >= this.limits.max_files) {
-        this.notice(say("tooManyFiles", { count: this.limits.max_files }));
+        this.notice(say("too_many_files", { count: this.limits.max_files }));
         break;
       }
       const name = file.name || say("image");
       if (file.size > this.limits.max_upload) {
-        this.notice(say("uploadTooLarge", { name, size: sizeText(this.limits.max_upload) }));
+        this.notice(say("upload_too_large", { name, size: sizeText(this.limits.max_upload) }));
         continue;
       }
       const url = file.type.startsWith("image/") ? URL.createObjectURL(file) : null;
@@ -237,12 +237,12 @@ export class Composer {
       });
       if (!answer.ok) throw new Error(String(answer.status));
       attached.upload = (await answer.json()).id;
-      if (byId("notice").textContent === say("waitForUpload")) this.notice("");
+      if (byId("notice").textContent === say("wait_for_upload")) this.notice("");
     } catch (error) {
       if (error instanceof TypeError && !this.on.connected()) { // nothing answered
         attached.again = file;
       } else {
-        attached.failed = say("uploadFailed", { name: attached.name });
+        attached.failed = say("upload_failed", { name: attached.name });
         this.notice(attached.failed);
       }
     }
@@ -265,7 +265,7 @@ export class Composer {
 
   attachedNode(file) {
     const off = make("button", { type: "button", className: "icon", textContent: "×",
-      "aria-label": say("removeFile", { name: file.name }) });
+      "aria-label": say("remove_file", { name: file.name }) });
     off.addEventListener("click", () => {
       if (file.url) URL.revokeObjectURL(file.url);
       this.files = this.files.filter((kept) => kept !== file);

@@ -27,7 +27,7 @@ export class Conversation {
     byId("log").setAttribute("aria-label", say("conversation"));
     byId("earlier").textContent = say("earlier");
     byId("earlier").addEventListener("click", () => this.on.earlier(this.first));
-    byId("to-end").textContent = say("toEnd");
+    byId("to-end").textContent = say("to_end");
     byId("to-end").addEventListener("click", () => this.toEnd());
     // Images and streamed text grow after they were put in: stay at the end if we were there.
     const resized = new ResizeObserver(() => this.followsEnd() && this.toEnd());
@@ -106,13 +106,13 @@ export class Conversation {
     const view = this.views.get(message);
     if (!view?.entry.pending) return;
     view.node.classList.add("failed");
-    const again = make("button", { type: "button", className: "plain", textContent: say("editAgain") });
+    const again = make("button", { type: "button", className: "plain", textContent: say("edit_again") });
     again.addEventListener("click", () => {
       this.remove(message);
       this.on.edit(text);
     });
-    view.meta.replaceChildren(`${say("notSent")} ${reason} `, again);
-    announce(`${say("notSent")} ${reason}`);
+    view.meta.replaceChildren(`${say("not_sent")} ${reason} `, again);
+    announce(`${say("not_sent")} ${reason}`);
   }
 
   remove(message) {

@@ -32,8 +32,8 @@ function playerNode(file, hidden) {
     shown.replaceWith(player);
   };
   player.onerror = () => node.replaceWith(downloadNode(file)); // a codec this browser does not know
-  const ask = make("button", { type: "button", className: "image spoiler asks", "data-hidden": say("hiddenVideo"),
-    "aria-label": say("hiddenVideo") });
+  const ask = make("button", { type: "button", className: "image spoiler asks", "data-hidden": say("hidden_video"),
+    "aria-label": say("hidden_video") });
   ask.addEventListener("click", () => {
     put(ask);
     player.focus();
@@ -53,13 +53,13 @@ function downloadNode(file) {
 function imageNode(file, open, hidden, { name, shows }) {
   const image = make("img", { src: shownFrom(file), alt: shows, decoding: "async" });
   const node = make("button", { type: "button", className: "image", "data-file": file.id,
-    "aria-label": say("openImage", { name }) }, image);
+    "aria-label": say("open_image", { name }) }, image);
   if (file.width) node.style.setProperty("--ratio", file.width / file.height); // keeps its place free
   if (hidden) hide(node);
   node.addEventListener("click", () => {
     if (!node.classList.contains("spoiler")) return open(file.id);
     node.classList.remove("spoiler");
-    node.setAttribute("aria-label", say("openImage", { name }));
+    node.setAttribute("aria-label", say("open_image", { name }));
   });
   loadAgain(image, RETRIES, () => { // no image after all
     node.replaceWith(downloadNode(file));
@@ -71,8 +71,8 @@ function imageNode(file, open, hidden, { name, shows }) {
 /** Blur an image until it is asked for. */
 function hide(node) {
   node.classList.add("spoiler");
-  node.dataset.hidden = say("hiddenImage");
-  node.setAttribute("aria-label", say("hiddenImage"));
+  node.dataset.hidden = say("hidden_image");
+  node.setAttribute("aria-label", say("hidden_image"));
 }
 
 /** Ask for an image again that did not come: the connection may have broken just then. */

@@ -10,7 +10,7 @@ export class MessageKeys {
   constructor(list) {
     this.list = list;
     this.log = byId("log");
-    this.log.setAttribute("aria-description", say("messageKeys"));
+    this.log.setAttribute("aria-description", say("message_keys"));
     this.log.setAttribute("aria-keyshortcuts", "Alt+ArrowUp Alt+ArrowDown");
     addEventListener("keydown", (event) => this.key(event));
     list.addEventListener("focusin", (event) => this.enter(event.target.closest(".message")));

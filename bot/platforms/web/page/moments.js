@@ -42,8 +42,8 @@ function countdown(at, awaited) {
   if (left <= -JUST_PASSED_S) return "";
   if (left <= 0) return awaited ? ` (${say("now")})` : "";
   if (left >= 90 * 60) return "";
-  // "in" is the word in both languages
-  return left < 90 ? ` (in ${left}\u00a0s)` : ` (in ${Math.round(left / 60)}\u00a0min)`;
+  const text = left < 90 ? say("in_seconds", { count: left }) : say("in_minutes", { count: Math.round(left / 60) });
+  return ` (${text})`;
 }
 
 /** Make an element that shows a moment and, unless the clock alone is asked for, counts down to it. */
