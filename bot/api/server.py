@@ -104,7 +104,6 @@ class ApiServer:
         submitting = Submitter(
             admission=admission,
             clock=clock,
-            models=lambda: tuple(queue.models.offer.catalog.models),
             repeats=Repeats(jobs=queue.jobs, clock=clock, attendance=self._attendance),
             unwanted=settings.unwanted,
         )

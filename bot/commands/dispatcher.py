@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
 
-from bot.commands.call.context import Call, CallRefused, Context, reply, unknown_command
+from bot.commands.call.context import Call, Context, reply, unknown_command
 from bot.commands.call.files import used_files
-from bot.commands.call.parser import Args, BadCall, check, options, parse, usage
+from bot.commands.call.parser import Args, check, options, parse, usage
 from bot.commands.make import ask
 from bot.commands.registry import HANDLERS
 from bot.core.answers import Answer, Reply
@@ -22,13 +22,13 @@ from bot.core.arrivals import Arrival, Arrivals
 from bot.core.attachments import SPOKEN, AttachmentKind
 from bot.core.command import Command, Param, ParamKind
 from bot.core.platform import ALONE, ChatLease, Invocation
-from bot.core.refusals import Declined, Refusal
+from bot.core.refusals import Declined, Refusal, RefusalKind, refusal_of
 from bot.delivery.presenter import Presenter
 from bot.people.people import LanguageTold, Person
 from bot.requests.limits import ban_of
 from bot.requests.options import SHAPES
-from bot.texts.catalogue import Value, language_of, plain, say, word
-from bot.texts.refusals import RefusalContext, Sentence, sentence
+from bot.texts.catalogue import language_of, plain, say, word
+from bot.texts.refusals import sentence
 from queueing.core.constructors import altering
 from queueing.core.errors import Fenced, Refused, StoreError
 
@@ -65,52 +65,6 @@ log = logging.getLogger(__name__)
 _altered = altering(Invocation)
 
 _SUGGESTED = 25
-_OF_FORM = "problem."
-
-# If the form of the call is not the problem, an example would only be noise.
-_SAYS_ENOUGH = frozenset(
-    {
-        "problem.not_whole",
-        "problem.not_number",
-        "problem.range",
-        "problem.choice",
-        "problem.choice_word",
-        "problem.only_word",
-        "problem.size",
-        "problem.job",
-        "problem.too_long",
-        "problem.not_image",
-        "problem.attached",
-        "problem.file_alone",
-        "problem.too_many_images",
-        "problem.too_many_texts",
-        "problem.image_bytes",
-        "problem.image_pixels",
-        "problem.image_unreadable",
-        "problem.no_mask",
-        "problem.language",
-        "problem.not_text",
-        "problem.text_bytes",
-        "problem.text_too_long",
-        "problem.too_many_sounds",
-        "problem.too_many_videos",
-        "problem.too_many_papers",
-        "problem.file_bytes",
-        "problem.sound_unreadable",
-        "problem.sound_silent",
-        "problem.sound_too_long",
-        "problem.sound_no_library",
-        "problem.not_video",
-        "problem.not_watched",
-        "problem.not_watched_by",
-        "problem.paper_unreadable",
-        "problem.paper_too_large",
-        "problem.paper_encrypted",
-        "problem.paper_old",
-        "problem.paper_no_library",
-        "problem.paper_scanned",
-    }
-)
 
 
 class Dispatcher:
@@ -157,15 +111,17 @@ class Dispatcher:
         self._presenter.remember_call(invocation)
         try:
             invocation = meant(await self._completed(invocation), self._typed, self._is_model)
+            invocation = self._without_alias(invocation)
             person = await self._caller(invocation.user)
             language = person.language or language
             answer = await self._answer(invocation, person, language)
         except Refused as refused:
-            answer = self._refusal(refused, language, invocation.command)
+            refusal = refusal_of(refused, tuple(self._context.catalog.models))
+            if refusal.kind is RefusalKind.NOT_ACCEPTING:
+                log.info("refused: %s", refused)
+            answer = self._refusal(refusal, language, invocation.command)
         except Declined as declined:
             answer = self._refusal(declined.refusal, language, invocation.command)
-        except CallRefused as refused:
-            answer = _words(language, refused.key, **refused.values)
         except Fenced:
             await self._left_to_next_holder(invocation)
             return
@@ -178,6 +134,12 @@ class Dispatcher:
             log.exception("call %s of %s failed", invocation.key, invocation.user)
             answer = _words(language, "refused.internal")
         self._presenter.answer(invocation, answer)
+
+    def _without_alias(self, invocation: Invocation) -> Invocation:
+        command = self._by_name.get(invocation.command)
+        if command is None or command.name == invocation.command:
+            return invocation
+        return replace(invocation, command=command.name)
 
     async def _caller(self, user: str) -> Person:
         """Return what is known of a caller. Raises `Fenced` if the post was lost meanwhile."""
@@ -226,59 +188,43 @@ class Dispatcher:
             earlier = await self._context.queue.jobs.find(invocation.key)
             if earlier is None and not album.asks:
                 return None
-        command = self._allowed(invocation, person, language)
-        if invocation.command != command.name:  # an alias
-            invocation = replace(invocation, command=command.name)
-        try:
-            joins = earlier is not None
-            files = used_files(command, invocation, language, joins=joins)
-            if files is not invocation.files:
-                invocation = replace(invocation, files=files)
-            if earlier is not None:
-                call = Call(invocation=invocation, args={}, person=person, language=language)
-                return await ask.join_late(self._context, call, earlier)
-            if album is not None:
-                ask.refuse_incomplete(album)
-            args = self._args(command, invocation)
-            call = Call(invocation=invocation, args=args, person=person, language=language)
-            return await HANDLERS[command.name](self._context, call)
-        except BadCall as bad:
-            return _misread(language, command, bad.key, bad.values)
-        except Declined as declined:
-            told = self._told(declined.refusal, language, command.name)
-            if not told.key.startswith(_OF_FORM):
-                raise
-            return _misread(language, command, told.key, told.values)
+        command = self._allowed(invocation, person)
+        files = used_files(command, invocation, language, joins=earlier is not None)
+        if files is not invocation.files:
+            invocation = replace(invocation, files=files)
+        if earlier is not None:
+            call = Call(invocation=invocation, args={}, person=person, language=language)
+            return await ask.join_late(self._context, call, earlier)
+        if album is not None:
+            ask.refuse_incomplete(album)
+        args = self._args(command, invocation)
+        call = Call(invocation=invocation, args=args, person=person, language=language)
+        return await HANDLERS[command.name](self._context, call)
 
-    def _refusal(self, refusal: Refusal, language: str, command: str) -> Reply:
-        told = self._told(refusal, language, command)
-        if told.key == "refused.not_accepting":
-            log.info("refused: %s", refusal)
-        return _words(language, told.key, **told.values)
+    def _refusal(self, refusal: Refusal, language: str, name: str) -> Reply:
+        """Return why a call of the command of that name is refused, and what would have worked."""
+        body = sentence(refusal, language, name)
+        command = self._by_name.get(name)
+        if command is None or not refusal.kind.value.usage:
+            return reply(body)
+        return reply((_with_usage(plain(body), command, language),))
 
-    def _told(self, refusal: Refusal, language: str, command: str) -> Sentence:
-        return sentence(
-            refusal, RefusalContext(language, tuple(self._context.catalog.models), command)
-        )
-
-    def _allowed(self, invocation: Invocation, person: Person, language: str) -> Command:
-        """Return the command that is called. Raises `CallRefused` and `Declined`."""
+    def _allowed(self, invocation: Invocation, person: Person) -> Command:
+        """Return the command that is called. Raises `Declined`."""
         if not self._context.access.lets_in(invocation.platform, invocation.places):
-            raise CallRefused("refused.chat", chat=invocation.places[-1])
+            raise Declined(Refusal(RefusalKind.CHAT_NOT_ALLOWED, chat=invocation.places[-1]))
         user, rights = invocation.user, invocation.rights
         if not self._context.access.may_use(invocation.platform, user, rights):
-            raise CallRefused("refused.use")
+            raise Declined(Refusal(RefusalKind.ROLE_NEEDED))
         if (ban := ban_of(person, self._context.clock.now())) is not None:
             raise Declined(ban)
         command = self._by_name.get(invocation.command)
         if command is None:
-            raise self._unknown(invocation.command, language)
+            known = [each.name for each in self.commands if not each.hidden]
+            raise unknown_command(invocation.command, known)
         if command.admin and not self._context.access.is_admin(user, rights):
-            raise CallRefused("refused.admin_only", command=command.name)
+            raise Declined(Refusal(RefusalKind.ADMINS_ONLY, command=command.name))
         return command
-
-    def _unknown(self, name: str, language: str) -> CallRefused:
-        return unknown_command(name, [c.name for c in self.commands if not c.hidden], language)
 
     def _args(self, command: Command, invocation: Invocation) -> Args:
         if invocation.options:
@@ -322,11 +268,7 @@ async def _left_to_next_process(invocation: Invocation) -> None:
         await asyncio.get_running_loop().create_future()
 
 
-def _misread(language: str, command: Command, key: str, values: Mapping[str, Value]) -> Reply:
-    """Return what is wrong with a call, and what would have worked."""
-    problem = plain(say(language, key, **values))
-    if key in _SAYS_ENOUGH:
-        return reply((problem,))
+def _with_usage(problem: str, command: Command, language: str) -> str:
     form = usage(command)
     if not any(param.positional for param in command.params):
         form = " ".join([form, *(f"[--{param.name} …]" for param in options(command))])
@@ -335,8 +277,8 @@ def _misread(language: str, command: Command, key: str, values: Mapping[str, Val
         parts.append(word(language, "help.example", example=word(language, command.example)))
     if options(command):
         parts.append(word(language, "help.options", command=command.name))
-    return reply(("\n".join(parts),))
+    return "\n".join(parts)
 
 
-def _words(language: str, key: str, **values: Value) -> Reply:
-    return reply(say(language, key, **values))
+def _words(language: str, key: str) -> Reply:
+    return reply(say(language, key))

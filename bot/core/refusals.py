@@ -1,288 +1,281 @@
-"""Why a request is not accepted: one class per reason, with the numbers and names a sentence needs.
+"""Why something a person or a program asks for is not done: one table, a row for each reason.
 
-A chat turns a refusal into a sentence, an HTTP API into a status code; nothing here knows either.
+A chat shows the sentence of a row, the HTTP API answers with its status and code as well. To add a
+reason, add a row here and its sentence to every file of `bot/texts/`.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from queueing.core.errors import Refused
-from queueing.core.requests import Capability
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Banned:
-    """An admin banned the person; `until` is None for a ban without end."""
-
-    until: float | None
-    reason: str | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UnwantedWord:
-    """The request contains a word that is unwanted where it was submitted."""
-
-    word: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QuotaUsedUp:
-    """The person's jobs of this hour are used up; `free_at` is when the next one is free."""
-
-    limit: int
-    free_at: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FilesUsedUp:
-    """The person sent as many bytes as they may in an hour; `free_at` is when these fit in."""
-
-    free_at: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GpuUsedUp:
-    """The person's time on the GPUs is used up for today, or held for their open jobs.
-
-    `free_at` is when the next day begins.
-    """
-
-    limit_s: float
-    used_s: float
-    held_s: float
-    free_at: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TooManyOpen:
-    """The person has as many open jobs as they may; `done_at` is when the first should end.
-
-    None if that is unknown.
-    """
-
-    limit: int
-    done_at: float | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueFull:
-    """The model's queue is full; `again_at` is when some of it will have been done.
-
-    None while it does not move.
-    """
-
-    model: str
-    limit: int
-    again_at: float | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NoModel:
-    """No model here has the capability."""
-
-    capability: Capability
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UnknownStyle:
-    """No style has that name; `known` are the existing ones."""
-
-    name: str
-    known: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OptionNotTaken:
-    """The model does not honour an option that was given, such as "negative"."""
-
-    model: str
-    option: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BeyondModel:
-    """The request asks for more than the model makes here.
-
-    `what` is "pixels", "steps", "count", "seconds" or "frames"; "memory" if as many pixels at once
-    have run out of memory before.
-    """
-
-    model: str
-    what: str
-    asked: float
-    most: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NoImage:
-    """The request starts from an image and has none."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NoMask:
-    """The mask of an image marks nothing."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NoRecording:
-    """The request is about a sound or video, and has none that can be read."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NoText:
-    """The request has no words."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextTooLong:
-    """The words of the request are more than `limit` characters."""
-
-    length: int
-    limit: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TooManyImages:
-    """The question has more images than a model is shown."""
-
-    count: int
-    limit: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotAImage:
-    """A file that was sent as an image is none that can be read."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ImageTooHeavy:
-    """The file of an image is larger than is taken, in MB."""
-
-    size_mb: int
-    limit_mb: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TooManyPixels:
-    """An image has more megapixels than are decoded."""
-
-    limit: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LargeEnough:
-    """An image has more megapixels than are upscaled."""
-
-    limit: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotText:
-    """A file that was sent as text is none that can be read."""
-
-    name: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextTooHeavy:
-    """A text file is larger than is read, in kB."""
-
-    name: str
-    limit_kb: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FilesTooLong:
-    """What text files say together is more than `limit` characters."""
-
-    length: int
-    limit: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotASound:
-    """A file that was sent as a recording cannot be read, and why: a `SoundFault`.
-
-    `minutes` is how long one may be.
-    """
-
-    name: str
-    why: str
-    minutes: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotAVideo:
-    """A file that was sent as a video cannot be shown to a model."""
-
-    name: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotWatched:
-    """A video came with a question for a model that cannot see; `model` is the one named."""
-
-    names: str
-    model: str | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PaperUnread:
-    """A document cannot be read, and why: a `Fault`, or "scanned" where no model sees."""
-
-    name: str
-    why: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileTooHeavy:
-    """A file is larger than is taken, in MB."""
-
-    name: str
-    size_mb: int
-    limit_mb: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NoLongerWaiting:
-    """Something was to be added to a job that has started or ended."""
-
-    job_id: int
-
-
-Refusal = (
-    Banned
-    | UnwantedWord
-    | QuotaUsedUp
-    | FilesUsedUp
-    | GpuUsedUp
-    | TooManyOpen
-    | QueueFull
-    | NoModel
-    | UnknownStyle
-    | OptionNotTaken
-    | BeyondModel
-    | NoImage
-    | NoMask
-    | NoRecording
-    | NoText
-    | TextTooLong
-    | TooManyImages
-    | NotAImage
-    | ImageTooHeavy
-    | TooManyPixels
-    | LargeEnough
-    | NotText
-    | TextTooHeavy
-    | FilesTooLong
-    | NotASound
-    | NotAVideo
-    | NotWatched
-    | PaperUnread
-    | FileTooHeavy
-    | NoLongerWaiting
-    | Refused
+from enum import Enum
+from http import HTTPStatus
+from typing import NamedTuple
+
+from bot.core.content import Moment
+from queueing.core.errors import (
+    LimitReached,
+    NoServer,
+    NotAccepting,
+    NotCapable,
+    Refused,
+    UnknownModel,
 )
-"""Why nothing was accepted; `Refused` are the queue's own reasons, such as an unknown model."""
+
+
+class Phrase(NamedTuple):
+    """A text that stands within a sentence, in the language of its reader."""
+
+    key: str
+    values: Mapping[str, str] = {}
+
+
+FieldValue = str | int | float | Moment | Phrase
+
+
+class ApiAnswer(NamedTuple):
+    """How the API refuses: the status, OpenAI's code, and the parameter at fault.
+
+    `again_s` is after how long, at the least, the same call may be repeated; None if that is no
+    use. Where the refusal names a moment, the call is repeated then.
+    """
+
+    status: HTTPStatus = HTTPStatus.BAD_REQUEST
+    code: str | None = None
+    param: str | None = None
+    again_s: float | None = None
+
+
+class Row(NamedTuple):
+    """A reason: the key of its sentence, and the fields that the sentence shows, with their types.
+
+    A sentence may also show `{command}`: the command that was called, where the row has no such
+    field. `usage` shows the usage of that command as well.
+    """
+
+    text: str
+    fields: Mapping[str, type] = {}
+    usage: bool = False
+    api: ApiAnswer = ApiAnswer()
+
+
+_JOB = {"job": int}
+_NAME = {"name": str}
+_MODEL = {"model": str}
+_BEYOND = {"model": str, "asked": str, "most": str}
+_TOO_MANY = {"count": int, "most": int}
+_LENGTH = {"length": int, "limit": int}
+
+_TOO_OFTEN = HTTPStatus.TOO_MANY_REQUESTS
+_AWAY = HTTPStatus.SERVICE_UNAVAILABLE
+_SOON_S = 5.0  # SDKs repeat a call twice, and other calls wait for the same room
+_BANNED = ApiAnswer(HTTPStatus.FORBIDDEN, "banned")
+_BEYOND_MODEL = ApiAnswer(code="beyond_model")
+_GPU_TIME = ApiAnswer(_TOO_OFTEN, "gpu_time_used_up", again_s=1.0)
+_NOT_ACCEPTING = ApiAnswer(_AWAY, "not_accepting")
+_NOT_CAPABLE = ApiAnswer(code="not_capable", param="model")
+_NO_SERVER = ApiAnswer(_AWAY, "no_server")
+_NOT_LOADABLE = ApiAnswer(_AWAY, "no_server", again_s=1.0)
+_QUEUE_FULL = ApiAnswer(_TOO_OFTEN, "queue_full", again_s=_SOON_S)
+_QUOTA = ApiAnswer(_TOO_OFTEN, "quota_used_up", again_s=1.0)
+_TOO_MANY_OPEN = ApiAnswer(_TOO_OFTEN, "too_many_open", again_s=_SOON_S)
+_UNKNOWN_MODEL = ApiAnswer(HTTPStatus.NOT_FOUND, "model_not_found", param="model")
+
+
+class RefusalKind(Enum):
+    """The reasons, each with its row of the table."""
+
+    # ---------------------------------------------------------------- who asks, and where
+    CHAT_NOT_ALLOWED = Row("refused.chat", {"chat": str})
+    ROLE_NEEDED = Row("refused.use")
+    BANNED = Row("refused.banned", {"reason": str}, api=_BANNED)
+    BANNED_UNTIL = Row("refused.banned_until", {"reason": str, "moment": Moment}, api=_BANNED)
+    UNWANTED_WORD = Row("refused.word", {"word": str})
+    UNKNOWN_COMMAND = Row("refused.unknown_command", {"command": str, "hint": Phrase})
+    ADMINS_ONLY = Row("refused.admin_only", {"command": str})
+
+    # ---------------------------------------------------------------- limits
+    QUOTA_USED_UP = Row("refused.quota", {"limit": int, "moment": Moment}, api=_QUOTA)
+    UPLOADS_USED_UP = Row("refused.files", {"moment": Moment}, api=_QUOTA)
+    GPU_TIME_USED_UP = Row(
+        "refused.gpu",
+        {"used": float, "limit": float, "held": float, "moment": Moment},  # minutes
+        api=_GPU_TIME,
+    )
+    TOO_MANY_OPEN = Row("refused.limit_owner", {"limit": int}, api=_TOO_MANY_OPEN)
+    TOO_MANY_OPEN_UNTIL = Row(
+        "refused.limit_owner_until", {"limit": int, "moment": Moment}, api=_TOO_MANY_OPEN
+    )
+    QUEUE_STANDS = Row("refused.queue_stands", {"model": str, "limit": int}, api=_QUEUE_FULL)
+    QUEUE_FULL = Row(
+        "refused.queue_full", {"model": str, "limit": int, "moment": Moment}, api=_QUEUE_FULL
+    )
+    FULL_DISK = Row("refused.full_disk", api=_NOT_ACCEPTING)
+    NOT_ACCEPTING = Row("refused.not_accepting", api=_NOT_ACCEPTING)
+
+    # ---------------------------------------------------------------- models
+    UNKNOWN_MODEL = Row("refused.unknown_model", {"name": str, "hint": Phrase}, api=_UNKNOWN_MODEL)
+    NOT_CAPABLE = Row("refused.not_capable", {"model": str, "unable": Phrase}, api=_NOT_CAPABLE)
+    NOT_CAPABLE_OTHERS = Row(
+        "refused.not_capable_others",
+        {"model": str, "unable": Phrase, "names": str},
+        api=_NOT_CAPABLE,
+    )
+    NO_SERVER = Row("refused.no_server", _MODEL, api=_NO_SERVER)
+    NOT_LOADABLE = Row("refused.not_loadable", {"model": str, "moment": Moment}, api=_NOT_LOADABLE)
+    NO_MODEL = Row("refused.no_model")
+    NONE_SEES = Row("refused.cannot_see")
+    NONE_EDITS = Row("refused.none_edits")
+    NONE_MAKES_VIDEOS = Row("refused.none_videos")
+    NONE_MAKES_VIDEOS_OF_IMAGES = Row("refused.none_videos_images")
+    NONE_MAKES_MUSIC = Row("refused.none_plays")
+    NONE_SPEAKS = Row("refused.cannot_speak")
+    NONE_HEARS = Row("refused.cannot_hear")
+    NONE_TRANSCRIBES = Row("refused.none_listens")
+    OPTION_NOT_TAKEN = Row("refused.option_unsupported", {"model": str, "option": str})
+    BEYOND_PIXELS = Row("refused.beyond_pixels", _BEYOND, api=_BEYOND_MODEL)
+    BEYOND_STEPS = Row("refused.beyond_steps", _BEYOND, api=_BEYOND_MODEL)
+    BEYOND_COUNT = Row("refused.beyond_count", _BEYOND, api=_BEYOND_MODEL)
+    BEYOND_SECONDS = Row("refused.beyond_seconds", _BEYOND, api=_BEYOND_MODEL)
+    BEYOND_FRAMES = Row("refused.beyond_frames", _BEYOND, api=_BEYOND_MODEL)
+    BEYOND_MEMORY = Row("refused.beyond_memory", _BEYOND, api=_BEYOND_MODEL)
+    NO_STYLES = Row("styles.none")
+    UNKNOWN_STYLE = Row("refused.unknown_style", {"name": str, "hint": Phrase})
+    BAD_LORAS = Row("refused.loras", {"most": int, "example": str})
+    BAD_TIME_OF_DAY = Row("refused.by", {"text": str})
+
+    # ---------------------------------------------------------------- how a call is written
+    MISSING = Row("problem.missing", {"param": str}, usage=True)
+    LEFT_OVER = Row("problem.left_over", {"text": str}, usage=True)
+    UNKNOWN_OPTION = Row("problem.unknown_option", _NAME, usage=True)
+    NEAR_OPTION = Row("problem.near_option", {"name": str, "near": str}, usage=True)
+    NEEDS_VALUE = Row("problem.needs_value", _NAME, usage=True)
+    NOT_WHOLE = Row("problem.not_whole", _NAME)
+    NOT_A_NUMBER = Row("problem.not_number", _NAME)
+    OUT_OF_RANGE = Row("problem.range", {"name": str, "least": float, "most": float})
+    NOT_A_CHOICE = Row("problem.choice", {"name": str, "choices": str})
+    NOT_ONE_OF = Row("problem.choice_word", {"value": str, "choices": str})
+    NOT_THE_WORD = Row("problem.only_word", {"value": str, "choices": str})
+    NOT_A_SIZE = Row("problem.size", _NAME)
+    NOT_A_JOB = Row("problem.job", {"value": str})
+    NOT_A_LANGUAGE = Row("problem.language", {"value": str})
+    NO_TEXT = Row("problem.empty", usage=True)
+    TEXT_TOO_LONG = Row("problem.too_long", _LENGTH)
+
+    # ---------------------------------------------------------------- files
+    NOT_USED = Row("problem.attached", {"told": str})
+    FILE_ALONE = Row("problem.file_alone", {"names": str})
+    TOO_MANY_IMAGES = Row("problem.too_many_images", _TOO_MANY)
+    TOO_MANY_TEXTS = Row("problem.too_many_texts", _TOO_MANY)
+    TOO_MANY_RECORDINGS = Row("problem.too_many_sounds", _TOO_MANY)
+    TOO_MANY_VIDEOS = Row("problem.too_many_videos", _TOO_MANY)
+    TOO_MANY_DOCUMENTS = Row("problem.too_many_papers", _TOO_MANY)
+    NOT_DOWNLOADED = Row("problem.image_unreadable")
+    FILE_TOO_LARGE = Row("problem.file_bytes", {"name": str, "size": int, "limit": int})  # MB
+    NO_IMAGE = Row("problem.no_image", usage=True)
+    NOT_AN_IMAGE = Row("problem.not_image")
+    IMAGE_TOO_LARGE = Row("problem.image_bytes", {"size": int, "limit": int})  # MB
+    TOO_MANY_PIXELS = Row("problem.image_pixels", {"limit": int})  # megapixels
+    LARGE_ENOUGH = Row("refused.large_enough", {"limit": int})  # megapixels
+    EMPTY_MASK = Row("problem.no_mask")
+    NOT_A_TEXT = Row("problem.not_text", _NAME)
+    TEXT_FILE_TOO_LARGE = Row("problem.text_bytes", {"name": str, "limit": int})  # kB
+    FILES_TOO_LONG = Row("problem.text_too_long", _LENGTH)
+    NO_RECORDING = Row("problem.no_recording", usage=True)
+    RECORDING_UNREADABLE = Row("problem.sound_unreadable", _NAME)
+    RECORDING_SILENT = Row("problem.sound_silent", _NAME)
+    RECORDING_TOO_LONG = Row("problem.sound_too_long", {"name": str, "minutes": int})
+    RECORDING_NO_LIBRARY = Row("problem.sound_no_library", _NAME)
+    NOT_A_VIDEO = Row("problem.not_video", _NAME)
+    NONE_WATCHES = Row("problem.not_watched", {"names": str})
+    NOT_WATCHED_BY = Row("problem.not_watched_by", {"model": str, "names": str})
+    DOCUMENT_UNREADABLE = Row("problem.paper_unreadable", _NAME)
+    DOCUMENT_TOO_LARGE = Row("problem.paper_too_large", _NAME)
+    DOCUMENT_ENCRYPTED = Row("problem.paper_encrypted", _NAME)
+    DOCUMENT_TOO_OLD = Row("problem.paper_old", _NAME)
+    DOCUMENT_NO_LIBRARY = Row("problem.paper_no_library")
+    DOCUMENT_SCANNED = Row("problem.paper_scanned", _NAME)
+    ALBUM_LATE = Row("album.late")
+    ALBUM_PARTIAL = Row("album.partial")
+    ALBUM_TOO_LATE = Row("album.too_late", _JOB)
+
+    # ---------------------------------------------------------------- the job that is meant
+    NO_JOB = Row("refused.no_job", _JOB)
+    NO_SUCH_JOB = Row("refused.no_such_job", _JOB)
+    NO_OPEN_JOB = Row("refused.no_open_job")
+    NO_JOBS_YET = Row("history.none")
+    NOT_YOURS = Row("refused.not_yours")
+    WHICH_JOB = Row("refused.which_job", {"jobs": str, "example": int})
+    SAY_WHICH_JOB = Row("refused.say_which_job")
+    FOR_PROGRAMS = Row("refused.for_programs", _JOB)
+    UNFINISHED = Row("refused.unfinished", _JOB)
+    STILL_OPEN = Row("refused.still_open", _JOB)
+    ALREADY_ENDED = Row("refused.already_ended", _JOB)
+    NOT_WAITING = Row("refused.not_waiting", _JOB)
+    NO_IMAGES = Row("refused.no_images", _JOB)
+    NO_SUCH_IMAGE = Row("refused.no_such_image", {"job": int, "count": int})
+    IMAGES_GONE = Row("refused.result_gone", _JOB)
+    NOTHING_RECORDED = Row("refused.no_recording", _JOB)
+    FILES_GONE = Row("refused.recording_gone", _JOB)
+    NOTHING_TO_READ = Row("refused.no_text", _JOB)
+    ANSWER_GONE = Row("status.gone", _JOB)
+    IMAGE_OR_JOB = Row("refused.image_or_job", _JOB)
+    NO_WORDS_TO_EDIT = Row("refused.no_words_to_edit")
+    TOO_LONG_TO_EDIT = Row("refused.too_long_to_edit", {"command": str})
+    NOTHING_TO_ASK = Row("refused.nothing_to_ask")
+
+    # ---------------------------------------------------------------- keys
+    NO_API = Row("refused.no_api")
+    KEY_IN_GROUP = Row("refused.key_in_group")
+    KEY_LASTS = Row("refused.key_lasts", {"given": str})
+    TOO_MANY_KEYS = Row("refused.too_many_keys", {"limit": int})
+    WHICH_KEY = Row("refused.which_key")
+    NO_SUCH_KEY = Row("refused.no_such_key", {"number": int})
+    WHICH_SERVICE = Row("refused.which_service")
+
+    # ---------------------------------------------------------------- an admin's commands
+    OWN_LIMIT = Row("refused.own_limit")
+    BAN_ADMIN = Row("refused.ban_admin")
+    NOT_BANNED = Row("refused.not_banned", {"person": str})
+    NO_INVITES = Row("refused.no_invites")
+    INVITE_IN_GROUP = Row("refused.invite_in_group")
+    NOT_INVITED = Row("refused.not_invited", _NAME)
+    WHICH_PERSON = Row("refused.which_person")
+    NO_SUCH_CHAT = Row("refused.no_such_chat", {"name": str, "names": str})
+    NO_SUCH_USER = Row("refused.no_such_user", {"name": str, "example": str})
+    NO_SUCH_HOST = Row("refused.no_such_host", {"name": str, "hint": Phrase})
+    NO_SUCH_TARGET = Row("refused.no_such_target", {"name": str, "hint": Phrase})
+    ONE_TARGET = Row("refused.one_target")
+    NOT_ON_HOST = Row("refused.unknown_host", {"name": str, "model": str, "names": str})
+
+
+@dataclass(frozen=True, init=False, slots=True)
+class Refusal:
+    """Why something is not done: a kind, and what the sentence of its row shows."""
+
+    kind: RefusalKind
+    values: Mapping[str, FieldValue]
+
+    def __init__(self, kind: RefusalKind, /, **values: FieldValue) -> None:
+        """Take exactly the fields of the kind's row. Raises `TypeError`."""
+        fields = kind.value.fields
+        if values.keys() != fields.keys():
+            raise TypeError(f"{kind.name} has the fields {', '.join(fields)}")
+        for name, value in values.items():
+            if not isinstance(value, (int, float) if fields[name] is float else fields[name]):
+                raise TypeError(f"{kind.name}: {name} is no {fields[name].__name__}: {value!r}")
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "values", values)
+
+    def __str__(self) -> str:
+        """Return it in words for the log."""
+        return ", ".join(
+            (self.kind.name, *(f"{name} {value}" for name, value in self.values.items()))
+        )
+
+    @property
+    def moment(self) -> float | None:
+        """When the same could be accepted, or a ban ends, if that is known (UNIX seconds)."""
+        moment = self.values.get("moment")
+        return moment.at if isinstance(moment, Moment) else None
 
 
 class Declined(Exception):
@@ -291,3 +284,49 @@ class Declined(Exception):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(str(refusal))
         self.refusal = refusal
+
+
+_NAMED = 12  # models in a sentence
+NAME_SHOWN = 60  # characters of a name that a person typed
+
+
+def refusal_of(error: Refused, models: Sequence[str]) -> Refusal:
+    """Return the refusal for what the queue does not accept; `models` are those there are."""
+    match error:
+        case UnknownModel():
+            return _unknown_model(error, models)
+        case NotCapable():
+            return _not_capable(error)
+        case NoServer():
+            return _no_server(error)
+        case LimitReached(limit=limit):
+            return Refusal(RefusalKind.TOO_MANY_OPEN, limit=limit)
+        case NotAccepting(full_disk=True):
+            return Refusal(RefusalKind.FULL_DISK)
+    return Refusal(RefusalKind.NOT_ACCEPTING)
+
+
+def _unknown_model(error: UnknownModel, models: Sequence[str]) -> Refusal:
+    """Name the models that were perhaps meant, otherwise those with the capability."""
+    hint, names = "hint.did_you_mean", error.nearest
+    if not names:
+        hint, names = "hint.models", (error.able or tuple(models))[:_NAMED]
+    return Refusal(
+        RefusalKind.UNKNOWN_MODEL,
+        name=error.name[:NAME_SHOWN],
+        hint=Phrase(hint, {"names": ", ".join(names)}),
+    )
+
+
+def _not_capable(error: NotCapable) -> Refusal:
+    unable = Phrase(f"unable.{error.capability}")
+    if not error.able:
+        return Refusal(RefusalKind.NOT_CAPABLE, model=error.model, unable=unable)
+    names = ", ".join(error.able[:_NAMED])
+    return Refusal(RefusalKind.NOT_CAPABLE_OTHERS, model=error.model, unable=unable, names=names)
+
+
+def _no_server(error: NoServer) -> Refusal:
+    if error.again_at is None:
+        return Refusal(RefusalKind.NO_SERVER, model=error.model)
+    return Refusal(RefusalKind.NOT_LOADABLE, model=error.model, moment=Moment(error.again_at))

@@ -14,7 +14,7 @@ from bot.people.people import People
 from bot.requests import recordings
 from bot.requests.admission import AdmissionService
 from bot.texts.catalogue import join, say
-from bot.texts.refusals import RefusalContext, sentence, told
+from bot.texts.refusals import sentence, told
 from queueing.core.errors import Problem
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Chat, File
@@ -70,5 +70,4 @@ class SpokenAnswers:
 
 
 def _refused(refusal: Refusal, language: str) -> Body:
-    why = sentence(refusal, RefusalContext(language, (), "settings"))
-    return join((*say(language, "aloud.failed", reason=""), *say(language, why.key, **why.values)))
+    return join((*say(language, "aloud.failed", reason=""), *sentence(refusal, language)))

@@ -3,11 +3,12 @@
 Knows neither chats nor HTTP: plain values come in, an accepted job or a refusal comes out.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bot.core.queue import JobReader, JobSubmitter, ModelReader
-from bot.core.refusals import Declined, NoImage, NoLongerWaiting, Refusal, TooManyImages
+from bot.core.refusals import Declined, Refusal, RefusalKind, refusal_of
 from bot.people.people import Person
 from bot.requests import enhancement, recordings
 from bot.requests.conversation import IMAGES, Conversation, continued, remembered_by, room_chars
@@ -29,6 +30,8 @@ from bot.requests.options import Style
 from queueing.core.errors import Refused
 from queueing.core.jobs import Job, JobState, NewJob, SubmitLimits
 from queueing.core.requests import Capability, Chat, ChatMessage, File, Request, TextToImage
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,7 +142,9 @@ class AdmissionService:
         except Declined as declined:
             refusal = declined.refusal
         except Refused as refused:
-            refusal = refused
+            refusal = refusal_of(refused, tuple(self.models.offer.catalog.models))
+            if refusal.kind is RefusalKind.NOT_ACCEPTING:
+                log.info("refused: %s", refused)
         accepted = None if key is None else await self.jobs.find(key)
         return accepted or refusal
 
@@ -148,7 +153,7 @@ class AdmissionService:
     async def _draw(self, asking: Asking, drawing: Creation) -> Job:
         require_text(drawing.prompt, PROMPT_LIMIT)
         if drawing.options.strength is not None and not drawing.files:
-            raise Declined(NoImage())
+            raise Declined(Refusal(RefusalKind.NO_IMAGE))
         catalog, person, files = self.models.offer.catalog, asking.person, drawing.files
         edit = edits(drawing, catalog, drawing.model)
         styled = drawing.makes is TextToImage and not edit
@@ -222,7 +227,7 @@ class AdmissionService:
                     newer is None
                     or newer.state is not JobState.PENDING
                     or newer.version == job.version
-                    or not isinstance(declined.refusal, NoLongerWaiting)
+                    or declined.refusal.kind is not RefusalKind.ALBUM_TOO_LATE
                 ):
                     raise
                 job = newer
@@ -230,10 +235,10 @@ class AdmissionService:
     async def _add(self, asking: Asking, job: Job, added: Conversation) -> Job:
         request, (new,) = job.request, added.turns
         if not isinstance(request, Chat) or (new.sounds and not job.held):
-            raise Declined(NoLongerWaiting(job_id=job.id))
+            raise Declined(Refusal(RefusalKind.ALBUM_TOO_LATE, job=job.id))
         *before, last = request.messages
         if (count := len(last.images) + len(new.images)) > IMAGES:
-            raise Declined(TooManyImages(count=count, limit=IMAGES))
+            raise Declined(Refusal(RefusalKind.TOO_MANY_IMAGES, count=count, most=IMAGES))
         if new.images:
             self.models.offer.catalog.require(job.model, Capability.VISION)
         there = len(await self.jobs.inputs(job) or ())

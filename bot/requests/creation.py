@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from bot.core.refusals import Declined, NoText, OptionNotTaken, TextTooLong, UnknownStyle
+from bot.core.refusals import NAME_SHOWN, Declined, Phrase, Refusal, RefusalKind
 from bot.requests.options import Style, size
 from queueing.core.catalog import Catalog
 from queueing.core.requests import (
@@ -90,18 +90,21 @@ def new_seed() -> int:
 def require_text(text: str | None, limit: int) -> str:
     """Return a text that is neither empty nor longer than `limit`. Raises `Declined`."""
     if not text:
-        raise Declined(NoText())
+        raise Declined(Refusal(RefusalKind.NO_TEXT))
     if len(text) > limit:
-        raise Declined(TextTooLong(length=len(text), limit=limit))
+        raise Declined(Refusal(RefusalKind.TEXT_TOO_LONG, length=len(text), limit=limit))
     return text
 
 
 def style_name(styles: Mapping[str, Style], wanted: str) -> str:
     """Return a style's own name, ignoring case. Raises `Declined`."""
     found = next((name for name in styles if name.casefold() == wanted.casefold()), None)
-    if found is None:
-        raise Declined(UnknownStyle(name=wanted, known=tuple(styles)))
-    return found
+    if found is not None:
+        return found
+    if not styles:
+        raise Declined(Refusal(RefusalKind.NO_STYLES))
+    hint = Phrase("hint.models", {"names": ", ".join(styles)})
+    raise Declined(Refusal(RefusalKind.UNKNOWN_STYLE, name=wanted[:NAME_SHOWN], hint=hint))
 
 
 def require_taken(
@@ -118,7 +121,7 @@ def require_taken(
         name = _FIELDS.get(option, option)
         known = name in of.model_fields and (takes is None or name in takes)
         if not known and value != _NEEDLESS.get(option):
-            raise Declined(OptionNotTaken(model=model, option=option))
+            raise Declined(Refusal(RefusalKind.OPTION_NOT_TAKEN, model=model, option=option))
 
 
 def changed(request: R, given: Mapping[str, object]) -> R:

@@ -7,15 +7,8 @@ PDFs and office files are read in a process of their own.
 from collections.abc import Sequence
 from math import ceil
 
-from backends.media.documents import DocumentContents, DocumentError, read_document
-from bot.core.refusals import (
-    Declined,
-    FilesTooLong,
-    FileTooHeavy,
-    NotText,
-    PaperUnread,
-    TextTooHeavy,
-)
+from backends.media.documents import DocumentContents, DocumentError, Fault, read_document
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from queueing.core.requests import File
 
 MOST_BYTES = 200_000  # more than any question may hold in letters of four bytes
@@ -24,7 +17,8 @@ MOST_BYTES = 200_000  # more than any question may hold in letters of four bytes
 def require_short(name: str, size: int) -> None:
     """Refuse a file of more bytes than are read. Raises `Declined`."""
     if size > MOST_BYTES:
-        raise Declined(TextTooHeavy(name=name, limit_kb=MOST_BYTES // 1000))
+        limit = MOST_BYTES // 1000
+        raise Declined(Refusal(RefusalKind.TEXT_FILE_TOO_LARGE, name=name, limit=limit))
 
 
 def decoded(name: str, data: bytes) -> str:
@@ -34,9 +28,9 @@ def decoded(name: str, data: bytes) -> str:
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
-        raise Declined(NotText(name=name)) from None
+        raise Declined(Refusal(RefusalKind.NOT_A_TEXT, name=name)) from None
     if "\x00" in text:
-        raise Declined(NotText(name=name))
+        raise Declined(Refusal(RefusalKind.NOT_A_TEXT, name=name))
     return text
 
 
@@ -44,19 +38,24 @@ def together(texts: Sequence[tuple[str, str]], limit: int) -> str:
     """Return what files say, each under its name. Raises `Declined` for more than `limit` characters."""
     whole = "\n\n".join(f"{name}\n{text}" for name, text in texts)
     if len(whole) > limit:
-        raise Declined(FilesTooLong(length=len(whole), limit=limit))
+        raise Declined(Refusal(RefusalKind.FILES_TOO_LONG, length=len(whole), limit=limit))
     return whole
 
 
 PAPER_MB = 20  # the most Telegram lets a bot download; the same everywhere
-SCANNED = "scanned"
 _READ_S = 30.0
+
+
+def too_large(name: str, size: int, limit_mb: int) -> Declined:
+    """Return the refusal of a file with more bytes than are taken."""
+    megabytes = ceil(size / 1_000_000)
+    return Declined(Refusal(RefusalKind.FILE_TOO_LARGE, name=name, size=megabytes, limit=limit_mb))
 
 
 def require_paper_weight(name: str, size: int) -> None:
     """Refuse a document of more bytes than are read. Raises `Declined`."""
     if size > PAPER_MB * 1_000_000:
-        raise Declined(FileTooHeavy(name=name, size_mb=ceil(size / 1_000_000), limit_mb=PAPER_MB))
+        raise too_large(name, size, PAPER_MB)
 
 
 async def opened(name: str, data: bytes, *, characters: int, images: int) -> DocumentContents:
@@ -69,7 +68,21 @@ async def opened(name: str, data: bytes, *, characters: int, images: int) -> Doc
     try:
         read = await read_document(file, characters=characters, images=images, wall_s=_READ_S)
     except DocumentError as error:
-        raise Declined(PaperUnread(name=name, why=error.fault)) from error
+        raise Declined(_unread(name, error.fault)) from error
     if not read.text.strip() and not read.images:
-        raise Declined(PaperUnread(name=name, why=SCANNED))
+        raise Declined(Refusal(RefusalKind.DOCUMENT_SCANNED, name=name))
     return read
+
+
+def _unread(name: str, fault: Fault) -> Refusal:
+    match fault:
+        case Fault.NO_LIBRARY:
+            return Refusal(RefusalKind.DOCUMENT_NO_LIBRARY)
+        case Fault.TOO_LARGE:
+            return Refusal(RefusalKind.DOCUMENT_TOO_LARGE, name=name)
+        case Fault.ENCRYPTED:
+            return Refusal(RefusalKind.DOCUMENT_ENCRYPTED, name=name)
+        case Fault.OLD:
+            return Refusal(RefusalKind.DOCUMENT_TOO_OLD, name=name)
+        case Fault.UNREADABLE:
+            return Refusal(RefusalKind.DOCUMENT_UNREADABLE, name=name)

@@ -14,14 +14,7 @@ from PIL import Image, ImageChops
 from backends.common.file_types import SENT, is_sound, is_video, mime_of
 from backends.media import videos
 from backends.media.image_metadata import without_metadata
-from bot.core.refusals import (
-    Declined,
-    ImageTooHeavy,
-    LargeEnough,
-    NoMask,
-    NotAImage,
-    TooManyPixels,
-)
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from queueing.core.requests import File
 
 IMAGE_MB = 20  # the most Telegram lets a bot download; the same everywhere
@@ -46,7 +39,8 @@ _encoders = asyncio.Semaphore(2)
 def require_weight(size: int) -> None:
     """Refuse a file of more bytes than an image may have. Raises `Declined`."""
     if size > IMAGE_MB * 1_000_000:
-        raise Declined(ImageTooHeavy(size_mb=size // 1_000_000, limit_mb=IMAGE_MB))
+        megabytes = size // 1_000_000
+        raise Declined(Refusal(RefusalKind.IMAGE_TOO_LARGE, size=megabytes, limit=IMAGE_MB))
 
 
 async def checked(data: bytes) -> File:
@@ -113,7 +107,7 @@ async def require_upscalable(file: File) -> None:
     """Refuse an image that is large already. Raises `Declined`."""
     size = await dimensions(file)
     if size is not None and size[0] * size[1] > UPSCALED_MEGAPIXELS * 1_000_000:
-        raise Declined(LargeEnough(limit=UPSCALED_MEGAPIXELS))
+        raise Declined(Refusal(RefusalKind.LARGE_ENOUGH, limit=UPSCALED_MEGAPIXELS))
 
 
 def _png_size(data: bytes) -> tuple[int, int] | None:
@@ -143,15 +137,15 @@ def _checked(data: bytes) -> File:
     except Declined:
         raise
     except _BOMB:
-        raise Declined(TooManyPixels(limit=MEGAPIXELS)) from None
+        raise Declined(Refusal(RefusalKind.TOO_MANY_PIXELS, limit=MEGAPIXELS)) from None
     except Exception:  # noqa: BLE001  as above
-        raise Declined(NotAImage()) from None
+        raise Declined(Refusal(RefusalKind.NOT_AN_IMAGE)) from None
     return File(name=f"image.{kind.lower()}", mime=f"image/{kind.lower()}", data=data)
 
 
 def _require_size(image: Image.Image) -> None:
     if image.width * image.height > MEGAPIXELS * 1_000_000:
-        raise Declined(TooManyPixels(limit=MEGAPIXELS))
+        raise Declined(Refusal(RefusalKind.TOO_MANY_PIXELS, limit=MEGAPIXELS))
 
 
 def _fitted(file: File, limit: int) -> File | None:
@@ -195,7 +189,7 @@ async def mask_of(image: File, given: File | None = None) -> File:
     try:
         return await asyncio.to_thread(_mask, image, given)
     except (OSError, ValueError) as error:
-        raise Declined(NotAImage()) from error
+        raise Declined(Refusal(RefusalKind.NOT_AN_IMAGE)) from error
 
 
 def _mask(image: File, given: File | None) -> File:
@@ -206,7 +200,7 @@ def _mask(image: File, given: File | None) -> File:
         if given is not None and _least(kept) == _OPAQUE:
             kept = ImageChops.invert(opened.convert("L"))
     if _least(kept) > _MARKED_MOST:
-        raise Declined(NoMask())
+        raise Declined(Refusal(RefusalKind.EMPTY_MASK))
     mask = Image.new("RGBA", size)
     mask.putalpha(kept.resize(size))
     out = io.BytesIO()

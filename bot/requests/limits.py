@@ -9,24 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from bot.core.content import Moment
 from bot.core.queue import JobReader, JobSubmitter, ModelReader, QueueStatus
-from bot.core.refusals import (
-    Banned,
-    BeyondModel,
-    Declined,
-    FilesUsedUp,
-    GpuUsedUp,
-    NoLongerWaiting,
-    QueueFull,
-    QuotaUsedUp,
-    Refusal,
-    TooManyOpen,
-    UnwantedWord,
-)
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.people.access import Access, Day, day_of
 from bot.people.people import Person
 from bot.people.upload_quota import HourFull, ReceivedBytes
 from bot.requests.word_filter import said_in, unwanted_word
+from bot.texts.catalogue import in_minutes
 from queueing.core.constructors import altering
 from queueing.core.errors import LimitReached, Problem, ProblemKind, QueueError
 from queueing.core.events import Event, JobChanged
@@ -64,13 +54,31 @@ class Bounds:
         most = {**_defaults(request, usual), **spec.most}
         for what, asked in _extent(request, usual).items():
             if what in most and asked > most[what]:
-                raise Declined(
-                    BeyondModel(model=spec.name, what=what, asked=asked, most=most[what])
-                )
+                raise _beyond(spec, what, asked, most[what])
         failed = self._failed.get(spec.name)
         asked = work(request, usual)
         if failed is not None and asked >= failed:
-            raise Declined(BeyondModel(model=spec.name, what="memory", asked=asked, most=failed))
+            raise _beyond(spec, "memory", asked, failed)
+
+
+_BEYOND = {
+    "pixels": RefusalKind.BEYOND_PIXELS,
+    "steps": RefusalKind.BEYOND_STEPS,
+    "count": RefusalKind.BEYOND_COUNT,
+    "seconds": RefusalKind.BEYOND_SECONDS,
+    "frames": RefusalKind.BEYOND_FRAMES,
+    "memory": RefusalKind.BEYOND_MEMORY,
+}
+
+
+def _beyond(spec: ModelSpec, what: str, asked: float, most: float) -> Declined:
+    form = _megapixels if what in {"pixels", "memory"} else "{:g}".format
+    kind, values = _BEYOND[what], {"asked": form(asked), "most": form(most)}
+    return Declined(Refusal(kind, model=spec.name, **values))
+
+
+def _megapixels(pixels: float) -> str:
+    return f"{float(f'{pixels / 1e6:.3g}'):g}"
 
 
 def _extent(request: Request, usual: Numbers) -> dict[str, float]:
@@ -220,7 +228,7 @@ class RequestLimits:
             raise
         if replaced is None:
             await self.received.give_back(entry)
-            raise Declined(NoLongerWaiting(job_id=job.id))
+            raise Declined(Refusal(RefusalKind.ALBUM_TOO_LATE, job=job.id))
         return replaced
 
     def _require_allowed(self, asking: Asking, request: Request, *, continues: bool) -> None:
@@ -231,7 +239,7 @@ class RequestLimits:
         if (
             word := unwanted_word(asking.unwanted, said_in(request, continues=continues))
         ) is not None:
-            raise Declined(UnwantedWord(word=word))
+            raise Declined(Refusal(RefusalKind.UNWANTED_WORD, word=word))
 
     def _require_within(self, model: str, request: Request) -> None:
         """Refuse what is beyond the bounds of its model; the queue refuses an unknown one."""
@@ -247,42 +255,47 @@ class RequestLimits:
         try:
             return await self.received.take(owner, sum(len(file.data) for file in files))
         except HourFull as full:
-            raise Declined(FilesUsedUp(free_at=full.free_at)) from None
+            free_at = Moment(full.free_at)
+            raise Declined(Refusal(RefusalKind.UPLOADS_USED_UP, moment=free_at)) from None
 
     async def _limit(self, new: NewJob, admission: SubmitLimits, reached: LimitReached) -> Refusal:
         """Return which limit is reached, with when there should be room again."""
         if reached.free_at is not None:
-            return QuotaUsedUp(limit=reached.limit, free_at=reached.free_at)
+            moment = Moment(reached.free_at)
+            return Refusal(RefusalKind.QUOTA_USED_UP, limit=reached.limit, moment=moment)
         if reached.scope == "gpu":
             return await self._gpu_used_up(new.owner, admission)
         if reached.scope == "queue":
             return await self._queue_full(new, reached.limit)
-        ends = await self._ends(new)
-        return TooManyOpen(limit=reached.limit, done_at=min(ends, default=None))
+        if not (ends := await self._ends(new)):
+            return Refusal(RefusalKind.TOO_MANY_OPEN, limit=reached.limit)
+        moment = Moment(min(ends))
+        return Refusal(RefusalKind.TOO_MANY_OPEN_UNTIL, limit=reached.limit, moment=moment)
 
     def _today(self) -> Day:
         return day_of(self.clock.now(), self.access.zone)
 
-    async def _gpu_used_up(self, owner: str, admission: SubmitLimits) -> GpuUsedUp:
+    async def _gpu_used_up(self, owner: str, admission: SubmitLimits) -> Refusal:
         time = await self.jobs.gpu_time(owner, admission.gpu_since)
-        return GpuUsedUp(
-            limit_s=admission.max_gpu_s or 0.0,
-            used_s=time.used_s,
-            held_s=time.held_s,
-            free_at=self._today().ends_at,
+        return Refusal(
+            RefusalKind.GPU_TIME_USED_UP,
+            limit=in_minutes(admission.max_gpu_s or 0.0),
+            used=in_minutes(time.used_s),
+            held=in_minutes(time.held_s),
+            moment=Moment(self._today().ends_at),
         )
 
-    async def _queue_full(self, new: NewJob, limit: int) -> QueueFull:
+    async def _queue_full(self, new: NewJob, limit: int) -> Refusal:
         """Return the refusal of a full queue, with when a tenth of it will have been done."""
         name = self.models.offer.catalog.named(new.model).name
         done_at = self._next_done_at(name)
         if done_at is None and await self._ends(new):  # the queue may be that new
             done_at = self._next_done_at(name)
-        again_at = None
-        if done_at is not None:
-            now = self.clock.now()
-            again_at = now + (done_at - now) * _SHARE_TO_CLEAR
-        return QueueFull(model=name, limit=limit, again_at=again_at)
+        if done_at is None:
+            return Refusal(RefusalKind.QUEUE_STANDS, model=name, limit=limit)
+        now = self.clock.now()
+        moment = Moment(now + (done_at - now) * _SHARE_TO_CLEAR)
+        return Refusal(RefusalKind.QUEUE_FULL, model=name, limit=limit, moment=moment)
 
     def _next_done_at(self, model: str) -> float | None:
         """Return when a job of the model accepted now would be done."""
@@ -298,8 +311,12 @@ class RequestLimits:
         return [each.ends.latest for each in known if each.ends is not None]
 
 
-def ban_of(person: Person, now: float) -> Banned | None:
+def ban_of(person: Person, now: float) -> Refusal | None:
     """Return the ban that applies to a person at that moment, or None."""
     if not person.is_banned(now):
         return None
-    return Banned(until=person.banned_until, reason=person.ban_reason)
+    reason = f" ({person.ban_reason})" if person.ban_reason else ""
+    if person.banned_until is None:
+        return Refusal(RefusalKind.BANNED, reason=reason)
+    moment = Moment(person.banned_until)
+    return Refusal(RefusalKind.BANNED_UNTIL, reason=reason, moment=moment)

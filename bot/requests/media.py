@@ -1,11 +1,10 @@
 """Sound and video that people send: bounded, and made ready in a process of its own."""
 
-from math import ceil
-
 from backends.common.file_types import is_sound, mime_of
 from backends.media import videos
 from backends.media.sounds import SoundError, SoundFault, as_voice
-from bot.core.refusals import Declined, FileTooHeavy, NotASound, NotAVideo
+from bot.core.refusals import Declined, Refusal, RefusalKind
+from bot.requests.documents import too_large
 from queueing.core.requests import File
 
 SOUND_MB = 20  # the most Telegram lets a bot download; the same everywhere
@@ -16,7 +15,7 @@ _ENDINGS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
 def require_sound_weight(name: str, size: int) -> None:
     """Refuse a file of more bytes than a recording may have. Raises `Declined`."""
     if size > SOUND_MB * 1_000_000:
-        raise Declined(FileTooHeavy(name=name, size_mb=ceil(size / 1_000_000), limit_mb=SOUND_MB))
+        raise too_large(name, size, SOUND_MB)
 
 
 async def checked_sound(name: str, data: bytes) -> File:
@@ -32,8 +31,20 @@ async def checked_sound(name: str, data: bytes) -> File:
     except SoundError as error:
         if error.fault is SoundFault.NO_LIBRARY and is_sound(mime):
             return kept
-        minutes = int(SOUND_S // 60)
-        raise Declined(NotASound(name=name, why=error.fault, minutes=minutes)) from error
+        raise Declined(_unread(name, error.fault)) from error
+
+
+def _unread(name: str, fault: SoundFault) -> Refusal:
+    match fault:
+        case SoundFault.TOO_LONG:
+            minutes = int(SOUND_S // 60)
+            return Refusal(RefusalKind.RECORDING_TOO_LONG, name=name, minutes=minutes)
+        case SoundFault.SILENT:
+            return Refusal(RefusalKind.RECORDING_SILENT, name=name)
+        case SoundFault.NO_LIBRARY:
+            return Refusal(RefusalKind.RECORDING_NO_LIBRARY, name=name)
+        case SoundFault.UNREADABLE:
+            return Refusal(RefusalKind.RECORDING_UNREADABLE, name=name)
 
 
 VIDEO_MB = 20  # the most Telegram lets a bot download; the same everywhere
@@ -43,7 +54,7 @@ _READ_S = 30.0
 def require_video_weight(name: str, size: int) -> None:
     """Refuse a video of more bytes than are taken. Raises `Declined`."""
     if size > VIDEO_MB * 1_000_000:
-        raise Declined(FileTooHeavy(name=name, size_mb=ceil(size / 1_000_000), limit_mb=VIDEO_MB))
+        raise too_large(name, size, VIDEO_MB)
 
 
 async def seen(name: str, data: bytes, most: int) -> tuple[File, ...]:
@@ -54,5 +65,5 @@ async def seen(name: str, data: bytes, most: int) -> tuple[File, ...]:
     except videos.VideoError:
         made = []
     if not made:
-        raise Declined(NotAVideo(name=name))
+        raise Declined(Refusal(RefusalKind.NOT_A_VIDEO, name=name))
     return tuple(made[:most])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bot.core.refusals import Declined, NoModel
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.people.people import Person
 from bot.requests.options import Style
 from queueing.core.catalog import Catalog
@@ -23,6 +23,15 @@ _USUAL_FOR: Mapping[Capability, tuple[str, ...]] = {
     Capability.VISION: ("ask",),
 }
 """The commands whose usual models come first; for all else, the first able model is taken."""
+_NONE_ABLE: Mapping[Capability, RefusalKind] = {
+    Capability.VISION: RefusalKind.NONE_SEES,
+    Capability.IMAGE_EDIT: RefusalKind.NONE_EDITS,
+    Capability.TEXT_TO_VIDEO: RefusalKind.NONE_MAKES_VIDEOS,
+    Capability.IMAGE_TO_VIDEO: RefusalKind.NONE_MAKES_VIDEOS_OF_IMAGES,
+    Capability.TEXT_TO_AUDIO: RefusalKind.NONE_MAKES_MUSIC,
+    Capability.TEXT_TO_SPEECH: RefusalKind.NONE_SPEAKS,
+    Capability.SPEECH_TO_TEXT: RefusalKind.NONE_HEARS,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +56,7 @@ def usual_model(
     """
     able = catalog.able(capability)
     if not able:
-        raise Declined(NoModel(capability=capability))
+        raise Declined(Refusal(_NONE_ABLE.get(capability, RefusalKind.NO_MODEL)))
     usual = [
         name
         for command in _USUAL_FOR.get(capability, ())

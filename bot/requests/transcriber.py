@@ -10,14 +10,13 @@ import logging
 from bot.core.chat_settings import ChatSettingsTable
 from bot.core.origin import origin_in
 from bot.core.queue import Deliveries, JobEraser, JobReader, JobSubmitter
+from bot.core.refusals import RefusalKind
 from bot.people.people import People
 from bot.requests import recordings
 from bot.requests.admission import AdmissionService
 from bot.requests.word_filter import unwanted_word
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import (
-    LimitReached,
-    NotAccepting,
     Problem,
     ProblemKind,
     StoreError,
@@ -28,6 +27,8 @@ from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Chat, SpeechToText
 
 log = logging.getLogger(__name__)
+
+_NO_ROOM = {RefusalKind.TOO_MANY_OPEN, RefusalKind.NOT_ACCEPTING, RefusalKind.FULL_DISK}
 
 AGAIN_S = 5.0  # until a full queue, or a database that fails, is tried again
 
@@ -184,7 +185,7 @@ class Transcriber:
             self._note(outcome)
             return outcome
         log.info("job %d: its recording is not taken: %s", question.id, outcome)
-        if isinstance(outcome, LimitReached | NotAccepting):
+        if outcome.kind in _NO_ROOM:
             return None
         raise Unheard(problem(ProblemKind.NO_LISTENER))
 

@@ -68,14 +68,15 @@ def _filled(language: str, value: Value, option: str) -> Part:
         return _altered(value, before=option) if option else value
     if not isinstance(value, str | int | float):
         return value
-    written = decimal(language, value) if isinstance(value, float) else str(value)
+    written = value if isinstance(value, str) else decimal(language, value)
     one, is_counted, many = option.partition("|")
     return f"{written} {one if value == 1 else many}" if is_counted else written
 
 
 def decimal(language: str, number: float) -> str:
     """Return a number as that language writes it, with no needless decimals."""
-    return f"{number:g}".replace(".", word(language, "number.point"))
+    written = str(number) if isinstance(number, int) else f"{number:g}"
+    return written.replace(".", word(language, "number.point"))
 
 
 @lru_cache(maxsize=4096)  # more than there are texts
@@ -175,12 +176,14 @@ COSTLY_S = 60.0  # a limited person is told what a job takes from here on
 _A_FEW_S = 600.0  # below it, a tenth of a minute counts
 
 
-def minutes(seconds: float, language: str) -> str:
+def in_minutes(seconds: float) -> float:
     """Return seconds as minutes, with a decimal if there are only a few."""
-    if seconds >= _A_FEW_S:
-        return f"{seconds / 60:.0f}"
-    number = f"{seconds / 60:.1f}".removesuffix(".0")
-    return number.replace(".", word(language, "number.point"))
+    return round(seconds / 60, 1) if seconds < _A_FEW_S else round(seconds / 60)
+
+
+def minutes(seconds: float, language: str) -> str:
+    """Return seconds as minutes in that language."""
+    return decimal(language, in_minutes(seconds))
 
 
 def used_today(time: GpuTime, limit_s: float | None, language: str) -> Body:

@@ -25,7 +25,7 @@ from backends.comfyui.workflow.template import parse_workflow, prepare
 from backends.media.image_metadata import without_metadata
 from backends.media.images import HUGE_IMAGE
 from bot.config import loader as config
-from bot.core.refusals import Declined, NotAImage, Refusal, TooManyPixels
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests import images
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import File, TextToImage
@@ -93,7 +93,7 @@ def _png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
 
 
-HUGE = TooManyPixels(limit=40)
+HUGE = Refusal(RefusalKind.TOO_MANY_PIXELS, limit=40)
 
 
 def _bomb(kind: bytes) -> tuple[bytes, bytes]:
@@ -106,7 +106,7 @@ def _bomb(kind: bytes) -> tuple[bytes, bytes]:
         (50_000, (), HUGE),
         (2**31 - 1, (), HUGE),
         (8_000, (), HUGE),
-        (10, (b"zTXt",), NotAImage()),
+        (10, (b"zTXt",), Refusal(RefusalKind.NOT_AN_IMAGE)),
     ],
     ids=["warned", "refused by Pillow", "above our own limit", "text"],
 )

@@ -8,14 +8,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from telegram import MessageEntity
 
-from bot.commands.call.parser import BadCall, check, clean, parse, usage
+from bot.commands.call.parser import check, clean, parse, usage
 from bot.commands.registry import COMMANDS
 from bot.core.command import Command, ParamKind
+from bot.core.refusals import Declined
 from bot.platforms.discord import renderer as discord_render
 from bot.platforms.telegram import renderer as telegram_render
 from bot.platforms.telegram.commands import typed
 from bot.platforms.web.renderer import split_command
-from bot.texts.catalogue import CATALOGUES, word
+from bot.texts.catalogue import CATALOGUES, plain
+from bot.texts.refusals import sentence
 from tests.fuzz.hostile_input import bounded, texts
 
 TYPES: Mapping[ParamKind, type | tuple[type, ...]] = {
@@ -70,8 +72,8 @@ def test_typed_calls(command: Command, line: str, model: bool) -> None:
     """Some line would crash the handler, or bring a value out of its bounds to a handler."""
     try:
         _require_sound(command, parse(command, line, lambda _: model))
-    except BadCall as bad:
-        told = [word(language, bad.key, **bad.values) for language in CATALOGUES]
+    except Declined as bad:
+        told = [plain(sentence(bad.refusal, language)) for language in CATALOGUES]
         _require_words(*told, usage(command))
 
 
@@ -99,7 +101,7 @@ def calls(draw: Any) -> tuple[Command, dict[str, Any]]:
 def test_options_a_platform_has_typed(called: tuple[Command, Mapping[str, Any]]) -> None:
     """Discord's client can be replaced: what it sends is as free as a typed line."""
     command, options = called
-    with suppress(BadCall):
+    with suppress(Declined):
         _require_sound(command, check(command, options))
 
 
@@ -171,5 +173,5 @@ def test_button_ids(data: str) -> None:
         assert all(value >= 0 for value in options.values())
         for each in COMMANDS:
             if each.name == command:
-                with suppress(BadCall):
+                with suppress(Declined):
                     _require_sound(each, check(each, options))

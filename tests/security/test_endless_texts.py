@@ -7,9 +7,10 @@ from itertools import product
 import pytest
 
 from backends.openai.answer_reader import without_thoughts
-from bot.commands.call.parser import BadCall, parse
+from bot.commands.call.parser import parse
 from bot.commands.registry import COMMANDS
 from bot.core.content import pages
+from bot.core.refusals import Declined
 from bot.platforms.discord.renderer import literal
 from bot.platforms.telegram.markdown import styled
 from bot.platforms.web.renderer import split_command
@@ -43,7 +44,7 @@ def _typed(text: str) -> None:
         if command.name in {"image", "ask"}:
             try:
                 parse(command, text, lambda _: False)
-            except BadCall:
+            except Declined:
                 continue
 
 

@@ -6,7 +6,7 @@ message is the English sentence that chats show.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -14,27 +14,11 @@ from math import ceil
 
 from pydantic import JsonValue
 
-from bot.core.refusals import (
-    Banned,
-    BeyondModel,
-    FilesUsedUp,
-    GpuUsedUp,
-    QueueFull,
-    QuotaUsedUp,
-    Refusal,
-    TooManyOpen,
-)
+from bot.core.refusals import Refusal
 from bot.texts import reasons
-from bot.texts.catalogue import is_far, plain, say, word
-from bot.texts.refusals import RefusalContext, sentence, told
-from queueing.core.errors import (
-    NoServer,
-    NotAccepting,
-    NotCapable,
-    Problem,
-    ProblemKind,
-    UnknownModel,
-)
+from bot.texts.catalogue import is_far, plain, word
+from bot.texts.refusals import sentence, told
+from queueing.core.errors import Problem, ProblemKind
 from queueing.core.jobs import Job, JobState
 from queueing.core.snapshot import Reason
 
@@ -180,9 +164,6 @@ TOO_LONG = (
     " a new conversation."
 )
 """Programs recognise a request that is too long by the first words, which are OpenAI's."""
-AGAIN_LEAST_S = 5.0
-"""After how long a call is repeated for which there was no room: SDKs repeat it twice, and other
-calls wait for the same room."""
 BUSY_S = 30.0
 """After how long a busy server is asked again that does not say when."""
 RESTART_S = 10.0
@@ -310,62 +291,23 @@ def other_sound(made: str, asked: str) -> ApiError:
     )
 
 
-def refused(refusal: Refusal, models: Sequence[str], now: float) -> ApiError:
-    """Return the error for a request that was not accepted; `models` are the known models."""
-    free_at = _free_at(refusal)
-    least_s = AGAIN_LEAST_S if isinstance(refusal, TooManyOpen | QueueFull) else 1.0
+def refused(refusal: Refusal, now: float) -> ApiError:
+    """Return the error for a request that was not accepted."""
+    api, moment = refusal.kind.value.api, refusal.moment
+    after_s = None if api.again_s is None or moment is None else max(api.again_s, moment - now)
     return ApiError(
-        status=_STATUSES.get(type(refusal), HTTPStatus.BAD_REQUEST),
-        message=in_words(refusal, models),
-        param="model" if isinstance(refusal, UnknownModel | NotCapable) else None,
-        code=_CODES.get(type(refusal)),
-        retry_after_s=None if free_at is None else max(least_s, free_at - now),
-        repeat=free_at is not None or isinstance(refusal, TooManyOpen | QueueFull),
+        status=api.status,
+        message=in_words(refusal),
+        param=api.param,
+        code=api.code,
+        retry_after_s=after_s,
+        repeat=api.again_s is not None,
     )
 
 
-def in_words(refusal: Refusal, models: Sequence[str] = ()) -> str:
+def in_words(refusal: Refusal) -> str:
     """Return the English sentence that chats show."""
-    key, values = sentence(refusal, RefusalContext(LANGUAGE, models, ""))
-    return plain(say(LANGUAGE, key, **values))
-
-
-_STATUSES: Mapping[type, HTTPStatus] = {
-    Banned: HTTPStatus.FORBIDDEN,
-    UnknownModel: HTTPStatus.NOT_FOUND,
-    QuotaUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
-    FilesUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
-    GpuUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
-    TooManyOpen: HTTPStatus.TOO_MANY_REQUESTS,
-    QueueFull: HTTPStatus.TOO_MANY_REQUESTS,
-    NoServer: HTTPStatus.SERVICE_UNAVAILABLE,
-    NotAccepting: HTTPStatus.SERVICE_UNAVAILABLE,
-}
-_CODES: Mapping[type, str] = {
-    Banned: "banned",
-    BeyondModel: "beyond_model",
-    UnknownModel: "model_not_found",
-    NotCapable: "not_capable",
-    QuotaUsedUp: "quota_used_up",
-    FilesUsedUp: "quota_used_up",
-    GpuUsedUp: "gpu_time_used_up",
-    TooManyOpen: "too_many_open",
-    QueueFull: "queue_full",
-    NoServer: "no_server",
-    NotAccepting: "not_accepting",
-}
-
-
-def _free_at(refusal: Refusal) -> float | None:
-    """Return when the same request could be accepted, if known (UNIX seconds)."""
-    match refusal:
-        case QuotaUsedUp(free_at=at) | FilesUsedUp(free_at=at) | GpuUsedUp(free_at=at):
-            return at
-        case TooManyOpen(done_at=at):
-            return at
-        case QueueFull(again_at=at) | NoServer(again_at=at):
-            return at
-    return None
+    return plain(sentence(refusal, LANGUAGE))
 
 
 def lost() -> ApiError:

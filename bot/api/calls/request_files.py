@@ -175,7 +175,7 @@ class RequestImages:
         """
         now = self.clock.now()
         if (ban := ban_of(caller.person, now)) is not None:
-            raise refused(ban, (), now)
+            raise refused(ban, now)
         return CallImages(caller, None if self.fetcher is None else Errands(self.fetcher))
 
 

@@ -20,6 +20,7 @@ from bot.api.openai.models import (
     Voices,
 )
 from bot.core.queue import ModelReader, QueueStatus
+from bot.core.refusals import refusal_of
 from queueing.core.errors import UnknownModel
 from queueing.core.requests import Capability
 from queueing.core.snapshot import Residency
@@ -76,7 +77,7 @@ class ModelsRoute:
         try:
             spec = catalog.named(name)
         except UnknownModel as unknown:
-            raise refused(unknown, tuple(catalog.models), 0.0) from None
+            raise refused(refusal_of(unknown, tuple(catalog.models)), 0.0) from None
         statuses = self.status.snapshot().models
         return json_response(_row(name, spec, next(s for s in statuses if s.name == spec.name)))
 

@@ -13,7 +13,7 @@ from bot.api.runs.attendance import seen_through
 from bot.api.runs.repeats import Repeats, digest_of
 from bot.api.runs.runs import PLATFORM, without_words
 from bot.core.origin import Hook, Origin
-from bot.core.refusals import Declined, Refusal
+from bot.core.refusals import Declined, Refusal, refusal_of
 from bot.requests.admission import AdmissionService
 from bot.requests.creation import Creation
 from bot.requests.limits import Asking, ban_of
@@ -40,7 +40,6 @@ class Submitter:
 
     admission: AdmissionService
     clock: Clock
-    models: Callable[[], Sequence[str]]
     repeats: Repeats
     unwanted: Callable[[], tuple[str, ...]] = tuple
 
@@ -103,23 +102,23 @@ class Submitter:
             return
         try:
             catalog.require(model, needs)
-        except (UnknownModel, NotCapable) as refusal:
+        except (UnknownModel, NotCapable) as error:
             if await self.repeats.is_known(request, caller, model):
                 return
-            raise refused(refusal, self.models(), self.clock.now()) from None
+            raise refused(refusal_of(error, tuple(catalog.models)), self.clock.now()) from None
 
     def require_welcome(self, caller: Caller) -> None:
         """Refuse a banned person, who may only read, cancel and delete what is theirs."""
         now = self.clock.now()
         if (ban := ban_of(caller.person, now)) is not None:
-            raise refused(ban, (), now)
+            raise refused(ban, now)
 
     def usual_model(self, caller: Caller, needs: Capability) -> str:
         """Return the model for a request that names none. Raises `ApiError` if none is able."""
         try:
             return self.admission.usual_model(caller.person, needs)
         except Declined as declined:
-            raise refused(declined.refusal, self.models(), self.clock.now()) from None
+            raise refused(declined.refusal, self.clock.now()) from None
 
     def finding(
         self,
@@ -144,7 +143,7 @@ class Submitter:
 
     async def _accepted(self, request: web.Request, made: Job | Refusal, digest: str) -> Job:
         if not isinstance(made, Job):
-            raise refused(made, self.models(), self.clock.now())
+            raise refused(made, self.clock.now())
         release(request)
         self.repeats.require_same(made, digest)
         await self.repeats.attendance.attend(request, made)

@@ -4,11 +4,12 @@ With `--today` it lists who used the GPUs today.
 """
 
 from bot.commands.admin.targets import meant_person
-from bot.commands.call.context import Call, CallRefused, Context, audited, reply
+from bot.commands.call.context import Call, Context, audited, reply
 from bot.commands.call.parser import options
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Body
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.people.access import day_of
 from bot.people.people import NO_LIMIT, Person
 from bot.texts.catalogue import join, minutes, say, word
@@ -61,7 +62,7 @@ async def handle(context: Context, call: Call) -> Answer:
         unlimited = call.args["gpu-minutes"] == _NONE
         changes["gpu_per_day"] = NO_LIMIT if unlimited else 60 * (call.whole("gpu-minutes") or 0)
     if user == call.invocation.user and 0 in changes.values():
-        raise CallRefused("refused.own_limit")
+        raise Declined(Refusal(RefusalKind.OWN_LIMIT))
     if (lane := call.text("lane")) is not None:
         changes["lane"] = lane
     person = await context.people.get(user)

@@ -1,10 +1,11 @@
 """`/ban`, `/unban`, `/invite`, `/uninvite` and `/audit`, for admins: who may use Usher."""
 
 from bot.commands.admin.targets import meant_person
-from bot.commands.call.context import Call, CallRefused, Context, audited, reply
+from bot.commands.call.context import Call, Context, audited, reply
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Body, Moment
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.people.api_keys import service_of
 from bot.people.people import HOUR_S
 from bot.requests.creation import require_text
@@ -48,7 +49,7 @@ async def handle_ban(context: Context, call: Call) -> Answer:
     user, now = await meant_person(context, call), context.clock.now()
     own = user == call.invocation.user
     if context.access.is_admin(user, call.invocation.rights if own else ()):
-        raise CallRefused("refused.ban_admin")
+        raise Declined(Refusal(RefusalKind.BAN_ADMIN))
     hours, reason = call.decimal("hours"), call.text("reason")
     until = None if hours is None else now + hours * HOUR_S
     await context.people.change(user, banned_at=now, banned_until=until, ban_reason=reason)
@@ -81,13 +82,13 @@ INVITE = Command(
 
 async def handle_invite(context: Context, call: Call) -> Answer:
     if context.invites is None:
-        raise CallRefused("refused.no_invites")
+        raise Declined(Refusal(RefusalKind.NO_INVITES))
     if call.text("name") is None:
         people = await context.invites.everybody()
         names = ", ".join(f"{each.name} (web:{each.id})" for each in people)
         return reply(call.say("invite.list", names=names) if people else call.say("invite.none"))
     if call.invocation.group:  # not every platform can answer there in private
-        raise CallRefused("refused.invite_in_group")
+        raise Declined(Refusal(RefusalKind.INVITE_IN_GROUP))
     name = " ".join(require_text(call.text("name"), _NAME_MOST).split())
     invitation = await context.invites.invite(name, context.clock.now())
     await audited(context, call, "invite", f"web:{invitation.person.id}", name)
@@ -108,7 +109,7 @@ async def handle_unban(context: Context, call: Call) -> Answer:
     user = await meant_person(context, call)
     person = await context.people.get(user)
     if not person.is_banned(context.clock.now()):
-        raise CallRefused("refused.not_banned", person=user)
+        raise Declined(Refusal(RefusalKind.NOT_BANNED, person=user))
     await context.people.change(user, banned_at=None, banned_until=None, ban_reason=None)
     await audited(context, call, "unban", user)
     return reply(call.say("unban.done", person=user))
@@ -128,11 +129,11 @@ UNINVITE = Command(
 
 async def handle_uninvite(context: Context, call: Call) -> Answer:
     if context.invites is None:
-        raise CallRefused("refused.no_invites")
+        raise Declined(Refusal(RefusalKind.NO_INVITES))
     named = call.text("name") or ""
     person = await context.invites.named(named)
     if person is None:
-        raise CallRefused("refused.not_invited", name=named[:60])
+        raise Declined(Refusal(RefusalKind.NOT_INVITED, name=named[:60]))
     await context.invites.uninvite(person)
     for job in await context.queue.jobs.open_jobs(f"web:{person.id}"):
         await context.queue.submitter.cancel(job.id)

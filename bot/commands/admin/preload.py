@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from bot.commands.admin.targets import meant_host, meant_model
-from bot.commands.call.context import Call, CallRefused, Context, audited
+from bot.commands.call.context import Call, Context, audited
 from bot.core.answers import Answer, Task, TaskReply
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Body, Content
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.texts.catalogue import join, say
 from bot.texts.reasons import because
 from bot.texts.refusals import told
@@ -74,7 +75,7 @@ async def work_preload(context: Context, task: Task) -> Content:
 
 
 def named(catalog: Catalog, call: Call) -> tuple[str, str | None]:
-    """Return the model and host a call names. Raises `UnknownModel` or `CallRefused`."""
+    """Return the model and host a call names. Raises `UnknownModel` or `Declined`."""
     model = meant_model(catalog, call)
     if call.text("host") is None:
         return model, None
@@ -83,7 +84,7 @@ def named(catalog: Catalog, call: Call) -> tuple[str, str | None]:
     hosts = [each for name in spec.backends for each in catalog.parts_of(spec, name)]
     if not set(hosts).intersection(catalog.gpus(host)):
         names = ", ".join(dict.fromkeys(hosts))
-        raise CallRefused("refused.unknown_host", name=host, model=model, names=names)
+        raise Declined(Refusal(RefusalKind.NOT_ON_HOST, name=host, model=model, names=names))
     return model, host
 
 

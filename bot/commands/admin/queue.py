@@ -1,10 +1,11 @@
 """`/clear` and `/move`, for admins: cancel a model's waiting jobs; put one first."""
 
 from bot.commands.admin.targets import meant_model
-from bot.commands.call.context import Call, CallRefused, Context, audited, reply
+from bot.commands.call.context import Call, Context, audited, reply
 from bot.commands.call.jobs import own_job
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind
+from bot.core.refusals import Declined, Refusal, RefusalKind
 
 CLEAR = Command(
     name="clear",
@@ -53,6 +54,6 @@ async def handle_move(context: Context, call: Call) -> Answer:
     job = await own_job(context, call, call.whole("id") or 0)
     moved = await context.queue.admin.move_first(job.id)
     if moved is None:
-        raise CallRefused("refused.not_waiting", job=job.id)
+        raise Declined(Refusal(RefusalKind.NOT_WAITING, job=job.id))
     await audited(context, call, "move", f"{job.model} {job.id}", "first")
     return reply(call.say("move.done", job=job.id, model=moved.model))

@@ -12,6 +12,7 @@ from bot.core.chat_settings import ChatSettingsTable
 from bot.core.command import Command
 from bot.core.content import Body, Button, Content
 from bot.core.platform import Invocation
+from bot.core.refusals import Declined, Phrase, Refusal, RefusalKind
 from bot.core.service import QueueService
 from bot.delivery.records import MessageRecords
 from bot.people.access import Access
@@ -24,7 +25,7 @@ from bot.people.people import People, Person
 from bot.platforms.web.chat_log import ChatLog
 from bot.requests.admission import AdmissionService
 from bot.requests.conversation import IDLE_S
-from bot.texts.catalogue import Value, say, word
+from bot.texts.catalogue import Value, say
 from queueing.core.catalog import Catalog, near
 from queueing.core.leases import PostReader
 from queueing.core.ports import Clock
@@ -97,28 +98,17 @@ class Call:
         return say(self.language, key, **values)
 
 
-class CallRefused(Exception):
-    """A call is refused with a text; `key` and `values` select it."""
-
-    def __init__(self, key: str, **values: Value) -> None:
-        super().__init__(key)
-        self.key = key
-        self.values = values
-
-
 def reply(body: Body, *, private: bool = True, buttons: Sequence[Button] = ()) -> Reply:
     """Return a text answer, with its buttons in one row."""
     rows = (tuple(buttons),) if buttons else ()
     return Reply(content=Content(body=body, buttons=rows), private=private)
 
 
-def unknown_command(name: str, known: Sequence[str], language: str) -> CallRefused:
+def unknown_command(name: str, known: Sequence[str]) -> Declined:
     """Return the refusal of an unknown command, with the one that was perhaps meant."""
     close = near(name, known)
-    hint = word(language, "hint.help")
-    if close:
-        hint = word(language, "hint.did_you_mean", names=f"/{close[0]}")
-    return CallRefused("refused.unknown_command", command=name[:40], hint=hint)
+    hint = Phrase("hint.did_you_mean", {"names": f"/{close[0]}"}) if close else Phrase("hint.help")
+    return Declined(Refusal(RefusalKind.UNKNOWN_COMMAND, command=name[:40], hint=hint))
 
 
 def is_admin(context: Context, call: Call) -> bool:

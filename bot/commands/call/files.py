@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from bot.commands.call.context import Call, Context
 from bot.commands.call.jobs import drawn_images, replied_job, without_images
-from bot.commands.call.parser import BadCall, clean
+from bot.commands.call.parser import clean
 from bot.core.attachments import SPOKEN, VIDEO_KINDS, AttachmentKind
 from bot.core.command import Command, ParamKind
 from bot.core.errors import ChatError
 from bot.core.platform import Attachment, Invocation
-from bot.core.refusals import Declined, FilesTooLong, NoImage, NotWatched, TooManyImages
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.conversation import IMAGES
 from bot.requests.documents import decoded, opened, require_paper_weight, require_short, together
 from bot.requests.images import checked, require_weight
@@ -30,7 +30,7 @@ _NAME_SHOWN = 80
 
 
 async def images(call: Call, of: Sequence[Attachment] | None = None) -> tuple[File, ...]:
-    """Return the attached images, or those `of` them, checked. Raises `BadCall` and `Declined`.
+    """Return the attached images, or those `of` them, checked. Raises `Declined`.
 
     The size is checked before anything is downloaded, the format and the number of pixels before
     anything is decoded. One person's files in one chat are read one after the other.
@@ -45,7 +45,7 @@ async def images(call: Call, of: Sequence[Attachment] | None = None) -> tuple[Fi
 async def meant_images(context: Context, call: Call, *, most: int) -> tuple[File, ...]:
     """Return the attached images, or else those of the result that is replied to.
 
-    Raises `BadCall`, `CallRefused` and `Declined`: for unusable ones and where there is none.
+    Raises `Declined`: for unusable ones and where there is none.
     """
     files = await images(call)
     if not files and (job := await replied_job(context, call)) is not None:
@@ -53,14 +53,14 @@ async def meant_images(context: Context, call: Call, *, most: int) -> tuple[File
         if not files and is_drawn(job.request):
             raise await without_images(context, job)
     if not files:
-        raise Declined(NoImage())
+        raise Declined(Refusal(RefusalKind.NO_IMAGE))
     return files
 
 
 async def words(call: Call, limit: int, of: Sequence[Attachment] | None = None) -> str:
     """Return what the attached text files say, or those `of` them, each under its name.
 
-    They may have `limit` characters together. Raises `BadCall` and `Declined`.
+    They may have `limit` characters together. Raises `Declined`.
     """
     texts = []
     for attached in call.invocation.files if of is None else of:
@@ -86,11 +86,11 @@ def shown_name(attached: Attachment) -> str:
 
 
 async def whole(attached: Attachment) -> bytes:
-    """Return a file's bytes. Raises `BadCall`."""
+    """Return a file's bytes. Raises `Declined`."""
     try:
         return await attached.read()
     except ChatError as error:
-        raise BadCall("problem.image_unreadable") from error
+        raise Declined(Refusal(RefusalKind.NOT_DOWNLOADED)) from error
 
 
 DOCUMENTS = 4
@@ -123,7 +123,7 @@ async def enclosed(
 ) -> QuestionFiles:
     """Return what came with a question, or those `of` it, its words within `limit` characters.
 
-    Raises `BadCall` and `Declined`.
+    Raises `Declined`.
     """
     files = call.invocation.files if of is None else of
     sees = _sees(context, call)
@@ -158,7 +158,7 @@ def _require_usable(
     videos = [each for each in files if each.kind in VIDEO_KINDS]
     if videos and not sees:
         names = ", ".join(filter(None, map(shown_name, videos)))
-        raise Declined(NotWatched(names=names, model=call.text("model")))
+        raise Declined(_unwatched(f" ({names})" if names else "", call.text("model")))
     for each in videos:
         require_video_weight(shown_name(each), each.size)
     for each in files:
@@ -169,11 +169,19 @@ def _require_usable(
             require_paper_weight(shown_name(each), each.size)
 
 
+def _unwatched(names: str, model: str | None) -> Refusal:
+    if model is None:
+        return Refusal(RefusalKind.NONE_WATCHES, names=names)
+    return Refusal(RefusalKind.NOT_WATCHED_BY, names=names, model=model)
+
+
 async def _watch(call: Call, video: Attachment, given: QuestionFiles) -> None:
-    """Show a video as images from its beginning to its end. Raises `BadCall` and `Declined`."""
+    """Show a video as images from its beginning to its end. Raises `Declined`."""
     room = IMAGES - len(given.shown)
     if room <= 0:
-        raise Declined(TooManyImages(count=len(given.shown) + 1, limit=IMAGES))
+        raise Declined(
+            Refusal(RefusalKind.TOO_MANY_IMAGES, count=len(given.shown) + 1, most=IMAGES)
+        )
     name = shown_name(video) or "video"
     await call.turn()
     frames = await seen(name, await whole(video), room)
@@ -184,10 +192,11 @@ async def _watch(call: Call, video: Attachment, given: QuestionFiles) -> None:
 async def _read(
     call: Call, paper: Attachment, given: QuestionFiles, limit: int, *, sees: bool
 ) -> None:
-    """Add what a document says, and its pages without words. Raises `BadCall` and `Declined`."""
+    """Add what a document says, and its pages without words. Raises `Declined`."""
     name = shown_name(paper)
     if (room := limit - len(given.words) - len(name) - 2) <= 0:
-        raise Declined(FilesTooLong(length=len(given.words) + len(name), limit=limit))
+        length = len(given.words) + len(name)
+        raise Declined(Refusal(RefusalKind.FILES_TOO_LONG, length=length, limit=limit))
     await call.turn()
     left = IMAGES - len(given.shown) if sees else 0
     read = await opened(name, await whole(paper), characters=room, images=left)
@@ -205,7 +214,7 @@ _NAMES_SHOWN = 5
 def used_files(
     command: Command, invocation: Invocation, language: str, *, joins: bool = False
 ) -> tuple[Attachment, ...]:
-    """Return the attachments the command uses. Raises `BadCall` when it cannot use every one.
+    """Return the attachments the command uses. Raises `Declined` when it cannot use every one.
 
     Attachments of a message that is replied to count for commands that take attachments at all; a
     single image to start from is the person's own if they attached one. What `joins` a question
@@ -214,10 +223,10 @@ def used_files(
     files = _looked_at(command, invocation)
     unused = [file for file in files if file.kind not in command.takes]
     if unused:
-        raise BadCall("problem.attached", told=_sentences(command, unused, language))
+        raise Declined(Refusal(RefusalKind.NOT_USED, told=_sentences(command, unused, language)))
     for kind, most in command.takes.items():
         alike = next((each for each in (SPOKEN, VIDEO_KINDS) if kind in each), {kind})
-        _check_count(command, kind, sum(file.kind in alike for file in files), most)
+        _check_count(kind, sum(file.kind in alike for file in files), most)
     alone = not invocation.options and not invocation.text.strip()
     if command.name == "ask" and alone and not joins:
         _ask_what_about(files)
@@ -245,25 +254,24 @@ def _finds_jobs(command: Command) -> bool:
     return any(param.kind is ParamKind.JOB for param in command.params)
 
 
-def _check_count(command: Command, kind: AttachmentKind, count: int, most: int) -> None:
-    if count <= most:
-        return
-    key = _TOO_MANY.get(kind, "problem.too_many_texts")
-    raise BadCall(key, count=count, command=command.name, most=most)
+def _check_count(kind: AttachmentKind, count: int, most: int) -> None:
+    if count > most:
+        raise Declined(Refusal(_TOO_MANY[kind], count=count, most=most))
 
 
 _TOO_MANY = {
-    AttachmentKind.IMAGE: "problem.too_many_images",
-    AttachmentKind.DOCUMENT: "problem.too_many_papers",
-    **dict.fromkeys(SPOKEN, "problem.too_many_sounds"),
-    **dict.fromkeys(VIDEO_KINDS, "problem.too_many_videos"),
+    AttachmentKind.IMAGE: RefusalKind.TOO_MANY_IMAGES,
+    AttachmentKind.TEXT: RefusalKind.TOO_MANY_TEXTS,
+    AttachmentKind.DOCUMENT: RefusalKind.TOO_MANY_DOCUMENTS,
+    **dict.fromkeys(SPOKEN, RefusalKind.TOO_MANY_RECORDINGS),
+    **dict.fromkeys(VIDEO_KINDS, RefusalKind.TOO_MANY_VIDEOS),
 }
 
 
 def _ask_what_about(files: Sequence[Attachment]) -> None:
-    """Refuse files without a question. Raises `BadCall`."""
+    """Refuse files without a question. Raises `Declined`."""
     if files:
-        raise BadCall("problem.file_alone", names=_names(files))
+        raise Declined(Refusal(RefusalKind.FILE_ALONE, names=_names(files)))
 
 
 def _sentences(command: Command, unused: Sequence[Attachment], language: str) -> str:

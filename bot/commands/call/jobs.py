@@ -2,8 +2,9 @@
 
 import re
 
-from bot.commands.call.context import Call, CallRefused, Context, is_admin
+from bot.commands.call.context import Call, Context, is_admin
 from bot.core.origin import Origin
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import Made
 from bot.requests.kinds import is_drawn
 from bot.requests.recordings import speech_key
@@ -14,24 +15,24 @@ _NAMED = 8
 
 
 async def own_job(context: Context, call: Call, job_id: int) -> Job:
-    """Return a job the caller may touch. Raises `CallRefused`.
+    """Return a job the caller may touch. Raises `Declined`.
 
     A caller who types another person's job number learns nothing about the job; one who presses the
     button under it already sees it, and learns that only its owner may.
     """
     job = await context.queue.jobs.get(job_id)
     if job is None:
-        admin = is_admin(context, call)
-        raise CallRefused("refused.no_job" if admin else "refused.no_such_job", job=job_id)
+        kind = RefusalKind.NO_JOB if is_admin(context, call) else RefusalKind.NO_SUCH_JOB
+        raise Declined(Refusal(kind, job=job_id))
     if not context.access.may_touch(call.invocation.user, job, call.invocation.rights):
         if call.invocation.button:
-            raise CallRefused("refused.not_yours")
-        raise CallRefused("refused.no_such_job", job=job_id)
+            raise Declined(Refusal(RefusalKind.NOT_YOURS))
+        raise Declined(Refusal(RefusalKind.NO_SUCH_JOB, job=job_id))
     return job
 
 
 async def past_job(context: Context, call: Call) -> Job:
-    """Return the job named in the call, replied to, or the caller's latest. Raises `CallRefused`.
+    """Return the job named in the call, replied to, or the caller's latest. Raises `Declined`.
 
     Vectors are for programs: a chat has nothing to show of them or to change.
     """
@@ -42,25 +43,25 @@ async def past_job(context: Context, call: Call) -> Job:
     await call.turn()
     latest = await context.queue.jobs.history(call.invocation.user, limit=1)
     if not latest:
-        raise CallRefused("history.none")
+        raise Declined(Refusal(RefusalKind.NO_JOBS_YET))
     return latest[0]
 
 
 def shown_request(job: Job) -> Made | Chat | TextToSpeech | SpeechToText:
-    """Return a job's request, unless a chat cannot ask for it again. Raises `CallRefused`."""
+    """Return a job's request, unless a chat cannot ask for it again. Raises `Declined`."""
     if isinstance(job.request, Embed):
-        raise CallRefused("refused.for_programs", job=job.id)
+        raise Declined(Refusal(RefusalKind.FOR_PROGRAMS, job=job.id))
     return job.request
 
 
 async def pointed_job(context: Context, call: Call) -> Job:
     """Return the job named in the call or replied to: a job to remove is never guessed.
 
-    Raises `CallRefused`.
+    Raises `Declined`.
     """
     job = await _pointed_at(context, call)
     if job is None:
-        raise CallRefused("refused.say_which_job", command=call.invocation.command)
+        raise Declined(Refusal(RefusalKind.SAY_WHICH_JOB))
     return job
 
 
@@ -87,22 +88,22 @@ async def drawn_images(context: Context, job: Job) -> tuple[File, ...]:
     return tuple(file for file in files if file.mime.startswith("image/"))
 
 
-def without(job: Job, *, kept: bool, gone: str, never: str) -> CallRefused:
+def without(job: Job, *, kept: bool, gone: RefusalKind, never: RefusalKind) -> Declined:
     """Return why a job has not what a call wants of its result.
 
     It is still open, its result was `kept` and is `gone`, or it is a job that `never` had any of
-    it; the last two are the keys of sentences.
+    it.
     """
     if not job.state.final:
-        return CallRefused("refused.unfinished", job=job.id)
+        return Declined(Refusal(RefusalKind.UNFINISHED, job=job.id))
     was_there = kept and job.state is JobState.COMPLETED
-    return CallRefused(gone if was_there else never, job=job.id)
+    return Declined(Refusal(gone if was_there else never, job=job.id))
 
 
-async def without_images(context: Context, job: Job) -> CallRefused:
+async def without_images(context: Context, job: Job) -> Declined:
     """Return why a job has no images to build on."""
     kept = is_drawn(job.request) and await context.queue.jobs.output(job) is None
-    return without(job, kept=kept, gone="refused.result_gone", never="refused.no_images")
+    return without(job, kept=kept, gone=RefusalKind.IMAGES_GONE, never=RefusalKind.NO_IMAGES)
 
 
 async def _pointed_at(context: Context, call: Call) -> Job | None:
@@ -115,7 +116,7 @@ async def _pointed_at(context: Context, call: Call) -> Job | None:
 async def meant_job(context: Context, call: Call) -> Job:
     """Return the job named in the call, replied to, or the caller's only open one.
 
-    Raises `CallRefused`, naming the choices when there are several.
+    Raises `Declined`, naming the choices when there are several.
     """
     job = await _pointed_at(context, call)
     if job is not None:
@@ -123,10 +124,10 @@ async def meant_job(context: Context, call: Call) -> Job:
     open_jobs = await context.queue.jobs.open_jobs(call.invocation.user)
     mine = [job for job in open_jobs if not isinstance(job.request, Embed)] or open_jobs
     if not mine:
-        raise CallRefused("refused.no_open_job")
+        raise Declined(Refusal(RefusalKind.NO_OPEN_JOB))
     if len(mine) > 1:
         named = ", ".join(f"{job.id} ({job.model})" for job in mine[:_NAMED])
-        raise CallRefused("refused.which_job", jobs=named, example=mine[0].id)
+        raise Declined(Refusal(RefusalKind.WHICH_JOB, jobs=named, example=mine[0].id))
     return mine[0]
 
 

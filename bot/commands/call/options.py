@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from typing import Any
 
-from bot.commands.call.context import Call, CallRefused
+from bot.commands.call.context import Call
 from bot.core.command import Param, ParamKind
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.people.access import next_at
 from bot.requests.options import loras_in, size
 from queueing.core.requests import (
@@ -90,7 +91,7 @@ ANY_OPTIONS = (*({**_OF_ANY, "seconds": _seconds(MUSIC_S_MOST)}).values(),)
 
 
 def given_in(call: Call) -> dict[str, Any]:
-    """Return a call's options by name, read as requests hold them. Raises `CallRefused`."""
+    """Return a call's options by name, read as requests hold them. Raises `Declined`."""
     return {
         name: _READ.get(name, _as_it_is)(call.args[name]) for name in _OF_ANY if name in call.args
     }
@@ -108,7 +109,9 @@ def _loras(value: object) -> tuple[LoraWeight, ...]:
     try:
         return loras_in(str(value))
     except ValueError:
-        raise CallRefused("refused.loras", most=LORAS_MOST, example="ink:0.8, video") from None
+        raise Declined(
+            Refusal(RefusalKind.BAD_LORAS, most=LORAS_MOST, example="ink:0.8, video")
+        ) from None
 
 
 _READ: Mapping[str, Callable[[object], object]] = {"size": _size, "lora": _loras}
@@ -127,7 +130,7 @@ def is_later(call: Call) -> bool:
 
 
 def due_at(call: Call, now: float, zone: tzinfo | None) -> float | None:
-    """Return when a call's job shall be done, None without such a moment. Raises `CallRefused`.
+    """Return when a call's job shall be done, None without such a moment. Raises `Declined`.
 
     A time of day is the next such one in the zone.
     """
@@ -136,5 +139,5 @@ def due_at(call: Call, now: float, zone: tzinfo | None) -> float | None:
         return None
     clock = _CLOCK.fullmatch(said.strip())
     if clock is None:
-        raise CallRefused("refused.by", text=said[:40])
+        raise Declined(Refusal(RefusalKind.BAD_TIME_OF_DAY, text=said[:40]))
     return next_at(now, zone, hour=int(clock[1]), minute=int(clock[2] or 0))

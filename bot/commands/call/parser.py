@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from bot.core.command import ATTACHED, Command, Param, ParamKind
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.options import size
 from queueing.core.catalog import near
 
@@ -31,15 +32,6 @@ _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u
 _FLAGS = frozenset({ParamKind.FLAG, ParamKind.MASK})
 
 
-class BadCall(Exception):
-    """A call that cannot be understood; `key` and `values` select the text for the person."""
-
-    def __init__(self, key: str, **values: str | float) -> None:
-        super().__init__(key)
-        self.key = key
-        self.values: Mapping[str, str | int | float] = values
-
-
 def clean(text: str) -> str:
     """Return text without control characters, with plain line breaks, trimmed."""
     return _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
@@ -51,7 +43,7 @@ def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
     `--name value` may appear anywhere. The first remaining word is the model if it is one (or if
     the command needs one), further positional parameters follow, and a TEXT parameter takes the
     rest with its line breaks. After the number of a job no model is expected: the job has one.
-    Raises `BadCall`.
+    Raises `Declined`.
     """
     rest, raw = _take_options(command, clean(text))
     about_job = False
@@ -73,12 +65,12 @@ def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
         about_job |= param.kind is ParamKind.JOB
     values = check(command, raw)
     if rest and not _names_somebody(command):
-        raise BadCall("problem.left_over", text=rest[:40], command=command.name)
+        raise Declined(Refusal(RefusalKind.LEFT_OVER, text=rest[:40]))
     return values
 
 
 def check(command: Command, raw: Mapping[str, Value]) -> Args:
-    """Return given values, checked and typed by the command's table. Raises `BadCall`."""
+    """Return given values, checked and typed by the command's table. Raises `Declined`."""
     known = {param.name: param for param in command.params}
     for name in raw:
         if name not in known:
@@ -86,12 +78,12 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
     for param in command.params:
         missing = param.name not in raw or raw[param.name] == ""
         if param.required and missing:
-            raise BadCall("problem.missing", param=param.name)
+            raise Declined(Refusal(RefusalKind.MISSING, param=param.name))
     return {name: _typed(known[name], value) for name, value in raw.items() if value != ""}
 
 
 def recheck(params: Sequence[Param], args: Args) -> None:
-    """Check values by other parameters of the same names. Raises `BadCall`."""
+    """Check values by other parameters of the same names. Raises `Declined`."""
     for param in params:
         if param.name in args:
             _typed(param, args[param.name])
@@ -116,11 +108,11 @@ def options(command: Command) -> tuple[Param, ...]:
     )
 
 
-def _unknown_option(command: Command, name: str) -> BadCall:
+def _unknown_option(command: Command, name: str) -> Declined:
     meant = near(name, [param.name for param in options(command)])
     if meant:
-        return BadCall("problem.near_option", name=name, near=meant[0])
-    return BadCall("problem.unknown_option", name=name)
+        return Declined(Refusal(RefusalKind.NEAR_OPTION, name=name, near=meant[0]))
+    return Declined(Refusal(RefusalKind.UNKNOWN_OPTION, name=name))
 
 
 def _names_somebody(command: Command) -> bool:
@@ -158,7 +150,7 @@ def _take_options(command: Command, text: str) -> tuple[str, dict[str, Value]]:
             continue
         value = _QUOTED.match(text, at)
         if value is None:
-            raise BadCall("problem.needs_value", name=name)
+            raise Declined(Refusal(RefusalKind.NEEDS_VALUE, name=name))
         said = next(group for group in value.groups() if group is not None)
         repeated = known[name].repeats and name in raw
         raw[name] = f"{raw[name]}, {said}" if repeated else said
@@ -177,7 +169,7 @@ def _words(_param: Param, value: Value) -> str:
 
 def _size(param: Param, value: Value) -> str:
     if str(value) not in param.choices and size(str(value)) is None:
-        raise BadCall("problem.size", name=param.name)
+        raise Declined(Refusal(RefusalKind.NOT_A_SIZE, name=param.name))
     return str(value)
 
 
@@ -186,9 +178,10 @@ def _choice(param: Param, value: Value) -> str:
         return str(value)
     choices = ", ".join(param.choices)
     if param.positional:
-        key = "problem.only_word" if len(param.choices) == 1 else "problem.choice_word"
-        raise BadCall(key, value=str(value)[:40], choices=choices)
-    raise BadCall("problem.choice", name=param.name, choices=choices)
+        one = len(param.choices) == 1
+        kind = RefusalKind.NOT_THE_WORD if one else RefusalKind.NOT_ONE_OF
+        raise Declined(Refusal(kind, value=str(value)[:40], choices=choices))
+    raise Declined(Refusal(RefusalKind.NOT_A_CHOICE, name=param.name, choices=choices))
 
 
 def _flag(_param: Param, value: Value) -> bool:
@@ -200,7 +193,7 @@ def _job(param: Param, value: Value) -> int | str:
         return word
     found = _JOB.fullmatch(str(value).strip())
     if found is None:
-        raise BadCall("problem.job", value=str(value)[:40])
+        raise Declined(Refusal(RefusalKind.NOT_A_JOB, value=str(value)[:40]))
     return int(found[1])
 
 
@@ -209,7 +202,7 @@ def _whole(param: Param, value: Value) -> int | str:
         return word
     # Python would take "1_000" and, for hours, a million digits.
     if not re.fullmatch(r"[+-]?[0-9]{1,30}", str(value)):
-        raise BadCall("problem.not_whole", name=param.name)
+        raise Declined(Refusal(RefusalKind.NOT_WHOLE, name=param.name))
     return int(_within(param, int(value)))
 
 
@@ -217,7 +210,7 @@ def _decimal(param: Param, value: Value) -> float:
     try:
         number = float(str(value).replace(",", "."))
     except ValueError:
-        raise BadCall("problem.not_number", name=param.name) from None
+        raise Declined(Refusal(RefusalKind.NOT_A_NUMBER, name=param.name)) from None
     return float(_within(param, number))
 
 
@@ -225,7 +218,7 @@ def _within(param: Param, number: float) -> int | float:
     least = -math.inf if param.least is None else param.least
     most = math.inf if param.most is None else param.most
     if not least <= number <= most:  # false for "nan" too
-        raise BadCall("problem.range", name=param.name, least=least, most=most)
+        raise Declined(Refusal(RefusalKind.OUT_OF_RANGE, name=param.name, least=least, most=most))
     return number
 
 

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from backends.common.file_types import is_sound, is_video, mime_of
-from bot.commands.call.context import Call, CallRefused, Context
+from bot.commands.call.context import Call, Context
 from bot.commands.call.files import images, shown_name, whole
 from bot.commands.call.jobs import drawn_images, own_job, replied_job, without, without_images
 from bot.core.attachments import SPOKEN, AttachmentKind
-from bot.core.refusals import Declined, NoImage, NoRecording
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.kinds import gives_files, is_drawn
 from bot.requests.media import checked_sound, require_sound_weight
 from queueing.core.jobs import Job
@@ -19,7 +19,7 @@ RECORDED = SPOKEN | {AttachmentKind.VIDEO}
 async def meant_recording(context: Context, call: Call) -> File:
     """Return the recording attached, of the job named, or of the result replied to.
 
-    Raises `BadCall`, `CallRefused` and `Declined`.
+    Raises `Declined`.
     """
     files = call.invocation.files
     own = [each for each in files if not each.replied]
@@ -27,7 +27,7 @@ async def meant_recording(context: Context, call: Call) -> File:
     if job is not None:
         return await _recording_of(context, job)
     if len(meant := own or files) != 1:
-        raise Declined(NoRecording())
+        raise Declined(Refusal(RefusalKind.NO_RECORDING))
     name = shown_name(meant[0])
     require_sound_weight(name, meant[0].size)
     await call.turn()
@@ -50,8 +50,8 @@ async def _recording_of(context: Context, job: Job) -> File:
         if is_video(mime) or is_sound(mime):
             return await checked_sound(file.name, file.data)
     if files or not gives_files(job.request):
-        raise Declined(NoRecording())
-    raise without(job, kept=True, gone="refused.recording_gone", never="refused.no_recording")
+        raise Declined(Refusal(RefusalKind.NO_RECORDING))
+    raise without(job, kept=True, gone=RefusalKind.FILES_GONE, never=RefusalKind.NOTHING_RECORDED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,12 +77,12 @@ async def meant_source(context: Context, call: Call) -> Source:
     """Return the image attached, of the job named, or of the result replied to.
 
     A person who replies to a result, or opens the menu on it, sees it and may build on it; a job named
-    by its number or its button must be their own. Raises `BadCall`, `CallRefused` and `Declined`.
+    by its number or its button must be their own. Raises `Declined`.
     """
     job_id = call.whole("id")
     own = any(not each.replied for each in call.invocation.files)
     if own and job_id is not None:
-        raise CallRefused("refused.image_or_job", job=job_id)
+        raise Declined(Refusal(RefusalKind.IMAGE_OR_JOB, job=job_id))
     source = None if own else await _drawn(context, call)
     return source or await _attached(call)
 
@@ -117,7 +117,7 @@ async def _attached(call: Call) -> Source:
     """Return the one attached image. Raises `Declined` where there is none."""
     attached = await images(call)
     if not attached:
-        raise Declined(NoImage())
+        raise Declined(Refusal(RefusalKind.NO_IMAGE))
     return Source(file=attached[0])
 
 
@@ -127,5 +127,5 @@ async def _image_of(context: Context, call: Call, job: Job) -> Source:
         raise await without_images(context, job)
     number = call.whole("number") or 1
     if number > len(drawn):
-        raise CallRefused("refused.no_such_image", job=job.id, count=len(drawn))
+        raise Declined(Refusal(RefusalKind.NO_SUCH_IMAGE, job=job.id, count=len(drawn)))
     return Source(file=drawn[number - 1], job=job)

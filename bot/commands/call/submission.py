@@ -6,13 +6,13 @@ meant literally, and a job gets its place without a question. The job's message 
 
 from collections.abc import Mapping, Sequence
 
-from bot.commands.call.context import Call, CallRefused, Context
+from bot.commands.call.context import Call, Context
 from bot.commands.call.options import due_at, is_later
 from bot.core.answers import AcceptedJob
 from bot.core.attachments import SPOKEN
 from bot.core.command import ParamKind
 from bot.core.origin import ModelHint, Origin
-from bot.core.refusals import Declined, Refusal
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import require_taken
 from bot.requests.kinds import needs_files, typed
 from bot.requests.limits import Asking
@@ -54,12 +54,12 @@ async def asking(
 async def repeated(context: Context, call: Call, job: Job, request: Request) -> AcceptedJob:
     """Submit again with a job's files, for `request` in place of its own.
 
-    It goes to the job's model unless the call names another. Raises `CallRefused`, `Declined`
+    It goes to the job's model unless the call names another. Raises `Declined`
     and `Refused`.
     """
     files = await context.queue.jobs.inputs(job)
     if files is None or (not files and needs_files(job.request)):
-        raise CallRefused("refused.recording_gone", job=job.id)
+        raise Declined(Refusal(RefusalKind.FILES_GONE, job=job.id))
     able = needed(request, has_files=bool(files))
     named = call.text("model")
     model = job.model if named is None else context.catalog.require(named, able).name

@@ -1,10 +1,11 @@
 """`/cancel` ends jobs that wait or run; `/delete` takes a job's messages out of the chat."""
 
-from bot.commands.call.context import Call, CallRefused, Context, audited, reply
+from bot.commands.call.context import Call, Context, audited, reply
 from bot.commands.call.jobs import meant_job, pointed_job, stop_reading
 from bot.core.answers import Answer, Deletion
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from queueing.core.jobs import JobState
 
 _ALL = "all"
@@ -26,10 +27,10 @@ async def handle_cancel(context: Context, call: Call) -> Answer:
     if job.state.final and await stop_reading(context, job):
         return reply(call.say("cancel.reading", job=job.id))
     if job.state.final:
-        raise CallRefused("refused.already_ended", job=job.id)
+        raise Declined(Refusal(RefusalKind.ALREADY_ENDED, job=job.id))
     ended = await context.queue.submitter.cancel(job.id)
     if ended is None or ended.state is not JobState.CANCELLED:
-        raise CallRefused("refused.already_ended", job=job.id)
+        raise Declined(Refusal(RefusalKind.ALREADY_ENDED, job=job.id))
     if job.owner != call.invocation.user:  # only an admin may
         await audited(context, call, CANCEL.name, f"{job.model} {job.id}", f"of {job.owner}")
     if call.invocation.button:
@@ -40,7 +41,7 @@ async def handle_cancel(context: Context, call: Call) -> Answer:
 async def _all(context: Context, call: Call) -> Answer:
     mine = await context.queue.jobs.open_jobs(call.invocation.user)
     if not mine:
-        raise CallRefused("refused.no_open_job")
+        raise Declined(Refusal(RefusalKind.NO_OPEN_JOB))
     # The newest first, so that none is started, or enters its queue, only to be cancelled there.
     ended = [await context.queue.submitter.cancel(job.id) for job in reversed(mine)]
     count = sum(job is not None and job.state is JobState.CANCELLED for job in ended)
@@ -58,7 +59,7 @@ DELETE = Command(
 async def handle_delete(context: Context, call: Call) -> Answer:
     job = await pointed_job(context, call)
     if not job.state.final:
-        raise CallRefused("refused.still_open", job=job.id)
+        raise Declined(Refusal(RefusalKind.STILL_OPEN, job=job.id))
     await stop_reading(context, job)
     if context.links is not None:
         await context.links.end(job.id)

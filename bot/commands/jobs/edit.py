@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from bot.commands.call import forms
-from bot.commands.call.context import Call, CallRefused, Context
+from bot.commands.call.context import Call, Context
 from bot.commands.call.forms import FORM_TEXT_MOST
 from bot.commands.call.jobs import past_job, replied_job, shown_request
 from bot.commands.call.options import ANY_OPTIONS, IMAGES, OPTIONS, given_in
@@ -19,7 +19,7 @@ from bot.core.answers import AcceptedJob, Answer, FormReply
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content, Form, FormField
-from bot.core.refusals import Declined, NoImage, TooManyImages
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import (
     PROMPT_LIMIT,
     Creation,
@@ -83,7 +83,7 @@ async def handle_edit_image(context: Context, call: Call) -> Answer:
 
 
 async def edit_images(context: Context, call: Call, sources: tuple[Source, ...]) -> AcceptedJob:
-    """Submit images and the words that change them. Raises `CallRefused` and `Declined`."""
+    """Submit images and the words that change them. Raises `Declined`."""
     given = given_in(call)
     model = call.text("model") or context.admission.usual_model(call.person, Capability.IMAGE_EDIT)
     own = {field.name for field in fields(DrawingOptions)}
@@ -106,15 +106,17 @@ async def edit_images(context: Context, call: Call, sources: tuple[Source, ...])
 async def _files(call: Call, images: tuple[File, ...]) -> tuple[tuple[File, ...], bool]:
     """Return the images, then their mask if there is one, and whether there is."""
     if not images:
-        raise Declined(NoImage())
+        raise Declined(Refusal(RefusalKind.NO_IMAGE))
     in_field = any(each.option == "mask" for each in call.invocation.files)
     masked = in_field or bool(call.args.get("mask"))
     sent = masked and (in_field or len(images) > 1)
     references = images[:-1] if sent else images
     if not references:
-        raise Declined(NoImage())
+        raise Declined(Refusal(RefusalKind.NO_IMAGE))
     if len(references) > REFERENCES_MOST:
-        raise Declined(TooManyImages(count=len(references), limit=REFERENCES_MOST))
+        raise Declined(
+            Refusal(RefusalKind.TOO_MANY_IMAGES, count=len(references), most=REFERENCES_MOST)
+        )
     if not masked:
         return references, False
     mask = await mask_of(references[0], images[-1] if sent else None)
@@ -170,11 +172,11 @@ async def handle_edit(context: Context, call: Call) -> Answer:
 
 
 async def _is_about_images(context: Context, call: Call) -> bool:
-    """Return whether a call changes images instead of a request. Raises `CallRefused`."""
+    """Return whether a call changes images instead of a request. Raises `Declined`."""
     job_id, files = call.whole("id"), call.invocation.files
     if job_id is not None:
         if any(not each.replied for each in files):
-            raise CallRefused("refused.image_or_job", job=job_id)
+            raise Declined(Refusal(RefusalKind.IMAGE_OR_JOB, job=job_id))
         return False
     job = await replied_job(context, call)
     if job is None or any(not each.replied for each in files):
@@ -184,7 +186,7 @@ async def _is_about_images(context: Context, call: Call) -> bool:
 
 
 def _changed(context: Context, call: Call, job: Job) -> AnyRequest:
-    """Return a job's request with what the call changes. Raises `Declined` and `BadCall`."""
+    """Return a job's request with what the call changes. Raises `Declined`."""
     request = shown_request(job)
     options = given_in(call)
     model = call.text("model") or job.model
@@ -210,7 +212,7 @@ def _with_words(request: R, text: str | None) -> R:
         case TextToSpeech() if text is not None:
             changes["text"] = require_text(text, FORM_TEXT_MOST)
         case SpeechToText() if text is not None:
-            raise CallRefused("refused.no_words_to_edit", command="edit")
+            raise Declined(Refusal(RefusalKind.NO_WORDS_TO_EDIT))
     return request.model_copy(update=changes)
 
 
@@ -228,11 +230,11 @@ async def _ask_for_changes(context: Context, call: Call, job: Job) -> FormReply:
     """Ask for the changes: by a form, or by a reply if the platform has none."""
     request, language = shown_request(job), call.language
     if isinstance(request, SpeechToText):
-        raise CallRefused("refused.no_words_to_edit", command="edit")
+        raise Declined(Refusal(RefusalKind.NO_WORDS_TO_EDIT))
     takes = context.queue.models.offer.options_of(job.model)
     fields = forms.fields(job, language, takes, await _drawn_size(context, job))
     if any(len(field.value) > FORM_TEXT_MOST for field in fields):
-        raise CallRefused("refused.too_long_to_edit", command=forms.command(request))
+        raise Declined(Refusal(RefusalKind.TOO_LONG_TO_EDIT, command=forms.command(request)))
     form = Form(
         command="edit",
         job_id=job.id,

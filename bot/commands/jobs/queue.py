@@ -5,10 +5,11 @@
 
 from collections.abc import Sequence
 
-from bot.commands.call.context import Call, CallRefused, Context, is_admin, reply
+from bot.commands.call.context import Call, Context, is_admin, reply
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Body, Button, Strong
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.texts import status
 from bot.texts.catalogue import join, word
 from bot.texts.reasons import because
@@ -40,7 +41,7 @@ COMMAND = Command(
 async def handle(context: Context, call: Call) -> Answer:
     everybody = call.text("whose") == "all"
     if everybody and not is_admin(context, call):
-        raise CallRefused("refused.admin_only", command="queue all")
+        raise Declined(Refusal(RefusalKind.ADMINS_ONLY, command="queue all"))
     jobs = await context.queue.jobs.open_jobs(None if everybody else call.invocation.user)
     lines = [
         model for model in context.queue.status.snapshot().models if model.waiting or model.running

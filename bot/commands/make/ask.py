@@ -8,7 +8,7 @@ the question. Late parts of an album join a waiting question, or are answered wi
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.commands.call.context import Call, CallRefused, Context
+from bot.commands.call.context import Call, Context
 from bot.commands.call.files import TAKES, enclosed
 from bot.commands.call.forms import FORM_TEXT_MOST
 from bot.commands.call.jobs import earlier_job, name_of, quoted_in
@@ -20,6 +20,7 @@ from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content, Form, FormField
 from bot.core.origin import Origin
 from bot.core.platform import Album
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.admission import NewQuestion
 from bot.requests.conversation import IMAGES, Conversation
 from bot.requests.creation import require_text
@@ -144,7 +145,7 @@ async def handle_ask_about(context: Context, call: Call) -> Answer:
         return await _at_once(context, call)
     quoted = quoted_in(call)[:FORM_TEXT_MOST]
     if not quoted:
-        raise CallRefused("refused.nothing_to_ask")
+        raise Declined(Refusal(RefusalKind.NOTHING_TO_ASK))
     language = call.language
     question = word(language, "form.question")
     subject = word(language, "form.about")
@@ -184,24 +185,24 @@ async def handle_listen(context: Context, call: Call) -> Answer:
 
 
 def refuse_incomplete(album: Album) -> None:
-    """Refuse a partial album that belongs to none that was asked. Raises `CallRefused`."""
+    """Refuse a partial album that belongs to none that was asked. Raises `Declined`."""
     if album.begun:
-        raise CallRefused("album.late")
+        raise Declined(Refusal(RefusalKind.ALBUM_LATE))
     if album.partial:
-        raise CallRefused("album.partial")
+        raise Declined(Refusal(RefusalKind.ALBUM_PARTIAL))
 
 
 async def join_late(context: Context, call: Call, job: Job) -> Answer:
     """Let late parts belong to the question they were sent with, as long as it waits.
 
-    The same parts again change nothing. Raises `BadCall`, `CallRefused` and `Declined`.
+    The same parts again change nothing. Raises `Declined`.
     """
     origin = Origin.model_validate_json(job.reply_to)
     late = tuple(file for file in call.invocation.files if file.part not in origin.parts)
     if not late:
         return AcceptedJob(job=job)
     if not job.held and any(file.kind in SPOKEN for file in late):
-        raise CallRefused("album.too_late", job=job.id)
+        raise Declined(Refusal(RefusalKind.ALBUM_TOO_LATE, job=job.id))
     by = await asking(context, call, Capability.VISION)
     given = await enclosed(context, call, QUESTION_LIMIT, late)
     told = {

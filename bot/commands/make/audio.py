@@ -1,11 +1,12 @@
 """`/music` and `/speak`: sound from words."""
 
-from bot.commands.call.context import Call, CallRefused, Context
+from bot.commands.call.context import Call, Context
 from bot.commands.call.jobs import own_job, replied_job, without
 from bot.commands.call.options import MUSIC_OPTIONS, SPEECH_OPTIONS, WHEN, given_in
 from bot.commands.call.submission import asking, placed, submitted
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind, Topic
+from bot.core.refusals import Declined, RefusalKind
 from bot.requests.creation import Creation, DrawingOptions, require_text
 from bot.requests.kinds import gives_files
 from bot.requests.recordings import SPOKEN_MOST, spoken
@@ -87,7 +88,7 @@ async def handle_speak(context: Context, call: Call) -> Answer:
 
 
 async def _answer(context: Context, call: Call) -> Job | None:
-    """Return the job named, or the one replied to if its result is a text. Raises `CallRefused`."""
+    """Return the job named, or the one replied to if its result is a text. Raises `Declined`."""
     job_id = call.whole("id")
     if job_id is not None:
         return await own_job(context, call, job_id)
@@ -102,6 +103,6 @@ async def _said(context: Context, job: Job | None) -> str:
     return spoken(output.text) if output is not None else ""
 
 
-async def _without_text(context: Context, job: Job) -> CallRefused:
+async def _without_text(context: Context, job: Job) -> Declined:
     kept = not gives_files(job.request) and await context.queue.jobs.output(job) is None
-    return without(job, kept=kept, gone="status.gone", never="refused.no_text")
+    return without(job, kept=kept, gone=RefusalKind.ANSWER_GONE, never=RefusalKind.NOTHING_TO_READ)

@@ -6,13 +6,13 @@ from bot.commands.call.context import Call, Context
 from bot.commands.call.files import meant_images
 from bot.commands.call.jobs import earlier_job, name_of
 from bot.commands.call.options import TRANSCRIPT_OPTIONS, WHEN, given_in
-from bot.commands.call.parser import BadCall
 from bot.commands.call.sources import RECORDED, meant_recording
 from bot.commands.call.submission import submitted
 from bot.commands.make.ask import QUESTION_LIMIT, ask, asked
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.conversation import IMAGES
 from bot.requests.creation import require_text
 from bot.texts.catalogue import word
@@ -73,8 +73,8 @@ TRANSCRIBE = Command(
 
 
 async def handle_transcribe(context: Context, call: Call) -> Answer:
-    if call.text("model") is None:  # refused before anything is downloaded
-        context.admission.usual_model(call.person, Capability.SPEECH_TO_TEXT)
+    if call.text("model") is None and not context.catalog.able(Capability.SPEECH_TO_TEXT):
+        raise Declined(Refusal(RefusalKind.NONE_TRANSCRIBES))  # before anything is downloaded
     recording = await meant_recording(context, call)
     options = given_in(call)
     if named := call.text("language"):
@@ -84,8 +84,8 @@ async def handle_transcribe(context: Context, call: Call) -> Answer:
 
 
 def language_code(named: str) -> str:
-    """Return the ISO 639 code of a language such as "de" or "de-AT". Raises `BadCall`."""
+    """Return the ISO 639 code of a language such as "de" or "de-AT". Raises `Declined`."""
     found = _LANGUAGE.fullmatch(named.strip())
     if found is None:
-        raise BadCall("problem.language", value=named[:40])
+        raise Declined(Refusal(RefusalKind.NOT_A_LANGUAGE, value=named[:40]))
     return found[1].lower()

@@ -7,7 +7,7 @@ from bot.commands.call.submission import asking, placed
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
-from bot.core.refusals import Declined, NoImage, TooManyImages
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import Creation, DrawingOptions
 from bot.requests.kinds import typed
 from queueing.core.requests import Capability, TextToVideo
@@ -44,10 +44,10 @@ COMMAND = Command(
 async def handle(context: Context, call: Call) -> Answer:
     sources = await all_sources(context, call)
     if len(sources) > IMAGES:
-        raise Declined(TooManyImages(count=len(sources), limit=IMAGES))
+        raise Declined(Refusal(RefusalKind.TOO_MANY_IMAGES, count=len(sources), most=IMAGES))
     able = context.catalog.able
     if not (sources or able(Capability.TEXT_TO_VIDEO)) and able(Capability.IMAGE_TO_VIDEO):
-        raise Declined(NoImage())
+        raise Declined(Refusal(RefusalKind.NO_IMAGE))
     first = sources[0] if sources else None
     drawing = Creation(
         prompt=call.text("prompt") or (typed(first.request) if first is not None else ""),

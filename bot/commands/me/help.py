@@ -77,7 +77,7 @@ def _command(call: Call, command: Command) -> Body:
 def _one(call: Call, shown: Sequence[Command], name: str) -> Body:
     command = next((each for each in shown if name in {each.name, *each.aliases}), None)
     if command is None:
-        raise unknown_command(name, [each.name for each in shown], call.language)
+        raise unknown_command(name, [each.name for each in shown])
     body = _command(call, command)
     for param in command.params:
         if param.positional:

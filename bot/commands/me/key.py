@@ -7,10 +7,11 @@ A key is shown once, in private, and kept nowhere; a service gets one of its own
 import re
 import unicodedata
 
-from bot.commands.call.context import Call, CallRefused, Context, audited, is_admin, reply
+from bot.commands.call.context import Call, Context, audited, is_admin, reply
 from bot.core.answers import Answer, Reply
 from bot.core.command import Command, Param, ParamKind
 from bot.core.content import Body, CommandText, Content, Moment
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.people.api_keys import MOST_KEYS, SERVICE, ApiKey, ApiKeys, TooManyKeys
 from bot.requests.creation import require_text
 from bot.texts.catalogue import join
@@ -58,9 +59,9 @@ COMMAND = Command(
 async def handle(context: Context, call: Call) -> Answer:
     keys = context.api_keys
     if keys is None:
-        raise CallRefused("refused.no_api")
+        raise Declined(Refusal(RefusalKind.NO_API))
     if call.invocation.group:  # not every platform can answer there in private
-        raise CallRefused("refused.key_in_group")
+        raise Declined(Refusal(RefusalKind.KEY_IN_GROUP))
     match call.text("action"):
         case "new":
             return await _new(context, call, keys)
@@ -73,14 +74,14 @@ async def _new(context: Context, call: Call, keys: ApiKeys) -> Answer:
     name, lasts_s = _named(call.text("name") or "")
     if (days := call.decimal("days")) is not None:
         if lasts_s is not None:
-            raise CallRefused("refused.key_lasts", given=call.text("name") or "")
+            raise Declined(Refusal(RefusalKind.KEY_LASTS, given=call.text("name") or ""))
         lasts_s = days * DAY_S
     now = context.clock.now()
     service = bool(call.args.get("service")) or bool(call.args.get("people"))
     user, user_name = call.invocation.user, call.invocation.user_name
     if service:
         if not is_admin(context, call):
-            raise CallRefused("refused.admin_only", command="key new --service")
+            raise Declined(Refusal(RefusalKind.ADMINS_ONLY, command="key new --service"))
         user, user_name = _service(name), name
     try:
         key, secret = await keys.new(
@@ -93,7 +94,7 @@ async def _new(context: Context, call: Call, keys: ApiKeys) -> Answer:
             expires_at=None if lasts_s is None else now + lasts_s,
         )
     except TooManyKeys:
-        raise CallRefused("refused.too_many_keys", limit=MOST_KEYS) from None
+        raise Declined(Refusal(RefusalKind.TOO_MANY_KEYS, limit=MOST_KEYS)) from None
     if service:
         await audited(context, call, "key", user, f"new #{key.id}")
     return Reply(content=Content(body=_told(call, key, secret), secret=True))
@@ -114,9 +115,9 @@ def _named(words: str) -> tuple[str, float | None]:
         seconds = int(lasts[1]) * _UNITS_S[lasts[2].lower()]
         name = before.strip()
     if seconds is not None and seconds > DAYS_MOST * DAY_S:
-        raise CallRefused("refused.key_lasts", given=last)
+        raise Declined(Refusal(RefusalKind.KEY_LASTS, given=last))
     if misread := _LIKE_A_TIME.search(name):
-        raise CallRefused("refused.key_lasts", given=misread[0])
+        raise Declined(Refusal(RefusalKind.KEY_LASTS, given=misread[0]))
     return require_text(name, _NAME_MOST) if name else "", seconds
 
 
@@ -128,10 +129,10 @@ def _end(call: Call, key: ApiKey) -> Body:
 async def _revoke(context: Context, call: Call, keys: ApiKeys) -> Answer:
     word = (call.text("name") or "").removeprefix("#")
     if not word.isdecimal():
-        raise CallRefused("refused.which_key")
+        raise Declined(Refusal(RefusalKind.WHICH_KEY))
     key = next((each for each in await _mine(context, call, keys) if each.id == int(word)), None)
     if key is None or not await keys.revoke(key.user, key.id):
-        raise CallRefused("refused.no_such_key", number=int(word))
+        raise Declined(Refusal(RefusalKind.NO_SUCH_KEY, number=int(word)))
     if key.is_service:
         await audited(context, call, "key", key.user, f"revoke #{key.id}")
     return reply(call.say("key.revoked", number=key.id))
@@ -165,5 +166,5 @@ def _service(name: str) -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain)[:_ID_MOST].strip("-")
     if not slug:
-        raise CallRefused("refused.which_service")
+        raise Declined(Refusal(RefusalKind.WHICH_SERVICE))
     return f"{SERVICE}{slug}"

@@ -13,21 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.app.setup import MIGRATIONS
-from bot.core.refusals import (
-    Banned,
-    BeyondModel,
-    FilesUsedUp,
-    NoImage,
-    NoModel,
-    NoText,
-    QueueFull,
-    QuotaUsedUp,
-    Refusal,
-    TextTooLong,
-    TooManyOpen,
-    UnknownStyle,
-    UnwantedWord,
-)
+from bot.core.content import Moment
+from bot.core.refusals import Phrase, Refusal, RefusalKind
 from bot.people.access import Access, PersonLimits
 from bot.people.people import Person
 from bot.people.upload_quota import ReceivedBytes
@@ -36,7 +23,6 @@ from bot.requests.conversation import Conversation
 from bot.requests.creation import Creation, DrawingOptions
 from bot.requests.limits import Asking, RequestLimits
 from bot.requests.options import Style
-from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage
 from queueing.service.job_queue import JobQueue
@@ -143,8 +129,8 @@ def test_calls_at_once_through_two_services_exceed_no_limit(
         if isinstance(outcome, Job):
             by_key.setdefault(key, set()).add(outcome.id)
         else:
-            assert isinstance(outcome, QuotaUsedUp | TooManyOpen)
-            assert outcome.limit in {quota, most_open}
+            assert outcome.kind in {RefusalKind.QUOTA_USED_UP, RefusalKind.TOO_MANY_OPEN}
+            assert outcome.values["limit"] in {quota, most_open}
     assert all(len(ids) == 1 for ids in by_key.values())
     assert {next(iter(ids)) for ids in by_key.values()} == {job.id for job in jobs}
 
@@ -166,7 +152,8 @@ def test_what_was_accepted_is_never_refused_when_it_is_asked_again() -> None:
                 assert isinstance(repeated, Job)
                 assert repeated.id == first.id
             other = await service.draw(Asking(person=ADA, key="other"), CAT)
-            assert isinstance(other, QuotaUsedUp)
+            assert isinstance(other, Refusal)
+            assert other.kind is RefusalKind.QUOTA_USED_UP
 
     run(play())
 
@@ -180,42 +167,44 @@ def test_files_at_once_are_counted_before_others_are_looked_at() -> None:
             refused = await both[0].submit(
                 Asking(person=ADA, key="no"), "flux", upscaling, (IMAGE,)
             )
-            assert isinstance(refused, NotCapable)  # and counts for nothing
+            assert isinstance(refused, Refusal)
+            assert refused.kind is RefusalKind.NOT_CAPABLE  # and counts for nothing
             drawing = Creation(prompt="a cat", files=(IMAGE,))
             asking = [Asking(person=ADA, key=f"k{number}") for number in range(10)]
             return await asyncio.gather(
                 *(both[number % 2].draw(each, drawing) for number, each in enumerate(asking))
             )
 
-    kinds = Counter(type(each) for each in run(play()))
-    assert kinds == {Job: 1, FilesUsedUp: 9}
+    kinds = Counter(each.kind if isinstance(each, Refusal) else Job for each in run(play()))
+    assert kinds == {Job: 1, RefusalKind.UPLOADS_USED_UP: 9}
 
 
 @pytest.mark.parametrize(
     ("refusal", "asking"),
     [
-        (Banned(until=None, reason="rude"), {"person": Person(user="x", banned_at=1.0, ban_reason="rude")}),
-        (UnwantedWord(word="CAT"), {"unwanted": ("dog", "CAT")}),
-        (QuotaUsedUp(limit=2, free_at=3600.0), {"limits": PersonLimits(per_hour=2), "before": 2}),
-        (TooManyOpen(limit=1, done_at=None), {"limits": PersonLimits(open_per_person=1), "before": 1}),
-        (QueueFull(model="flux", limit=2, again_at=None), {"waiting": 2, "before": 2}),
-        (UnknownStyle(name="x", known=("noir",)), {"drawing": Creation(prompt="a", style="x")}),
-        (NoImage(), {"drawing": Creation(prompt="a", options=DrawingOptions(strength=0.5))}),
-        (NoText(), {"drawing": Creation(prompt="")}),
-        (TextTooLong(length=4001, limit=4000), {"drawing": Creation(prompt="a" * 4001)}),
-        (BeyondModel(model="flux", what="pixels", asked=8192 * 8192, most=2048 * 2048), {"drawing": HUGE}),
+        (Refusal(RefusalKind.BANNED, reason=" (rude)"), {"person": Person(user="x", banned_at=1.0, ban_reason="rude")}),
+        (Refusal(RefusalKind.UNWANTED_WORD, word="CAT"), {"unwanted": ("dog", "CAT")}),
+        (Refusal(RefusalKind.QUOTA_USED_UP, limit=2, moment=Moment(3600.0)), {"limits": PersonLimits(per_hour=2), "before": 2}),
+        (Refusal(RefusalKind.TOO_MANY_OPEN, limit=1), {"limits": PersonLimits(open_per_person=1), "before": 1}),
+        (Refusal(RefusalKind.QUEUE_STANDS, model="flux", limit=2), {"waiting": 2, "before": 2}),
+        (Refusal(RefusalKind.UNKNOWN_STYLE, name="x", hint=Phrase("hint.models", {"names": "noir"})), {"drawing": Creation(prompt="a", style="x")}),
+        (Refusal(RefusalKind.NO_IMAGE), {"drawing": Creation(prompt="a", options=DrawingOptions(strength=0.5))}),
+        (Refusal(RefusalKind.NO_TEXT), {"drawing": Creation(prompt="")}),
+        (Refusal(RefusalKind.TEXT_TOO_LONG, length=4001, limit=4000), {"drawing": Creation(prompt="a" * 4001)}),
+        (Refusal(RefusalKind.BEYOND_PIXELS, model="flux", asked="67.1", most="4.19"), {"drawing": HUGE}),
     ],
-    ids=lambda each: type(each).__name__,
+    ids=lambda each: each.kind.name if isinstance(each, Refusal) else "",
 )  # fmt: skip
 def test_a_refusal_says_what_its_sentence_needs(
     refusal: Refusal, asking: dict[str, object]
 ) -> None:
     """People would not learn what to change, and an API could not map it to a status."""
     outcome = run(asked(**asking))  # type: ignore[arg-type]
-    if isinstance(outcome, QuotaUsedUp):  # virtual time begins somewhere
-        assert (type(outcome), outcome.limit) == (QuotaUsedUp, 2)
-    else:
-        assert outcome == refusal
+    assert isinstance(outcome, Refusal)
+    values = {**outcome.values}
+    if refusal.kind is RefusalKind.QUOTA_USED_UP:  # virtual time begins somewhere
+        values["moment"] = refusal.values["moment"]
+    assert (outcome.kind, values) == (refusal.kind, refusal.values)
 
 
 def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
@@ -239,10 +228,11 @@ def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
             ]
 
     unknown, blind, unable = run(play())
-    assert isinstance(unknown, UnknownModel)
-    assert unknown.nearest == ("flux",)
-    assert blind == NoModel(capability=Capability.VISION)
-    assert isinstance(unable, NotCapable)
+    meant = Phrase("hint.did_you_mean", {"names": "flux"})
+    assert unknown == Refusal(RefusalKind.UNKNOWN_MODEL, name="flx", hint=meant)
+    assert blind == Refusal(RefusalKind.NONE_SEES)
+    no_upscaling = Phrase("unable.upscale")
+    assert unable == Refusal(RefusalKind.NOT_CAPABLE, model="flux", unable=no_upscaling)
 
 
 def test_images_that_come_late_count_against_the_hour_as_well() -> None:
@@ -263,7 +253,8 @@ def test_images_that_come_late_count_against_the_hour_as_well() -> None:
     assert isinstance(late, Job)
     assert isinstance(late.request, Chat)
     assert late.request.messages[-1].text == "what differs?\nand this"
-    assert isinstance(later, FilesUsedUp)
+    assert isinstance(later, Refusal)
+    assert later.kind is RefusalKind.UPLOADS_USED_UP
 
 
 def test_nothing_but_the_service_hands_requests_to_the_queue() -> None:

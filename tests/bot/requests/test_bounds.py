@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.core.refusals import BeyondModel, Declined
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.limits import Bounds
 from queueing.core.errors import ProblemKind, problem
 from queueing.core.events import JobChanged
@@ -23,20 +23,17 @@ VIDEO = {"width": 640.0, "height": 360.0, "seconds": 5.0, "fps": 16.0}
 def beyond(request: Request, usual: Mapping[str, float], **most: float) -> Any:
     """Return what of a request is beyond a model, None if nothing is."""
     refusal = refused(Bounds(), replace(SPEC, most=most), request, usual or {})
-    return None if refusal is None else (refusal.what, refusal.most)
+    return None if refusal is None else (refusal.kind, refusal.values["most"])
 
 
 def refused(
     bounds: Bounds, spec: ModelSpec, request: Request, usual: Mapping[str, float]
-) -> BeyondModel | None:
+) -> Refusal | None:
     try:
         bounds.require(spec, request, usual)
     except Declined as declined:
-        refusal = declined.refusal
-    else:
-        return None
-    assert isinstance(refusal, BeyondModel)
-    return refusal
+        return declined.refusal
+    return None
 
 
 def drawing(**fields: Any) -> TextToImage:
@@ -48,20 +45,40 @@ def drawing(**fields: Any) -> TextToImage:
     [
         (drawing(), USUAL, {}, None),
         (drawing(width=1024, height=1024), USUAL, {}, None),
-        (drawing(width=8192, height=8192), USUAL, {}, ("pixels", 4 * 512 * 512)),
-        (drawing(width=8192), USUAL, {}, ("pixels", 4 * 512 * 512)),
+        (drawing(width=8192, height=8192), USUAL, {}, (RefusalKind.BEYOND_PIXELS, "1.05")),
+        (drawing(width=8192), USUAL, {}, (RefusalKind.BEYOND_PIXELS, "1.05")),
         (drawing(width=2048, height=2048), {}, {}, None),
-        (drawing(width=2112, height=2048), {}, {}, ("pixels", 4 * 1024 * 1024)),
+        (drawing(width=2112, height=2048), {}, {}, (RefusalKind.BEYOND_PIXELS, "4.19")),
         (drawing(width=8192, height=8192), USUAL, {"pixels": 8192 * 8192}, None),
-        (drawing(width=512, height=512), USUAL, {"pixels": 512 * 511}, ("pixels", 512 * 511)),
-        (drawing(steps=81), USUAL, {}, ("steps", 80)),
+        (
+            drawing(width=512, height=512),
+            USUAL,
+            {"pixels": 512 * 511},
+            (RefusalKind.BEYOND_PIXELS, "0.262"),
+        ),
+        (drawing(steps=81), USUAL, {}, (RefusalKind.BEYOND_STEPS, "80")),
         (drawing(steps=200), {}, {}, None),
-        (drawing(count=3), USUAL, {"count": 2}, ("count", 2)),
-        (TextToVideo(prompt="a", seconds=21), VIDEO, {}, ("seconds", 20)),
-        (TextToVideo(prompt="a", seconds=15, fps=30), VIDEO, {}, ("frames", 320)),
-        (TextToVideo(prompt="a", fps=120), VIDEO, {}, ("frames", 320)),
-        (TextToVideo(prompt="a", width=4096, height=4096), {}, {}, ("pixels", 4 * 832 * 480)),
-        (TextToAudio(prompt="a", seconds=241), {"seconds": 60.0}, {}, ("seconds", 240)),
+        (drawing(count=3), USUAL, {"count": 2}, (RefusalKind.BEYOND_COUNT, "2")),
+        (TextToVideo(prompt="a", seconds=21), VIDEO, {}, (RefusalKind.BEYOND_SECONDS, "20")),
+        (
+            TextToVideo(prompt="a", seconds=15, fps=30),
+            VIDEO,
+            {},
+            (RefusalKind.BEYOND_FRAMES, "320"),
+        ),
+        (TextToVideo(prompt="a", fps=120), VIDEO, {}, (RefusalKind.BEYOND_FRAMES, "320")),
+        (
+            TextToVideo(prompt="a", width=4096, height=4096),
+            {},
+            {},
+            (RefusalKind.BEYOND_PIXELS, "1.6"),
+        ),
+        (
+            TextToAudio(prompt="a", seconds=241),
+            {"seconds": 60.0},
+            {},
+            (RefusalKind.BEYOND_SECONDS, "240"),
+        ),
     ],
 )
 def test_a_request_far_above_the_models_defaults_is_refused(
@@ -89,6 +106,6 @@ def test_what_ran_out_of_memory_is_not_tried_again() -> None:
     for as_large in (large, drawing(width=512, height=512, count=4)):
         refusal = refused(bounds, SPEC, as_large, USUAL)
         assert refusal is not None
-        assert refusal.what == "memory"
+        assert refusal.kind is RefusalKind.BEYOND_MEMORY
     bounds.require(SPEC, drawing(width=896, height=1024), USUAL)
     bounds.require(replace(SPEC, name="sdxl"), large, USUAL)

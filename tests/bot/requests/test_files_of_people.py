@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.core.refusals import Declined, FileTooHeavy, NotASound, NotAVideo, PaperUnread
+from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.documents import opened, require_paper_weight
 from bot.requests.media import checked_sound, require_video_weight, seen
 from tests.backends.media import papers
@@ -25,16 +25,16 @@ async def test_what_a_document_says_is_cut_to_the_room_there_is() -> None:
 
 async def test_a_document_that_cannot_be_read_is_refused_with_the_reason() -> None:
     """A question would be answered without the paper it is about."""
-    cases: list[tuple[bytes, str]] = [
-        (b"no document at all", "unreadable"),
-        (b"PK\x03\x04 torn", "unreadable"),
-        (papers.locked_pdf(), "encrypted"),
-        (papers.pdf([""]), "scanned"),
+    cases: list[tuple[bytes, RefusalKind]] = [
+        (b"no document at all", RefusalKind.DOCUMENT_UNREADABLE),
+        (b"PK\x03\x04 torn", RefusalKind.DOCUMENT_UNREADABLE),
+        (papers.locked_pdf(), RefusalKind.DOCUMENT_ENCRYPTED),
+        (papers.pdf([""]), RefusalKind.DOCUMENT_SCANNED),
     ]
-    for data, why in cases:
+    for data, kind in cases:
         with pytest.raises(Declined) as declined:
             await opened("a.pdf", data, characters=100, images=0)
-        assert declined.value.refusal == PaperUnread(name="a.pdf", why=why), why
+        assert declined.value.refusal == Refusal(kind, name="a.pdf"), kind
 
 
 async def test_a_scan_is_shown_where_a_model_sees() -> None:
@@ -50,7 +50,7 @@ async def test_a_video_is_shown_in_images_from_beginning_to_end() -> None:
     assert all(file.mime == "image/jpeg" for file in frames)
     with pytest.raises(Declined) as declined:
         await seen("a.mp4", b"\x00\x00\x00\x18ftypisom torn", 3)
-    assert declined.value.refusal == NotAVideo(name="a.mp4")
+    assert declined.value.refusal == Refusal(RefusalKind.NOT_A_VIDEO, name="a.mp4")
 
 
 async def test_a_recording_keeps_its_sound_and_nothing_else() -> None:
@@ -63,10 +63,11 @@ async def test_a_recording_keeps_its_sound_and_nothing_else() -> None:
 
 async def test_a_recording_that_cannot_be_heard_is_refused_with_the_reason() -> None:
     """A question would wait for what no model can write down."""
-    for data, why in ((b"OggS torn", "unreadable"), (video("mp4", silent=True), "silent")):
+    torn, silent = RefusalKind.RECORDING_UNREADABLE, RefusalKind.RECORDING_SILENT
+    for data, kind in ((b"OggS torn", torn), (video("mp4", silent=True), silent)):
         with pytest.raises(Declined) as declined:
             await checked_sound("a.ogg", data)
-        assert declined.value.refusal == NotASound(name="a.ogg", why=why, minutes=30)
+        assert declined.value.refusal == Refusal(kind, name="a.ogg")
 
 
 def test_the_size_a_chat_tells_is_looked_at_first() -> None:
@@ -75,4 +76,5 @@ def test_the_size_a_chat_tells_is_looked_at_first() -> None:
         check("a", 20_000_000)
         with pytest.raises(Declined) as declined:
             check("a", 20_000_001)
-        assert declined.value.refusal == FileTooHeavy(name="a", size_mb=21, limit_mb=20)
+        too_large = Refusal(RefusalKind.FILE_TOO_LARGE, name="a", size=21, limit=20)
+        assert declined.value.refusal == too_large

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.commands.call.context import CallRefused
 from bot.commands.me.key import _named
+from bot.core.refusals import Declined, RefusalKind
 from bot.people.api_keys import looks_like_key
 from bot.platforms.web.platform import Web
 from tests.bot.api.whole_api import CONFIG, Api, running
@@ -132,9 +132,9 @@ MISREAD = [
 def test_a_time_that_cannot_be_read_is_no_name(time: str) -> None:
     """A key would last for good though its person asked for a day."""
     for words in (time, f"lap top {time}", time.upper()):
-        with pytest.raises(CallRefused) as refused:
+        with pytest.raises(Declined) as refused:
             _named(words)
-        assert refused.value.key == "refused.key_lasts"
+        assert refused.value.refusal.kind is RefusalKind.KEY_LASTS
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from bot.api.calls import errors
 from bot.api.runs import answers as answering
-from bot.core.refusals import TooManyOpen
-from queueing.core.errors import NoServer
+from bot.core.content import Moment
+from bot.core.refusals import Refusal, RefusalKind
 from queueing.core.jobs import JobState
 from tests.bot.api.openai_sdk import CAT, SAID, programming
 from tests.fakes.llm.llm_script import Fault
@@ -35,8 +35,10 @@ async def test_a_call_that_waited_too_long_is_made_once(tmp_path: Path) -> None:
 
 def test_a_call_without_room_is_repeated_when_there_may_be_some() -> None:
     """The package repeats a call twice: within two seconds, eight calls find no room for all."""
-    free, away = TooManyOpen(limit=1, done_at=1000.2), NoServer("m", 1000.2)
-    times = [errors.refused(each, (), 1000.0).headers["Retry-After"] for each in (free, away)]
+    soon = Moment(1000.2)
+    full = Refusal(RefusalKind.TOO_MANY_OPEN_UNTIL, limit=1, moment=soon)
+    away = Refusal(RefusalKind.NOT_LOADABLE, model="m", moment=soon)
+    times = [errors.refused(each, 1000.0).headers["Retry-After"] for each in (full, away)]
     assert times == ["5", "1"]
 
 
@@ -44,7 +46,10 @@ async def test_the_package_comes_again_when_it_is_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full line would fail programs that could wait a second, or be asked without a pause."""
-    monkeypatch.setattr(errors, "AGAIN_LEAST_S", 1.0)
+    for kind in RefusalKind:
+        if (row := kind.value).api.again_s is not None:
+            at_once = row._replace(api=row.api._replace(again_s=1.0))
+            monkeypatch.setattr(kind, "_value_", at_once)
     more = "limits: {open_per_person: 1, queued_per_person: 1}"
     async with programming(tmp_path, more=more) as program:
         program.server.hold.clear()

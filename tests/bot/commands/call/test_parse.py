@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bot.commands.admin.preload import PRELOAD
 from bot.commands.admin.queue import MOVE
-from bot.commands.call.parser import Args, BadCall, clean, parse, usage
+from bot.commands.call.parser import Args, clean, parse, usage
 from bot.commands.jobs.cancel import CANCEL
 from bot.commands.jobs.edit import EDIT
 from bot.commands.make.ask import ASK
@@ -14,6 +14,7 @@ from bot.commands.make.image import COMMAND as IMAGE
 from bot.commands.me.conversation import FORGET
 from bot.commands.me.settings import COMMAND as SETTINGS
 from bot.commands.registry import COMMANDS
+from bot.core.refusals import Declined, RefusalKind
 from bot.requests.options import size
 
 MODELS = {"flux", "sd-xl.1:fast", "llama"}
@@ -52,28 +53,28 @@ def test_a_call_is_understood() -> None:
 
 def test_a_wrong_call_is_refused_with_its_reason() -> None:
     """A mistake would be guessed at, or would end as a failed job minutes later."""
-    cases: list[tuple[str, str]] = [
-        ("", "problem.missing"),
-        ("flux", "problem.missing"),
-        ("cat --sise 3:2", "problem.near_option"),
-        ("cat --xyz 3:2", "problem.unknown_option"),
-        ("cat --seed", "problem.needs_value"),
-        ("cat --seed -2", "problem.range"),
-        ("cat --seed 18446744073709551616", "problem.range"),
-        ("cat --seed 1_0", "problem.not_whole"),
-        (f"cat --seed {'9' * 5000}", "problem.not_whole"),
-        ("cat --steps many", "problem.not_whole"),
-        ("cat --strength nan", "problem.range"),
-        ("cat --strength warm", "problem.not_number"),
-        ("cat --count 5", "problem.range"),
-        ("cat --size big", "problem.size"),
-        ("cat --size 0:0", "problem.size"),
-        ("cat --size 99999x99999", "problem.size"),
+    cases: list[tuple[str, RefusalKind]] = [
+        ("", RefusalKind.MISSING),
+        ("flux", RefusalKind.MISSING),
+        ("cat --sise 3:2", RefusalKind.NEAR_OPTION),
+        ("cat --xyz 3:2", RefusalKind.UNKNOWN_OPTION),
+        ("cat --seed", RefusalKind.NEEDS_VALUE),
+        ("cat --seed -2", RefusalKind.OUT_OF_RANGE),
+        ("cat --seed 18446744073709551616", RefusalKind.OUT_OF_RANGE),
+        ("cat --seed 1_0", RefusalKind.NOT_WHOLE),
+        (f"cat --seed {'9' * 5000}", RefusalKind.NOT_WHOLE),
+        ("cat --steps many", RefusalKind.NOT_WHOLE),
+        ("cat --strength nan", RefusalKind.OUT_OF_RANGE),
+        ("cat --strength warm", RefusalKind.NOT_A_NUMBER),
+        ("cat --count 5", RefusalKind.OUT_OF_RANGE),
+        ("cat --size big", RefusalKind.NOT_A_SIZE),
+        ("cat --size 0:0", RefusalKind.NOT_A_SIZE),
+        ("cat --size 99999x99999", RefusalKind.NOT_A_SIZE),
     ]
-    for text, key in cases:
-        with pytest.raises(BadCall) as refused:
+    for text, kind in cases:
+        with pytest.raises(Declined) as refused:
             image(text)
-        assert refused.value.key == key, text
+        assert refused.value.refusal.kind is kind, text
 
 
 def test_a_command_that_needs_a_model_takes_the_word_as_one() -> None:
@@ -106,7 +107,7 @@ def test_sizes_and_shapes() -> None:
 def test_a_usual_size_can_be_taken_back() -> None:
     """A person who once set a size could never again get a model's own."""
     assert parse(SETTINGS, "--size reset", lambda _: False) == {"size": "reset"}
-    with pytest.raises(BadCall):
+    with pytest.raises(Declined):
         image("cat --size reset")
 
 
@@ -128,7 +129,7 @@ def test_a_job_may_be_left_out_before_a_text() -> None:
     """In a reply to a result its number would still have to be typed."""
     assert parse(EDIT, "a dog", lambda _: False) == {"prompt": "a dog"}
     assert parse(EDIT, "#12 a dog", lambda _: False) == {"id": 12, "prompt": "a dog"}
-    with pytest.raises(BadCall):
+    with pytest.raises(Declined):
         parse(CANCEL, "flux", lambda _: False)
 
 
@@ -139,7 +140,7 @@ def test_nothing_a_person_types_breaks_the_parser(text: str, command: object) ->
         if known is command:
             try:
                 values = parse(known, text, lambda word: word in MODELS)
-            except BadCall:
+            except Declined:
                 continue
             assert all(name in {param.name for param in known.params} for name in values)
 
