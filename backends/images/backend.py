@@ -18,7 +18,7 @@ from backends.common.options import read_options
 from backends.common.reasons import reasons_kept
 from backends.common.server_backend import ServerBackend
 from backends.images.flavour import ImageFlavour, ListedPainter, able
-from backends.images.image_request import ImageOrder, prepared, size_of
+from backends.images.image_request import ImageRequest, prepared, size_of
 from backends.images.localai import LocalAi
 from backends.images.replies import RULES, classified, collected
 from backends.images.sdcpp import StableDiffusionCpp
@@ -192,7 +192,7 @@ class Images(ServerBackend):
         request: TextToImage,
         model: ModelSpec,
         work: Work,
-    ) -> ImageOrder:
+    ) -> ImageRequest:
         paths = await flavour.loras(self._http) if request.lora else ()
         loras = tuple((lora_named(lora.name, paths), lora.weight) for lora in request.lora)
         sent = await asyncio.to_thread(prepared, request, work.files)
@@ -200,7 +200,7 @@ class Images(ServerBackend):
         usual = (own.width, own.height) if own.width and own.height else None
         shape = sent.size if flavour.shapes else None
         limits = (model.timeouts.first_s, model.timeouts.idle_s, model.timeouts.total_s)
-        return ImageOrder(
+        return ImageRequest(
             model=served.id,
             request=request,
             size=size_of(request, None if sent.images and not shape else usual, shape),

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from backends.common.http import FormPart, Http
 from backends.common.model_server import LoadWish, ServedModel
 from backends.common.server_replies import ask
-from backends.images.image_request import ImageOrder
+from backends.images.image_request import ImageRequest
 from backends.images.replies import DrawnImage, NameListing, drawn, listing
 from queueing.core.ports import Report
 from queueing.core.requests import Capability
@@ -80,7 +80,7 @@ class ImageFlavour:
     async def draw(
         self,
         http: Http,
-        order: ImageOrder,
+        order: ImageRequest,
         report: Report,  # noqa: ARG002 - no progress is told
     ) -> Sequence[DrawnImage]:
         """Return what the server made; cancelling stops the work as far as the server can."""
@@ -94,7 +94,7 @@ class ImageFlavour:
             answer = await http.post_form(path, parts, fields, timeout_s=order.silence_s)
         return drawn(http, answer)
 
-    def own_fields(self, order: ImageOrder) -> Mapping[str, JsonValue]:  # noqa: ARG002 - none here
+    def own_fields(self, order: ImageRequest) -> Mapping[str, JsonValue]:  # noqa: ARG002 - none here
         """Return the fields that this server knows beside OpenAI's."""
         return {}
 
@@ -107,7 +107,7 @@ def able(name: str, flavour: ImageFlavour) -> frozenset[Capability]:
     return frozenset(draws | ({Capability.IMAGE_TO_IMAGE} if flavour.starts else set()))
 
 
-def mirrored(order: ImageOrder) -> dict[str, JsonValue]:
+def mirrored(order: ImageRequest) -> dict[str, JsonValue]:
     """Return the fields of OpenAI's own calls."""
     request = order.request
     body: dict[str, JsonValue] = {
@@ -119,7 +119,7 @@ def mirrored(order: ImageOrder) -> dict[str, JsonValue]:
     return body | ({"size": f"{order.size[0]}x{order.size[1]}"} if order.size else {})
 
 
-def edited(order: ImageOrder) -> tuple[FormPart, ...]:
+def edited(order: ImageRequest) -> tuple[FormPart, ...]:
     """Return the images and the mask as OpenAI's call for edits wants them."""
     one = len(order.images) == 1
     parts = [

@@ -39,7 +39,7 @@ class SentImage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ImageOrder:
+class ImageRequest:
     """One attempt, for a flavour to send.
 
     `model` is the server's own name, `size` the image's in pixels, None for the server's choice.

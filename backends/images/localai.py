@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from backends.common.http import Http
 from backends.common.localai import LocalAiCalls, abilities, in_memory
 from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter, mirrored, plain_prompt
-from backends.images.image_request import ImageOrder
+from backends.images.image_request import ImageRequest
 from backends.images.replies import DrawnImage, drawn, listing
 from queueing.core.ports import Report
 from queueing.core.requests import TextToImage
@@ -46,7 +46,7 @@ class LocalAi(LocalAiCalls, ImageFlavour):
     async def draw(
         self,
         http: Http,
-        order: ImageOrder,
+        order: ImageRequest,
         report: Report,  # noqa: ARG002 - no progress is told
     ) -> Sequence[DrawnImage]:
         """Send the images in the JSON of the one call it has."""

@@ -21,7 +21,7 @@ from backends.common.http import Http
 from backends.common.http_replies import JSON_LIMIT
 from backends.common.server_replies import ServerReply, ask, read
 from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter
-from backends.images.image_request import ImageOrder
+from backends.images.image_request import ImageRequest
 from backends.images.replies import DrawnImage, classify, within_bounds
 from queueing.core.concurrency import undisturbed
 from queueing.core.errors import BackendError
@@ -129,7 +129,7 @@ class StableDiffusionCpp(ImageFlavour):
         """Return the paths of the LoRAs in its folder."""
         return tuple(lora.path for lora in (await _capabilities(http)).loras)
 
-    async def draw(self, http: Http, order: ImageOrder, report: Report) -> Sequence[DrawnImage]:
+    async def draw(self, http: Http, order: ImageRequest, report: Report) -> Sequence[DrawnImage]:
         """Post a job, and look at it until it has ended."""
         told = await _capabilities(http)
         path = await _posted(http, self._body(order, told))
@@ -141,7 +141,7 @@ class StableDiffusionCpp(ImageFlavour):
         images = job.result.images if job.result else ()
         return within_bounds([DrawnImage(base64=image.b64_json) for image in images])
 
-    def _body(self, order: ImageOrder, told: SdCapabilities) -> dict[str, JsonValue]:
+    def _body(self, order: ImageRequest, told: SdCapabilities) -> dict[str, JsonValue]:
         request = order.request
         body: dict[str, JsonValue] = {
             "prompt": request.prompt,
@@ -202,7 +202,7 @@ async def _cancel(http: Http, path: str) -> None:
         await http.post_json(f"{path}/cancel", {}, timeout_s=CANCEL_S)
 
 
-def _sampling(order: ImageOrder, told: SdCapabilities) -> Mapping[str, JsonValue]:
+def _sampling(order: ImageRequest, told: SdCapabilities) -> Mapping[str, JsonValue]:
     request = order.request
     params: dict[str, JsonValue] = {}
     if request.steps is not None:
@@ -214,7 +214,7 @@ def _sampling(order: ImageOrder, told: SdCapabilities) -> Mapping[str, JsonValue
     return params
 
 
-def _images(order: ImageOrder) -> Mapping[str, JsonValue]:
+def _images(order: ImageRequest) -> Mapping[str, JsonValue]:
     images: list[JsonValue] = [image.base64 for image in order.images]
     if not images:
         return {}

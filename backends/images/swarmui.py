@@ -20,7 +20,7 @@ from backends.common.http import Http
 from backends.common.http_replies import HttpFailed, HttpRefused, parse_json
 from backends.common.model_server import LoadWish
 from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter
-from backends.images.image_request import ImageOrder
+from backends.images.image_request import ImageRequest
 from backends.images.replies import DrawnImage, image_at, within_bounds
 from backends.images.swarmui_api import (
     SEEDS,
@@ -120,7 +120,7 @@ class SwarmUi(ImageFlavour):
         await self._sessions.asked(http, "FreeBackendMemory", body, SwarmDone, FREE_S)
         self._freed = True
 
-    async def draw(self, http: Http, order: ImageOrder, report: Report) -> Sequence[DrawnImage]:
+    async def draw(self, http: Http, order: ImageRequest, report: Report) -> Sequence[DrawnImage]:
         """Draw in a session of its own, which is interrupted when the call is cancelled."""
         try:
             images = await self._drawn(http, order, report)
@@ -130,7 +130,7 @@ class SwarmUi(ImageFlavour):
         self._freed = False
         return within_bounds([image_at(http, where) for where in images])
 
-    async def _drawn(self, http: Http, order: ImageOrder, report: Report) -> Sequence[str]:
+    async def _drawn(self, http: Http, order: ImageRequest, report: Report) -> Sequence[str]:
         drawing = SwarmDrawing(order.request.count)
         async with self._sessions.lent(http) as session:
             body: dict[str, JsonValue] = {**drawing_of(order), "session_id": session}

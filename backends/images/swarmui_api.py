@@ -12,7 +12,7 @@ from backends.common.file_types import is_image, mime_of
 from backends.common.http import Http
 from backends.common.http_replies import HttpFailed, HttpRefused
 from backends.common.server_replies import ServerReply, read
-from backends.images.image_request import ImageOrder
+from backends.images.image_request import ImageRequest
 from backends.images.replies import classified, classify
 from queueing.core.errors import BackendError, Unavailable, UnreadableAnswer
 from queueing.core.requests import File, Progress
@@ -235,7 +235,7 @@ def _preview(address: str | None) -> File | None:
     return File(name=name, mime=mime, data=data) if is_image(mime) else None
 
 
-def drawing_of(order: ImageOrder) -> dict[str, JsonValue]:
+def drawing_of(order: ImageRequest) -> dict[str, JsonValue]:
     """Return SwarmUI's parameters for an order."""
     request = order.request
     found: dict[str, JsonValue] = {
@@ -262,7 +262,7 @@ def tame(prompt: str) -> str:
     )
 
 
-def _loras(order: ImageOrder) -> Mapping[str, JsonValue]:
+def _loras(order: ImageRequest) -> Mapping[str, JsonValue]:
     if not order.loras:
         return {}
     names: list[JsonValue] = [name for name, _ in order.loras]
@@ -270,7 +270,7 @@ def _loras(order: ImageOrder) -> Mapping[str, JsonValue]:
     return {"loras": names, "loraweights": weights}
 
 
-def _images(order: ImageOrder) -> Mapping[str, JsonValue]:
+def _images(order: ImageRequest) -> Mapping[str, JsonValue]:
     images: list[JsonValue] = [image.address for image in order.images]
     if not images:
         return {}

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.server_replies import ServerReply, ask
 from backends.images.flavour import MIRRORED, ImageFlavour, ListedPainter
-from backends.images.image_request import ImageOrder
+from backends.images.image_request import ImageRequest
 from backends.images.replies import NameListing, listing
 
 
@@ -47,7 +47,7 @@ class VllmOmni(ImageFlavour):
         """Return the list; all of its models are loaded."""
         return tuple(ListedPainter(id=name, loaded=True) for name in await listing(http))
 
-    def own_fields(self, order: ImageOrder) -> Mapping[str, JsonValue]:
+    def own_fields(self, order: ImageRequest) -> Mapping[str, JsonValue]:
         """Return its fields for diffusion."""
         request = order.request
         found: dict[str, JsonValue] = {

@@ -21,7 +21,7 @@ from bot.delivery.presenter import Presenter
 from bot.delivery.records import MessageRecords
 from bot.platforms.web.chat_log import ChatLog
 from bot.requests.admission import AdmissionService
-from queueing.core.leases import Tenure
+from queueing.core.leases import Lease
 from queueing.service.job_queue import JobQueue
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
@@ -100,14 +100,14 @@ class App:
             await parts.queue.run()
 
     @asynccontextmanager
-    async def running(self, *, tenure: Tenure | None = None) -> AsyncIterator[BotParts]:
+    async def running(self, *, lease: Lease | None = None) -> AsyncIterator[BotParts]:
         """Provide the parts with chats and presenter running; the caller runs the queue.
 
-        With a `tenure`, the database refuses what is written after another process has taken it.
+        With a `lease`, the database refuses what is written after another process has taken it.
         """
         setup = self._setup
         async with AsyncExitStack() as stack:
-            database = await setup.open_database(stack, tenure=tenure)
+            database = await setup.open_database(stack, lease=lease)
             parts = await open_queue(setup, database, stack)
             meters = await stack.enter_async_context(metering(setup.config.metrics, setup.version))
             given, door = await stack.enter_async_context(serving(setup, parts, meters))

@@ -14,7 +14,7 @@ from bot.app import app, assembly
 from bot.app.app import chats_of, gateway_of
 from bot.app.assembly import SharedParts
 from bot.app.cluster.agreement import Agreement
-from bot.app.cluster.leases import QUEUE, GivesWay, Lease, LeaseKeeper
+from bot.app.cluster.leases import QUEUE, GivesWay, HeldLease, LeaseKeeper
 from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import QueueListener, QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
@@ -86,19 +86,19 @@ class ClusterProcess:
             if serves_api and self._setup.in_force.config.api is not None:
                 tasks.create_task(self._serve_programs())
 
-    async def _keep(self, name: str, duty: Callable[[Lease], Awaitable[None]]) -> None:
+    async def _keep(self, name: str, duty: Callable[[HeldLease], Awaitable[None]]) -> None:
         about = self._agreement.about(name)
         await self._keeper.serve(name, duty, address=self._entrance.address, about=about)
 
     # ------------------------------------------------------------ the queue
 
-    async def _do_queue(self, lease: Lease) -> None:
+    async def _do_queue(self, lease: HeldLease) -> None:
         setup = self._setup
         async with AsyncExitStack() as stack:
-            database = await setup.open_database(stack, tenure=lease.tenure)
+            database = await setup.open_database(stack, lease=lease.stored)
             parts = await open_queue(setup, database, stack, lambda: lease.held)
             server = QueueServer(
-                parts.queue, secret=lease.tenure.secret, held=lambda: lease.left_s > 0
+                parts.queue, secret=lease.stored.secret, held=lambda: lease.left_s > 0
             )
             stack.enter_context(self._watched(database.look_at_file))
             async with (
@@ -110,8 +110,8 @@ class ClusterProcess:
 
     # ------------------------------------------------------------ chats
 
-    def _chat(self, name: str, chats: Sequence[str]) -> Callable[[Lease], Awaitable[None]]:
-        async def duty(lease: Lease) -> None:
+    def _chat(self, name: str, chats: Sequence[str]) -> Callable[[HeldLease], Awaitable[None]]:
+        async def duty(lease: HeldLease) -> None:
             try:
                 await self._do_chat(name, lease)
             except BaseExceptionGroup as group:  # of the tasks that serve a chat
@@ -127,11 +127,11 @@ class ClusterProcess:
 
         return duty
 
-    async def _do_chat(self, name: str, lease: Lease) -> None:
+    async def _do_chat(self, name: str, lease: HeldLease) -> None:
         setup = self._setup
         await self._reached()
         async with AsyncExitStack() as stack:
-            database = await setup.open_database(stack, tenure=lease.tenure)
+            database = await setup.open_database(stack, lease=lease.stored)
             files = StoredFiles(database)
             queue = RemoteQueue(self._link, files, lease)
             stack.callback(queue.leave)

@@ -10,7 +10,7 @@ from queueing.core.errors import BackendError
 from queueing.core.ports import Backend
 from queueing.core.specs import ModelSpec
 from queueing.core.status import HostActivity
-from queueing.service.model_reader import OfferedModels
+from queueing.service.model_reader import LocalModelReader
 
 AGAIN_S = 60.0  # a list costs a server little, and its details a call for each model
 EMPTY_AGAIN_S = 5.0  # a server without a model: its first one is waited for
@@ -25,7 +25,7 @@ class ModelDiscovery:
     once each was asked for the first time.
     """
 
-    def __init__(self, models: OfferedModels, backends: Mapping[str, Backend]) -> None:
+    def __init__(self, models: LocalModelReader, backends: Mapping[str, Backend]) -> None:
         self.looked = asyncio.Event()
         self._models = models
         self._backends = backends

@@ -16,7 +16,7 @@ from bot.config.loader import Config
 from bot.core.platform import ChatPlatform
 from bot.core.service import QueueService
 from bot.platforms.registry import PlatformParts, platforms
-from queueing.core.leases import Tenure
+from queueing.core.leases import Lease
 from queueing.core.ports import Backend, Clock, SystemClock
 from queueing.store.engines import open_database
 from queueing.store.sql.database import Database, MigrationSet
@@ -64,7 +64,7 @@ class BotSetup:
         self.reloader = Reloader(self.in_force, reread, self.clock, log_as=self.log_as)
 
     async def open_database(
-        self, stack: AsyncExitStack, *, tenure: Tenure | None = None, shared: bool = False
+        self, stack: AsyncExitStack, *, lease: Lease | None = None, shared: bool = False
     ) -> Database:
         """Open the database until the stack ends. Raises `StoreError`."""
         database = await open_database(
@@ -72,7 +72,7 @@ class BotSetup:
             migrations=(MIGRATIONS,),
             inline=self.inline,
             most_mb=most_mb(self.in_force.config.retention),
-            tenure=tenure,
+            lease=lease,
             shared=shared,
         )
         stack.push_async_callback(database.aclose)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tenure:
+class Lease:
     """A post as one process holds it, until another takes it under the next epoch.
 
     `holder` names the process for people. `secret` is drawn for this epoch: a process that knows it
@@ -82,23 +82,23 @@ class PostReader(Protocol):
 class LeaseStore(Protocol):
     """The posts in the database. Every call raises `StoreError` while it is away."""
 
-    async def take(self, name: str, *, address: str, about: About = nothing) -> Tenure | None:
+    async def take(self, name: str, *, address: str, about: About = nothing) -> Lease | None:
         """Take a post if it is free or its lease is over, and return it under a new epoch.
 
         `about` returns what is noted beside it for the others. A post whose holder's session has ended is free before its lease is over. None if another
         process holds it.
         """
 
-    async def renew(self, tenure: Tenure) -> bool:
+    async def renew(self, lease: Lease) -> bool:
         """Prolong a lease; return False if another process has taken the post meanwhile."""
 
-    def intact(self, tenure: Tenure) -> bool:
+    def intact(self, lease: Lease) -> bool:
         """Return at once, from memory, whether no process can take the post before its lease is over.
 
         False after the session has ended whose end frees the post, until `renew` has mended that.
         """
 
-    async def free(self, tenure: Tenure, *, in_order: bool = True) -> None:
+    async def free(self, lease: Lease, *, in_order: bool = True) -> None:
         """Give a post up at once, if it is still held. Idempotent.
 
         It is not `in_order` where the database may have lost what it had confirmed.

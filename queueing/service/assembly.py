@@ -29,10 +29,10 @@ from queueing.engine.snapshot_builder import SnapshotBuilder
 from queueing.service.deadlines import DeadlineWatcher, Slack
 from queueing.service.estimator import Estimator
 from queueing.service.host_watcher import HostWatcher
-from queueing.service.job_submitter import Erasure, Intake
-from queueing.service.model_reader import OfferedModels
-from queueing.service.queue_admin import Control
-from queueing.service.queue_status import Reports
+from queueing.service.job_submitter import LocalJobEraser, LocalJobSubmitter
+from queueing.service.model_reader import LocalModelReader
+from queueing.service.queue_admin import LocalQueueAdmin
+from queueing.service.queue_status import LocalQueueStatus
 from queueing.service.shown_estimates import Promises
 from queueing.store.jobs.job_store import JobStore
 
@@ -87,13 +87,13 @@ class Engine:
 class Answers:
     """The parts that callers use; `queueing.service.job_queue` offers them."""
 
-    intake: Intake
-    models: OfferedModels
+    submitter: LocalJobSubmitter
+    models: LocalModelReader
     eta: Estimator
-    reports: Reports
-    control: Control
+    status: LocalQueueStatus
+    admin: LocalQueueAdmin
     preloads: Preloader
-    erasure: Erasure
+    erasure: LocalJobEraser
     promises: Promises
     hosts: HostWatcher
     moments: DeadlineWatcher
@@ -108,8 +108,8 @@ def assemble(given: Given) -> tuple[Engine, Answers]:
     given.bus.subscribe(answers.moments.on_event)
     given.bus.subscribe(answers.eta.on_event)
     given.bus.watch_fleet(engine.router.wake)
-    given.bus.watch_fleet(answers.control.look)
-    engine.others.gone = answers.control.rested
+    given.bus.watch_fleet(answers.admin.look)
+    engine.others.gone = answers.admin.rested
     given.bus.watch_fleet(answers.hosts.look)
     engine.router.on_step = answers.hosts.observe
     return engine, answers
@@ -200,7 +200,7 @@ def _engine(given: Given, known: Knowledge) -> Engine:
 
 def _answers(given: Given, engine: Engine) -> Answers:
     store, clock, fleet, times = given.store, given.clock, engine.fleet, engine.times
-    intake = Intake(
+    submitter = LocalJobSubmitter(
         jobs=store,
         fleet=fleet,
         times=times,
@@ -210,7 +210,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
     )
     promises = Promises()
     eta = Estimator(router=engine.router, fleet=fleet, times=times, clock=clock, fair=engine.fair)
-    control = Control(
+    admin = LocalQueueAdmin(
         jobs=store,
         fleet=fleet,
         loader=engine.loader,
@@ -220,8 +220,8 @@ def _answers(given: Given, engine: Engine) -> Answers:
         bus=given.bus,
     )
     return Answers(
-        intake=intake,
-        models=OfferedModels(
+        submitter=submitter,
+        models=LocalModelReader(
             fleet=fleet,
             times=times,
             router=engine.router,
@@ -230,7 +230,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
             bus=given.bus,
         ),
         eta=eta,
-        reports=Reports(
+        status=LocalQueueStatus(
             jobs=store,
             queues=engine.fair,
             fleet=fleet,
@@ -242,7 +242,7 @@ def _answers(given: Given, engine: Engine) -> Answers:
             promises=promises,
             later=engine.later,
         ),
-        control=control,
+        admin=admin,
         preloads=Preloader(
             fleet=fleet,
             loader=engine.loader,
@@ -250,13 +250,13 @@ def _answers(given: Given, engine: Engine) -> Answers:
             snapshots=engine.snapshots,
             health=engine.health,
         ),
-        erasure=Erasure(jobs=store, intake=intake, bus=given.bus),
+        erasure=LocalJobEraser(jobs=store, submitter=submitter, bus=given.bus),
         promises=promises,
         hosts=HostWatcher(fleet),
         moments=DeadlineWatcher(
             jobs=store,
-            intake=intake,
-            control=control,
+            submitter=submitter,
+            admin=admin,
             later=engine.later,
             urgency=Slack(
                 router=engine.router,

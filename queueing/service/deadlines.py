@@ -32,8 +32,8 @@ from queueing.forecast.forecast import Forecast
 from queueing.planning.hosts import LEAD_S, StartOption, sites
 from queueing.planning.reservations import CLOSED_AFTER_LOADS, CROWD_SHARE, LOADS_IN_LIMIT
 from queueing.planning.retry import pause_s
-from queueing.service.job_submitter import Intake
-from queueing.service.queue_admin import Control
+from queueing.service.job_submitter import LocalJobSubmitter
+from queueing.service.queue_admin import LocalQueueAdmin
 from queueing.store.jobs.job_store import JobStore
 
 SLACK_S = 60.0
@@ -252,15 +252,15 @@ class DeadlineWatcher:
         self,
         *,
         jobs: JobStore,
-        intake: Intake,
-        control: Control,
+        submitter: LocalJobSubmitter,
+        admin: LocalQueueAdmin,
         later: DeferredJobs,
         urgency: Slack,
         clock: Clock,
     ) -> None:
         self._jobs = jobs
-        self._intake = intake
-        self._control = control
+        self._submitter = submitter
+        self._admin = admin
         self._later = later
         self._urgency = urgency
         self._clock = clock
@@ -299,7 +299,7 @@ class DeadlineWatcher:
         for job in await self._jobs.expired(self._clock.now()):
             waited = round((self._clock.now() - job.queued_at) / 60)
             log.info("job %d: waited %d min and has not begun", job.id, waited)
-            await self._intake.give_up(job.id, problem(ProblemKind.WAITED, minutes=waited))
+            await self._submitter.give_up(job.id, problem(ProblemKind.WAITED, minutes=waited))
         urged_at = await self._urge()
         moments = [at for at in (await self._jobs.next_expiry(), urged_at) if at is not None]
         return min(moments, default=None)
@@ -324,5 +324,5 @@ class DeadlineWatcher:
         order = [job.id for job in jobs]
         if order != [job_id for job_id in self._order if job_id in set(order)]:
             for job_id in reversed(order):
-                await self._control.move_first(job_id)
+                await self._admin.move_first(job_id)
         self._order = order

@@ -57,17 +57,17 @@ class JobQueue:
         )
         self._engine, parts = assemble(self._given)
         self._moments = parts.moments
-        self.submitter = parts.intake
+        self.submitter = parts.submitter
         self.jobs = store
         self.deliveries = store
         self.models = parts.models
-        self.status = parts.reports
-        self.admin = parts.control
+        self.status = parts.status
+        self.admin = parts.admin
         self.preloads = parts.preloads
         self.erasure = parts.erasure
         self.promises = parts.promises
         self.hosts = parts.hosts
-        self.reconfiguration = Reconfiguration(self._given, self._engine, parts.reports)
+        self.reconfiguration = Reconfiguration(self._given, self._engine, parts.status)
         self.events = self._given.bus
         self.events.watch_fleet(self.reconfiguration.look)
 

@@ -21,7 +21,7 @@ from queueing.store.jobs.job_store import JobStore
 _limited = altering(SubmitLimits)
 
 
-class Intake:
+class LocalJobSubmitter:
     """Changes what people asked for; every change is durable when a call returns."""
 
     def __init__(
@@ -133,18 +133,18 @@ log = logging.getLogger(__name__)
 _PAGE = 200
 
 
-class Erasure:
+class LocalJobEraser:
     """Ends and deletes jobs; keeps nothing of them."""
 
     def __init__(
         self,
         *,
         jobs: JobStore,
-        intake: Intake,
+        submitter: LocalJobSubmitter,
         bus: EventBus,
     ) -> None:
         self._jobs = jobs
-        self._intake = intake
+        self._submitter = submitter
         self._bus = bus
 
     async def forget(self, owner: str, job_ids: frozenset[int] | None = None) -> int:
@@ -161,7 +161,7 @@ class Erasure:
             chosen
         ):  # the newest first, so that no overflow job enters the queue only to be cancelled
             if not job.state.final:
-                await self._intake.cancel(job.id)
+                await self._submitter.cancel(job.id)
         ids = [job.id for job in chosen]
         # Announced before the rows are deleted: a listener still showing one would find it
         # missing.

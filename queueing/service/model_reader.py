@@ -99,7 +99,7 @@ def _needs(fleet: Fleet, spec: ModelSpec, backend: str) -> dict[str, int]:
 log = logging.getLogger(__name__)
 
 
-class OfferedModels:
+class LocalModelReader:
     """Keeps the offer and asks about its models."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Control: an admin's actions on the queue: pauses, drained hosts, cleared queues, moved jobs.
+"""LocalQueueAdmin: an admin's actions on the queue: pauses, drained hosts, cleared queues, moved jobs.
 
 Every change is durable before it takes effect. It decides nothing on its own.
 """
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 AWAKE_S = 12 * 3600.0  # how long a host may work on a GPU that another program uses
 
 
-class Control:
+class LocalQueueAdmin:
     """Carries out admins' requests; `look` must be called after every change of the fleet."""
 
     def __init__(

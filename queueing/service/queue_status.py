@@ -137,7 +137,7 @@ class _Queue:
         return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
 
 
-class Reports:
+class LocalQueueStatus:
     """Answers people's questions about the queue, from memory except for positions and queues."""
 
     def __init__(

@@ -18,7 +18,7 @@ from queueing.core.snapshot import Residency, Rules
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
 from queueing.engine.loader import UNLOAD_S
 from queueing.service.assembly import Engine, Given
-from queueing.service.queue_status import Reports
+from queueing.service.queue_status import LocalQueueStatus
 from queueing.service.recovery import pin_configured
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ class _Leaving:
 class Reconfiguration:
     """Replaces the catalog of a running queue; `run` ends what it no longer has."""
 
-    def __init__(self, given: Given, engine: Engine, reports: Reports) -> None:
+    def __init__(self, given: Given, engine: Engine, status: LocalQueueStatus) -> None:
         self._engine = engine
         self._store = given.store
-        self._reports = reports
+        self._status = status
         self._backends = given.backends
         self._changed = given.bus.fleet_changed
         # Gone, and still at work:
@@ -76,7 +76,7 @@ class Reconfiguration:
         engine.times.forget_tables()
         engine.snapshots.follow(rules)
         engine.fair.follow(rules)
-        self._reports.weigh(rules.lane_weights)
+        self._status.weigh(rules.lane_weights)
         engine.health.follow(made)
         engine.router.reconsider()
         self._changed()

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from queueing.core.errors import StoreError
-from queueing.core.leases import LeaseStore, Tenure
+from queueing.core.leases import Lease, LeaseStore
 from queueing.store.sql.database import Database, MigrationSet
 from queueing.store.sqlite.database import open_sqlite
 
@@ -23,7 +23,7 @@ async def open_database(
     migrations: Sequence[MigrationSet] = (),
     inline: bool = False,
     most_mb: int | None = None,
-    tenure: Tenure | None = None,
+    lease: Lease | None = None,
     shared: bool = False,
 ) -> Database:
     """Open or create the database and migrate it to this version's schema.
@@ -32,7 +32,7 @@ async def open_database(
     `postgresql://user:password@host/database`, which must exist. `migrations` are further sets
     beside the queue's own. `inline` does everything in the calling thread. Beyond `most_mb` a
     file does not grow: it then counts as a full disk, until something is deleted; a server's
-    database is the server's to limit. With a `tenure`, which only a server knows, nothing is written
+    database is the server's to limit. With a `lease`, which only a server knows, nothing is written
     once another process has taken its post (`Fenced`). `shared`, several processes may open it so
     at once: they write what the bot keeps beside the jobs, and no job. Raises `StoreError` with what to do when
     the database cannot be used.
@@ -44,7 +44,7 @@ async def open_database(
     except ImportError as error:
         raise StoreError(NOT_INSTALLED) from error
     return await open_postgres(
-        url, migrations=migrations, inline=inline, tenure=tenure, shared=shared
+        url, migrations=migrations, inline=inline, lease=lease, shared=shared
     )
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from queueing.core.errors import StoreError
-from queueing.core.leases import About, Leader, LeaderInfo, Tenure, nothing
+from queueing.core.leases import About, Leader, LeaderInfo, Lease, nothing
 
 COMES_BACK_S = 0.75
 """How long a post is left to a holder whose session broke."""
@@ -42,7 +42,7 @@ class FakePosts:
         self.in_order: list[bool] = []
         table.sessions[process] = set()
 
-    async def take(self, name: str, *, address: str, about: About = nothing) -> Tenure | None:
+    async def take(self, name: str, *, address: str, about: About = nothing) -> Lease | None:
         """Take a post if it is free."""
         await self._reach()
         table = self.table
@@ -62,7 +62,7 @@ class FakePosts:
             session.discard(name)
         table.sessions[self.process].add(name)
         table.about[name] = about(_secret(name, epoch))
-        return Tenure(
+        return Lease(
             name=name,
             epoch=epoch,
             holder=self.process,
@@ -70,25 +70,25 @@ class FakePosts:
             secret=_secret(name, epoch),
         )
 
-    async def renew(self, tenure: Tenure) -> bool:
+    async def renew(self, lease: Lease) -> bool:
         """Prolong a lease."""
         await self._reach()
-        if not self._holds(tenure):
+        if not self._holds(lease):
             return False
-        self.table.until[tenure.name] = self.table.now() + self.table.lease_s
-        self.table.sessions[self.process].add(tenure.name)
+        self.table.until[lease.name] = self.table.now() + self.table.lease_s
+        self.table.sessions[self.process].add(lease.name)
         return True
 
-    def intact(self, tenure: Tenure) -> bool:
+    def intact(self, lease: Lease) -> bool:
         """Return whether the session stands."""
-        return tenure.name in self.table.sessions[self.process]
+        return lease.name in self.table.sessions[self.process]
 
-    async def free(self, tenure: Tenure, *, in_order: bool = True) -> None:
+    async def free(self, lease: Lease, *, in_order: bool = True) -> None:
         """Give a post up."""
         await self._reach()
         self.in_order.append(in_order)
-        if self._holds(tenure):
-            self.table.rows[tenure.name] = replace(self.table.rows[tenure.name], holder="")
+        if self._holds(lease):
+            self.table.rows[lease.name] = replace(self.table.rows[lease.name], holder="")
             self.table.free.set()
 
     async def holders(self) -> Sequence[Leader]:
@@ -137,9 +137,9 @@ class FakePosts:
         """Let the database notice that this process is gone."""
         self.table.sessions[self.process].clear()
 
-    def _holds(self, tenure: Tenure) -> bool:
-        row = self.table.rows[tenure.name]
-        return row.holder == self.process and row.epoch == tenure.epoch
+    def _holds(self, lease: Lease) -> bool:
+        row = self.table.rows[lease.name]
+        return row.holder == self.process and row.epoch == lease.epoch
 
     async def _reach(self) -> None:
         if self.mute:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from backends.common.error_rules import REFUSED
 from backends.common.http import Http
 from backends.common.model_names import lora_name
-from backends.images.image_request import SIDE_MOST, ImageOrder, size_of
+from backends.images.image_request import SIDE_MOST, ImageRequest, size_of
 from backends.images.replies import IMAGES_MOST, RULES, classify, drawn, image_at
 from backends.images.swarmui_api import SwarmDrawing, drawing_of, tame
 from queueing.core.errors import (
@@ -80,7 +80,7 @@ def test_errors_of_image_servers(status: int, body: JsonValue) -> None:
 def test_words_of_people_are_no_commands(prompt: str) -> None:
     """A prompt could choose another model, or read the server's files."""
     request = TextToImage(prompt=prompt, negative=prompt)
-    sent = drawing_of(ImageOrder(model="m", request=request))
+    sent = drawing_of(ImageRequest(model="m", request=request))
     assert not {"<", ">"} & {*str(sent["prompt"]), *str(sent["negativeprompt"])}
     assert len(tame(prompt)) == len(prompt)
 

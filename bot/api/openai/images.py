@@ -33,7 +33,7 @@ NO_USAGE: dict[str, Any] = {
 }
 
 
-class ImageRequest(ClientRecord):
+class ImageFields(ClientRecord):
     """An image to draw; local models also take `negative_prompt`, `seed`, `steps` and `style`.
 
     `quality`, `moderation` and other fields of OpenAI's are ignored.
@@ -91,7 +91,7 @@ class ImageRequest(ClientRecord):
         )
 
 
-class ImageGeneration(ImageRequest):
+class ImageGeneration(ImageFields):
     """An image to draw from words alone."""
 
 
@@ -115,7 +115,7 @@ class ImageReference(ClientRecord):
         return self.image_url or "", "image_url"
 
 
-class ImageEdit(ImageRequest):
+class ImageEdit(ImageFields):
     """Images to change or combine.
 
     For a model that starts from an image, `strength` says how far the result may differ from it,

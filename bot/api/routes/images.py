@@ -20,9 +20,9 @@ from bot.api.openai.images import (
     EDITS,
     ImageEdit,
     ImageEditInJson,
+    ImageFields,
     ImageGeneration,
     ImageReference,
-    ImageRequest,
     ImageStream,
     ImageWriter,
 )
@@ -47,7 +47,7 @@ class ImageAnswers:
     links: Links
     url: str | None = None
 
-    async def send(self, request: web.Request, job: Job, asked: ImageRequest) -> web.StreamResponse:
+    async def send(self, request: web.Request, job: Job, asked: ImageFields) -> web.StreamResponse:
         """Send the images of a job as the call asked for them. Raises `ApiError`."""
         created = int(time.time())
         if asked.stream:

@@ -13,7 +13,7 @@ from bot.config.config import Config
 from bot.core.platform import ChatLease
 from queueing.core.concurrency import first_cause, timeout
 from queueing.core.errors import Fenced, StoreError
-from queueing.core.leases import About, Leader, LeaseStore, Tenure, nothing
+from queueing.core.leases import About, Leader, Lease, LeaseStore, nothing
 from queueing.core.ports import awake_s
 
 
@@ -107,18 +107,18 @@ class _End(Enum):
     FENCED = auto()
 
 
-class Lease(ChatLease):
+class HeldLease(ChatLease):
     """What a duty may ask about its own post, from memory: whether it still holds it."""
 
     def __init__(
         self,
-        tenure: Tenure,
+        stored: Lease,
         ends_at: float,
         clock: Callable[[], float],
         intact: Callable[[], bool] = lambda: True,
         spare_s: float = 0.0,
     ) -> None:
-        self.tenure = tenure
+        self.stored = stored
         self._ends_at = ends_at
         self._clock = clock
         self._intact = intact
@@ -155,7 +155,7 @@ class Lease(ChatLease):
         self._ends_at = ends_at
 
 
-Duty = Callable[[Lease], Awaitable[None]]
+Duty = Callable[[HeldLease], Awaitable[None]]
 """Does the work of a post until it is cancelled."""
 
 
@@ -187,8 +187,8 @@ class LeaseKeeper:
         while True:
             self.terms[name] = 0
             lease = await self._apply(name, address, about)
-            log.info("this process holds the post %s (epoch %d)", name, lease.tenure.epoch)
-            self.terms[name] = lease.tenure.epoch
+            log.info("this process holds the post %s (epoch %d)", name, lease.stored.epoch)
+            self.terms[name] = lease.stored.epoch
             try:
                 end = await self._hold(lease, duty)
             finally:
@@ -197,28 +197,28 @@ class LeaseKeeper:
                 return
             log.warning("this process no longer holds the post %s", name)
             if end in {_End.DOUBTED, _End.FENCED}:  # the database may know it as the holder still
-                await self._free(lease.tenure, in_order=False)
+                await self._free(lease.stored, in_order=False)
             if end is _End.GAVE_WAY:
                 await asyncio.sleep(self._lease_s)
 
-    async def _apply(self, name: str, address: str, about: About) -> Lease:
+    async def _apply(self, name: str, address: str, about: About) -> HeldLease:
         while True:
             asked_at = self._clock()
             try:
                 async with timeout(self._lease_s):
-                    tenure = await self._posts.take(name, address=address, about=about)
+                    taken = await self._posts.take(name, address=address, about=about)
                 self.outage.answered()
             except (StoreError, TimeoutError) as error:
                 log.debug("the post %s cannot be applied for: %s", name, error)
                 self.outage.failed(asked_at)
-                tenure = None
-            if tenure is not None:
-                intact = partial(self._posts.intact, tenure)
+                taken = None
+            if taken is not None:
+                intact = partial(self._posts.intact, taken)
                 ends_at, spare_s = asked_at + self._lease_s, self._lease_s * MARGIN
-                return Lease(tenure, ends_at, self._clock, intact, spare_s)
+                return HeldLease(taken, ends_at, self._clock, intact, spare_s)
             await self._posts.freed(POLL_S)
 
-    async def _hold(self, lease: Lease, duty: Duty) -> _End:
+    async def _hold(self, lease: HeldLease, duty: Duty) -> _End:
         """Do the duty while the post is held; unless it is lost, it is free afterwards."""
         doing = asyncio.ensure_future(duty(lease))
         keeping = asyncio.ensure_future(self._keep(lease))
@@ -235,21 +235,21 @@ class LeaseKeeper:
                 return _End.FENCED
             await self._stop(doing)
             if not keeping.done():
-                await self._free(lease.tenure, in_order=not _is(error, StoreError))
+                await self._free(lease.stored, in_order=not _is(error, StoreError))
             if not _is(error, (GivesWay, StoreError)):
                 raise
             log.warning(
-                "the post %s is left to others for now: %s", lease.tenure.name, first_cause(error)
+                "the post %s is left to others for now: %s", lease.stored.name, first_cause(error)
             )
             return _End.GAVE_WAY
         else:
-            await self._free(lease.tenure)
+            await self._free(lease.stored)
             return _End.DONE
         finally:
             await self._stop(doing)
             await self._stop(keeping)
 
-    async def _keep(self, lease: Lease) -> None:
+    async def _keep(self, lease: HeldLease) -> None:
         """Renew a lease until it is lost or about to end."""
         while True:
             await self._until_due(lease)
@@ -260,7 +260,7 @@ class LeaseKeeper:
             if not renewed or lease.denied:
                 return
 
-    async def _until_due(self, lease: Lease) -> None:
+    async def _until_due(self, lease: HeldLease) -> None:
         """Wait until a part of the lease is over, or until its session has ended.
 
         It began when it was asked for: what a slow database took to answer is a part of it.
@@ -271,16 +271,16 @@ class LeaseKeeper:
             if not lease.look() or lease.denied:
                 return
 
-    async def _renewed(self, lease: Lease) -> bool | None:
+    async def _renewed(self, lease: HeldLease) -> bool | None:
         """Renew a lease once; None if the database could not be asked."""
         asked_at = self._clock()
         patience_s = lease.left_s - self._lease_s * MARGIN
         try:
             async with timeout(max(0.0, patience_s)):
-                renewed = await self._posts.renew(lease.tenure)
+                renewed = await self._posts.renew(lease.stored)
             self.outage.answered()
         except (StoreError, TimeoutError) as error:
-            log.debug("the post %s cannot be renewed: %s", lease.tenure.name, error)
+            log.debug("the post %s cannot be renewed: %s", lease.stored.name, error)
             self.outage.failed(asked_at)
             return None
         if not renewed:
@@ -288,12 +288,12 @@ class LeaseKeeper:
         lease.prolong(asked_at + self._lease_s)
         return True
 
-    async def _free(self, tenure: Tenure, *, in_order: bool = True) -> None:
+    async def _free(self, stored: Lease, *, in_order: bool = True) -> None:
         try:
             async with timeout(FREE_S):
-                await self._posts.free(tenure, in_order=in_order)
+                await self._posts.free(stored, in_order=in_order)
         except (StoreError, TimeoutError) as error:
-            log.warning("the post %s is free when its lease is over: %s", tenure.name, error)
+            log.warning("the post %s is free when its lease is over: %s", stored.name, error)
 
     async def _stop(self, task: "asyncio.Future[None]") -> None:
         task.cancel()

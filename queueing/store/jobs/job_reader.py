@@ -110,7 +110,7 @@ def _acknowledge(connection: Connection, job_ids: Sequence[int]) -> Sequence[Non
 _ACKNOWLEDGING: ChangeKind[int, None] = ChangeKind(run=_acknowledge)  # there is one for each job
 
 
-class StoredJobs(StoredFiles):
+class StoredJobReader(StoredFiles):
     """Reads the jobs of a database, and notes that their ends were seen."""
 
     def __init__(self, database: Database) -> None:

@@ -15,7 +15,7 @@ from queueing.core.requests import File, Output, Request
 from queueing.core.snapshot import QueueHead
 from queueing.store.jobs.batch_reading import load_places
 from queueing.store.jobs.fleet_records import FleetRecords
-from queueing.store.jobs.job_reader import StoredJobs
+from queueing.store.jobs.job_reader import StoredJobReader
 from queueing.store.jobs.job_writer import AdmissionCounters, Change, Replacement, Submission
 from queueing.store.jobs.positions import PositionIndex
 from queueing.store.jobs.queue_heads import QueueHeads, turns
@@ -36,7 +36,7 @@ _LOOKS = (
 )
 
 
-class JobStore(StoredJobs, FleetRecords, StoredUpkeep):
+class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
     """The durable record of all jobs of a database; at most one for each.
 
     Every method returns after its change is durable; all are safe to call concurrently and to

@@ -16,7 +16,7 @@ import psycopg
 
 from queueing.core.concurrency import undisturbed
 from queueing.core.errors import Fenced, StoreError
-from queueing.core.leases import Tenure
+from queueing.core.leases import Lease
 from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.failures import sentence
 from queueing.store.postgres.schema import migrate
@@ -119,7 +119,7 @@ class PostgresDatabase:
         sessions: tuple[Session, Session],
         trouble: _Trouble,
         inline: bool,
-        tenure: Tenure | None = None,
+        lease: Lease | None = None,
     ) -> None:
         self.id = database_id
         self.run = run
@@ -127,15 +127,15 @@ class PostgresDatabase:
         self._session, reading = sessions
         self._trouble = trouble
         worker = partial(PostgresTransactions, inline=inline, failed=self._failed)
-        self._tenure = tenure
+        self._lease = lease
         self._looking: asyncio.Task[None] | None = None
-        self._writer = worker(self._session, replace(WRITING, tenure=tenure))
+        self._writer = worker(self._session, replace(WRITING, lease=lease))
         self._reader = worker(reading, READING)
 
     @property
     def numbers_used(self) -> int:
         """Up to which number jobs may have been that the database does not know any more."""
-        return 0 if self._tenure is None else self._tenure.numbers_used
+        return 0 if self._lease is None else self._lease.numbers_used
 
     async def fenced(self) -> None:
         """Wait until the post is lost, or the database has gone back in time. Raises `Fenced`.
@@ -152,12 +152,12 @@ class PostgresDatabase:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _require_post(self) -> None:
-        if self._tenure is None:
+        if self._lease is None:
             return
-        known, post = self._writer.written, of_post(self._tenure)
+        known, post = self._writer.written, of_post(self._lease)
         row = await self.read(lambda connection: connection.execute(WRITTEN, post).fetchone())
         if row is None:
-            raise Fenced(FENCED.format(self._tenure.name))
+            raise Fenced(FENCED.format(self._lease.name))
         if row[0] < known:
             raise Fenced(WENT_BACK)
 
@@ -261,7 +261,7 @@ async def open_postgres(
     *,
     migrations: Sequence[MigrationSet] = (),
     inline: bool = False,
-    tenure: Tenure | None = None,
+    lease: Lease | None = None,
     shared: bool = False,
 ) -> PostgresDatabase:
     """Open the database and migrate it to this version's schema.
@@ -270,7 +270,7 @@ async def open_postgres(
     database cannot be used; then nothing has changed.
     """
     address = read_address(url)
-    lock, trouble = SessionLock(tenure, shared=shared), _Trouble()
+    lock, trouble = SessionLock(lease, shared=shared), _Trouble()
     sessions = Session(address, partial(_begin_writing, lock)), Session(address, _begin_reading)
     try:
         async with AsyncExitStack() as opened:
@@ -285,11 +285,11 @@ async def open_postgres(
     return PostgresDatabase(
         database_id=database_id,
         run=lock.run,
-        alone=tenure is None and not shared,
+        alone=lease is None and not shared,
         sessions=sessions,
         trouble=trouble,
         inline=inline,
-        tenure=tenure,
+        lease=lease,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import errors
 
-from queueing.core.leases import About, Leader, LeaderInfo, Tenure
+from queueing.core.leases import About, Leader, LeaderInfo, Lease
 from queueing.core.ports import is_off, off_in_words
 from queueing.store.postgres import lease_reader
 from queueing.store.postgres.connection import Plain
@@ -94,7 +94,7 @@ class Application:
     address: str
     about: About
     done: bool = False
-    tenure: Tenure | None = None
+    lease: Lease | None = None
 
 
 @dataclass
@@ -198,7 +198,7 @@ class LeaseSession:
             for each in asked:
                 post = seen[each.name]
                 if post.over or ((each.name, post.epoch) in left and self._is_gone(each, post)):
-                    each.tenure = self._take(each, post)
+                    each.lease = self._take(each, post)
                 each.done = True
         finally:
             for key in gone if not self.plain.closed else ():
@@ -232,27 +232,27 @@ class LeaseSession:
                 self._left_since.pop(key, None)
         return {key for key in gone if now - self._left_since[key] >= COMES_BACK_S}
 
-    def intact(self, tenure: Tenure, *, speaking: bool) -> bool:
+    def intact(self, lease: Lease, *, speaking: bool) -> bool:
         """Return whether this session holds the lock of a post that it found its own, and stands.
 
         While it is not `speaking`, the server sends nothing but its end.
         """
         if not self._locks:
             return True
-        key = (tenure.name, tenure.epoch)
+        key = (lease.name, lease.epoch)
         if key not in self.locked or key not in self._renewed or self.plain.closed:
             return False
         return speaking or not _says_something(self.plain)
 
-    def renew(self, tenure: Tenure) -> bool:
+    def renew(self, lease: Lease) -> bool:
         """Prolong a lease; return False if it was lost, or the clock is not to be believed."""
         if not self._confirmed.compare(self.plain):
             return False
-        key = (tenure.name, tenure.epoch)
-        given = [*key, self._lease_s, tenure.holder]
+        key = (lease.name, lease.epoch)
+        given = [*key, self._lease_s, lease.holder]
         row = self.plain.execute(_RENEW, given).fetchone()
         if row is None:
-            self._look({tenure.name})
+            self._look({lease.name})
             return False
         self._confirmed.numbers = max(self._confirmed.numbers, row[0])
         if key not in self.locked:
@@ -260,13 +260,13 @@ class LeaseSession:
         self._renewed.add(key)
         return True
 
-    def free(self, tenure: Tenure, *, in_order: bool) -> None:
+    def free(self, lease: Lease, *, in_order: bool) -> None:
         """Give a post up, if it is still held, and tell those who wait for it."""
-        key = (tenure.name, tenure.epoch)
+        key = (lease.name, lease.epoch)
         with self.plain.transaction():
-            freed = self.plain.execute(_FREE, [*key, tenure.holder, int(in_order)]).rowcount
+            freed = self.plain.execute(_FREE, [*key, lease.holder, int(in_order)]).rowcount
             if freed and self._locks:
-                self.plain.execute(_TELL, [CHANNEL, tenure.name])
+                self.plain.execute(_TELL, [CHANNEL, lease.name])
         self._unlock(key)
 
     def holders(self) -> Sequence[Leader]:
@@ -300,13 +300,13 @@ class LeaseSession:
             self._confirmed.numbers = max(self._confirmed.numbers, post.reserved)
         return seen
 
-    def _take(self, asked: Application, post: _Seen) -> Tenure | None:
+    def _take(self, asked: Application, post: _Seen) -> Lease | None:
         epoch = post.epoch
         try:
             with self.plain.transaction():
                 if self.plain.execute(_SEIZE, [asked.name, epoch]).fetchone() is None:
                     return None
-                tenure = self._take_over(asked, post)
+                lease = self._take_over(asked, post)
         except psycopg.Error as error:
             self._unlock((asked.name, epoch + 1))  # a lock outlives its transaction
             if isinstance(error, errors.LockNotAvailable):
@@ -315,12 +315,12 @@ class LeaseSession:
                 self.plain.execute(_END_SILENT, [SILENT_S])
                 return None
             raise
-        if tenure is not None:
-            self._confirmed.epochs[asked.name] = tenure.epoch
+        if lease is not None:
+            self._confirmed.epochs[asked.name] = lease.epoch
             self._confirmed.lower.discard(asked.name)
-        return tenure
+        return lease
 
-    def _take_over(self, asked: Application, post: _Seen) -> Tenure | None:
+    def _take_over(self, asked: Application, post: _Seen) -> Lease | None:
         name, secret = asked.name, secrets.token_bytes(32)
         given = [name, self._process, asked.address, self._lease_s, post.epoch, int(not post.over)]
         row = self.plain.execute(_TAKE, [*given, asked.about(secret)]).fetchone()
@@ -331,7 +331,7 @@ class LeaseSession:
         self._renewed.add((name, taken))
         self.plain.execute(_HIDE, [name, taken, secret])
         used = self._confirmed.used(name, post.reserved, in_order=post.in_order)
-        return Tenure(
+        return Lease(
             name=name,
             epoch=taken,
             holder=self._process,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import psycopg
 
 from queueing.core.errors import StoreError
-from queueing.core.leases import About, Leader, LeaderInfo, Tenure, nothing
+from queueing.core.leases import About, Leader, LeaderInfo, Lease, nothing
 from queueing.store.postgres.failures import explain, is_away
 from queueing.store.postgres.lease_session import CHANNEL, Application, Confirmed, Key, LeaseSession
 from queueing.store.postgres.session import connect, local_host, read_address
@@ -60,7 +60,7 @@ class PostgresLeases:
         self._speaking = False
         self._stopping = threading.Event()
 
-    async def take(self, name: str, *, address: str, about: About = nothing) -> Tenure | None:
+    async def take(self, name: str, *, address: str, about: About = nothing) -> Lease | None:
         """Take a post if it is free or its lease is over. Raises `StoreError`."""
         asked = Application(name, address, about)
         self._asked.append(asked)
@@ -74,23 +74,23 @@ class PostgresLeases:
                 taking.result()
         finally:
             self._asked.remove(asked)
-        return asked.tenure
+        return asked.lease
 
-    async def renew(self, tenure: Tenure) -> bool:
+    async def renew(self, lease: Lease) -> bool:
         """Prolong a lease; return False if it was lost. Raises `StoreError`."""
-        return await self._call(lambda session: session.renew(tenure))
+        return await self._call(lambda session: session.renew(lease))
 
-    def intact(self, tenure: Tenure) -> bool:
+    def intact(self, lease: Lease) -> bool:
         """Return at once whether the session stands that keeps the post, or none is needed."""
         session = self._session
         if session is None:
             return not self._quick
-        return session.intact(tenure, speaking=self._speaking)
+        return session.intact(lease, speaking=self._speaking)
 
-    async def free(self, tenure: Tenure, *, in_order: bool = True) -> None:
+    async def free(self, lease: Lease, *, in_order: bool = True) -> None:
         """Give a post up. Raises `StoreError`; its lock is given up even so, once the server is back."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._calls, self._free, tenure, in_order)
+        await loop.run_in_executor(self._calls, self._free, lease, in_order)
 
     async def holders(self) -> Sequence[Leader]:
         """Return every post that was ever held, by name. Raises `StoreError`."""
@@ -167,11 +167,11 @@ class PostgresLeases:
         self._compared(self._confirmed.off_s)
         return result
 
-    def _free(self, tenure: Tenure, in_order: bool) -> None:
+    def _free(self, lease: Lease, in_order: bool) -> None:
         try:
-            self._tried(lambda session: session.free(tenure, in_order=in_order))
+            self._tried(lambda session: session.free(lease, in_order=in_order))
         except StoreError:  # without the lock, others need not wait for the end of the lease
-            self._locked.discard((tenure.name, tenure.epoch))
+            self._locked.discard((lease.name, lease.epoch))
             raise
 
     def _drop(self) -> None:

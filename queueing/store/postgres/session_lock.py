@@ -5,7 +5,7 @@ import secrets
 import psycopg
 
 from queueing.core.errors import StoreError
-from queueing.core.leases import Tenure
+from queueing.core.leases import Lease
 from queueing.store.postgres.connection import Plain
 from queueing.store.sql.database import Connection, Damaged, DatabaseAway
 
@@ -41,23 +41,23 @@ class SessionLock:
 
     Called with each new session of the writer. A session that was lost on the way may still hold
     the lock, so it is ended. `shared`, others that share it too may hold it. Where a post is held
-    (`tenure`), its fence takes the place of the lock. `run` is this opening, as others see it for as
+    (`lease`), its fence takes the place of the lock. `run` is this opening, as others see it for as
     long as the session lives.
     """
 
-    def __init__(self, tenure: Tenure | None = None, *, shared: bool = False) -> None:
+    def __init__(self, lease: Lease | None = None, *, shared: bool = False) -> None:
         self.run = str(secrets.randbelow(2**31))
-        self._tenure = tenure
+        self._lease = lease
         self._shared = shared
         self._database_id: str | None = None
         self._before: tuple[int, object] | None = None
 
     def __call__(self, plain: Plain) -> None:
         """Take the lock. Raises `StoreError` if another Usher holds it, `Damaged` if it took it."""
-        if self._tenure is None:
+        if self._lease is None:
             self._lock(plain)
         else:
-            _end_with_lease(plain, self._tenure.lease_s)
+            _end_with_lease(plain, self._lease.lease_s)
         plain.execute(f"SELECT pg_try_advisory_lock_shared({_RUN}, {self.run})")
         if self._database_id is not None:
             row = plain.execute("SELECT value FROM meta WHERE key = 'database_id'").fetchone()

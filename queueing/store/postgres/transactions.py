@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psycopg
 
 from queueing.core.errors import Fenced, StoreError
-from queueing.core.leases import Tenure
+from queueing.core.leases import Lease
 from queueing.store.postgres.connection import Plain, PostgresConnection, PostgresCursor, numbered
 from queueing.store.postgres.failures import AWAY, explain, is_away, may_be_repeated
 from queueing.store.postgres.session import Session
@@ -27,14 +27,14 @@ class Manner:
     """How transactions begin: with these statements, all of which must succeed.
 
     `numbered` is the writer's: its transactions get a number by which the server is asked, after a
-    commit that was not answered, whether it happened. With a `tenure`, each begins by counting
+    commit that was not answered, whether it happened. With a `lease`, each begins by counting
     itself in the row of its post, which it locks, and nothing is stored once that has another epoch
     or a lower count than before.
     """
 
     begin: Sequence[str]
     numbered: bool
-    tenure: Tenure | None = None
+    lease: Lease | None = None
 
 
 WRITING = Manner(begin=("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",), numbered=True)
@@ -186,8 +186,8 @@ class PostgresTransactions(Batcher):
         numbering = fence = None
         if self._manner.numbered:
             numbering = connection.execute("SELECT pg_current_xact_id()::text")
-        if self._manner.tenure is not None:
-            fence = connection.execute(FENCE, of_post(self._manner.tenure))
+        if self._manner.lease is not None:
+            fence = connection.execute(FENCE, of_post(self._manner.lease))
         return numbering, fence
 
     def _pass(self, fence: PostgresCursor | None) -> int:
@@ -195,11 +195,11 @@ class PostgresTransactions(Batcher):
 
         Raises `Fenced` unless the post is still this process's, in a database that knows its writes.
         """
-        if fence is None or self._manner.tenure is None:
+        if fence is None or self._manner.lease is None:
             return 0
         row = fence.fetchone()
         if row is None:
-            raise Fenced(FENCED.format(self._manner.tenure.name))
+            raise Fenced(FENCED.format(self._manner.lease.name))
         written = int(row[0])
         if written <= self.written:
             raise Fenced(WENT_BACK)
@@ -253,15 +253,15 @@ class PostgresTransactions(Batcher):
 
         A server that lacks it may have given its number to another.
         """
-        if self._manner.tenure is None:
+        if self._manner.lease is None:
             return True
-        row = plain.execute(numbered(WRITTEN), of_post(self._manner.tenure)).fetchone()
+        row = plain.execute(numbered(WRITTEN), of_post(self._manner.lease)).fetchone()
         return row is not None and int(row[0]) >= written
 
 
-def of_post(tenure: Tenure) -> tuple[str, int, str]:
+def of_post(lease: Lease) -> tuple[str, int, str]:
     """Return the values by which the row of a post is found."""
-    return tenure.name, tenure.epoch, tenure.holder
+    return lease.name, lease.epoch, lease.holder
 
 
 def _expect_commit(committing: PostgresCursor) -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import generate_latest
 
-from bot.app.cluster.leases import Lease, LeaseKeeper
+from bot.app.cluster.leases import HeldLease, LeaseKeeper
 from bot.app.metering import Meters
 from bot.monitoring.metrics import Metrics
 from queueing.core.ports import SystemClock
@@ -28,7 +28,7 @@ class Process:
         self._meters.on_posts(keeper, self.clock)
         self.task = asyncio.ensure_future(keeper.serve("queue", self._duty))
 
-    async def _duty(self, lease: Lease) -> None:
+    async def _duty(self, lease: HeldLease) -> None:
         del lease
         await asyncio.Event().wait()
 

@@ -58,7 +58,7 @@ async def test_one_process_holds_a_post(opened: Open) -> None:
     """Two schedulers would start every job twice."""
     ada, eve = opened("ada"), opened("eve")
     taken = await asyncio.gather(*(each.take("queue", address="a:1") for each in (ada, eve)))
-    (held,) = [tenure for tenure in taken if tenure is not None]
+    (held,) = [lease for lease in taken if lease is not None]
     assert held.epoch == 1
     holder = (await ada.holders())[0]
     assert (holder.name, holder.address, holder.epoch) == ("queue", "a:1", 1)
@@ -70,7 +70,7 @@ async def test_one_process_holds_a_post(opened: Open) -> None:
         assert other is None or other.epoch == 1
 
 
-async def test_every_tenure_has_an_epoch_and_a_secret_of_its_own(opened: Open) -> None:
+async def test_every_lease_has_an_epoch_and_a_secret_of_its_own(opened: Open) -> None:
     """What was written under an older one could not be told from what counts."""
     ada, eve = opened("ada"), opened("eve")
     first = await ada.take("queue", address="")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from queueing.core.errors import Fenced, StoreError
-from queueing.core.leases import Tenure
+from queueing.core.leases import Lease
 from queueing.store.engines import open_database
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Connection, Database
@@ -71,8 +71,8 @@ async def posts_of(
         yield made
 
 
-async def opened(url: str, tenure: Tenure) -> Database:
-    return await open_database(url, tenure=tenure)
+async def opened(url: str, lease: Lease) -> Database:
+    return await open_database(url, lease=lease)
 
 
 @pytest.fixture
@@ -436,9 +436,9 @@ async def test_all_who_wait_are_told_of_a_free_post(postgres_url: str) -> None:
     async with posts_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
         waiting = [asyncio.create_task(eve.freed(LONG_S)) for _ in range(3)]
         while not all(each.done() for each in waiting):  # eve may not hear at once
-            tenure = await ada.take("queue", address="")
-            assert tenure is not None
-            await ada.free(tenure)
+            lease = await ada.take("queue", address="")
+            assert lease is not None
+            await ada.free(lease)
 
 
 async def test_posts_applied_for_together_are_looked_at_together(postgres_url: str) -> None:
@@ -447,7 +447,7 @@ async def test_posts_applied_for_together_are_looked_at_together(postgres_url: s
     async with posts_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
         for each in (ada, eve):
             taken = await asyncio.gather(*(each.take(name, address="") for name in names))
-            assert [tenure.name for tenure in taken if tenure] == (names if each is ada else [])
+            assert [lease.name for lease in taken if lease] == (names if each is ada else [])
         assert {each.epoch for each in await eve.holders()} == {1}
 
 
@@ -457,19 +457,19 @@ async def test_a_database_that_has_gone_back_fences_its_holder_and_is_reported(
     """A stand-by without the last commits would have a leader that it knows nothing of."""
     async with posts_of(clean, "ada", "eve") as (ada, eve):
         for _ in range(3):
-            tenure = await ada.take("queue", address="")
-            assert tenure is not None
-            await ada.free(tenure)
-        tenure = await ada.take("queue", address="")
-        assert tenure is not None
+            lease = await ada.take("queue", address="")
+            assert lease is not None
+            await ada.free(lease)
+        lease = await ada.take("queue", address="")
+        assert lease is not None
         assert await eve.take("queue", address="") is None
-        database = await opened(clean, tenure)
+        database = await opened(clean, lease)
         await database.write(write)
         set_back = "UPDATE posts SET epoch = 2, holder = '', until = 0 WHERE name = 'queue'"
         postgres.sql(set_back, database=clean.rpartition("/")[2])
         with pytest.raises(Fenced):
             await database.write(write)
-        assert not await ada.renew(tenure)
+        assert not await ada.renew(lease)
         told = "gone back in time: it knows the post queue up to epoch 2, and had 4 before"
         assert [told in line for line in caplog.messages] == [True]
         assert await eve.take("queue", address="") is not None  # one that stood by notices as well
@@ -490,9 +490,9 @@ async def test_a_post_whose_taking_failed_is_no_sign_of_a_database_that_went_bac
                     await ada.take("queue", address="")
         finally:
             postgres.sql("DROP FUNCTION fail CASCADE", database=database)
-        tenure = await eve.take("queue", address="")
-        assert tenure is not None
-        assert eve.intact(tenure)  # the lock of its epoch is not kept by the one that failed
+        lease = await eve.take("queue", address="")
+        assert lease is not None
+        assert eve.intact(lease)  # the lock of its epoch is not kept by the one that failed
     assert not [line for line in caplog.messages if "gone back in time" in line]
 
 
@@ -533,11 +533,11 @@ async def test_a_process_whose_clock_is_wrong_holds_no_post(
         assert await posts.take("queue", address="") is None
     assert "864000 s ahead of the database server's" in caplog.text
     off[0] = 30.0
-    tenure = await posts.take("queue", address="")
-    assert tenure is not None
-    assert await posts.renew(tenure)
+    lease = await posts.take("queue", address="")
+    assert lease is not None
+    assert await posts.renew(lease)
     off[0] = 3600.0
-    assert not await posts.renew(tenure)
+    assert not await posts.renew(lease)
     assert [round(each) for each in noted] == [-864000, 61, -30, -30, -3600]
     await posts.aclose()
 
@@ -587,12 +587,12 @@ async def test_numbers_go_on_after_a_holder_that_stopped_in_order(clean: str) ->
     """Each restart would skip a thousand numbers that people read."""
     async with posts_of(clean, "ada", "eve") as (ada, eve):
         for number, posts in enumerate((ada, eve, ada), start=1):
-            tenure = await posts.take("queue", address="")
-            assert tenure is not None
-            database = await opened(clean, tenure)
+            lease = await posts.take("queue", address="")
+            assert lease is not None
+            database = await opened(clean, lease)
             assert (await add(JobStore(database))).id == number
             await database.aclose()
-            await posts.free(tenure)
+            await posts.free(lease)
 
 
 async def test_a_holder_that_writes_nothing_notices_that_the_database_has_gone_back(
@@ -600,9 +600,9 @@ async def test_a_holder_that_writes_nothing_notices_that_the_database_has_gone_b
 ) -> None:
     """Jobs that it takes for ended would be open in the database, and wait for a restart."""
     async with posts_of(clean, "ada") as (ada,):
-        tenure = await ada.take("queue", address="")
-        assert tenure is not None
-        database = await opened(clean, tenure)
+        lease = await ada.take("queue", address="")
+        assert lease is not None
+        database = await opened(clean, lease)
         for _ in range(3):
             await database.write(write)
         watching = asyncio.ensure_future(database.fenced())

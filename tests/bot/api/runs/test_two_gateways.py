@@ -72,8 +72,8 @@ async def two_apis(url: str, text: str = CONFIG) -> AsyncIterator[TwoApis]:
     async with AsyncExitStack() as stack:
         posts = PostgresLeases(url, process="one", lease_s=LONG_S)
         stack.push_async_callback(posts.aclose)
-        tenure = await posts.take("queue", address="")
-        parts = await stack.enter_async_context(App(setup).running(tenure=tenure))
+        lease = await posts.take("queue", address="")
+        parts = await stack.enter_async_context(App(setup).running(lease=lease))
         await stack.enter_async_context(beside(parts.queue.run()))
         timeout = aiohttp.ClientTimeout(total=WAIT_S)
         session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))

@@ -12,7 +12,7 @@ from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import QueueListener, QueueServer
 from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import MemoryWire, Wire, WireBroken
-from queueing.core.leases import Tenure
+from queueing.core.leases import Lease
 from tests.fakes.no_files import NoFiles
 from tests.fakes.posts import FakePosts, PostTable
 from tests.simulation.installation import Installation
@@ -63,18 +63,18 @@ class NetworkProcess:
         network.processes[self.entrance.address] = self
 
     @asynccontextmanager
-    async def holding(self) -> AsyncIterator[Tenure]:
+    async def holding(self) -> AsyncIterator[Lease]:
         """Take the queue's post and do its duty, until the block ends."""
-        tenure = await self.posts.take(QUEUE, address=self.entrance.address)
-        assert tenure is not None
-        async with self.installed(tenure):
-            yield tenure
-        await self.posts.free(tenure)
+        lease = await self.posts.take(QUEUE, address=self.entrance.address)
+        assert lease is not None
+        async with self.installed(lease):
+            yield lease
+        await self.posts.free(lease)
 
     @asynccontextmanager
-    async def installed(self, tenure: Tenure) -> AsyncIterator[QueueServer]:
+    async def installed(self, lease: Lease) -> AsyncIterator[QueueServer]:
         async with self.network.installation.queue() as queue:
-            server = QueueServer(queue, secret=tenure.secret)
+            server = QueueServer(queue, secret=lease.secret)
             async with self.entrance.admitting(server):
                 yield server
 

@@ -98,8 +98,8 @@ def test_two_that_start_at_once_are_compared_as_well() -> None:
         mine, other = agreement(), agreement("12GB", "8GB")
         mine.require(await one.introductions())
         other.require(await two.introductions())
-        tenure = await one.take(DECISIVE, address="", about=mine.about(DECISIVE))
-        assert tenure is not None
+        lease = await one.take(DECISIVE, address="", about=mine.about(DECISIVE))
+        assert lease is not None
         two.away = True  # a database that is away is no disagreement
         loop = asyncio.get_running_loop()
         seen_at = 0.0
@@ -108,7 +108,7 @@ def test_two_that_start_at_once_are_compared_as_well() -> None:
             nonlocal seen_at
             async with mine.kept(one, every_s=EVERY_S), other.kept(two, every_s=EVERY_S):
                 await asyncio.sleep(2 * EVERY_S)
-                await one.renew(tenure)
+                await one.renew(lease)
                 two.away, seen_at = False, loop.time()
                 await asyncio.Event().wait()
 
@@ -176,12 +176,12 @@ def test_a_process_reloaded_right_after_a_takeover_goes_on() -> None:
         follower = agreement()
         async with follower.kept(two, every_s=EVERY_S):
             await asyncio.sleep(1)  # no one leads yet
-            tenure = await one.take(DECISIVE, address="", about=agreement().about(DECISIVE))
-            assert tenure is not None
+            lease = await one.take(DECISIVE, address="", about=agreement().about(DECISIVE))
+            assert lease is not None
             (await follower.reloading(two, read("12GB", "8GB")))()
             assert len(await follower.tell_again(two, "two:2")) == 1
             for _ in range(3):
                 await asyncio.sleep(EVERY_S)
-                await one.renew(tenure)
+                await one.renew(lease)
 
     run(scenario())

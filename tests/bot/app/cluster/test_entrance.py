@@ -85,11 +85,11 @@ async def test_the_queue_is_served_while_it_is_held(tmp_path: Path) -> None:
         link = QueueConnection(finder.dial, finder.moved)
         running = tasks.create_task(link.run())
         for _ in range(2):
-            tenure = await ada.take(QUEUE, address=entrance.address)
-            assert tenure is not None
+            lease = await ada.take(QUEUE, address=entrance.address)
+            assert lease is not None
             async with made.queue() as queue:
-                server = QueueServer(queue, secret=tenure.secret)
+                server = QueueServer(queue, secret=lease.secret)
                 async with entrance.admitting(server):
                     assert await RemoteQueue(link, NoFiles()).jobs.history("web:1", limit=1) == []
-            await ada.free(tenure)
+            await ada.free(lease)
         running.cancel()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bot.app.cluster.leases import GivesWay, Lease, LeaseKeeper
+from bot.app.cluster.leases import GivesWay, HeldLease, LeaseKeeper
 from queueing.core.errors import Fenced, StoreError
 from tests.fakes.posts import FakePosts, PostTable
 from tests.simulation.loop import run
@@ -22,7 +22,7 @@ class Process:
     name: str
     doing: "list[str]"
     posts: FakePosts = field(init=False)
-    leases: list[Lease] = field(default_factory=list)
+    leases: list[HeldLease] = field(default_factory=list)
     asleep_s: float = 0.0
     stopping_s: float = 0.0
 
@@ -34,7 +34,7 @@ class Process:
     def _clock(self) -> float:
         return asyncio.get_running_loop().time() + self.asleep_s
 
-    async def _duty(self, lease: Lease) -> None:
+    async def _duty(self, lease: HeldLease) -> None:
         self.leases.append(lease)
         self.doing.append(self.name)
         assert self.doing == [self.name]  # no two at the same time
@@ -251,7 +251,7 @@ def test_a_holder_that_was_replaced_applies_once_more() -> None:
         two.second.kill()
         await asyncio.sleep(1)
         assert two.doing == ["first"]
-        assert [lease.tenure.epoch for lease in two.first.leases] == [1, 3]
+        assert [lease.stored.epoch for lease in two.first.leases] == [1, 3]
 
     play(scenario)
 
@@ -259,7 +259,7 @@ def test_a_holder_that_was_replaced_applies_once_more() -> None:
 def test_a_duty_that_fails_frees_its_post() -> None:
     """The next process would wait for a lease of one that has given up."""
 
-    async def fails(_lease: Lease) -> None:
+    async def fails(_lease: HeldLease) -> None:
         raise ZeroDivisionError
 
     async def scenario() -> None:
@@ -279,9 +279,9 @@ def test_a_duty_that_was_fenced_begins_anew_at_once_where_its_lease_still_runs()
     async def scenario() -> None:
         table, epochs = PostTable(LEASE_S), list[int]()
 
-        async def duty(lease: Lease) -> None:
-            epochs.append(lease.tenure.epoch)
-            if lease.tenure.epoch == 1:
+        async def duty(lease: HeldLease) -> None:
+            epochs.append(lease.stored.epoch)
+            if lease.stored.epoch == 1:
                 raise ExceptionGroup("several at once", [Fenced("the database has gone back")])
             await asyncio.Event().wait()
 
@@ -304,11 +304,11 @@ def test_a_duty_that_cannot_be_done_here_is_left_to_another_process(error: Excep
     async def scenario() -> None:
         table, began = PostTable(LEASE_S), list[str]()
 
-        async def cannot(_lease: Lease) -> None:
+        async def cannot(_lease: HeldLease) -> None:
             began.append("first")
             raise ExceptionGroup("several at once", [error])
 
-        async def does(_lease: Lease) -> None:
+        async def does(_lease: HeldLease) -> None:
             began.append("second")
             await asyncio.Event().wait()
 

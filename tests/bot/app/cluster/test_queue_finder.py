@@ -70,9 +70,9 @@ def test_a_link_leaves_a_holder_that_was_replaced(tmp_path: Path) -> None:
     """A frozen process that thaws would go on answering what is no longer true."""
 
     async def scenario(made: Network, ada: NetworkProcess, eve: NetworkProcess) -> None:
-        tenure = await ada.posts.take(QUEUE, address="ada:1")
-        assert tenure is not None
-        async with ada.installed(tenure):
+        lease = await ada.posts.take(QUEUE, address="ada:1")
+        assert lease is not None
+        async with ada.installed(lease):
             await eve.link.connected()
             made.table.until[QUEUE] = 0  # it was frozen for longer than its lease
             taken = await eve.posts.take(QUEUE, address="eve:1")
@@ -128,10 +128,10 @@ def test_a_stranger_at_the_address_is_not_trusted(tmp_path: Path) -> None:
     """Another machine that got the address would be sent every prompt."""
 
     async def scenario(_: Network, ada: NetworkProcess, eve: NetworkProcess) -> None:
-        tenure = await ada.posts.take(QUEUE, address="eve:1")
-        assert tenure is not None
-        guess = type(tenure)(
-            name=QUEUE, epoch=1, lease_s=15.0, holder=tenure.holder, secret=b"a guess"
+        lease = await ada.posts.take(QUEUE, address="eve:1")
+        assert lease is not None
+        guess = type(lease)(
+            name=QUEUE, epoch=1, lease_s=15.0, holder=lease.holder, secret=b"a guess"
         )
         async with eve.installed(guess):
             asked = asyncio.create_task(submit(ada, "k"))

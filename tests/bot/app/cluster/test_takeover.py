@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.app.cluster.leader_finder import QUEUE, LeaderFinder
-from bot.app.cluster.leases import Lease, LeaseKeeper
+from bot.app.cluster.leases import HeldLease, LeaseKeeper
 from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import QueueServer, entrance_at
 from bot.app.cluster.remote_queue import RemoteQueue
@@ -46,9 +46,9 @@ async def peer(
         asyncio.TaskGroup() as tasks,
     ):
 
-        async def duty(lease: Lease) -> None:
+        async def duty(lease: HeldLease) -> None:
             async with installation.queue() as queue:
-                secret = lease.tenure.secret
+                secret = lease.stored.secret
                 server = QueueServer(queue, secret=secret, held=lambda: lease.left_s > 0)
                 async with entrance.admitting(server):
                     held(name)

@@ -53,18 +53,18 @@ async def caller(store, number):
         job = (await store.apply(job, JobEvent.START, 2.0, runner="r", backend="b")).job
         await end(store, job)
 
-async def renew(posts, tenure):
+async def renew(posts, lease):
     while True:
         await asyncio.sleep(LEASE_S / 4)
-        await posts.renew(tenure)
+        await posts.renew(lease)
 
 async def main():
     posts = PostgresLeases(sys.argv[1], process=sys.argv[2], lease_s=LEASE_S)
-    while (tenure := await posts.take("queue", address="")) is None:
+    while (lease := await posts.take("queue", address="")) is None:
         await posts.freed(0.05)
-    store = JobStore(await open_database(sys.argv[1], tenure=tenure))
+    store = JobStore(await open_database(sys.argv[1], lease=lease))
     async with asyncio.TaskGroup() as group:
-        group.create_task(renew(posts, tenure))
+        group.create_task(renew(posts, lease))
         for job in await store.processing():
             group.create_task(end(store, job))
         for number in range(12):
