@@ -121,10 +121,6 @@ class Demo(Backend):
             ),
         )
 
-    async def gone(self) -> None:
-        """Never return."""
-        await asyncio.get_running_loop().create_future()
-
     async def verify(self, model: ModelSpec) -> None:
         """Accept every model whose options are right."""
         self.check(model)

@@ -13,22 +13,8 @@ from queueing.core.snapshot import Reason
 from queueing.core.status import GpuTime, Pauses, Standing, StatusReport
 
 
-class OutputReader(Protocol):
-    """Reads what jobs produced."""
-
-    async def output(self, job: Job) -> Output | None:
-        """Return what a completed job produced; None after retention removed it."""
-
-
-class OpenJobReader(Protocol):
-    """Reads the jobs that have not ended."""
-
-    async def open_jobs(self, owner: str | None = None) -> list[Job]:
-        """Return the open jobs of an owner, or of all owners, oldest first."""
-
-
-class JobFiles(OutputReader, Protocol):
-    """Reads what jobs were accepted with, too.
+class JobFiles(Protocol):
+    """Reads what jobs were accepted with and what they produced.
 
     Both may be large: every process reads them from the database that it has open, whoever holds
     the queue.
@@ -37,8 +23,11 @@ class JobFiles(OutputReader, Protocol):
     async def inputs(self, job: Job) -> tuple[File, ...] | None:
         """Return the files the job was accepted with; None after retention removed them."""
 
+    async def output(self, job: Job) -> Output | None:
+        """Return what a completed job produced; None after retention removed it."""
 
-class JobReader(JobFiles, OpenJobReader, Protocol):
+
+class JobReader(JobFiles, Protocol):
     """Reads jobs by number, key or owner, and what people took of the GPUs in the last two days.
 
     Every call raises `StoreError` when the database fails.
@@ -49,6 +38,9 @@ class JobReader(JobFiles, OpenJobReader, Protocol):
 
     async def find(self, key: str) -> Job | None:
         """Return the job accepted under an idempotency key, or None."""
+
+    async def open_jobs(self, owner: str | None = None) -> list[Job]:
+        """Return the open jobs of an owner, or of all owners, oldest first."""
 
     async def held_jobs(self) -> list[Job]:
         """Return the jobs that start only once they are given another request, oldest first."""

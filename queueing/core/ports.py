@@ -4,6 +4,7 @@ Adapters implement the others elsewhere; one contract suite per protocol runs ag
 implementation. An implementation raises only the errors named here.
 """
 
+import asyncio
 import logging
 import sys
 import time
@@ -117,6 +118,7 @@ class Backend(Protocol):
         It is called for a server that answers but does not work, whose restart between two probes
         must be noticed. It may return early, and never returns if there is nothing to notice.
         """
+        await asyncio.get_running_loop().create_future()
 
     async def verify(self, model: ModelSpec) -> None:
         """Check that the server has what the model needs; raise `BadModel` if not."""

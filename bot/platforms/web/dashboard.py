@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bot.core.queue import OpenJobReader
+from bot.core.queue import JobReader
 from bot.monitoring.dashboard import Dashboard, to_json
 from bot.monitoring.live_state import LiveState, QueueNow
 from bot.monitoring.records import HourSpan
@@ -37,7 +37,7 @@ class DashboardData:
     """
 
     def __init__(
-        self, records: Dashboard, jobs: OpenJobReader, posts: PostReader | None = None
+        self, records: Dashboard, jobs: JobReader, posts: PostReader | None = None
     ) -> None:
         self._records = records
         self._jobs = jobs
