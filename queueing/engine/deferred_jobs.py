@@ -82,7 +82,7 @@ class DeferredJobs:
     def _note_pauses(self) -> None:
         """Note the loads that have begun since queues were last shown that had waited for so long."""
         for model in self._impatient:
-            if self._fleet.copies_of(model):
+            if self._fleet.copies.of(model):
                 self._took_at[model] = self._clock.now()
         self._impatient.clear()
 
@@ -90,7 +90,7 @@ class DeferredJobs:
         spec = self._fleet.catalog.models[queue.model]
         if not taken.isdisjoint(self._hosts(spec)):
             return False
-        if self._fleet.copies_of(spec.name) or self._disturbs_no_one(spec):
+        if self._fleet.copies.of(spec.name) or self._disturbs_no_one(spec):
             return True
         took_at = self._took_at.get(spec.name, 0.0)
         if takes_any_pause(queue.first_queued_at, took_at, self._clock.now()):
@@ -166,7 +166,7 @@ class DeferredJobs:
             return beside
         if all(self._fits(spec, backend, host) for host in hosts):
             return ()
-        return [copy for copy in there if set(fleet.hosts_of(copy)) & set(hosts)]
+        return [copy for copy in there if set(fleet.copies.hosts_of(copy)) & set(hosts)]
 
     def _fits(self, spec: ModelSpec, backend: str, host: str) -> bool:
         fleet = self._fleet
@@ -186,5 +186,6 @@ class DeferredJobs:
         One later job runs then, or a load would follow every pause, and no job ever.
         """
         return any(
-            self._fleet.is_unused(copy) and not copy.pinned for copy in self._fleet.copies_of(model)
+            self._fleet.copies.is_unused(copy) and not copy.pinned
+            for copy in self._fleet.copies.of(model)
         )

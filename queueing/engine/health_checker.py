@@ -162,7 +162,7 @@ class HealthChecker:
         self._fleet.health.down(name, cause)
         if self._clock.now() - self._fleet.health.of(name).since >= FORGET_S:
             # A server that is gone holds nothing: its GPU's other servers may have the memory.
-            self._fleet.forget_idle(name)
+            self._fleet.copies.forget_idle(name)
             self._fleet.memory.lent(name, 0, self._fleet.catalog.hosts_of[name])
             self._held.pop(name, None)
 
@@ -171,16 +171,16 @@ class HealthChecker:
     async def _compare(self, name: str, server: Backend) -> None:
         """Notice models that another program loaded or evicted, or that a restart left or lost."""
         specs = [spec for spec in self._fleet.catalog.models.values() if name in spec.backends]
-        epoch = self._fleet.epochs[name]
+        epoch = self._fleet.copies.epochs[name]
         async with timeout(ANSWER_S):
             loaded = await server.loaded(specs)
         noted = self._noted.pop(name, frozenset())
         if loaded is None:  # it cannot say: what was noted before a restart is likely still there
             for spec in specs:
-                if spec.name in noted and self._fleet.copy(spec.name, name) is None:
-                    self._fleet.found(spec, name)
+                if spec.name in noted and self._fleet.copies.get(spec.name, name) is None:
+                    self._fleet.copies.found(spec, name)
             return
-        if epoch != self._fleet.epochs[name]:
+        if epoch != self._fleet.copies.epochs[name]:
             return  # copies moved meanwhile, and the answer is old
         here = {copy.model: copy for copy in self._fleet.copies if copy.backend == name}
         for copy in here.values():
@@ -190,17 +190,17 @@ class HealthChecker:
         for spec in specs:
             if spec.name in loaded and spec.name not in here:
                 log.info("%s is loaded on %s already", spec.name, name)
-                self._fleet.found(spec, name)
+                self._fleet.copies.found(spec, name)
 
     def _miss(self, copy: Copy) -> None:
         """Believe a server that has unloaded a model by itself, or lost it in a restart."""
         health = self._fleet.health.of(copy.backend)
         if health.up and health.since <= copy.ready_at:
             log.info("%s: unloaded by its server %s", copy.model, copy.backend)
-            self._fleet.dropped(copy.model, copy.backend)
+            self._fleet.copies.dropped(copy.model, copy.backend)
         else:
             log.info("%s is no longer loaded on %s", copy.model, copy.backend)
-            self._fleet.gone(copy.model, copy.backend)
+            self._fleet.copies.gone(copy.model, copy.backend)
 
     # ------------------------------------------------------------ memory
 
@@ -233,7 +233,11 @@ class HealthChecker:
         """Learn from a server what other programs had it load on hosts that nothing measures."""
         fleet = self._fleet
         ours = {spec.name: spec for spec in fleet.catalog.served_by(name)}
-        ours |= {c.model: fleet.loaded_as(c.model, name) for c in fleet.copies if c.backend == name}
+        ours |= {
+            c.model: fleet.copies.loaded_as(c.model, name)
+            for c in fleet.copies
+            if c.backend == name
+        }
         try:
             async with timeout(ANSWER_S):
                 held = await server.held_besides(tuple(ours.values()))

@@ -109,7 +109,7 @@ class JobRunner:
         if spec is None or backend is None or backend not in self._fleet.serving(spec):
             self._spawn(job, lambda: self._lost(job), work)
             return
-        self._fleet.found(spec, backend)
+        self._fleet.copies.found(spec, backend)
         now, usual_s = self._clock.now(), self._times.service(job, backend).median_s
         # How long its server worked while the bot was away is unknown: a usual job's time at most.
         taken_s = min(usual_s, max(0.0, now - (job.started_at or now)))
@@ -321,7 +321,7 @@ class JobRunner:
             case UnreadableAnswer() | UnknownFailure():  # in use as long as it answers a look
                 self._fleet.health.look_soon(backend)
             case NotLoaded():
-                self._fleet.lost(job.model, backend)
+                self._fleet.copies.lost(job.model, backend)
             case NeverBegan():
                 self._fleet.health.wedged(backend, str(error))
         return True

@@ -158,15 +158,15 @@ class Loader:
             self._spawn(self._not_again(spec, load.backend), f"no load of {load.model}", work)
             return
         for victim in load.evict:
-            self._fleet.leaving(victim.model, victim.backend)
+            self._fleet.copies.leaving(victim.model, victim.backend)
         cause = self._cause(load)
-        self._fleet.loading(spec, load.backend, expected_s=expected_s)
+        self._fleet.copies.loading(spec, load.backend, expected_s=expected_s)
         self._spawn(self._load(spec, load, cause), f"load {load.model} on {load.backend}", work)
 
     def _cause(self, load: Load) -> LoadCause:
-        if (load.model, load.backend) in self._fleet.pins:
+        if (load.model, load.backend) in self._fleet.copies.pins:
             return LoadCause.PRELOAD
-        copies = self._fleet.copies_of(load.model)
+        copies = self._fleet.copies.of(load.model)
         stays = any(copy.residency is not Residency.UNLOADING for copy in copies)
         return LoadCause.COPY if stays else LoadCause.REQUEST
 
@@ -199,7 +199,7 @@ class Loader:
             await self._leave(load.evict)
             await self._bring(spec, load.backend)
         except asyncio.CancelledError:
-            self._fleet.gone(spec.name, load.backend)
+            self._fleet.copies.gone(spec.name, load.backend)
             raise
         except Exception as error:  # noqa: BLE001 - whatever a load raises, it has failed
             self._publish_end(load, cause, loop.time() - began, failed=True)
@@ -207,7 +207,7 @@ class Loader:
         else:
             seconds = loop.time() - began
             log.info("loaded %s on %s in %.1f s", spec.name, load.backend, seconds)
-            self._fleet.ready(spec, load.backend)
+            self._fleet.copies.ready(spec, load.backend)
             self._times.loaded(spec.name, load.backend, seconds)
             self._publish_end(load, cause, seconds)
             self._settle(spec.name, load.backend, None)
@@ -277,7 +277,7 @@ class Loader:
         failures = self._fleet.load_failures.failed(spec.name, unknown=unknown)
         self._settle(spec.name, backend, error)
         hopeless = not self._fleet.serving(spec)
-        if hopeless or (failures >= spec.max_attempts and not self._fleet.copies_of(spec.name)):
+        if hopeless or (failures >= spec.max_attempts and not self._fleet.copies.of(spec.name)):
             tried = self._fleet.load_failures.given_up(spec.name)
             why = given_up(error, tried).model_copy(update={"unloadable": spec.name})
             cause = f"loading it on {backend}: {type(error).__name__}: {error}"
@@ -285,11 +285,11 @@ class Loader:
 
     async def _clear(self, spec: ModelSpec, backend: str) -> None:
         """Unload what a failed load may have left: the server may even finish it later."""
-        copy = self._fleet.copy(spec.name, backend)
-        if copy is not None and self._fleet.departures.may_leave(copy):
+        copy = self._fleet.copies.get(spec.name, backend)
+        if copy is not None and self._fleet.copies.may_leave(copy):
             await self.leave(Evict(model=spec.name, backend=backend, why=EvictionCause.FAILURE))
         else:
-            self._fleet.gone(spec.name, backend)
+            self._fleet.copies.gone(spec.name, backend)
 
     def _settle(self, model: str, backend: str, error: Exception | None) -> None:
         for waiter in self._waiters.pop((model, backend), []):
@@ -305,23 +305,23 @@ class Loader:
     def begin_leaving(self, victims: Sequence[Evict], work: TaskGroup) -> None:
         """Mark idle copies as being unloaded now and unload them in a task of its own."""
         for victim in victims:
-            self._fleet.leaving(victim.model, victim.backend)
+            self._fleet.copies.leaving(victim.model, victim.backend)
         self._spawn(self._leave(victims), "unload", work)
 
     async def relieve(self, host: str) -> None:
         """Unload every idle copy of a host that is not pinned."""
-        await self._leave_at_once(self._fleet.departures.idle(host), EvictionCause.MEMORY)
+        await self._leave_at_once(self._fleet.copies.idle_on(host), EvictionCause.MEMORY)
 
     async def empty(self, host: str) -> None:
         """Unload every idle copy of a host, pinned ones as well; nothing must start there."""
         await self._leave_at_once(
-            self._fleet.departures.idle(host, pinned=True), EvictionCause.ADMIN
+            self._fleet.copies.idle_on(host, pinned=True), EvictionCause.ADMIN
         )
 
     async def _leave_at_once(self, idle: Sequence[Copy], why: EvictionCause) -> None:
         victims = [Evict(model=copy.model, backend=copy.backend, why=why) for copy in idle]
         for victim in victims:  # all at once: none may be given work while the first ones leave
-            self._fleet.leaving(victim.model, victim.backend)
+            self._fleet.copies.leaving(victim.model, victim.backend)
         await self._leave(victims)
 
     async def _leave(self, victims: Sequence[Evict]) -> None:
@@ -336,21 +336,21 @@ class Loader:
         """
         if self._stopped:
             return
-        self._fleet.leaving(victim.model, victim.backend)
-        copy = self._fleet.copy(victim.model, victim.backend)
-        together = () if copy is None else self._fleet.departures.leaving_with(copy)
+        self._fleet.copies.leaving(victim.model, victim.backend)
+        copy = self._fleet.copies.get(victim.model, victim.backend)
+        together = () if copy is None else self._fleet.copies.leaving_with(copy)
         for other in together:
-            self._fleet.leaving(other.model, other.backend)
+            self._fleet.copies.leaving(other.model, other.backend)
         try:
             if copy is not None and await self._unload(victim):
                 for each in together:
                     self._publish_left(each, victim.why)
         finally:
             for other in together:
-                self._fleet.gone(other.model, other.backend)
+                self._fleet.copies.gone(other.model, other.backend)
 
     def _publish_left(self, copy: Copy, why: EvictionCause) -> None:
-        hosts = self._fleet.hosts_of(copy)
+        hosts = self._fleet.copies.hosts_of(copy)
         left = CopyLeft(model=copy.model, backend=copy.backend, hosts=hosts, why=why)
         self._bus.publish(left)
 
@@ -361,7 +361,7 @@ class Loader:
             return False
         try:
             async with timeout(UNLOAD_S):
-                await server.unload(self._fleet.loaded_as(victim.model, victim.backend))
+                await server.unload(self._fleet.copies.loaded_as(victim.model, victim.backend))
         except (BackendError, TimeoutError) as error:
             log.warning("unloading %s on %s failed: %s", victim.model, victim.backend, error)
             self._fleet.health.down(victim.backend, str(error) or "it does not unload in time")

@@ -50,7 +50,7 @@ class Preloader:
         if not self._looked.is_set():
             return None
         backend = self._place_for(spec, host)
-        copy = self._fleet.copy(spec.name, backend)
+        copy = self._fleet.copies.get(spec.name, backend)
         if copy is not None and copy.residency is not Residency.UNLOADING:
             return None
         world = await self._snapshots.with_preload(self._router.plan, spec.name, backend)
@@ -70,16 +70,16 @@ class Preloader:
         if not self._fleet.health.of(backend).up:
             why = problem(ProblemKind.NO_ANSWER, backend=backend)
             raise Unavailable(f"{backend} does not answer", problem=why)
-        self._fleet.pins.add(spec.name, backend)
-        self._fleet.wanted(spec.name, backend)
-        copy = self._fleet.copy(spec.name, backend)
+        self._fleet.copies.pins.add(spec.name, backend)
+        self._fleet.copies.wanted(spec.name, backend)
+        copy = self._fleet.copies.get(spec.name, backend)
         if copy is None or copy.residency is not Residency.READY:
             try:
                 await self._loader.outcome(spec.name, backend)
             except Refused:
                 raise  # another admin intervened, and it is no longer pinned
             except Exception as error:
-                self._fleet.pins.discard(spec.name, backend)
+                self._fleet.copies.pins.discard(spec.name, backend)
                 gpus = together(self._fleet.catalog.gpus_of(spec.name, backend))
                 raise _failure(spec, backend, gpus, error) from error
         return backend
@@ -95,20 +95,20 @@ class Preloader:
         await self._looked.wait()
         leaving = []
         for backend in self._places(spec, host):
-            self._fleet.pins.discard(spec.name, backend)
+            self._fleet.copies.pins.discard(spec.name, backend)
             self._loader.give_up(spec.name, backend, _refused(ProblemKind.OTHER_WISH))
-            copy = self._fleet.copy(spec.name, backend)
+            copy = self._fleet.copies.get(spec.name, backend)
             if copy is None or copy.residency is Residency.UNLOADING:
                 continue
             leaving.append(backend)
             if copy.residency is Residency.LOADING:
-                self._fleet.unwanted(spec.name, backend)
-            elif self._fleet.departures.may_leave(copy):
+                self._fleet.copies.unwanted(spec.name, backend)
+            elif self._fleet.copies.may_leave(copy):
                 await self._loader.leave(
                     Evict(model=spec.name, backend=backend, why=EvictionCause.ADMIN)
                 )
             else:
-                self._fleet.drain(spec.name, backend)
+                self._fleet.copies.drain(spec.name, backend)
         return leaving
 
     def _places(self, spec: ModelSpec, host: str | None) -> list[str]:
@@ -128,7 +128,7 @@ class Preloader:
     def _place_for(self, spec: ModelSpec, host: str | None) -> str:
         """Return where to preload: where it is already, otherwise the first backend that is up."""
         places = self._running(spec, self._places(spec, host))
-        here = {copy.backend for copy in self._fleet.copies_of(spec.name)}
+        here = {copy.backend for copy in self._fleet.copies.of(spec.name)}
         up = [name for name in places if self._fleet.health.of(name).up]
         return next((name for name in places if name in here), (up or places)[0])
 

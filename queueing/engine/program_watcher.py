@@ -136,7 +136,7 @@ class ProgramWatcher:
         names = {backend.name for backend in host.backends}
         loaded = frozenset(
             copy.backend
-            for copy in self._fleet.copies_on(host.name)
+            for copy in self._fleet.copies.on(host.name)
             if copy.vram_mb and copy.backend in names and copy.residency is Residency.READY
         )
         try:

@@ -273,7 +273,7 @@ class Scheduler:
     def _carry_out_moves(self, work: TaskGroup) -> None:
         drained = [
             Evict(model=c.model, backend=c.backend, why=EvictionCause.DRAINED)
-            for c in self._fleet.departures.take_drained()
+            for c in self._fleet.copies.take_drained()
         ]
         for evict in self.plan.evictions:
             log.info("unloading %s on %s: %s", evict.model, evict.backend, _LEAVES[evict.why])

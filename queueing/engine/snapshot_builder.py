@@ -114,7 +114,7 @@ class SnapshotBuilder:
         later = [queue for queue in known if queue.lane == LATER]
         for queue in self._later.shown(later, waiting) if later else ():
             waiting.setdefault(queue.model, []).append(self._waiting(queue))
-        unmet = self._fleet.pins.wanted()
+        unmet = self._fleet.copies.pins.wanted()
         return Snapshot(
             now=now,
             models={
@@ -123,7 +123,7 @@ class SnapshotBuilder:
             },
             hosts=self._hosts(),
             backends=self._backend_views(),
-            copies=self._fleet.copies,
+            copies=self._fleet.copies.view,
             reservations=last.reservations,
             lane_spent=last.lane_spent,
             rules=self._rules,
@@ -135,7 +135,7 @@ class SnapshotBuilder:
     def _in_play(self, waiting: Iterable[str]) -> Iterable[str]:
         """Return the models that wait, have copies or are pinned, each once."""
         copies = (copy.model for copy in self._fleet.copies)
-        return dict.fromkeys((*waiting, *copies, *sorted(m for m, _ in self._fleet.pins)))
+        return dict.fromkeys((*waiting, *copies, *sorted(m for m, _ in self._fleet.copies.pins)))
 
     def _model(
         self,
@@ -157,7 +157,7 @@ class SnapshotBuilder:
             load_s=loads_s,
             service_s=services_s,
             rate_per_s=self._times.rates.per_s(name, now),
-            left_at=self._fleet.left_at(name),
+            left_at=self._fleet.copies.left_at(name),
             load_after=self._fleet.load_failures.of(name).until,
             paused=paused,
             waiting=waiting,

@@ -187,7 +187,7 @@ class Estimator:
         """Return the category of a job that will begin on a backend."""
         loads = not any(
             copy.backend == backend and copy.residency is Residency.READY
-            for copy in self._fleet.copies_of(model)
+            for copy in self._fleet.copies.of(model)
         )
         return self._category(lane, model, backend, loads=loads)
 
@@ -240,7 +240,7 @@ class Estimator:
         """Return when and where a model without a queue could start a job: now, or after a load."""
         now = self._clock.now()
         copies = [
-            c for c in self._fleet.copies_of(spec.name) if self._fleet.health.of(c.backend).up
+            c for c in self._fleet.copies.of(spec.name) if self._fleet.health.of(c.backend).up
         ]
         moments = [
             (

@@ -35,7 +35,7 @@ class HostWatcher:
 
     def look(self) -> None:
         """Tell the listeners which hosts do something else than before. Cheap."""
-        turned = self._fleet.turned
+        turned = self._fleet.jobs.turned
         if not self._listeners:
             turned.clear()
             return
@@ -88,7 +88,7 @@ class HostWatcher:
                     if b in backends and host in fleet.catalog.gpus_of(m, b)
                 ]
             ),
-            copies=self._copies_on(host, sum([fleet.epochs[name] for name in backends])),
+            copies=self._copies_on(host, sum([fleet.copies.epochs[name] for name in backends])),
             servers=frozenset([name for name, each in health.items() if each.up]),
             up=any(looked_at) if looked_at else None,
             rest=self._rests.get(host),
@@ -98,7 +98,7 @@ class HostWatcher:
         known = self._copies.get(host)
         if known is not None and known[0] == epoch:
             return known[1]
-        copies = self._fleet.copies_on(host)
+        copies = self._fleet.copies.on(host)
         found = frozenset([(copy.model, copy.backend, copy.residency) for copy in copies])
         self._copies[host] = epoch, found
         return found

@@ -40,13 +40,13 @@ def is_at_hand(
     if fleet.rests.paused.stops_model(spec.name):
         return False
     up = [name for name in fleet.serving(spec) if _is_open(fleet, name)]
-    copies = [copy for copy in fleet.copies_of(spec.name) if copy.backend in up]
+    copies = [copy for copy in fleet.copies.of(spec.name) if copy.backend in up]
     if any(copy.residency is not Residency.UNLOADING for copy in copies):
         return True
     if copies or fleet.load_failures.of(spec.name).until > now:
         return False  # it is being unloaded, or pauses after a failed load
     awaited = [fleet.catalog.models[name] for name in {*wanted, beside.name} - {spec.name}]
-    awaited = [model for model in awaited if not fleet.copies_of(model.name)]
+    awaited = [model for model in awaited if not fleet.copies.of(model.name)]
     return any(
         _fits(fleet, spec, name, awaited, is_quick=times.load_s(spec.name, name) <= within_s)
         for name in up

@@ -143,7 +143,7 @@ class LocalQueueAdmin:
         return self._fleet.memory.quiet(host) and not busy & servers
 
     def _check_empty(self, host: str) -> None:
-        left = self._fleet.copies_on(host)
+        left = self._fleet.copies.on(host)
         if left:
             names = ", ".join(f"{copy.model} on {copy.backend}" for copy in left)
             raise Unavailable(f"{names} must be unloaded by hand: its server has no call for that")

@@ -70,7 +70,7 @@ def copy_statuses(fleet: Fleet, model: str) -> tuple[CopyStatus, ...]:
             ready_at=copy.ready_at,
             shares=copy.shares,
         )
-        for copy in fleet.copies_of(model)
+        for copy in fleet.copies.of(model)
     )
 
 
@@ -226,7 +226,7 @@ class LocalQueueStatus:
         spent = self._router.plan.lane_spent
         return _Queue(
             reason=reason,
-            ready=any(c.residency is Residency.READY for c in self._fleet.copies_of(model)),
+            ready=any(c.residency is Residency.READY for c in self._fleet.copies.of(model)),
             lanes=competing(model, self._of_usual(model, counts), spent, self._weights),
         )
 

@@ -90,7 +90,7 @@ class Reconfiguration:
             self._look.clear()
             if self._engine.fair.is_wanted and not self._engine.fair.is_on:
                 await self._order_fairly()
-            unfit = self._engine.fleet.expel()
+            unfit = self._engine.fleet.copies.expel()
             for name in [name for name in self._kept if not self._is_at_work(name)]:
                 await self._drop(name)
             for each in [each for each in self._leaving if self._has_ended(each)]:
@@ -158,7 +158,7 @@ class Reconfiguration:
             if old is not None:
                 copies = [copy for copy in fleet.copies if copy.backend == name]
                 idle = [
-                    fleet.loaded_as(copy.model, name)
+                    fleet.copies.loaded_as(copy.model, name)
                     for copy in copies
                     if name in moved and copy.residency is Residency.READY
                 ]

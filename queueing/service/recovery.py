@@ -48,7 +48,7 @@ async def _noted_copies(store: JobStore, fleet: Fleet) -> Mapping[str, frozenset
         if spec is not None and backend in fleet.serving(spec):
             noted[backend].add(model)
             if pinned:
-                fleet.pins.add(model, backend)
+                fleet.copies.pins.add(model, backend)
     return {backend: frozenset(models) for backend, models in noted.items()}
 
 
@@ -56,15 +56,15 @@ def _clear_half_loads(fleet: Fleet, noted: Mapping[str, frozenset[str]]) -> None
     """Unload everything that was being loaded: its memory may be taken unseen."""
     for backend in sorted(noted):
         for model in sorted(noted[backend]):
-            if fleet.health.of(backend).up and fleet.copy(model, backend) is None:
-                fleet.loading(fleet.catalog.models[model], backend, expected_s=0.0)
-                fleet.drain(model, backend)
+            if fleet.health.of(backend).up and fleet.copies.get(model, backend) is None:
+                fleet.copies.loading(fleet.catalog.models[model], backend, expected_s=0.0)
+                fleet.copies.drain(model, backend)
 
 
 def pin_configured(fleet: Fleet) -> None:
     """Pin every model with `preload: true` somewhere, unless an admin has done so already."""
-    pinned = {model for model, _ in fleet.pins}
+    pinned = {model for model, _ in fleet.copies.pins}
     for spec in fleet.catalog.models.values():
         backends = fleet.serving(spec)
         if spec.preload and backends and spec.name not in pinned:
-            fleet.pins.add(spec.name, backends[0])
+            fleet.copies.pins.add(spec.name, backends[0])

@@ -1,90 +1,272 @@
-"""Which models an admin keeps in memory, and which copies may leave it now; unloads nothing."""
+"""Which copies of models are in which memory, and which may leave it; unloads nothing."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from queueing.core.ports import Backend
+from queueing.core.catalog import Catalog
+from queueing.core.constructors import altering
+from queueing.core.ports import Backend, Clock
 from queueing.core.snapshot import Copy, Residency
+from queueing.core.specs import ModelSpec
+from queueing.engine.fleet.health import LoadFailures
+from queueing.engine.fleet.host_memory import HostMemory
+from queueing.engine.fleet.pins import Pins, Place
+from queueing.engine.fleet.running_jobs import RunningJobs
 
-Place = tuple[str, str]
-"""A model and a backend."""
-
-
-class Pins:
-    """Keeps the places that are pinned; `moved` is called with the backend of each change."""
-
-    def __init__(self, copies: Mapping[Place, object], moved: Callable[[str], None]) -> None:
-        self._pinned: set[Place] = set()
-        self._dropped: set[Place] = set()  # those whose server has unloaded the model
-        self._copies = copies
-        self._moved = moved
-
-    def __contains__(self, place: object) -> bool:
-        """Return whether a model is pinned to a backend."""
-        return place in self._pinned
-
-    def __iter__(self) -> Iterator[Place]:
-        """Yield what is pinned."""
-        return iter(self._pinned)
-
-    def retain(self, places: AbstractSet[Place]) -> None:
-        """Forget all others."""
-        self._pinned &= places
-
-    def dropped(self, place: Place) -> None:
-        """Note that a server has unloaded a model by itself: it returns with the next job."""
-        self._dropped.add(place)
-
-    def came(self, place: Place) -> None:
-        """Note that a model is there, or on its way."""
-        self._dropped.discard(place)
-
-    def add(self, model: str, backend: str) -> None:
-        """Keep a model loaded there, and load it if it is not."""
-        self._pinned.add((model, backend))
-        self._dropped.discard((model, backend))
-        self._moved(backend)
-
-    def discard(self, model: str, backend: str) -> None:
-        """Allow a model to be evicted again when its memory is needed. Idempotent."""
-        self._pinned.discard((model, backend))
-        self._moved(backend)
-
-    def unmet(self) -> list[tuple[str, str]]:
-        """Return the pins (model, backend) without a copy, in order."""
-        return sorted(self._pinned - self._copies.keys()) if self._pinned else []
-
-    def wanted(self) -> list[tuple[str, str]]:
-        """Return those of them whose model is to be loaded without a job: no server dropped it."""
-        return [pin for pin in self.unmet() if pin not in self._dropped]
+_altered = altering(Copy)
 
 
-class Departures:
-    """Answers about the copies there are; `draining` are those that leave once they run nothing.
+class Copies:
+    """Keeps the copies; calls `changed` after every change of what is there.
 
-    One of these that is still being loaded leaves once it is.
+    A copy that drains leaves once it runs nothing; one that is still being loaded, once it is.
     """
 
     def __init__(
         self,
+        catalog: Catalog,
         backends: Mapping[str, Backend],
+        clock: Clock,
         *,
-        copies: Callable[[], Sequence[Copy]],
-        copies_on: Callable[[str], Sequence[Copy]],
+        memory: HostMemory,
+        jobs: RunningJobs,
+        load_failures: LoadFailures,
+        changed: Callable[[], None],
     ) -> None:
-        self.draining: set[tuple[str, str]] = set()
+        self.catalog = catalog
+        self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change
+        self.unsaved = False  # whether they have changed since the last checkpoint
         self._backends = backends
-        self._copies = copies
-        self._copies_on = copies_on
+        self._clock = clock
+        self._memory = memory
+        self._jobs = jobs
+        self._load_failures = load_failures
+        self._changed = changed
+        self._copies: dict[Place, Copy] = {}
+        self._loaded_as: dict[Place, ModelSpec] = {}
+        self._found: set[Place] = set()
+        self._draining: set[Place] = set()
+        self._view: tuple[Copy, ...] | None = None  # `view`, until something changes
+        self._left_at: dict[str, float] = {}
+        self.pins = Pins(self._copies, self._moved)
 
-    def idle(self, host: str, *, pinned: bool = False) -> tuple[Copy, ...]:
+    # ------------------------------------------------------------ what there is
+
+    @property
+    def view(self) -> tuple[Copy, ...]:
+        """All copies, with what they run now."""
+        if self._view is None:
+            ends: dict[Place, list[float]] = {}
+            for slot in self._jobs.slots.values():
+                ends.setdefault((slot.job.model, slot.backend), []).append(slot.ends_at)
+            self._view = tuple(
+                _shown(copy, ends.get(key, ()), pinned=key in self.pins)
+                for key, copy in self._copies.items()
+            )
+        return self._view
+
+    def __iter__(self) -> Iterator[Copy]:
+        """Yield all copies, with what they run now."""
+        return iter(self.view)
+
+    def get(self, model: str, backend: str) -> Copy | None:
+        """Return the copy of a model on a backend, or None."""
+        return next((c for c in self.view if (c.model, c.backend) == (model, backend)), None)
+
+    def of(self, model: str) -> tuple[Copy, ...]:
+        """Return the copies of a model anywhere."""
+        return tuple(copy for copy in self.view if copy.model == model)
+
+    def on(self, host: str) -> tuple[Copy, ...]:
+        """Return the copies of any model in the memory of a host."""
+        if self.catalog.has_gpus:
+            return tuple([copy for copy in self.view if host in self.hosts_of(copy)])
+        host_of = self.catalog.host_of
+        return tuple([copy for copy in self.view if host_of[copy.backend] == host])
+
+    def hosts_of(self, copy: Copy) -> tuple[str, ...]:
+        """Return the hosts a copy lies on: several where it spans GPUs."""
+        if copy.shares:
+            return tuple([host for host, _ in copy.shares])
+        return (self.catalog.host_of[copy.backend],)
+
+    def loaded_as(self, model: str, backend: str) -> ModelSpec:
+        """Return a model as it was when its copy there was loaded: it may have changed since."""
+        return self._loaded_as.get((model, backend)) or self.catalog.spec_of(model)
+
+    def is_unused(self, copy: Copy) -> bool:
+        """Return whether a copy was loaded in this run and nothing has begun on it since."""
+        if copy.residency is not Residency.READY or copy.running:
+            return False
+        return copy.idle_since == copy.ready_at and (copy.model, copy.backend) not in self._found
+
+    def left_at(self, model: str) -> float:
+        """Return when a model was last evicted anywhere, 0 for never."""
+        return self._left_at.get(model, 0.0)
+
+    # ------------------------------------------------------------ what comes and goes
+
+    def loading(self, spec: ModelSpec, backend: str, *, expected_s: float) -> None:
+        """Note that a load begins; its memory counts from now on."""
+        self._put(spec, backend, Residency.LOADING, ready_at=self._clock.now() + expected_s)
+
+    def ready(self, spec: ModelSpec, backend: str) -> None:
+        """Note that a copy has just been loaded and is usable, unless it is to leave again."""
+        self._load_failures.worked(spec.name)
+        self._put(spec, backend, Residency.READY, ready_at=self._clock.now())
+        if (spec.name, backend) in self._draining:
+            self.leaving(spec.name, backend)
+
+    def found(self, spec: ModelSpec, backend: str) -> None:
+        """Note that a copy is in a server's memory, or was when an earlier run ended."""
+        self.ready(spec, backend)
+        self._found.add((spec.name, backend))
+
+    def leaving(self, model: str, backend: str) -> None:
+        """Note that a copy is being unloaded; nothing starts on it, its memory still counts."""
+        copy = self._copies.get((model, backend))
+        if copy is not None:
+            self._copies[model, backend] = replace(copy, residency=Residency.UNLOADING)
+            self._moved(backend)
+
+    def drain(self, model: str, backend: str) -> None:
+        """Start nothing more on a busy copy; it is taken by `take_drained` once it runs nothing."""
+        self._draining.add((model, backend))
+        self.leaving(model, backend)
+
+    def unwanted(self, model: str, backend: str) -> None:
+        """Let a copy that is being loaded leave as soon as it is."""
+        self._draining.add((model, backend))
+
+    def wanted(self, model: str, backend: str) -> None:
+        """Let a copy that is being loaded stay after all."""
+        copy = self.get(model, backend)
+        if copy is not None and copy.residency is Residency.LOADING:
+            self._draining.discard((model, backend))
+
+    def lost(self, model: str, backend: str) -> None:
+        """Note that a server reports not holding a copy that was believed ready.
+
+        It is unloaded all the same, because it may be half loaded.
+        """
+        copy = self._copies.get((model, backend))
+        if copy is not None and copy.residency is Residency.READY:
+            self.drain(model, backend)
+            if (model, backend) not in self._found:  # otherwise no load of this run has failed
+                self._load_failures.lost(model, copy.ready_at)
+
+    def forget_idle(self, backend: str) -> None:
+        """Note that what a server held idle is lost: it has been away too long."""
+        for copy in self.view:
+            if copy.backend == backend and copy.residency is Residency.READY and not copy.running:
+                self.gone(copy.model, backend)
+
+    def gone(self, model: str, backend: str) -> None:
+        """Note that a copy is no longer in memory. Idempotent."""
+        copy = self._copies.pop((model, backend), None)
+        self._draining.discard((model, backend))
+        self._loaded_as.pop((model, backend), None)
+        if copy is not None:
+            if copy.residency is not Residency.LOADING:
+                self._left_at[model] = self._clock.now()
+            self._moved(backend)
+
+    def dropped(self, model: str, backend: str) -> None:
+        """Note that a server that was up all the while has unloaded an idle copy by itself.
+
+        It has its reasons, such as a time-out of its own: a pinned one returns with the next job.
+        """
+        self.pins.dropped((model, backend))
+        self.gone(model, backend)
+
+    def used(self, model: str, backend: str) -> None:
+        """Note that a job of a copy has just ended: from now on it may be idle."""
+        copy = self._copies.get((model, backend))
+        if copy is not None:
+            self._copies[model, backend] = _altered(copy, idle_since=self._clock.now())
+
+    def look_again(self) -> None:
+        """Note that what the copies run has changed."""
+        self._view = None
+
+    def _put(self, spec: ModelSpec, backend: str, residency: Residency, *, ready_at: float) -> None:
+        self._found.discard((spec.name, backend))
+        self.pins.came((spec.name, backend))
+        self._loaded_as[spec.name, backend] = spec
+        self._copies[spec.name, backend] = Copy(
+            model=spec.name,
+            backend=backend,
+            residency=residency,
+            ready_at=ready_at,
+            vram_mb=self._memory.vram_mb(spec),
+            idle_since=self._clock.now(),
+            idle_unload_s=self.catalog.idle_unload_s(spec.name, backend),
+            shares=self._memory.shares(spec, backend),
+        )
+        self._moved(backend)
+
+    def _moved(self, backend: str) -> None:
+        self._view = None
+        self.epochs[backend] += 1
+        self._jobs.turned.add(backend)
+        self.unsaved = True
+        self._changed()
+
+    # ------------------------------------------------------------ another catalog
+
+    def adopt(self, moved: Collection[str]) -> None:
+        """Let what no longer fits the catalog leave; of `moved`, what is idle is out of sight."""
+        models = self.catalog.models
+        self.pins.retain({(m, b) for m, b in self.pins if m in models and b in models[m].backends})
+        for backend in moved:
+            self.forget_idle(backend)
+            for copy in self.view:
+                if copy.backend == backend and copy.residency is Residency.READY:
+                    self.drain(copy.model, backend)
+        self.fit_again()
+        self.expel()
+
+    def fit_again(self) -> None:
+        """Update how much memory each copy takes and how long it may be idle."""
+        for key, copy in self._copies.items():
+            spec = self.catalog.models.get(copy.model)
+            if spec is not None:
+                idle_s = self.catalog.idle_unload_s(*key)
+                self._copies[key] = replace(
+                    copy,
+                    vram_mb=self._memory.vram_mb(spec),
+                    shares=self._memory.shares(spec, copy.backend),
+                    idle_unload_s=idle_s,
+                )
+                self._view = None  # what those of unknown size take depends on the others
+        self._view, self.unsaved = None, True
+
+    def expel(self) -> bool:
+        """Drain every ready copy that the catalog no longer has in this form or place.
+
+        Returns whether such copies are there, on their way in or out as well.
+        """
+        found = False
+        for (model, backend), copy in tuple(self._copies.items()):
+            spec, loaded = self.catalog.models.get(model), self._loaded_as[model, backend]
+            fits = spec is not None and backend in spec.backends and spec.options == loaded.options
+            found = found or not fits
+            if copy.residency is Residency.READY and not fits:
+                self._memory.budget.doubt(model)
+                self.drain(model, backend)
+        return found
+
+    # ------------------------------------------------------------ what may leave
+
+    def idle_on(self, host: str, *, pinned: bool = False) -> tuple[Copy, ...]:
         """Return the ready copies of a host that run nothing and may be unloaded.
 
         Copies that an admin keeps loaded are included only with `pinned`.
         """
         return tuple(
             copy
-            for copy in self._copies_on(host)
+            for copy in self.on(host)
             if copy.residency is Residency.READY
             and self.may_leave(copy)
             and (pinned or not any(other.pinned for other in self.leaving_with(copy)))
@@ -97,7 +279,7 @@ class Departures:
             return (copy,)
         return tuple(
             other
-            for other in self._copies()
+            for other in self.view
             if other.backend == copy.backend
             and (other.model == copy.model or other.residency is not Residency.LOADING)
             and (other.vram_mb or other.model == copy.model)
@@ -109,7 +291,7 @@ class Departures:
             return not copy.running
         return not any(
             other.running or (other.residency is Residency.LOADING and other.model != copy.model)
-            for other in self._copies()
+            for other in self.view
             if other.backend == copy.backend
         )
 
@@ -117,10 +299,16 @@ class Departures:
         """Return the drained copies that can be unloaded now, each once."""
         drained = tuple(
             copy
-            for copy in self._copies()
-            if (copy.model, copy.backend) in self.draining
+            for copy in self.view
+            if (copy.model, copy.backend) in self._draining
             and copy.residency is not Residency.LOADING
             and self.may_leave(copy)
         )
-        self.draining -= {(copy.model, copy.backend) for copy in drained}
+        self._draining -= {(copy.model, copy.backend) for copy in drained}
         return drained
+
+
+def _shown(copy: Copy, ends: Sequence[float], *, pinned: bool) -> Copy:
+    if not ends and not pinned:
+        return copy
+    return _altered(copy, running=len(ends), pinned=pinned, ends_at=tuple(ends))

@@ -143,8 +143,7 @@ class MemoryBudget:
 class HostMemory:
     """Answers how large models are and what is left for them; calls `changed` after a change.
 
-    `serving` returns the backends that can serve a model, `copies_on` what is on a host. `resized`
-    is called when copies there turn out to take less than was assumed.
+    `serving` returns the backends that can serve a model.
     """
 
     def __init__(
@@ -153,17 +152,16 @@ class HostMemory:
         backends: Mapping[str, Backend],
         *,
         serving: Callable[[ModelSpec], Sequence[str]],
-        copies_on: Callable[[str], Sequence[Copy]],
         changed: Callable[[], None],
-        resized: Callable[[], None],
     ) -> None:
         self.catalog = catalog
         self.budget = MemoryBudget()
         self._backends = backends
         self._serving = serving
-        self._copies_on = copies_on
+        self.copies_on: Callable[[str], Sequence[Copy]] = lambda _host: ()
         self._changed = changed
-        self._resized = resized
+        # Called when copies turn out to take less than was assumed.
+        self.resized: Callable[[], None] = lambda: None
         self._weightless: dict[str, bool] = {}  # models that take no memory anywhere
 
     def forget(self) -> None:
@@ -173,20 +171,20 @@ class HostMemory:
 
     def mb_on(self, host: str) -> int:
         """Return what all copies together take on a host."""
-        return sum(_mb_on(copy, host) for copy in self._copies_on(host))
+        return sum(_mb_on(copy, host) for copy in self.copies_on(host))
 
     def quiet(self, host: str, *, but: str = "") -> bool:
         """Return whether nothing runs, loads or unloads on a host, apart from one model's load."""
         return all(
             copy.residency is Residency.READY and not copy.running
-            for copy in self._copies_on(host)
+            for copy in self.copies_on(host)
             if copy.model != but
         )
 
     def measured(self, host: str, total_mb: int, free_mb: int) -> None:
         """Take a measurement of a host's GPU into account."""
         if self._bound(host, total_mb - free_mb):
-            self._resized()
+            self.resized()
             self._changed()
         ours_mb = self.mb_on(host)
         # The configured memory may be a part of the GPU: the rest is there for other programs.
@@ -202,7 +200,7 @@ class HostMemory:
         size. Without a bound it would keep every other model away for as long as it runs. What a
         bound leaves out counts as other programs' memory.
         """
-        copies = self._copies_on(host)
+        copies = self.copies_on(host)
         unknown = {copy.model for copy in copies if self._is_unmeasured(copy)}
         bounds = self.budget.bounds_on(host, unknown)
         new = unknown - bounds.keys() or (unknown if len(unknown) == 1 else set())
@@ -268,7 +266,7 @@ class HostMemory:
         """
         return sum(
             _mb_on(copy, host)
-            for copy in self._copies_on(host)
+            for copy in self.copies_on(host)
             if (copy.pinned or self._keeps(copy.backend))
             and (spec := self.catalog.models.get(copy.model)) is not None
             and (self.known_vram_mb(spec) or self.budget.bound_mb(host, spec.name)) is not None

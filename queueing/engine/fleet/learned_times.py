@@ -151,12 +151,12 @@ class Checkpoint:
         Raises `StoreError`; nothing is lost then.
         """
         async with self._writing:
-            if self._fleet.copies_changed:
-                self._fleet.copies_changed = False
+            if self._fleet.copies.unsaved:
+                self._fleet.copies.unsaved = False
                 try:
                     await self._store.note_residency(self._residency())
                 except StoreError:
-                    self._fleet.copies_changed = True
+                    self._fleet.copies.unsaved = True
                     raise
             self._learned += self._times.take_unsaved()
             if self._learned:
@@ -180,5 +180,5 @@ class Checkpoint:
         ]
         return copies + [
             (host_of[backend], backend, model, Residency.LOADING.value, True)
-            for model, backend in self._fleet.pins.unmet()
+            for model, backend in self._fleet.copies.pins.unmet()
         ]

@@ -118,27 +118,15 @@ _altered = altering(Slot)
 class RunningJobs:
     """Keeps the slots of all backends, and what each job takes of its GPUs."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        clock: Clock,
-        *,
-        turned: set[str],
-        shown: Callable[[], None],
-        ended: Callable[[str, str], None],
-        changed: Callable[[], None],
-    ) -> None:
-        """Take what is told: a backend that begins or ceases to run a model is added to `turned`.
-
-        `shown` is called when what copies run has changed, `ended` with the model and the backend of
-        a job that has, and `changed` when the router should look again.
-        """
+    def __init__(self, catalog: Catalog, clock: Clock, changed: Callable[[], None]) -> None:
+        """Create it; `changed` is called when the router should look again."""
         self.catalog = catalog
+        # Called when what copies run has changed, and with the model and backend of an ended job.
+        self.shown: Callable[[], None] = lambda: None
+        self.ended: Callable[[str, str], None] = lambda _model, _backend: None
         self.meter = GpuMeter(clock)
         self.busy: Counter[tuple[str, str]] = Counter()  # running jobs by model and backend
-        self._turned = turned
-        self._shown = shown
-        self._ended = ended
+        self.turned: set[str] = set()  # backends where a model began or ceased to run, or moved
         self._clock = clock
         self._changed = changed
         self._slots: dict[int, Slot] = {}
@@ -155,8 +143,8 @@ class RunningJobs:
         self._slots[job.id] = Slot(job=job, backend=backend, ends_at=ends_at, began_at=began_at)
         self.busy[job.model, backend] += 1
         if self.busy[job.model, backend] == 1:
-            self._turned.add(backend)
-        self._shown()
+            self.turned.add(backend)
+        self.shown()
         self._changed()
 
     def begun(self, job: Job) -> None:
@@ -171,7 +159,7 @@ class RunningJobs:
         if slot is not None:
             self._slots[job_id] = _altered(slot, ends_at=ends_at, held=False)
             self.meter.go_on(job_id)
-            self._shown()
+            self.shown()
 
     def hold(self, job_id: int) -> None:
         """Note that a job waits in its server's own queue for an unknown time."""
@@ -179,7 +167,7 @@ class RunningJobs:
         if slot is not None:
             self._slots[job_id] = _altered(slot, held=True)
             self.meter.rest(job_id)
-            self._shown()
+            self.shown()
 
     def reach(self, job_id: int, fraction: float) -> None:
         """Note how much of a running job is done; nothing is planned by it."""
@@ -199,9 +187,9 @@ class RunningJobs:
     def vacate(self, job_id: int) -> None:
         """Free a job's slot. Idempotent."""
         if (slot := self._free(job_id)) is not None:
-            self._ended(slot.job.model, slot.backend)
+            self.ended(slot.job.model, slot.backend)
             self.meter.rest(job_id)
-            self._shown()
+            self.shown()
             self._changed()
 
     def _free(self, job_id: int) -> Slot | None:
@@ -211,7 +199,7 @@ class RunningJobs:
             self.busy[key] -= 1
             if not self.busy[key]:
                 del self.busy[key]
-                self._turned.add(slot.backend)
+                self.turned.add(slot.backend)
         return slot
 
     @property

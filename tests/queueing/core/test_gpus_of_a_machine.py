@@ -115,7 +115,7 @@ def test_a_copy_and_its_server_are_told_with_their_gpus() -> None:
     catalog = Catalog((QWEN, FLUX), (LEFT, RIGHT))
     backends = {name: FakeBackend(FakeServer(name, room)) for name in catalog.backends}
     fleet = Fleet(catalog, backends, StillClock())
-    fleet.ready(QWEN, "big")
+    fleet.copies.ready(QWEN, "big")
 
     (copy,) = queue_status.copy_statuses(fleet, "qwen")
     assert (copy.hosts, copy.on("box/0"), copy.on("box/1")) == (("box/0", "box/1"), 10000, 10000)

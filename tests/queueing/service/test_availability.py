@@ -38,7 +38,7 @@ class Scene:
 
     def holds(self, *models: ModelSpec) -> "Scene":
         for model in models:
-            self.fleet.ready(model, model.backends[0])
+            self.fleet.copies.ready(model, model.backends[0])
         return self
 
     def answers(self, *wanted: str) -> bool:
@@ -58,7 +58,7 @@ async def test_what_is_in_memory_or_on_its_way_is_at_hand() -> None:
     """Prompts would stay as they are although the text model has nothing to do."""
     assert Scene().holds(FLUX, QWEN).answers()
     loading = Scene(SLOW)
-    loading.fleet.loading(SLOW, "studio", expected_s=40.0)
+    loading.fleet.copies.loading(SLOW, "studio", expected_s=40.0)
     assert loading.answers("sdxl"), "that load was wanted by somebody else anyway"
 
 
@@ -84,7 +84,7 @@ async def test_a_load_for_a_prompt_takes_nobodys_room_or_turn() -> None:
 async def test_what_leaves_pauses_or_is_away_is_not_at_hand() -> None:
     """Images would be held for answers that cannot come."""
     leaving = Scene().holds(QWEN)
-    leaving.fleet.leaving("qwen", "studio")
+    leaving.fleet.copies.leaving("qwen", "studio")
     assert not leaving.answers()
     failed = Scene()
     failed.fleet.load_failures.failed("qwen")

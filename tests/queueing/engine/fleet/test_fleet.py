@@ -54,8 +54,8 @@ def make(clock: HandClock) -> Fleet:
 
 def test_a_hosts_memory_is_told_by_what_holds_it(fleet: Fleet) -> None:
     """An operator could not see whether a model or a game fills the GPU."""
-    fleet.loading(FLUX, "comfy", expected_s=10.0)
-    fleet.ready(FLUX, "comfy")
+    fleet.copies.loading(FLUX, "comfy", expected_s=10.0)
+    fleet.copies.ready(FLUX, "comfy")
     fleet.memory.measured("gpu", 24000, 24000 - 8000 - 3000)
     (gpu,) = queue_status.host_statuses(fleet)
     assert (gpu.vram_mb, gpu.used_mb, gpu.foreign_mb) == (24000, 8000, 3000)
@@ -64,23 +64,23 @@ def test_a_hosts_memory_is_told_by_what_holds_it(fleet: Fleet) -> None:
 
 def test_memory_counts_from_the_start_of_a_load_to_the_end_of_an_unload(fleet: Fleet) -> None:
     """Two loads would meet on one GPU."""
-    fleet.loading(FLUX, "comfy", expected_s=10.0)
+    fleet.copies.loading(FLUX, "comfy", expected_s=10.0)
     assert [(c.residency, c.vram_mb) for c in fleet.copies] == [(Residency.LOADING, 8000)]
-    fleet.ready(FLUX, "comfy")
-    fleet.leaving("flux", "comfy")
+    fleet.copies.ready(FLUX, "comfy")
+    fleet.copies.leaving("flux", "comfy")
     assert [(c.residency, c.vram_mb) for c in fleet.copies] == [(Residency.UNLOADING, 8000)]
-    fleet.gone("flux", "comfy")
-    assert fleet.copies == ()
+    fleet.copies.gone("flux", "comfy")
+    assert fleet.copies.view == ()
 
 
 def test_an_eviction_is_dated_and_a_failed_load_is_none(fleet: Fleet, clock: HandClock) -> None:
     """The age gate would count from the wrong moment."""
-    fleet.loading(FLUX, "comfy", expected_s=10.0)
-    fleet.gone("flux", "comfy")
-    assert fleet.left_at("flux") == 0.0
-    fleet.ready(FLUX, "comfy")
-    fleet.gone("flux", "comfy")
-    assert fleet.left_at("flux") == clock.moment
+    fleet.copies.loading(FLUX, "comfy", expected_s=10.0)
+    fleet.copies.gone("flux", "comfy")
+    assert fleet.copies.left_at("flux") == 0.0
+    fleet.copies.ready(FLUX, "comfy")
+    fleet.copies.gone("flux", "comfy")
+    assert fleet.copies.left_at("flux") == clock.moment
 
 
 def test_a_desktop_fits_into_the_margin(fleet: Fleet) -> None:
@@ -118,14 +118,14 @@ def test_a_part_of_a_gpu_is_compared_with_that_part(
 
 def test_what_our_own_models_take_is_not_counted_twice(fleet: Fleet) -> None:
     """Every load would shrink the budget for the next one."""
-    fleet.ready(FLUX, "comfy")
+    fleet.copies.ready(FLUX, "comfy")
     fleet.memory.measured("gpu", 24000, 24000 - 8000)
     assert fleet.memory.usable_mb("gpu") == 19200
 
 
 def test_a_running_jobs_own_needs_are_not_taken_for_another_program(fleet: Fleet) -> None:
     """A large image would get its neighbours evicted."""
-    fleet.loading(FLUX, "comfy", expected_s=10.0)
+    fleet.copies.loading(FLUX, "comfy", expected_s=10.0)
     fleet.memory.measured("gpu", 24000, 0)
     assert fleet.memory.usable_mb("gpu") == 19200
 
@@ -154,9 +154,9 @@ def test_a_model_that_takes_nothing_is_not_one_of_unknown_size(fleet: Fleet) -> 
 def test_a_model_of_unknown_size_takes_what_can_become_free(fleet: Fleet) -> None:
     """It would wait for ever for what never leaves, or be loaded into memory of another program."""
     unknown = replace(FLUX, name="sdxl", vram_mb=None)
-    fleet.ready(FLUX, "comfy")
+    fleet.copies.ready(FLUX, "comfy")
     assert fleet.memory.vram_mb(unknown) == GPU.usable_mb
-    fleet.pins.add("flux", "comfy")
+    fleet.copies.pins.add("flux", "comfy")
     assert fleet.memory.vram_mb(unknown) == GPU.usable_mb - 8000
     fleet.memory.measured("gpu", 24000, 24000 - 8000 - 6000)
     assert fleet.memory.vram_mb(unknown) == fleet.memory.usable_mb("gpu") - 8000
@@ -176,9 +176,9 @@ def test_failed_loads_in_a_row_pause_ever_longer(fleet: Fleet, clock: HandClock)
 def test_a_copy_that_lasts_ends_the_row_of_failures(fleet: Fleet, clock: HandClock) -> None:
     """One failure a month would add up to jobs that fail at once."""
     fleet.load_failures.failed("flux")
-    fleet.ready(FLUX, "comfy")
+    fleet.copies.ready(FLUX, "comfy")
     assert fleet.load_failures.failed("flux") == 2, "it did not last"
-    fleet.ready(FLUX, "comfy")
+    fleet.copies.ready(FLUX, "comfy")
     clock.moment += LASTING_S
     assert fleet.load_failures.failed("flux") == 1
 
@@ -187,13 +187,13 @@ def test_a_copy_lost_right_after_its_load_counts_as_a_failed_load(
     fleet: Fleet, clock: HandClock
 ) -> None:
     """Two owners of one GPU would load in turns for ever."""
-    fleet.ready(FLUX, "comfy")
-    fleet.lost("flux", "comfy")
+    fleet.copies.ready(FLUX, "comfy")
+    fleet.copies.lost("flux", "comfy")
     assert fleet.load_failures.of("flux").count == 1
-    fleet.gone("flux", "comfy")
-    fleet.ready(FLUX, "comfy")
+    fleet.copies.gone("flux", "comfy")
+    fleet.copies.ready(FLUX, "comfy")
     clock.moment += LASTING_S
-    fleet.lost("flux", "comfy")
+    fleet.copies.lost("flux", "comfy")
     assert fleet.load_failures.of("flux").count == 1
 
 
@@ -236,11 +236,11 @@ def test_every_change_wakes_the_router(clock: HandClock) -> None:
     fleet = Fleet(Catalog([FLUX], [GPU]), {"comfy": FakeBackend(server)}, clock, woken.set)
     changes: list[Callable[[], object]] = [
         lambda: fleet.health.up("comfy", ANSWER),
-        lambda: fleet.loading(FLUX, "comfy", expected_s=1.0),
-        lambda: fleet.ready(FLUX, "comfy"),
-        lambda: fleet.pins.add("flux", "comfy"),
-        lambda: fleet.leaving("flux", "comfy"),
-        lambda: fleet.gone("flux", "comfy"),
+        lambda: fleet.copies.loading(FLUX, "comfy", expected_s=1.0),
+        lambda: fleet.copies.ready(FLUX, "comfy"),
+        lambda: fleet.copies.pins.add("flux", "comfy"),
+        lambda: fleet.copies.leaving("flux", "comfy"),
+        lambda: fleet.copies.gone("flux", "comfy"),
         lambda: fleet.load_failures.failed("flux"),
         lambda: fleet.memory.measured("gpu", 24000, 1000),
         lambda: fleet.health.down("comfy", "refused"),
