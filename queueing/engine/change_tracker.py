@@ -1,12 +1,19 @@
-"""Which waiting queues a look concerns, and a warning in the log when one becomes long."""
+"""Which queues a step of the scheduler changes: publishes them, and tells the log of them."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from queueing.core.events import QueuesMoved
+from queueing.core.events import JobChanged, QueuesMoved
+from queueing.core.jobs import Job, JobEvent
 from queueing.core.reasons import code
-from queueing.core.snapshot import Plan, Snapshot
+from queueing.core.snapshot import Plan, Reason, Snapshot, WaitCause
+from queueing.engine.event_bus import EventBus
+from queueing.engine.fair.fair_queues import FairQueues
 from queueing.planning.hosts import lies_on, waiting_on
+
+log = logging.getLogger(__name__)
+
+CALM_SHARE = 0.5  # of the bound; below it, the next warning may come
 
 
 def news(
@@ -53,11 +60,6 @@ def _hosts_of(world: Snapshot, model: str) -> set[str]:
     }
 
 
-log = logging.getLogger(__name__)
-
-CALM_SHARE = 0.5  # of the bound; below it, the next warning may come
-
-
 class LongQueues:
     """Looks at the queues that something has happened in; 0 as `bound` warns of none."""
 
@@ -87,3 +89,91 @@ class LongQueues:
                 why = f": {code(reason)}" if reason is not None else ""
                 log.warning("%d jobs wait for %s%s", waiting, model, why)
         self._touched = set()
+
+
+_Gist = tuple[WaitCause, str | None, str | None]
+
+
+class ChangeTracker:
+    """Collects the queues whose places or reasons change, and publishes them after each step."""
+
+    def __init__(self, *, bus: EventBus, fair: FairQueues, long_queue: Callable[[], int]) -> None:
+        """Create it; a queue of `long_queue()` jobs is warned of in the log."""
+        self._bus = bus
+        self._fair = fair
+        self._long_queues = LongQueues(long_queue)
+        self._moved: set[str] = set()
+        self._seen: Snapshot | None = None  # at the last step
+        self._reasons: Mapping[str, Reason] = {}  # after it
+        self._logged: dict[str, _Gist | None] = {}
+
+    def moved(self, models: Iterable[str]) -> None:
+        """Publish after the next step that positions in the queues of these models changed."""
+        self._moved.update(models)
+
+    def reconsidered(self) -> None:
+        """Publish every queue that waits for a reason: it may have another one."""
+        self.moved(self._reasons)
+
+    def on_change(self, event: JobChanged, world: Snapshot | None) -> None:
+        """Note the queues in which a committed change moves jobs.
+
+        An acceptance moves those in other lanes of its model; an end moves none, unless it lets one
+        of an overflow into a queue. Every other change may move some.
+        """
+        job = event.job
+        self._long_queues.touch(job.model)
+        if event.entered is not None:
+            self._long_queues.touch(event.entered)
+            self._moved.add(event.entered)
+        if event.event is None:
+            if self._fair.is_on or _waits_beside(job, world):
+                self._moved.add(job.model)
+        elif self._fair.is_on and world is not None:
+            self._moved.update(name for name, view in world.models.items() if view.waiting)
+        if event.event not in {None, JobEvent.COMPLETE}:
+            self._moved.add(job.model)
+
+    def step(self, seen: Snapshot, world: Snapshot, plan: Plan) -> None:
+        """Publish what a step has changed, and log it.
+
+        `seen` is the snapshot it began with, `world` and `plan` are without the starts it made.
+        """
+        self._long_queues.look(world, plan)
+        before, reasons = self._reasons, plan.reasons
+        changed = {
+            model
+            for model in before.keys() | reasons.keys()
+            if before.get(model) is not reasons.get(model)
+            and _gist(before.get(model)) != _gist(reasons.get(model))
+        }
+        told = news(self._seen, seen, self._moved | changed, changed)
+        self._seen, self._reasons, self._moved = seen, reasons, set()
+        self._log_reasons(reasons)
+        if told is not None:
+            self._bus.publish(told)
+
+    def _log_reasons(self, reasons: Mapping[str, Reason]) -> None:
+        """Log why a model begins to wait, once for each reason and not at every step.
+
+        What starts at once does not wait. A queue that advances job by job changes between that and
+        its reason with every start, so the reason is remembered until the queue is empty.
+        """
+        for model in self._logged.keys() - reasons.keys():
+            del self._logged[model]
+        for model, reason in reasons.items():
+            gist = _gist(reason)
+            if reason.why is not WaitCause.STARTING and self._logged.get(model) != gist:
+                self._logged[model] = gist
+                log.info("%s waits: %s", model, code(reason))
+
+
+def _waits_beside(job: Job, world: Snapshot | None) -> bool:
+    """Return whether jobs of its model waited in other lanes at the last step."""
+    view = world.models.get(job.model) if world else None
+    return view is not None and any(queue.lane != job.lane for queue in view.waiting)
+
+
+def _gist(reason: Reason | None) -> _Gist | None:
+    """Return what distinguishes one reason from another; its moments only advance."""
+    return None if reason is None else (reason.why, reason.host, reason.other)

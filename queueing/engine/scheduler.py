@@ -16,11 +16,9 @@ from queueing.core.errors import StoreError
 from queueing.core.events import Event, JobChanged
 from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
-from queueing.core.reasons import code
-from queueing.core.snapshot import Evict, EvictionCause, Plan, Reason, Snapshot, WaitCause, Waiting
+from queueing.core.snapshot import Evict, EvictionCause, Plan, Snapshot, WaitCause, Waiting
 from queueing.core.status import LaneStatus
-from queueing.engine.change_tracker import LongQueues, news
-from queueing.engine.event_bus import EventBus
+from queueing.engine.change_tracker import ChangeTracker
 from queueing.engine.fair.fair_queues import FairQueues
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import Checkpoint, LearnedTimes
@@ -106,9 +104,8 @@ class Scheduler:
         snapshots: SnapshotBuilder,
         sleepers: HostPower,
         clock: Clock,
-        bus: EventBus,
         fair: FairQueues,
-        long_queues: LongQueues,
+        changes: ChangeTracker,
     ) -> None:
         self._fleet = fleet
         self._loader = loader
@@ -118,78 +115,42 @@ class Scheduler:
         self._snapshots = snapshots
         self._sleepers = sleepers
         self._clock = clock
-        self._bus = bus
         self._fair = fair
-        self._long_queues = long_queues
+        self._changes = changes
         self._awake = asyncio.Event()
         self.decided = Decided(lambda: fleet.jobs.slots)
-        self._moved: set[str] = set()
-        self._logged: dict[str, tuple[WaitCause, str | None, str | None] | None] = {}
         self.on_step: Callable[[Snapshot], None] = lambda _world: None  # told after each step
         self.plan = Plan()
         self.world: Snapshot | None = None
-        self._seen: Snapshot | None = None  # as the last step saw it
 
     def wake(self) -> None:
         """Look again soon. Cheap and idempotent."""
         self._awake.set()
 
     def on_event(self, event: Event) -> None:
-        """Look again where a committed change may move jobs that wait.
+        """Look again where a committed change may let another job start, or moves jobs that wait.
 
-        An acceptance moves those in other lanes of its model; an end moves none, unless it lets one
-        of an overflow into a queue. Every other change may move some.
+        A start and an end do not: the slot was taken or free before.
         """
         if not isinstance(event, JobChanged):
             return
-        self._long_queues.touch(event.job.model)
         if event.event is None:
             self.decided.accepted(event.job.id)
-        if event.entered is not None:
-            self._long_queues.touch(event.entered)
-            self.moved(event.entered)
-        if self._fair.is_on:
-            self._reordered(event)
-        match event.event:
-            case None if self._waits_beside(event.job):
-                self.moved(event.job.model)
-            case None:
-                self.wake()
-            case JobEvent.START:
-                self.started(event.job.model)
-            case JobEvent.COMPLETE:
-                pass  # its slot was free before
-            case _:
-                self.moved(event.job.model)
-
-    def _reordered(self, event: JobChanged) -> None:
-        """Announce that places moved: under a fair order an arrival, a start and an end move some."""
-        if event.event is None:
-            self.moved(event.job.model)
-        elif self.world is not None:
-            self._moved.update(name for name, view in self.world.models.items() if view.waiting)
-            if event.event is not JobEvent.START:
-                self._awake.set()
-
-    def _waits_beside(self, job: Job) -> bool:
-        """Whether jobs of its model waited in other lanes at the last step."""
-        view = self.world.models.get(job.model) if self.world else None
-        return view is not None and any(queue.lane != job.lane for queue in view.waiting)
+        self._changes.on_change(event, self.world)
+        ended = event.event is JobEvent.COMPLETE and not self._fair.is_on
+        if event.entered is not None or not (ended or event.event is JobEvent.START):
+            self.wake()
 
     def reconsider(self) -> None:
         """Decide again without the plans of before: models or servers have changed."""
         self.plan = replace(self.plan, reservations=())
-        self._moved |= self.plan.reasons.keys()
-        self._awake.set()
+        self._changes.reconsidered()
+        self.wake()
 
     def moved(self, model: str) -> None:
         """Announce with the next step that positions in this model's queue changed."""
-        self._moved.add(model)
-        self._awake.set()
-
-    def started(self, model: str) -> None:
-        """Include the model in this step's `QueuesMoved`; no extra step is needed."""
-        self._moved.add(model)
+        self._changes.moved([model])
+        self.wake()
 
     def waiting(self, model: str) -> int:
         """Return how many jobs of a model had a place in line at the last step."""
@@ -252,11 +213,10 @@ class Scheduler:
     async def _decide(self, work: TaskGroup) -> None:
         self._sleepers.observe()
         ended = self.decided.step()
-        before, seen, world = self.plan, self._seen, await self.snapshot()
+        world = await self.snapshot()
         if self._sleepers.act(world, work):
             world = await self.snapshot()
         self.world, self.plan = world, self._snapshots.real(plan(world))
-        self._seen = world
         woken = self._awake.is_set()
         self._carry_out_moves(work)
         pending = self._begin_starts(work)
@@ -266,9 +226,8 @@ class Scheduler:
         self._note_starts(world)
         ended()
         await self._checkpoint.write()
-        self._long_queues.look(self.world, self.plan)
         self.on_step(world)
-        self._tell(before.reasons, seen, world)
+        self._changes.step(world, self.world, self.plan)
 
     def _carry_out_moves(self, work: TaskGroup) -> None:
         drained = [
@@ -318,36 +277,6 @@ class Scheduler:
             },
         )
 
-    def _tell(self, before: Mapping[str, Reason], seen: Snapshot | None, world: Snapshot) -> None:
-        reasons = self.plan.reasons
-        changed = {
-            model
-            for model in before.keys() | reasons.keys()
-            if before.get(model) is not reasons.get(model)
-            and _gist(before.get(model)) != _gist(reasons.get(model))
-        }
-        moved = self._moved | changed
-        self._moved = set()
-        self._log_reasons()
-        told = news(seen, world, moved, changed)
-        if told is not None:
-            self._bus.publish(told)
-
-    def _log_reasons(self) -> None:
-        """Log why a model begins to wait, once for each reason and not at every look.
-
-        What starts at once does not wait. A queue that advances job by job changes between that and
-        its reason with every start, so the reason is remembered until the queue is empty.
-        """
-        reasons = self.plan.reasons
-        for model in self._logged.keys() - reasons.keys():
-            del self._logged[model]
-        for model, reason in reasons.items():
-            gist = _gist(reason)
-            if reason.why is not WaitCause.STARTING and self._logged.get(model) != gist:
-                self._logged[model] = gist
-                log.info("%s waits: %s", model, code(reason))
-
 
 async def _stored(starts: Sequence[asyncio.Future[None]]) -> None:
     """Wait until all starts are stored. Raises `StoreError` when one cannot be."""
@@ -366,8 +295,3 @@ def _without(queue: Waiting, begun: int) -> Waiting:
     heads = queue.heads[begun:]
     oldest_at = heads[0].queued_at if heads else queue.oldest_at
     return replace(queue, count=queue.count - begun, heads=heads, oldest_at=oldest_at)
-
-
-def _gist(reason: Reason | None) -> tuple[WaitCause, str | None, str | None] | None:
-    """Return what distinguishes one reason from another; its moments only advance."""
-    return None if reason is None else (reason.why, reason.host, reason.other)

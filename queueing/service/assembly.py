@@ -11,7 +11,7 @@ from queueing.core.catalog import Catalog
 from queueing.core.ports import Backend, Clock, GpuWatch, HostControl, MemoryProbe
 from queueing.core.snapshot import Rules
 from queueing.engine.attempt_sender import AttemptSender
-from queueing.engine.change_tracker import LongQueues
+from queueing.engine.change_tracker import ChangeTracker
 from queueing.engine.deferred_jobs import DeferredJobs
 from queueing.engine.event_bus import EventBus
 from queueing.engine.fair.fair_queues import FairQueues
@@ -179,9 +179,8 @@ def _engine(given: Given, known: Knowledge) -> Engine:
         snapshots=snapshots,
         sleepers=sleepers,
         clock=clock,
-        bus=given.bus,
         fair=fair,
-        long_queues=LongQueues(given.long_queue),
+        changes=ChangeTracker(bus=given.bus, fair=fair, long_queue=given.long_queue),
     )
     return Engine(
         fleet=fleet,

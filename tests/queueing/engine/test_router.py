@@ -244,7 +244,7 @@ async def test_the_log_says_once_why_a_model_waits(caplog: pytest.LogCaptureFixt
     """An operator could not see why people wait, or the log would drown in repetitions."""
     installation = one_model()
     async with installation.queue() as queue:
-        with caplog.at_level("INFO", logger="queueing.engine.scheduler"):
+        with caplog.at_level("INFO", logger="queueing.engine.change_tracker"):
             jobs = [await installation.ask(queue, "flux", f"{n}") for n in range(5)]
             for job in jobs:
                 await ended(queue, job)
