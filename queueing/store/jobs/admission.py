@@ -1,4 +1,4 @@
-"""What counts against each person: jobs accepted within the last hour, and time on the GPUs.
+"""What counts when a job is accepted: open jobs, jobs of the last hour, and time on the GPUs.
 
 A job has one row in the hour, written with the job and deleted with its failure; nothing else deletes
 one before its hour is over. Rows of time are sums of a quarter of an hour: few, and the days of every
@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from queueing.core.errors import LimitReached
-from queueing.core.jobs import Job, SubmitLimits, is_bulk
+from queueing.core.jobs import FINAL, LATER, Job, JobState, NewJob, SubmitLimits, is_bulk
 from queueing.store.jobs import queries
+from queueing.store.jobs.positions import QueueKey, account_of
 from queueing.store.jobs.rows import Row, insert_rows
 from queueing.store.sql.database import Connection
 
@@ -143,3 +144,153 @@ class GpuUse:
         if self._pruned_at is None or abs(now - self._pruned_at) >= _PRUNE_SUMS_EVERY_S:
             connection.execute(queries.PRUNE_GPU_USE, (now - KEPT_S,))
             self._pruned_at = now
+
+
+class AdmissionCounters:
+    """Counts kept by the writer so that no acceptance has to count rows.
+
+    Dropped after a rollback and read again from the rows with the next change.
+    """
+
+    def __init__(self, numbers_used: int) -> None:
+        self._numbers_used = numbers_used
+        self._known = False
+        self._last_id = 0
+        # Plain dicts: a `Counter` calls Python for each key it does not have.
+        self._next_seq: dict[QueueKey, int] = {}  # the first place of a queue is 1
+        self._waiting: dict[str, int] = {}  # by model, overflow included
+        self._open: dict[str, int] = {}  # by account
+        self._placed: dict[str, int] = {}  # by account: open and not in the overflow
+        self._charges = Charges()
+        self._gpu_use = GpuUse()
+
+    def forget(self) -> None:
+        """Drop everything: the transaction it described was rolled back."""
+        self._known = False
+        self._charges.forget()
+
+    def know(self, connection: Connection) -> None:
+        """Count the rows, unless the counters are valid already."""
+        if self._known:
+            return
+        stored = connection.execute(connection.statements.last_id).fetchone()[0]
+        self._last_id = max(stored, self._numbers_used)
+        self._next_seq.clear()
+        self._waiting.clear()
+        for model, lane, seq, count in connection.execute(queries.LAST_WAITING):
+            self._next_seq[model, lane] = (seq or 0) + 1
+            self._waiting[model] = self._waiting.get(model, 0) + count
+        for model, lane, seq in connection.execute(queries.LAST_PROCESSING):
+            known = self._next_seq.get((model, lane), 1)
+            self._next_seq[model, lane] = max(known, (seq or 0) + 1)
+        self._open.clear()
+        self._placed.clear()
+        for owner, bulk, later, count, placed in connection.execute(queries.OWNERS):
+            whose = account_of(owner, bulk=bool(bulk), later=bool(later))
+            self._open[whose], self._placed[whose] = count, placed
+        self._known = True
+
+    # ------------------------------------------------------------ accepting
+
+    def arrive(self) -> None:
+        """Begin a batch of acceptances."""
+        self._gpu_use.arrive()
+
+    def refusal(
+        self, connection: Connection, new: NewJob, limits: SubmitLimits, now: float
+    ) -> LimitReached | None:
+        """Return the refusal of a job, None if no limit stands against it."""
+        if limits.max_per_hour is not None:
+            used_up = self._charges.refusal(connection, new.owner, limits.max_per_hour, now)
+            if used_up is not None:
+                return used_up
+        if limits.max_open is not None and self._open.get(account(new), 0) >= limits.max_open:
+            return LimitReached("owner", limits.max_open)
+        if limits.max_waiting is not None and self._waiting.get(new.model, 0) >= limits.max_waiting:
+            return LimitReached("queue", limits.max_waiting)
+        return self._gpu_use.refusal(connection, new.owner, limits)
+
+    def admit(self, new: NewJob, max_queued: int | None) -> tuple[int, int | None]:
+        """Count a job; return its number, and its place unless it joins its owner's overflow."""
+        whose, seq = account(new), None
+        unended, placed = self._open.get(whose, 0), self._placed.get(whose, 0)
+        if not _must_stand_back(unended, placed, max_queued):
+            seq = self.next_place((new.model, new.lane))
+            placed += 1
+        self._waiting[new.model] = self._waiting.get(new.model, 0) + 1
+        self._open[whose], self._placed[whose] = unended + 1, placed
+        self._last_id += 1
+        return self._last_id, seq
+
+    def charge(self, job: Job) -> None:
+        """Count an admitted job against its owner's quotas."""
+        self._charges.charge(job)
+        self._gpu_use.hold(job.owner, job.gpu_s)
+
+    def write(self, connection: Connection, now: float) -> None:
+        """Write what was charged with a batch of acceptances."""
+        self._charges.write(connection)
+        self._charges.prune(connection, now)
+
+    # ------------------------------------------------------------ places and ends
+
+    def next_place(self, queue: QueueKey) -> int:
+        """Take the place behind the last one of a queue."""
+        seq = self._next_seq.get(queue, 1)
+        self._next_seq[queue] = seq + 1
+        return seq
+
+    def entered(self, whose: str) -> None:
+        """Note that a job of an account's overflow has got a place."""
+        self._placed[whose] += 1
+
+    def let_in(self, whose: str) -> bool:
+        """Give a place to an account's overflow; False if it has ended with this batch."""
+        placed = self._placed.get(whose, 0)
+        if self._open.get(whose, 0) <= placed:
+            return False
+        self._placed[whose] = placed + 1
+        return True
+
+    def count(self, before: Job, after: Job) -> bool:
+        """Count a change; return whether its owner's overflow may move up by it."""
+        waits = (after.state is JobState.PENDING) - (before.state is JobState.PENDING)
+        if waits:
+            self._waiting[after.model] = self._waiting.get(after.model, 0) + waits
+        return after.state in FINAL and self._end(after)
+
+    def settle(
+        self,
+        connection: Connection,
+        given_back: Sequence[Job],
+        used: Sequence[tuple[str, float, float]],
+    ) -> None:
+        """Stop counting jobs against the hour, and count what ended jobs took of the GPUs."""
+        if given_back:
+            self._charges.give_back(connection, given_back)
+        if used:
+            self._gpu_use.count(connection, used)
+
+    def _end(self, job: Job) -> bool:
+        whose = account(job)
+        unended = self._open[whose] = self._open[whose] - 1
+        may_move_up = False
+        if job.seq is not None:
+            placed = self._placed[whose] = self._placed[whose] - 1
+            may_move_up = unended > placed
+        if not unended:
+            del self._open[whose], self._placed[whose]
+        return may_move_up
+
+
+def account(job: Job | NewJob) -> str:
+    """Return the account a job is counted under."""
+    return account_of(job.owner, bulk=is_bulk(job.request), later=job.lane == LATER)
+
+
+def _must_stand_back(unended: int, placed: int, max_queued: int | None) -> bool:
+    if max_queued is None:
+        return False
+    # Behind the owner's own overflow even if a limit was raised, so that they do not pass
+    # themselves.
+    return placed >= max(1, max_queued) or unended > placed

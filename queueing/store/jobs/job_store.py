@@ -1,6 +1,6 @@
 """JobStore: the store of jobs in a database; here are the changes and the queues.
 
-Decides which statement runs when; the transactions are the database's, the counting is `AdmissionCounters`',
+Decides which statement runs when; the transactions are the database's, what each writes is `JobWriter`'s,
 the positions are `PositionIndex`'.
 """
 
@@ -16,7 +16,7 @@ from queueing.core.snapshot import QueueHead
 from queueing.store.jobs.batch_reading import load_places
 from queueing.store.jobs.fleet_records import FleetRecords
 from queueing.store.jobs.job_reader import StoredJobReader
-from queueing.store.jobs.job_writer import AdmissionCounters, Change, Replacement, Submission
+from queueing.store.jobs.job_writer import Change, JobWriter, Replacement, Submission
 from queueing.store.jobs.positions import PositionIndex
 from queueing.store.jobs.queue_heads import QueueHeads, turns
 from queueing.store.jobs.retention import StoredUpkeep
@@ -47,25 +47,23 @@ class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._submit = database.submit
-        self._counters = AdmissionCounters(
-            database.is_short_of_disk, numbers_used=database.numbers_used
-        )
+        self._writer = JobWriter(database.is_short_of_disk, numbers_used=database.numbers_used)
         self._places: PositionIndex | None = None
         self._loading = asyncio.Lock()
         self._heads = QueueHeads()
-        self._accepting = self._kind(self._counters.accept)
-        self._changing = self._kind(self._counters.change)
-        self._moving = self._kind(self._counters.move_first)
-        self._amending = self._kind(self._counters.replace_request)
+        self._accepting = self._kind(self._writer.accept)
+        self._changing = self._kind(self._writer.change)
+        self._moving = self._kind(self._writer.move_first)
+        self._amending = self._kind(self._writer.replace_request)
 
     def _kind(
         self, run: Callable[[Connection, Sequence[Item]], Sequence[Result | Exception]]
     ) -> ChangeKind[Item, Result]:
         return ChangeKind(
             run=run,
-            after=self._counters.settle,
+            after=self._writer.settle,
             committed=self._follow,
-            undone=self._counters.forget,
+            undone=self._writer.forget,
         )
 
     async def prepare(self) -> None:
@@ -220,6 +218,6 @@ class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
 
     def _follow(self) -> None:
         if self._places is not None:
-            for move in self._counters.moves:
+            for move in self._writer.moves:
                 self._places.move(move)
-        self._counters.moves.clear()
+        self._writer.moves.clear()

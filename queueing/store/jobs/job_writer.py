@@ -9,19 +9,19 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from queueing.core.errors import LimitReached, StaleJob
+from queueing.core.errors import StaleJob
 from queueing.core.events import JobChanged, make_change
-from queueing.core.jobs import FINAL, LATER, Job, JobEvent, JobState, NewJob, SubmitLimits, is_bulk
+from queueing.core.jobs import LATER, Job, JobEvent, JobState, NewJob, SubmitLimits, is_bulk
 from queueing.core.requests import File, Output, Request
 from queueing.store.jobs import queries
-from queueing.store.jobs.admission import Charges, GpuUse
+from queueing.store.jobs.admission import AdmissionCounters, account
 from queueing.store.jobs.batch_reading import (
     counts_of_inputs,
     first_places,
     jobs_by_id,
     known_by_key,
 )
-from queueing.store.jobs.positions import Move, QueueKey, account_of
+from queueing.store.jobs.positions import Move, account_of
 from queueing.store.jobs.rows import (
     Row,
     accepted,
@@ -70,59 +70,24 @@ class Change(NamedTuple):
     gpu_s: float = 0.0  # what it took of a GPU, if it counts
 
 
-class AdmissionCounters:
-    """Counts kept by the writer so that no acceptance has to count rows.
-
-    Dropped after a rollback and read again from the rows with the next change. `moves` are the
-    changes of place that are committed and not yet followed.
-    """
+class JobWriter:
+    """Answers items with what became of their jobs; `moves` are committed and not yet followed."""
 
     def __init__(self, is_short_of_disk: Callable[[], bool], *, numbers_used: int = 0) -> None:
-        self._numbers_used = numbers_used
         self._is_short_of_disk = is_short_of_disk
+        self._counters = AdmissionCounters(numbers_used)
         self.moves: list[Move] = []
         self._unsettled: list[Move] = []  # of the transaction that is open
-        self._known = False
-        self._last_id = 0
-        # Plain dicts: a `Counter` calls Python for each key it does not have.
-        self._next_seq: dict[QueueKey, int] = {}  # the first place of a queue is 1
-        self._waiting: dict[str, int] = {}  # by model, overflow included
-        self._open: dict[str, int] = {}  # by account
-        self._placed: dict[str, int] = {}  # by account: open and not in the overflow
-        self._charges = Charges()
-        self._gpu_use = GpuUse()
 
     def forget(self) -> None:
         """Drop everything: the transaction it described was rolled back."""
-        self._known = False
+        self._counters.forget()
         self._unsettled.clear()
-        self._charges.forget()
 
     def settle(self, _: Connection) -> None:
         """Keep the changes of place: their transaction is committed, whatever the next one does."""
         self.moves += self._unsettled
         self._unsettled.clear()
-
-    def know(self, connection: Connection) -> None:
-        """Count the rows, unless the counters are valid already."""
-        if self._known:
-            return
-        stored = connection.execute(connection.statements.last_id).fetchone()[0]
-        self._last_id = max(stored, self._numbers_used)
-        self._next_seq.clear()
-        self._waiting.clear()
-        for model, lane, seq, count in connection.execute(queries.LAST_WAITING):
-            self._next_seq[model, lane] = (seq or 0) + 1
-            self._waiting[model] = self._waiting.get(model, 0) + count
-        for model, lane, seq in connection.execute(queries.LAST_PROCESSING):
-            known = self._next_seq.get((model, lane), 1)
-            self._next_seq[model, lane] = max(known, (seq or 0) + 1)
-        self._open.clear()
-        self._placed.clear()
-        for owner, bulk, later, count, placed in connection.execute(queries.OWNERS):
-            account = account_of(owner, bulk=bool(bulk), later=bool(later))
-            self._open[account], self._placed[account] = count, placed
-        self._known = True
 
     # ------------------------------------------------------------ accepting
 
@@ -130,66 +95,43 @@ class AdmissionCounters:
         self, connection: Connection, arrivals: Sequence[Submission]
     ) -> list[Job | Exception]:
         """Accept jobs or find those their keys made before."""
-        self.know(connection)
-        self._gpu_use.arrive()
+        self._counters.know(connection)
+        self._counters.arrive()
         known = known_by_key(connection, [arrival.new.key for arrival in arrivals])
         full = DiskFull(DISK_FULL) if self._is_short_of_disk() else None
         outcomes: list[Job | Exception] = []
         rows: list[Row] = []
         inputs: list[Row] = []
         for arrival in arrivals:
-            account = _account(arrival.new)
+            new, key = arrival.new, arrival.new.key
             answer = (
-                known.get(arrival.new.key) or full or self._refusal(connection, arrival, account)
+                known.get(key)
+                or full
+                or self._counters.refusal(connection, new, arrival.limits, arrival.now)
             )
             if answer is None:
-                answer = known[arrival.new.key] = self._admit(arrival, account)
-                rows.append(job_row(answer, arrival.new.key, arrival.request))
-                if arrival.new.files:
-                    inputs += file_rows(answer.id, arrival.new.files)
+                answer = known[key] = self._admit(arrival)
+                rows.append(job_row(answer, key, arrival.request))
+                if new.files:
+                    inputs += file_rows(answer.id, new.files)
             outcomes.append(answer)
         insert_rows(connection, queries.INSERT_JOB, queries.INSERT_JOBS, rows)
         connection.insert_files(queries.INSERT_INPUT, inputs)
-        self._charges.write(connection)
-        self._charges.prune(connection, arrivals[-1].now)
+        self._counters.write(connection, arrivals[-1].now)
         return outcomes
 
-    def _refusal(
-        self, connection: Connection, arrival: Submission, account: str
-    ) -> LimitReached | None:
-        limits, new = arrival.limits, arrival.new
-        if limits.max_per_hour is not None:
-            used_up = self._charges.refusal(connection, new.owner, limits.max_per_hour, arrival.now)
-            if used_up is not None:
-                return used_up
-        if limits.max_open is not None and self._open.get(account, 0) >= limits.max_open:
-            return LimitReached("owner", limits.max_open)
-        if limits.max_waiting is not None and self._waiting.get(new.model, 0) >= limits.max_waiting:
-            return LimitReached("queue", limits.max_waiting)
-        return self._gpu_use.refusal(connection, new.owner, limits)
-
-    def _admit(self, arrival: Submission, account: str) -> Job:
-        new = arrival.new
-        queue = (new.model, new.lane)
-        seq = None
-        unended, placed = self._open.get(account, 0), self._placed.get(account, 0)
-        if not _must_stand_back(unended, placed, arrival.limits.max_queued):
-            seq = self._next_place(queue)
-            placed += 1
-        self._waiting[new.model] = self._waiting.get(new.model, 0) + 1
-        self._open[account], self._placed[account] = unended + 1, placed
-        job_id = self._last_id = self._last_id + 1
-        self._unsettled.append(Move(job_id, account, queue, seq))
-        job = accepted(new, job_id, seq, arrival.now)
-        self._charges.charge(job)
-        self._gpu_use.hold(job.owner, job.gpu_s)
+    def _admit(self, arrival: Submission) -> Job:
+        job_id, seq = self._counters.admit(arrival.new, arrival.limits.max_queued)
+        job = accepted(arrival.new, job_id, seq, arrival.now)
+        self._unsettled.append(Move(job_id, account(job), (job.model, job.lane), seq))
+        self._counters.charge(job)
         return job
 
     # ------------------------------------------------------------ moving forward
 
     def move_first(self, connection: Connection, job_ids: Sequence[int]) -> list[Job | None]:
         """Move waiting jobs before all others of their queues, one after the other."""
-        self.know(connection)
+        self._counters.know(connection)
         jobs = jobs_by_id(connection, job_ids)
         waiting = (job for job in jobs.values() if job.state is JobState.PENDING)
         firsts = first_places(connection, {(job.model, job.lane) for job in waiting})
@@ -206,12 +148,12 @@ class AdmissionCounters:
             if first is None or first != job.seq:
                 # A running job keeps its place and may come back to it: no two may have the same.
                 taken = [each for each in (first, running) if each is not None]
-                seq = min(taken) - 1 if taken else self._next_place(queue)
+                seq = min(taken) - 1 if taken else self._counters.next_place(queue)
             if seq != job.seq or not job.moved:
                 rows.append((seq, job_id))
                 if job.seq is None:
-                    self._placed[_account(job)] += 1
-                self._unsettled.append(Move(job_id, _account(job), queue, seq))
+                    self._counters.entered(account(job))
+                self._unsettled.append(Move(job_id, account(job), queue, seq))
                 firsts[queue] = seq, running
                 job = jobs[job_id] = replace(job, seq=seq, moved=True, version=job.version + 1)
             moved.append(job)
@@ -224,7 +166,7 @@ class AdmissionCounters:
         self, connection: Connection, replacements: Sequence[Replacement]
     ) -> list[Job | None]:
         """Replace the requests of jobs that never started, and end the delays of those released."""
-        self.know(connection)
+        self._counters.know(connection)
         jobs = jobs_by_id(connection, [each.job_id for each in replacements])
         with_files = {each.job_id for each in replacements if each.files}
         inputs = counts_of_inputs(connection, with_files)
@@ -246,7 +188,7 @@ class AdmissionCounters:
                 files += file_rows(job_id, added, after=inputs[job_id])
                 inputs[job_id] += len(added)
             if job.seq is not None:  # to its own place, so that the queue is read again
-                self._unsettled.append(Move(job_id, _account(job), (job.model, job.lane), job.seq))
+                self._unsettled.append(Move(job_id, account(job), (job.model, job.lane), job.seq))
             changed = replace(job, request=request, reply_to=reply_to)
             jobs[job_id] = replace(changed, not_before=not_before, version=job.version + 1)
             replaced.append(jobs[job_id])
@@ -254,18 +196,13 @@ class AdmissionCounters:
         connection.insert_files(queries.INSERT_INPUT, files)
         return replaced
 
-    def _next_place(self, queue: QueueKey) -> int:
-        seq = self._next_seq.get(queue, 1)
-        self._next_seq[queue] = seq + 1
-        return seq
-
     # ------------------------------------------------------------ changing
 
     def change(
         self, connection: Connection, changes: Sequence[Change]
     ) -> list[JobChanged | Exception]:
         """Apply events to jobs, each only if its job is still what its caller knows."""
-        self.know(connection)
+        self._counters.know(connection)
         written = _write_changes(connection, changes)
         outputs: list[Row] = []
         given_back: list[Job] = []
@@ -284,10 +221,7 @@ class AdmissionCounters:
                 outputs += output_rows(change.after.id, change.output)
         entered = self._let_in(connection, freed) if freed else {}
         _write_outputs(connection, outputs)
-        if given_back:
-            self._charges.give_back(connection, given_back)
-        if used:
-            self._gpu_use.count(connection, used)
+        self._counters.settle(connection, given_back, used)
         return [
             make_change(job=change.after, event=change.event, entered=entered.get(change.after.id))
             if is_written
@@ -297,23 +231,11 @@ class AdmissionCounters:
 
     def _count(self, before: Job, after: Job) -> bool:
         """Count a change; return whether its owner's overflow may move up by it."""
-        waited, waits = before.state is JobState.PENDING, after.state is JobState.PENDING
-        if waited or waits:
-            self._waiting[after.model] = self._waiting.get(after.model, 0) + waits - waited
+        waits = after.state is JobState.PENDING
+        if waits or before.state is JobState.PENDING:
             queue = (after.model, after.lane) if waits else None
-            self._unsettled.append(Move(after.id, _account(after), queue, after.seq))
-        return after.state in FINAL and self._end(after)
-
-    def _end(self, job: Job) -> bool:
-        account = _account(job)
-        unended = self._open[account] = self._open[account] - 1
-        may_move_up = False
-        if job.seq is not None:
-            placed = self._placed[account] = self._placed[account] - 1
-            may_move_up = unended > placed
-        if not unended:
-            del self._open[account], self._placed[account]
-        return may_move_up
+            self._unsettled.append(Move(after.id, account(after), queue, after.seq))
+        return self._counters.count(before, after)
 
     def _let_in(self, connection: Connection, freed: Sequence[Job]) -> Mapping[int, str]:
         """Give the places of ended jobs to their owners' overflows.
@@ -322,10 +244,7 @@ class AdmissionCounters:
         """
         by_owner: dict[tuple[str, bool, bool], list[int]] = {}
         for job in freed:
-            account = _account(job)
-            placed = self._placed.get(account, 0)
-            if self._open.get(account, 0) > placed:  # the overflow may have ended with this batch
-                self._placed[account] = placed + 1
+            if self._counters.let_in(account(job)):
                 key = job.owner, is_bulk(job.request), job.lane == LATER
                 by_owner.setdefault(key, []).append(job.id)
         wanted = [(owner, int(b), int(later), len(i)) for (owner, b, later), i in by_owner.items()]
@@ -333,26 +252,14 @@ class AdmissionCounters:
         entered: dict[int, str] = {}
         rows: list[Row] = []
         for ((owner, bulk, is_later), ended), jobs in zip(by_owner.items(), found, strict=True):
-            account = account_of(owner, bulk=bulk, later=is_later)
+            whose = account_of(owner, bulk=bulk, later=is_later)
             for left, (job_id, model, lane) in zip(ended, jobs, strict=True):
-                seq = self._next_place((model, lane))
+                seq = self._counters.next_place((model, lane))
                 rows.append((seq, job_id))
-                self._unsettled.append(Move(job_id, account, (model, lane), seq))
+                self._unsettled.append(Move(job_id, whose, (model, lane), seq))
                 entered[left] = model
         connection.executemany(queries.ENTER_QUEUE, rows)
         return entered
-
-
-def _account(job: Job | NewJob) -> str:
-    return account_of(job.owner, bulk=is_bulk(job.request), later=job.lane == LATER)
-
-
-def _must_stand_back(unended: int, placed: int, max_queued: int | None) -> bool:
-    if max_queued is None:
-        return False
-    # Behind the owner's own overflow even if a limit was raised, so that they do not pass
-    # themselves.
-    return placed >= max(1, max_queued) or unended > placed
 
 
 _altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.items()}
