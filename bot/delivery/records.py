@@ -14,7 +14,8 @@ from bot.core.answers import Task
 from bot.core.content import Body
 from bot.core.platform import MessageRef
 from bot.delivery import sql
-from queueing.store.sql.database import ChangeKind, Connection, Database
+from queueing.store.sql.batcher import ChangeKind
+from queueing.store.sql.database import Connection, Database
 
 _BODY: TypeAdapter[Body] = TypeAdapter(Body)
 

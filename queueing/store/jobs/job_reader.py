@@ -7,7 +7,8 @@ from queueing.core.requests import File, Output, Result, ResultFile
 from queueing.core.status import GpuTime, QuarterUse
 from queueing.store.jobs import queries
 from queueing.store.jobs.rows import Row, files_from, job_from, jobs_of, output_from
-from queueing.store.sql.database import ChangeKind, Connection, Database
+from queueing.store.sql.batcher import ChangeKind
+from queueing.store.sql.database import Connection, Database
 
 PIECE = 16 * 1024 * 1024
 """Bytes read at a time: a slow server has sent them long before it counts as gone."""

@@ -21,15 +21,8 @@ from queueing.store.jobs.positions import PositionIndex
 from queueing.store.jobs.queue_heads import QueueHeads, turns
 from queueing.store.jobs.retention import StoredUpkeep
 from queueing.store.jobs.rows import changed
-from queueing.store.sql.database import (
-    ChangeKind,
-    Connection,
-    Database,
-    DatabaseAway,
-    DiskFull,
-    Item,
-    Result,
-)
+from queueing.store.sql.batcher import ChangeKind, Item, Result
+from queueing.store.sql.database import Connection, Database, DatabaseAway, DiskFull
 
 _LOOKS = (
     3  # a queue may change while it is read; under a flood, being one look behind is good enough

@@ -249,6 +249,16 @@ class PostgresConnection:
         ).fetchone()
         return None if row is None else row[0]
 
+    def is_spoilt_by(self, error: Exception) -> bool:
+        """Return whether PostgreSQL failed: it then takes no further statement."""
+        return isinstance(error, psycopg.Error)
+
+    def scrub(self) -> None:
+        """Do nothing: the server reuses what was deleted when it vacuums.
+
+        Its log and its copies keep older versions for as long as the server is told to.
+        """
+
 
 def _has_nul(value: Value) -> bool:
     return isinstance(value, str) and "\0" in value

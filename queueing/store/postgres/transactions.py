@@ -88,7 +88,7 @@ class PostgresTransactions(Batcher):
         await super().aclose()
 
     def _run_inline(self) -> None:
-        self._outcomes = self._all(self._batch)
+        self._outcomes = self._apply(self._batch)
 
     async def _run(self) -> None:
         """Turn `_batch` into `_outcomes`; a server that stays mute is hung up on.
@@ -96,7 +96,7 @@ class PostgresTransactions(Batcher):
         The network's own time-outs do not notice one that is frozen, or a proxy that swallows all.
         """
         loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(self._threads, self._all, self._batch)
+        work = loop.run_in_executor(self._threads, self._apply, self._batch)
         try:
             await self._done(work)
         except asyncio.CancelledError:
@@ -116,29 +116,18 @@ class PostgresTransactions(Batcher):
 
     # ------------------------------------------------------------ in the thread
 
-    def _all(self, batch: Batch) -> Outcomes:
-        """Apply a batch in one transaction, or each item in its own when that fails.
+    def _explained(self, error: Exception) -> Exception:
+        return explain(error)
 
-        So an item that cannot be written only delays its neighbours. While the server is away no
-        item is tried again: each would wait as long.
-        """
-        try:
-            return self._apply(batch)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it goes to the one who asked
-            explained = explain(error)
-            if isinstance(explained, DatabaseAway | Fenced) or sum(map(len, batch.values())) == 1:
-                return {kind: [explained] * len(items) for kind, items in batch.items()}
-        return {
-            kind: [self._all({kind: [item]})[kind][0] for item in items]
-            for kind, items in batch.items()
-        }
+    def _concerns_all(self, explained: Exception) -> bool:
+        return isinstance(explained, DatabaseAway | Fenced)
 
-    def _apply(self, batch: Batch) -> Outcomes:
+    def _transaction(self, batch: Batch) -> Outcomes:
         tries = 0
         while True:
             tries += 1
             try:
-                return self._transaction(self._session.usable(), batch)
+                return self._once(self._session.usable(), batch)
             except _CommitUnanswered as unanswered:
                 try:
                     happened = self._has_happened(unanswered.number, unanswered.written)
@@ -155,7 +144,7 @@ class PostgresTransactions(Batcher):
                 if not lost and not (may_be_repeated(error) and tries < _TRIES):
                     raise
 
-    def _transaction(self, plain: Plain, batch: Batch) -> Outcomes:
+    def _once(self, plain: Plain, batch: Batch) -> Outcomes:
         number, written, outcomes = 0, 0, None
         try:
             with plain.pipeline() as pipeline:

@@ -1,16 +1,46 @@
 """Collects changes: everything that waits when a connection is free becomes one batch.
 
-Owns who waits for what; a connection and its transactions belong to the engine that subclasses it.
+Owns who waits for what, and that no change waits for one that fails; a connection and its
+transactions belong to the engine that subclasses it.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from queueing.core.errors import StoreError
-from queueing.store.sql.database import ChangeKind, Item, Result
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def _nothing() -> None:
+    pass
+
+
+def _nothing_after(_connection: Any) -> None:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ChangeKind(Generic[Item, Result]):
+    """A kind of change; all waiting items of one kind are passed on together.
+
+    `run` works inside the open transaction, in the connection's thread, and answers item by item
+    with a result or an exception; an item answered with an exception must have written nothing.
+    `after` runs in that thread once the transaction is committed, before any caller is answered,
+    and must not raise. `committed` is called in the event loop after the commit, before any caller
+    is answered; `undone` in the connection's thread after a rollback.
+    """
+
+    run: Callable[[Any, Sequence[Item]], Sequence[Result | Exception]]
+    after: Callable[[Any], None] = _nothing_after
+    committed: Callable[[], None] = _nothing
+    undone: Callable[[], None] = _nothing
+
 
 AnyKind = ChangeKind[Any, Any]
 Batch = Mapping[AnyKind, Sequence[Any]]
@@ -46,6 +76,18 @@ class Batcher(ABC):
         self.timed: Callable[[float], None] = untimed  # called with the seconds of each batch
 
     @abstractmethod
+    def _transaction(self, batch: Batch) -> Outcomes:
+        """Apply a batch in one transaction, which is undone if this raises."""
+
+    @abstractmethod
+    def _explained(self, error: Exception) -> Exception:
+        """Return a `StoreError` for an error of the engine, anything else unchanged."""
+
+    @abstractmethod
+    def _concerns_all(self, explained: Exception) -> bool:
+        """Return whether no item alone could do better: each would wait as long."""
+
+    @abstractmethod
     def _run_inline(self) -> None:
         """Turn `_batch` into `_outcomes` in the calling thread."""
 
@@ -59,6 +101,22 @@ class Batcher(ABC):
     @abstractmethod
     async def _close(self) -> None:
         """Close the connection. Idempotent."""
+
+    def _apply(self, batch: Batch) -> Outcomes:
+        """Apply a batch in one transaction, or each item in its own when that fails.
+
+        So an item that cannot be written only delays its neighbours.
+        """
+        try:
+            return self._transaction(batch)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it goes to the one who asked
+            explained = self._explained(error)
+            if sum(map(len, batch.values())) == 1 or self._concerns_all(explained):
+                return {kind: [explained] * len(items) for kind, items in batch.items()}
+        return {
+            kind: [self._apply({kind: [item]})[kind][0] for item in items]
+            for kind, items in batch.items()
+        }
 
     def _start(self) -> None:
         if not self._inline:

@@ -1,22 +1,27 @@
-"""The port of a database engine: the few calls that the store and the bot use, and how they fail.
+"""The database: the few calls that the store and the bot use, on every engine, and how they fail.
 
 SQL is written in the dialect that SQLite and PostgreSQL share, with `?` for a value.
 """
 
 import asyncio
+import logging
 import re
+from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
+from queueing.core.concurrency import undisturbed
 from queueing.core.errors import StoreError
+from queueing.store.sql.batcher import Batcher, ChangeKind, Item, Result
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+_MB = 1024 * 1024
 
 Value = str | int | float | bytes | None
 """The types of a parameter. An engine stores booleans as 0 or 1, even where it has a type for them."""
@@ -120,6 +125,12 @@ class Connection(Protocol):
         Large files need not be in memory to be sent. None if there is no such row.
         """
 
+    def is_spoilt_by(self, error: Exception) -> bool:
+        """Return whether the transaction cannot go on: the engine failed, not what it was told."""
+
+    def scrub(self) -> None:
+        """Overwrite what was deleted wherever the engine can, after the commit. Never raises."""
+
 
 # ------------------------------------------------------------ how it fails
 
@@ -141,7 +152,7 @@ DISK_FULL = (
     " nothing is lost meanwhile"
 )
 
-# ---------------------------------------------------------------- the database
+# ------------------------------------------------------------ its tables
 
 
 _HEAD = re.compile(r"-- schema (\d+)\n")
@@ -183,95 +194,169 @@ class MigrationSet:
         return int(head[1])
 
 
-def _nothing() -> None:
-    pass
+# ---------------------------------------------------------------- the database
 
 
-def _nothing_after(_connection: Connection) -> None:
-    pass
+class Damage:
+    """Remembers the first damage that any connection met, and reports it to the operator once."""
+
+    def __init__(self) -> None:
+        self.met: str | None = None
+
+    def look(self, failure: Exception) -> None:
+        """Note a failure if it is damage."""
+        if isinstance(failure, Damaged):
+            self.note(str(failure))
+
+    def note(self, what: str) -> None:
+        """Remember it, unless there is an earlier one."""
+        if self.met is None:
+            self.met = what
+            log.error("%s; until then nothing new is accepted", what)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class ChangeKind(Generic[Item, Result]):
-    """A kind of change; all waiting items of one kind are passed on together.
+def _changed(connection: Connection, changes: Sequence[Callable[[Any], Any]]) -> list[Any]:
+    return [_in_savepoint(connection, change) for change in changes]
 
-    `run` works inside the open transaction, in the connection's thread, and answers item by item
-    with a result or an exception; an item answered with an exception must have written nothing.
-    `after` runs in that thread once the transaction is committed, before any caller is answered,
-    and must not raise. `committed` is called in the event loop after the commit, before any caller
-    is answered; `undone` in the connection's thread after a rollback.
+
+def _in_savepoint(connection: Connection, change: Callable[[Any], Any]) -> Any:
+    """Run a change that alone is undone if it raises, so that its neighbours need not wait.
+
+    On a server, both statements are under way with the change's own and cost no further way.
     """
+    connection.execute("SAVEPOINT change")
+    try:
+        result = change(connection)
+    except Exception as error:
+        if connection.is_spoilt_by(error):
+            raise  # the whole transaction starts again, each change alone
+        connection.execute("ROLLBACK TO SAVEPOINT change")
+        result = error
+    connection.execute("RELEASE SAVEPOINT change")
+    return result
 
-    run: Callable[[Any, Sequence[Item]], Sequence[Result | Exception]]
-    after: Callable[[Connection], None] = _nothing_after
-    committed: Callable[[], None] = _nothing
-    undone: Callable[[], None] = _nothing
+
+def _answered(connection: Connection, queries: Sequence[Callable[[Any], Any]]) -> list[Any]:
+    results: list[Any] = []
+    for query in queries:
+        try:
+            results.append(query(connection))
+        except Exception as error:
+            if connection.is_spoilt_by(error):
+                raise  # each is asked alone
+            results.append(error)
+    return results
 
 
-class Database(Protocol):
-    """The database of an installation, shared by the queue and the bot.
+CHANGES: ChangeKind[Callable[[Any], Any], Any] = ChangeKind(run=_changed)
+SCRUBBED: ChangeKind[Callable[[Any], Any], Any] = ChangeKind(
+    run=_changed, after=lambda connection: connection.scrub()
+)
+QUERIES: ChangeKind[Callable[[Any], Any], Any] = ChangeKind(run=_answered)
+
+
+class Database(ABC):
+    """The database of an installation, shared by the queue and the bot; one class for each engine.
 
     All methods may be called concurrently and cancelled. Errors: `StoreError` when the database
     fails, including `DiskFull` and `Damaged`.
+
+    `id` is created once for each database; `run` names this opening, and no other one ever has that
+    name; `alone` is whether no other process can write it while it is open.
     """
 
-    @property
-    def id(self) -> UUID:
-        """Created once for each database."""
+    size_query: ClassVar[str]  # the bytes in use
+    _writer: Batcher
+    _reader: Batcher
 
-    @property
-    def run(self) -> str:
-        """Names this opening of the database; no other one ever has that name."""
-
-    @property
-    def alone(self) -> bool:
-        """Whether no other process can write it while it is open."""
+    def __init__(self, database_id: UUID, run: str, damage: Damage, *, alone: bool) -> None:
+        self.id = database_id
+        self.run = run
+        self.alone = alone
+        self._damage = damage
 
     @property
     def numbers_used(self) -> int:
         """Up to which number jobs may have been that the database does not know any more."""
+        return 0
 
     async def fenced(self) -> None:
         """Wait until the database refuses what is written here; never returns. Raises `Fenced`."""
+        await asyncio.get_running_loop().create_future()
 
     async def runs(self) -> frozenset[str]:
         """Return the openings, of all processes, that have not ended."""
+        return frozenset({self.run})
 
     @property
     def damage(self) -> str | None:
-        """What to do about damage found since the database was opened, None without any."""
+        """What to do about damage found since the database was opened, None without any.
+
+        Data written into a damaged database is lost when the operator restores a backup.
+        """
+        return self._damage.met
 
     def look_at_file(self) -> str | None:
         """Return `damage`, after a look at whether the database is still the one that was opened.
 
         May block for a moment; call it now and then.
         """
+        return self.damage
 
     def is_short_of_disk(self) -> bool:
         """Return whether the remaining disk space is reserved for jobs accepted before."""
+        return False
 
     async def write(self, change: Callable[[Connection], T]) -> T:
         """Run a change in the writer's next transaction; return once it is durable.
 
-        The change must not block on anything but its connection, which it gets in another thread.
-        When it raises, it alone is undone and the caller gets the exception. It may run a second
-        time if the transaction around it fails.
+        The change must neither commit nor block on anything but its connection, which it gets in
+        another thread. When it raises, it alone is undone and the caller gets the exception. It may
+        run a second time if the transaction around it fails.
         """
+        result: T = await self._writer.submit(CHANGES, change)
+        return result
 
     async def write_and_scrub(self, change: Callable[[Connection], T]) -> T:
         """Run a change as `write` does; deleted data is overwritten as far as the engine can."""
+        result: T = await self._writer.submit(SCRUBBED, change)
+        return result
 
     def time_commits(self, timed: Callable[[float], None]) -> None:
         """Call a function with the seconds that each of the writer's transactions takes."""
+        self._writer.timed = timed
 
     async def read(self, query: Callable[[Connection], T]) -> T:
-        """Run a query that sees everything written before and cannot write."""
+        """Run a query that sees everything written before and cannot write.
+
+        Raises `StoreError` when the database fails, otherwise what the query raises.
+        """
+        result: T = await self._reader.submit(QUERIES, query)
+        return result
 
     async def used_mb(self) -> int:
         """Return how much of the database is in use, in MB, rounded up."""
+        (used,) = await self.read(lambda connection: connection.execute(self.size_query).fetchone())
+        return -(-int(used) // _MB)
 
     def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
         """Apply a change of a known kind with the writer's next transaction."""
+        return self._writer.submit(kind, item)
 
     async def aclose(self) -> None:
-        """Finish waiting work and close. Idempotent."""
+        """Finish waiting work and close. Idempotent.
+
+        A cancellation is raised once everything is closed: a task group that fails while it is
+        cancelled cancels its task once more, in the middle of the closing.
+        """
+        closing = asyncio.ensure_future(self._close())
+        try:
+            await undisturbed(closing)
+        except asyncio.CancelledError:
+            await asyncio.wait({closing})
+            raise
+
+    async def _close(self) -> None:
+        if self._reader is not self._writer:
+            await self._reader.aclose()
+        await self._writer.aclose()

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ from queueing.store.sql.database import (
     Value,
 )
 from queueing.store.sql.migrations import QUEUE, bring_forward, identify, present_number
+
+log = logging.getLogger(__name__)
 
 _LARGE = 64 * 1024  # bytes
 _OPEN = (
@@ -103,6 +106,24 @@ class SqliteConnection(sqlite3.Connection):
             blob.seek(min(start, len(blob)))
             return blob.read(length)
 
+    def is_spoilt_by(self, error: Exception) -> bool:
+        """Return whether SQLite failed, or has undone the transaction by itself."""
+        return not self.in_transaction or isinstance(explain(error), StoreError)
+
+    def scrub(self) -> None:
+        """Write the log's pages into the file and truncate it: it has older versions of pages.
+
+        Deleted bytes are always overwritten in the file itself. While another process reads the
+        whole database (a backup), the log stays for the next such call or an orderly stop.
+        """
+        try:
+            busy = self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        except sqlite3.Error as error:
+            log.warning("the database's log could not be emptied: %s", error)
+        else:
+            if busy:
+                log.warning("the database's log is in use, deleted bytes stay in it for a while")
+
 
 _TEXTS = {
     sqlite3.SQLITE_READONLY: "the database cannot be written: give the file and its folder to the user that runs Usher",
@@ -171,48 +192,16 @@ def _statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-def run_batch(connection: SqliteConnection, begin: str, batch: Batch) -> Outcomes:
-    """Apply a batch in one transaction, or each item in its own when that fails.
-
-    So an item that cannot be written only delays its neighbours. If no transaction can even begin,
-    because another program holds the file, it is not tried again for each item: every try waits as
-    long as the engine is told to.
-    """
-    try:
-        connection.execute(begin)
-    except sqlite3.Error as error:
-        return {kind: [explain(error)] * len(items) for kind, items in batch.items()}
-    try:
-        return _transaction(connection, batch)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it goes to the one who asked
-        if connection.in_transaction:  # a full disk makes SQLite roll back by itself
-            connection.execute("ROLLBACK")
-        for kind in batch:
-            kind.undone()
-        if sum(map(len, batch.values())) == 1:
-            return {kind: [explain(error)] for kind in batch}
-    return {
-        kind: [run_batch(connection, begin, {kind: [item]})[kind][0] for item in items]
-        for kind, items in batch.items()
-    }
-
-
-def _transaction(connection: SqliteConnection, batch: Batch) -> Outcomes:
-    outcomes = {kind: kind.run(connection, items) for kind, items in batch.items()}
-    connection.execute("COMMIT")
-    for kind in batch:
-        kind.after(connection)
-    return outcomes
-
-
 class Worker(Batcher):
     """One connection, its thread and the task that feeds it; create it with `open`."""
 
     def __init__(self, begin: str, failed: Callable[[Exception], None], *, inline: bool) -> None:
         super().__init__(failed, inline=inline)
         self._begin = begin
+        self._using: SqliteConnection  # while a batch runs
         self._plain: SqliteConnection | None = None
         self._threaded: aiosqlite.Connection | None = None
+        self._begun = False
 
     @classmethod
     async def open(
@@ -264,7 +253,32 @@ class Worker(Batcher):
             await self._threaded.close()
 
     def _run_taken(self, connection: SqliteConnection) -> None:
-        self._outcomes = run_batch(connection, self._begin, self._batch)
+        self._using = connection
+        self._outcomes = self._apply(self._batch)
+
+    def _transaction(self, batch: Batch) -> Outcomes:
+        connection = self._using
+        self._begun = False
+        connection.execute(self._begin)
+        self._begun = True
+        try:
+            outcomes = {kind: kind.run(connection, items) for kind, items in batch.items()}
+            connection.execute("COMMIT")
+        except Exception:
+            if connection.in_transaction:  # a full disk makes SQLite roll back by itself
+                connection.execute("ROLLBACK")
+            for kind in batch:
+                kind.undone()
+            raise
+        for kind in batch:
+            kind.after(connection)
+        return outcomes
+
+    def _explained(self, error: Exception) -> Exception:
+        return explain(error)
+
+    def _concerns_all(self, explained: Exception) -> bool:  # noqa: ARG002 - whatever it was
+        return not self._begun  # another program holds the file
 
 
 def _prepared(connection: SqliteConnection, pragmas: Iterable[str]) -> SqliteConnection:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pytest
 
@@ -52,7 +52,7 @@ class Two:
                 *await asyncio.gather(second(self.other), return_exceptions=True),
             ]
         held = _Held(self.one)
-        doing = asyncio.ensure_future(first(held))
+        doing = asyncio.ensure_future(first(cast("Database", held)))
         try:
             await held.reached()
             beside = asyncio.ensure_future(second(self.other))

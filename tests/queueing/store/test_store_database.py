@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import JobEvent, NewJob, SubmitLimits
 from queueing.core.requests import File, Output, TextToImage
 from queueing.store.jobs.job_store import JobStore
-from queueing.store.sql.database import MigrationSet
+from queueing.store.sql.database import Connection, MigrationSet
 from queueing.store.sqlite import backup
 from queueing.store.sqlite import database as database_module
 from queueing.store.sqlite.database import SqliteDatabase, open_sqlite
@@ -79,7 +80,7 @@ async def test_the_id_is_made_once(path: Path) -> None:
 async def test_the_file_is_durable_and_fast_by_its_settings(database: SqliteDatabase) -> None:
     """A power cut would lose acknowledged jobs, or a reader would checkpoint."""
 
-    def settings(connection: sqlite3.Connection) -> list[object]:
+    def settings(connection: Connection) -> list[object]:
         names = ("journal_mode", "synchronous", "foreign_keys", "query_only", "wal_autocheckpoint")
         return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
 
@@ -193,7 +194,7 @@ async def test_a_read_only_file_is_refused_with_what_to_do(
 
 async def test_a_refused_write_says_what_to_do(database: SqliteDatabase) -> None:
     """A disk remounted read-only while running would give the operator a riddle."""
-    await database.write(lambda connection: connection.execute("PRAGMA query_only = ON").close())
+    await database.write(lambda connection: connection.execute("PRAGMA query_only = ON").fetchall())
     store = JobStore(database)
     with pytest.raises(StoreError, match="cannot be written: give the file"):
         await store.add(new(1), 1.0, limits=LIMITS)
@@ -217,13 +218,14 @@ async def test_a_network_file_system_is_warned_about(
 # ---------------------------------------------------------------- writing and reading
 
 
-def insert(value: str) -> Callable[[sqlite3.Connection], None]:
-    return lambda connection: connection.execute(
-        "INSERT INTO meta VALUES (?, 'x')", (value,)
-    ).close()
+def insert(value: str) -> Callable[[Connection], None]:
+    def change(connection: Connection) -> None:
+        connection.execute("INSERT INTO meta VALUES (?, 'x')", (value,))
+
+    return change
 
 
-def count(connection: sqlite3.Connection) -> int:
+def count(connection: Any) -> int:
     found: int = connection.execute("SELECT count(*) FROM meta WHERE value = 'x'").fetchone()[0]
     return found
 
@@ -231,7 +233,7 @@ def count(connection: sqlite3.Connection) -> int:
 async def test_a_failing_change_is_undone_alone(database: SqliteDatabase) -> None:
     """One caller's mistake would undo, or be committed with, the changes of others."""
 
-    def half(connection: sqlite3.Connection) -> None:
+    def half(connection: Connection) -> None:
         insert("half")(connection)
         raise LookupError("mistake")
 
@@ -260,7 +262,7 @@ async def test_many_callers_share_one_commit(database: SqliteDatabase) -> None:
     """Every caller would wait for a flush of its own."""
     commits: list[str] = []
 
-    def watch(connection: sqlite3.Connection) -> None:
+    def watch(connection: Any) -> None:
         connection.set_trace_callback(
             lambda statement: commits.append(statement) if statement == "COMMIT" else None
         )
@@ -277,7 +279,7 @@ async def test_a_file_held_by_another_program_is_waited_for_once(
     """Twenty who ask would wait the engine's five seconds one after the other."""
     begun: list[str] = []
 
-    def watch(connection: sqlite3.Connection) -> None:
+    def watch(connection: Any) -> None:
         connection.execute("PRAGMA busy_timeout = 1")
         connection.set_trace_callback(
             lambda statement: begun.append(statement) if statement.startswith("BEGIN") else None
@@ -316,12 +318,12 @@ async def test_closing_finishes_what_waits(path: Path) -> None:
 # ---------------------------------------------------------------- a full disk
 
 
-def no_more_room(connection: sqlite3.Connection) -> None:
+def no_more_room(connection: Connection) -> None:
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
-def room_again(connection: sqlite3.Connection) -> None:
+def room_again(connection: Connection) -> None:
     connection.execute("PRAGMA max_page_count = 1000000")
 
 
