@@ -19,7 +19,8 @@ from bot.platforms.registry import PlatformParts, platforms
 from queueing.core.leases import Lease
 from queueing.core.ports import Backend, Clock, SystemClock
 from queueing.store.engines import open_database
-from queueing.store.sql.database import Database, MigrationSet
+from queueing.store.sql.database import Database
+from queueing.store.sql.migrations import MigrationSet
 
 GRACE_S = 4.0  # for running jobs at an orderly stop
 SETTLE_S = 1.5  # then for their last messages; undelivered results are kept

@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 
 from queueing.core.errors import StoreError
 from queueing.core.leases import Lease, LeaseStore
-from queueing.store.sql.database import Database, MigrationSet
+from queueing.store.sql.database import Database
+from queueing.store.sql.migrations import MigrationSet
 from queueing.store.sqlite.database import open_sqlite
 
 POSTGRES = ("postgresql://", "postgres://")

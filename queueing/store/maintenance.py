@@ -10,7 +10,8 @@ from typing import Any
 from queueing.core.errors import StoreError
 from queueing.core.leases import ServerLook
 from queueing.store.engines import NOT_INSTALLED, is_postgres
-from queueing.store.sql.database import Connection, MigrationSet
+from queueing.store.sql.database import Connection
+from queueing.store.sql.migrations import MigrationSet
 from queueing.store.sqlite import backup
 from queueing.store.sqlite.database import path_of
 from queueing.store.sqlite.file_lock import made_by

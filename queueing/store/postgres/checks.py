@@ -14,8 +14,8 @@ from queueing.store.postgres.lease_reader import look
 from queueing.store.postgres.schema import is_known, migrate
 from queueing.store.postgres.session import Address, connect, read_address
 from queueing.store.postgres.session_lock import TAKEN, SessionLock, refuse_pooler
-from queueing.store.sql.database import Connection, MigrationSet
-from queueing.store.sql.migrations import QUEUE
+from queueing.store.sql.database import Connection
+from queueing.store.sql.migrations import QUEUE, MigrationSet
 
 BACKUP_ADVICE = (
     "this database is the server's to back up: pg_dump copies it whole while Usher runs, and"

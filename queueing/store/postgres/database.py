@@ -29,15 +29,8 @@ from queueing.store.postgres.transactions import (
     PostgresTransactions,
     of_post,
 )
-from queueing.store.sql.database import (
-    Connection,
-    Damage,
-    Damaged,
-    Database,
-    DatabaseAway,
-    MigrationSet,
-)
-from queueing.store.sql.migrations import QUEUE
+from queueing.store.sql.database import Connection, Damage, Damaged, Database, DatabaseAway
+from queueing.store.sql.migrations import QUEUE, MigrationSet
 
 
 def change_nothing(_: Connection) -> None:

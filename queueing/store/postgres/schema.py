@@ -5,8 +5,13 @@ from uuid import UUID
 
 from queueing.core.errors import StoreError
 from queueing.store.postgres.connection import Plain, PostgresConnection
-from queueing.store.sql.database import MigrationSet
-from queueing.store.sql.migrations import QUEUE, bring_forward, identify, present_number
+from queueing.store.sql.migrations import (
+    QUEUE,
+    MigrationSet,
+    bring_forward,
+    identify,
+    present_number,
+)
 
 _ONE_AT_A_TIME = "1431521363, hashtext(current_schema())"  # two processes may start together
 _OTHERS = (

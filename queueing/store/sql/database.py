@@ -5,12 +5,9 @@ SQL is written in the dialect that SQLite and PostgreSQL share, with `?` for a v
 
 import asyncio
 import logging
-import re
 from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
@@ -151,48 +148,6 @@ DISK_FULL = (
     "the disk is full, or the database as large as `retention.size` lets it become: make room;"
     " nothing is lost meanwhile"
 )
-
-# ------------------------------------------------------------ its tables
-
-
-_HEAD = re.compile(r"-- schema (\d+)\n")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MigrationSet:
-    """The tables of one part of the program, as numbered SQL files: `0001_queue.sql`, `0002_…`.
-
-    Each engine has a folder, `directory` for SQLite and `postgres` for PostgreSQL, and both make the
-    same tables. The first line of the first file is `-- schema NUMBER`, the number of the schema it
-    makes; each further file makes the next one.
-    """
-
-    name: str
-    directory: Traversable | Path
-    postgres: Traversable | Path | None = None
-
-    def files(self) -> list[tuple[int, str]]:
-        """Return (schema number, SQL) in order for SQLite; raises `ValueError` for wrong numbers."""
-        return self._read(self.directory)
-
-    def files_for_postgres(self) -> list[tuple[int, str]]:
-        """Return (schema number, SQL) in order for PostgreSQL; raises `ValueError` as `files`."""
-        return [] if self.postgres is None else self._read(self.postgres)
-
-    def _read(self, folder: Traversable | Path) -> list[tuple[int, str]]:
-        names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".sql"))
-        numbers = [int(name.split("_", 1)[0]) for name in names]
-        if numbers != list(range(1, len(names) + 1)):
-            raise ValueError(f"migrations of {self.name!r} must count from 0001: {names}")
-        scripts = [(folder / name).read_text(encoding="utf-8") for name in names]
-        return list(enumerate(scripts, self._first_number(scripts)))
-
-    def _first_number(self, scripts: Sequence[str]) -> int:
-        head = _HEAD.match(scripts[0]) if scripts else None
-        if head is None:
-            raise ValueError(f"the first file of {self.name!r} must begin with `-- schema NUMBER`")
-        return int(head[1])
-
 
 # ---------------------------------------------------------------- the database
 

@@ -10,8 +10,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from queueing.core.errors import StoreError
-from queueing.store.sql.database import Connection, MigrationSet
-from queueing.store.sql.migrations import QUEUE
+from queueing.store.sql.database import Connection
+from queueing.store.sql.migrations import QUEUE, MigrationSet
 from queueing.store.sqlite.connection import SqliteConnection, explain, migrate, refuse_older
 from queueing.store.sqlite.database import WRITER_PRAGMAS
 from queueing.store.sqlite.file_lock import own

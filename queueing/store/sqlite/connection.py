@@ -21,10 +21,15 @@ from queueing.store.sql.database import (
     Damaged,
     DiskFull,
     EngineStatements,
-    MigrationSet,
     Value,
 )
-from queueing.store.sql.migrations import QUEUE, bring_forward, identify, present_number
+from queueing.store.sql.migrations import (
+    QUEUE,
+    MigrationSet,
+    bring_forward,
+    identify,
+    present_number,
+)
 
 log = logging.getLogger(__name__)
 

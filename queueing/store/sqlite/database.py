@@ -14,15 +14,8 @@ from shutil import disk_usage
 from uuid import UUID, uuid4
 
 from queueing.core.errors import StoreError
-from queueing.store.sql.database import (
-    CHANGES,
-    Connection,
-    Damage,
-    Damaged,
-    Database,
-    MigrationSet,
-)
-from queueing.store.sql.migrations import QUEUE
+from queueing.store.sql.database import CHANGES, Connection, Damage, Damaged, Database
+from queueing.store.sql.migrations import QUEUE, MigrationSet
 from queueing.store.sqlite.connection import SqliteConnection, Worker, explain, migrate
 from queueing.store.sqlite.file_lock import FileLock, own
 

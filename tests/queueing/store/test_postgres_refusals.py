@@ -13,7 +13,7 @@ from queueing.core.errors import StoreError
 from queueing.store.engines import open_database
 from queueing.store.postgres import session
 from queueing.store.postgres.session_lock import refuse_pooler
-from queueing.store.sql.database import MigrationSet
+from queueing.store.sql.migrations import MigrationSet
 from tests.fakes.programs.postgres_server import USER, PostgresServer
 
 SECRET = "s3cret-pa55word"

@@ -11,8 +11,8 @@ from bot.app.setup import MIGRATIONS
 from queueing.core.errors import StoreError
 from queueing.store import maintenance
 from queueing.store.engines import is_postgres, open_database
-from queueing.store.sql.database import Connection, Database, MigrationSet
-from queueing.store.sql.migrations import MADE_BEFORE, QUEUE
+from queueing.store.sql.database import Connection, Database
+from queueing.store.sql.migrations import MADE_BEFORE, QUEUE, MigrationSet
 
 FIRST = "-- schema 100\nCREATE TABLE users (name TEXT); -- a; b\nCREATE TABLE other (id bigint);"
 NUMBER = "SELECT value FROM meta WHERE key = 'schema:bot'"

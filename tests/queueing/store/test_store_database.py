@@ -16,7 +16,8 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import JobEvent, NewJob, SubmitLimits
 from queueing.core.requests import File, Output, TextToImage
 from queueing.store.jobs.job_store import JobStore
-from queueing.store.sql.database import Connection, MigrationSet
+from queueing.store.sql.database import Connection
+from queueing.store.sql.migrations import MigrationSet
 from queueing.store.sqlite import backup
 from queueing.store.sqlite import database as database_module
 from queueing.store.sqlite.database import SqliteDatabase, open_sqlite
