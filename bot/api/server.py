@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -26,6 +26,7 @@ from bot.api.runs.attendance import Attendance, StoredAttendance
 from bot.api.runs.repeats import Repeats
 from bot.api.runs.runs import Runs
 from bot.api.runs.submitter import Submitter
+from bot.core.live_settings import LiveSettings
 from bot.core.queue import ResultFiles
 from bot.core.service import QueueService
 from bot.http.clients import Clients
@@ -46,10 +47,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """The address, callers and time limits of the API. With `open`, it needs no key.
-
-    Requests that contain one of the words `unwanted` returns are refused.
-    """
+    """The address, callers and time limits of the API. With `open`, it needs no key."""
 
     host: str = "127.0.0.1"
     port: int = 8081
@@ -58,7 +56,6 @@ class Settings:
     names: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
-    unwanted: Callable[[], tuple[str, ...]] = tuple
     patience: WaitLimits = field(default_factory=WaitLimits)
     hooks: HookSettings = field(default_factory=HookSettings)
 
@@ -79,6 +76,7 @@ class ApiServer:
         clock: Clock,
         links: Links,
         shared: StoredAttendance,
+        live: LiveSettings,
         fetcher: Fetcher | None = None,
         served: Served = unmeasured,
     ) -> None:
@@ -105,7 +103,7 @@ class ApiServer:
             admission=admission,
             clock=clock,
             repeats=Repeats(jobs=queue.jobs, clock=clock, attendance=self._attendance),
-            unwanted=settings.unwanted,
+            live=live,
         )
         routes = self._routes(queue, submitting, RequestImages(clock=clock, fetcher=fetcher))
         models = self._models(queue)

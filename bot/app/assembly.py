@@ -17,7 +17,6 @@ from bot.commands.call.context import Context
 from bot.commands.registry import COMMANDS, work
 from bot.config.loader import Config
 from bot.config.sections import ApiConfig
-from bot.core.chat_settings import ChatSettingsTable
 from bot.core.origin import name_in
 from bot.core.platform import ChatPlatform
 from bot.core.service import QueueService
@@ -42,8 +41,7 @@ from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.protocol import overview
 from bot.requests.admission import AdmissionService
 from bot.requests.enhancer import Enhancer
-from bot.requests.limits import Bounds, LongestWaits, RequestLimits
-from bot.requests.model_choice import Defaults
+from bot.requests.limits import Bounds, RequestLimits
 from bot.requests.transcriber import Transcriber
 from queueing.core.leases import PostReader
 from queueing.core.ports import Clock
@@ -88,7 +86,7 @@ async def read_records(database: Database, in_force: LiveConfig, clock: Clock) -
         results=StoredFiles(database),
         hook_key=derived_key(key),
         attendance=StoredAttendance(database),
-        received=ReceivedBytes(database, lambda: in_force.config.limits.files_per_hour_mb, clock),
+        received=ReceivedBytes(database, in_force, clock),
         history=History(database),
         usage=StoredUsage(database, name_in),
     )
@@ -103,7 +101,7 @@ def _links(database: Database, in_force: LiveConfig, clock: Clock, key: bytes) -
         clock,
         key=key,
         page=web.page() if web and web.url else None,
-        days=lambda: in_force.config.retention.days,
+        live=in_force,
     )
 
 
@@ -128,11 +126,6 @@ class SharedParts:
         """What each person may do now."""
         return self.in_force.access
 
-    @property
-    def chat_settings(self) -> ChatSettingsTable:
-        """The settings of single chats now."""
-        return self.in_force.chat_settings
-
 
 def fittings(given: SharedParts) -> PlatformParts:
     """Return what chat platforms may need."""
@@ -147,7 +140,7 @@ def fittings(given: SharedParts) -> PlatformParts:
         originals=stored.links,
         results=stored.results,
         operator=lambda: DashboardData(operator_records(given), queue.jobs, given.posts),
-        files_per_hour_mb=lambda: given.config.limits.files_per_hour_mb,
+        live=given.in_force,
     )
 
 
@@ -163,15 +156,12 @@ def admission(given: SharedParts) -> AdmissionService:
         models=queue.models,
         limits=_limits(given),
         styles=given.in_force.styles,
-        defaults=lambda: Defaults(**given.config.defaults.model_dump()),
+        live=given.in_force,
     )
 
 
 def _limits(given: SharedParts) -> RequestLimits:
     queue = given.queue
-
-    def waits() -> LongestWaits:
-        return given.config.waiting.longest()
 
     bounds = Bounds()
     queue.events.subscribe(lambda event: bounds.on_event(event, queue.models.offer.usual))
@@ -184,7 +174,7 @@ def _limits(given: SharedParts) -> RequestLimits:
         access=given.access,
         received=given.stored.received,
         clock=given.clock,
-        waits=waits,
+        live=given.in_force,
     )
 
 
@@ -198,7 +188,7 @@ def enhancer(given: SharedParts, door: AdmissionService) -> Enhancer:
         erasure=queue.erasure,
         admission=door,
         clock=given.clock,
-        chat_settings=given.chat_settings,
+        chat_settings=given.in_force.chat_settings,
     )
 
 
@@ -212,7 +202,7 @@ def transcriber(given: SharedParts, door: AdmissionService) -> Transcriber:
         erasure=queue.erasure,
         admission=door,
         people=given.stored.people,
-        chat_settings=given.chat_settings,
+        chat_settings=given.in_force.chat_settings,
     )
 
 
@@ -231,11 +221,10 @@ def context(given: SharedParts, door: AdmissionService) -> Context:
         access=given.access,
         clock=given.clock,
         commands=COMMANDS,
-        chat_settings=given.chat_settings,
+        live=given.in_force,
         chat_logs={"web": stored.chat_log},
         invites=stored.invites,
         naming={**config.chats.naming(), **api_keys.NAMING},
-        idle=lambda: given.config.conversation.idle,
         links=stored.links,
         api_keys=stored.keys if config.api is not None else None,
         posts=given.posts,
@@ -253,9 +242,8 @@ def presenter(
         platforms={platform.name: platform for platform in platforms},
         clock=given.clock,
         work=partial(work, commands),
-        chat_settings=given.chat_settings,
+        live=given.in_force,
         originals=OriginalHints(stored.links, on_page=config.chats.web is not None),
-        busy_after=lambda: given.config.limits.busy_after_s,
         readings=SpokenAnswers(commands.admission, stored.people, given.queue.jobs),
         meter=None if given.instruments is None else DeliveryCounts(given.instruments),
     )
@@ -298,6 +286,7 @@ def gateway(
         clock=given.clock,
         links=stored.links,
         shared=stored.attendance,
+        live=given.in_force,
         fetcher=fetcher,
         served=unmeasured if given.instruments is None else given.instruments.served,
     )
@@ -324,7 +313,6 @@ def _settings(given: SharedParts, api: ApiConfig) -> Settings:
         names=api.all_names(),
         origins=api.cors,
         proxies=api.proxies,
-        unwanted=lambda: given.chat_settings.of("", ()).words,
         patience=WaitLimits(hold_s=api.hold_s, wait_s=api.wait_s),
         hooks=_hooks(given, api),
     )

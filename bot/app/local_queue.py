@@ -156,7 +156,7 @@ def upkeep(
             parts.store,
             given.stored.chat_log,
             setup.clock,
-            lambda: setup.in_force.config.retention,
+            setup.in_force,
         ),
         parts.lookout.run(),
         _recorder(setup, parts, given).run(),
@@ -170,7 +170,7 @@ def _recorder(setup: BotSetup, parts: LocalQueue, given: SharedParts) -> Recorde
         given.stored.history,
         parts.queue.promises,
         setup.clock,
-        keep_s=lambda: setup.in_force.config.retention.history_s,
+        setup.in_force,
     )
     parts.queue.events.subscribe(made.on_event)
     parts.queue.hosts.subscribe(made.on_hosts)

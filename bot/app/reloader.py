@@ -12,6 +12,7 @@ from bot.config.config import Config
 from bot.config.differences import changed, merged
 from bot.config.loader import ConfigError
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable
+from bot.core.live_settings import Defaults, LiveSettings, LongestWaits
 from bot.people.audit_log import Act, AuditLog
 from queueing.core.errors import BadModel, StoreError
 from queueing.core.ports import Clock
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
     from bot.requests.options import Style
 
 
-class LiveConfig:
+class LiveConfig(LiveSettings):
     """Keeps the configuration of a process, and what parts hold of it for as long as they live."""
 
     def __init__(self, config: Config) -> None:
+        self._rooms: dict[str, ChatSettings] = {}
+        super().__init__(chat_settings=ChatSettingsTable(by_key=self._rooms))
         self.config = config
         self.access = config.access()
         self.styles: dict[str, Style] = {}
-        self._rooms: dict[str, ChatSettings] = {}
-        self.chat_settings = ChatSettingsTable(by_key=self._rooms)
         self.take(config)
 
     def take(self, config: Config) -> None:
@@ -39,6 +40,14 @@ class LiveConfig:
         self.styles.update({name: style.style() for name, style in config.styles.items()})
         self._rooms.clear()
         self._rooms.update({name: room.settings() for name, room in config.rooms.items()})
+        self.defaults = Defaults(**config.defaults.model_dump())
+        self.waits = LongestWaits(**config.waiting.model_dump())
+        self.busy_after_s = config.limits.busy_after_s
+        self.idle_s = config.conversation.idle
+        self.files_per_hour_mb = config.limits.files_per_hour_mb
+        self.kept_days = config.retention.days
+        self.kept_mb = config.retention.size_mb
+        self.history_s = config.retention.history_s
 
 
 log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from typing import Any
 from bot.api.jobs.webhook_calls import JobEndings
 from bot.config.sections import RetentionConfig
 from bot.core.errors import AddressTaken, ChatRefused
+from bot.core.live_settings import LiveSettings
 from bot.core.platform import ChatPlatform, CommandHandler
 from bot.http.listener import CannotListen
 from bot.platforms.web.chat_log import ChatLog
@@ -35,17 +36,15 @@ def most_mb(kept: RetentionConfig) -> int:
     return kept.size_mb + kept.size_mb // 4 + _ROOM_MB
 
 
-async def delete_expired(
-    jobs: JobStore, chat_log: ChatLog, kept: RetentionConfig, now: float
-) -> None:
+async def delete_expired(jobs: JobStore, chat_log: ChatLog, live: LiveSettings, now: float) -> None:
     """Delete what is older or larger than may be kept. Idempotent; raises `StoreError`.
 
     The page's images are copies of job results, so they may take half of the size; jobs have all
     that these leave.
     """
-    before = now - kept.days * _DAY_S
-    page_mb = await chat_log.shrink(kept.size_mb // 2)
-    gone = await jobs.purge(before, keep_mb=kept.size_mb - page_mb)
+    before = now - live.kept_days * _DAY_S
+    page_mb = await chat_log.shrink(live.kept_mb // 2)
+    gone = await jobs.purge(before, keep_mb=live.kept_mb - page_mb)
     if gone:
         log.info("retention: jobs deleted: %d", gone)
     await chat_log.expire(before)
@@ -123,7 +122,7 @@ async def tidy(
     jobs: JobStore,
     chat_log: ChatLog,
     clock: Clock,
-    retention: Callable[[], RetentionConfig],
+    live: LiveSettings,
 ) -> None:
     """Delete what retention no longer keeps: once an hour, and as soon as much has been added."""
     doubted: str | None = None
@@ -135,10 +134,10 @@ async def tidy(
             await asyncio.sleep(_LOOK_EVERY_S)
             continue
         doubted = None
-        used_mb, kept = 0, retention()
-        much_mb = max(_MUCH_LEAST_MB, kept.size_mb // 20)
+        used_mb = 0
+        much_mb = max(_MUCH_LEAST_MB, live.kept_mb // 20)
         try:
-            await delete_expired(jobs, chat_log, kept, clock.now())
+            await delete_expired(jobs, chat_log, live, clock.now())
             used_mb = await database.used_mb()
         except Exception:
             log.exception("retention failed; it is tried again")

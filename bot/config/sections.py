@@ -46,11 +46,9 @@ from bot.config.values import (
     person,
     workflow_file,
 )
+from bot.core.live_settings import BUSY_AFTER_S, DAYS, HISTORY_S, IDLE_S, KEPT_MB
 from bot.http.addresses import host_and_port, is_every_address, opened_by
 from bot.people.access import PersonLimits, Role
-from bot.requests.conversation import IDLE_S
-from bot.requests.limits import LongestWaits
-from bot.texts.status import BUSY_AFTER_S
 from queueing.core.requests import Capability
 from queueing.core.snapshot import LONG_QUEUE, Rules
 from queueing.core.specs import HostSpec, ModelSpec, Timeouts
@@ -300,10 +298,6 @@ class WaitingConfig(Section):
     api: Wait = 24 * 3600.0
     later: Wait = 7 * 24 * 3600.0
 
-    def longest(self) -> LongestWaits:
-        """Return them as limits."""
-        return LongestWaits(**self.model_dump())
-
 
 class ConversationConfig(Section):
     """How long a private chat continues its last exchange without a reply; 0: never."""
@@ -397,9 +391,9 @@ class RetentionConfig(Section):
     `history_s` is how long the figures of what was done stay, which say nothing of people.
     """
 
-    days: Annotated[float, Field(gt=0, le=36500)] = 7
-    size_mb: Megabytes = Field(default=20 * 1024, alias="size")
-    history_s: Annotated[Duration, Field(ge=86400)] = Field(default=90 * 86400.0, alias="history")
+    days: Annotated[float, Field(gt=0, le=36500)] = DAYS
+    size_mb: Megabytes = Field(default=KEPT_MB, alias="size")
+    history_s: Annotated[Duration, Field(ge=86400)] = Field(default=HISTORY_S, alias="history")
 
 
 class LoggingConfig(Section):

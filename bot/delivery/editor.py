@@ -19,6 +19,7 @@ from bot.core.errors import (
     SlowDown,
     TooLarge,
 )
+from bot.core.live_settings import LiveSettings
 from bot.core.platform import ChatPlatform, MessageRef
 from bot.core.queue import Deliveries, JobReader, ModelReader, QueueStatus
 from bot.delivery.channels import Channels, TurnOutcome
@@ -32,7 +33,7 @@ from bot.monitoring.delivery_meter import DeliveryMeter, counted
 from bot.requests import recordings
 from bot.texts import status
 from bot.texts.catalogue import join, plain, word
-from bot.texts.status import BUSY_AFTER_S, busy_queue
+from bot.texts.status import busy_queue
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
 from queueing.core.status import Standing
@@ -59,12 +60,12 @@ class Editor:
         jobs: JobReader,
         readings: SpokenAnswers | None = None,
         meter: DeliveryMeter,
-        busy_after: Callable[[], float] = lambda: BUSY_AFTER_S,
+        live: LiveSettings,
     ) -> None:
         self._jobs = jobs
         self._meter = meter
         self._readings = readings
-        self._busy_after = busy_after
+        self._live = live
         self._deliveries = deliveries
         self._models = models
         self._status = status
@@ -176,7 +177,7 @@ class Editor:
     def _busy(self, message: StatusMessage, standing: Standing) -> Body:
         """Return the beginning of the answer to a request whose line is long."""
         wait_s = 0.0 if standing.ends is None else standing.ends.at - self._clock.now()
-        if wait_s <= self._busy_after():
+        if wait_s <= self._live.busy_after_s:
             return ()
         snapshot, catalog = self._status.snapshot(), self._models.offer.catalog
         language = message.origin.language

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from bot.core.answers import AcceptedJob, Answer, TaskHandler, TaskReply
-from bot.core.chat_settings import ChatSettingsTable
 from bot.core.errors import ChatGone, ChatMoved, ChatUnavailable, MessageGone, SlowDown
+from bot.core.live_settings import LiveSettings
 from bot.core.platform import ChatPlatform, Invocation
 from bot.core.queue import Deliveries
 from bot.core.service import QueueService
@@ -29,7 +29,6 @@ from bot.delivery.status_message import StatusMessage
 from bot.delivery.tasks import TaskRunner
 from bot.monitoring.delivery_meter import DeliveryMeter, Unmeasured
 from bot.requests import recordings
-from bot.texts.status import BUSY_AFTER_S
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
 from queueing.core.events import (
@@ -106,11 +105,10 @@ class Presenter:
         platforms: Mapping[str, ChatPlatform],
         clock: Clock,
         work: TaskHandler,
-        chat_settings: ChatSettingsTable | None = None,
+        live: LiveSettings,
         originals: OriginalHints | None = None,
         readings: SpokenAnswers | None = None,
         meter: DeliveryMeter | None = None,
-        busy_after: Callable[[], float] = lambda: BUSY_AFTER_S,
     ) -> None:
         self._deliveries = queue.deliveries
         self._jobs = queue.jobs
@@ -122,7 +120,7 @@ class Presenter:
         renderer = ResultRenderer(
             queue.jobs,
             queue.models,
-            chat_settings or ChatSettingsTable(),
+            live.chat_settings,
             originals or OriginalHints(),
         )
         extra_messages = FollowUps(records, clock)
@@ -141,7 +139,7 @@ class Presenter:
             jobs=queue.jobs,
             readings=readings,
             meter=meter or Unmeasured(),
-            busy_after=busy_after,
+            live=live,
         )
         patience = ChatRetry(platforms, self._channels)
         self._owed = TaskRunner(

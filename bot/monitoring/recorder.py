@@ -6,9 +6,10 @@ runs where the queue is held, so a database that another process has taken over 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from bot.core.live_settings import LiveSettings
 from bot.monitoring.buckets import ended_job
 from bot.monitoring.history import History, HistoryBatch
 from bot.monitoring.timeline import HostTimeline, doing
@@ -50,13 +51,12 @@ class Recorder:
         history: History,
         promises: KeptPromises,
         clock: Clock,
-        *,
-        keep_s: Callable[[], float],
+        live: LiveSettings,
     ) -> None:
         self._history = history
         self._promises = promises
         self._clock = clock
-        self._keep_s = keep_s
+        self._live = live
         self._batch = HistoryBatch()
         self._timelines: dict[str, HostTimeline] = {}
         self._noted: set[int] = set()  # promises in the database
@@ -154,7 +154,7 @@ class Recorder:
         if self._expired_at is not None and now < self._expired_at + _EXPIRE_EVERY_S:
             return
         try:
-            await self._history.expire(now, self._keep_s())
+            await self._history.expire(now, self._live.history_s)
             self._expired_at = now
         except StoreError as error:
             log.warning("old history is deleted later: %s", error)

@@ -10,6 +10,7 @@ import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 
+from bot.core.live_settings import LiveSettings
 from bot.core.platform import Notes
 from bot.core.queue import ResultFiles
 from bot.http.signed_links import Original, Ticket
@@ -58,7 +59,7 @@ class Links:
     """Makes links and validates them. Implements `LinkReader`.
 
     `page` is the page's address with a slash at its end, or None if links cannot be followed from
-    elsewhere: then none are made. They end `days()` after their job. `key` is `key_of` the database.
+    elsewhere: then none are made. They end `live.kept_days` after their job. `key` is `key_of` the database.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Links:
         *,
         key: bytes,
         page: str | None,
-        days: Callable[[], float],
+        live: LiveSettings,
     ) -> None:
         self._files = files
         self._ends = ends
@@ -78,7 +79,7 @@ class Links:
         self._clock = clock
         self._key = key
         self._page = page
-        self._days = days
+        self._live = live
 
     async def address(self, job: Job, number: int) -> str | None:
         """Return the link to a file of a job, counted from 1; None if none can be made."""
@@ -86,7 +87,7 @@ class Links:
 
     async def paths(self, job: Job) -> Callable[[int], str]:
         """Return what makes the path of a link to each file of a job, counted from 1."""
-        until = int((job.finished_at or job.queued_at) + self._days() * _DAY_S)
+        until = int((job.finished_at or job.queued_at) + self._live.kept_days * _DAY_S)
         ends = await self._ends.of(job.id)
 
         def path(number: int) -> str:

@@ -6,8 +6,9 @@ memory of the process that serves it, and counts there: a restart begins with an
 
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from bot.core.live_settings import LiveSettings
 from bot.people import sql
 from bot.people.people import HOUR_S
 from queueing.core.errors import StoreError
@@ -28,11 +29,11 @@ class HourFull(Exception):
 
 
 class ReceivedBytes:
-    """Counts the bytes that requests bring; `most_mb()` an hour each, None for no limit."""
+    """Counts the bytes that requests bring; at most `files_per_hour_mb` each."""
 
-    def __init__(self, database: Database, most_mb: Callable[[], int | None], clock: Clock) -> None:
+    def __init__(self, database: Database, live: LiveSettings, clock: Clock) -> None:
         self._database = database
-        self._most_mb = most_mb
+        self._live = live
         self._clock = clock
 
     async def take(self, user: str, size: int) -> int | None:
@@ -40,7 +41,7 @@ class ReceivedBytes:
 
         Of several at once, no more are counted than fit in. Raises `HourFull`, and `StoreError`.
         """
-        most_mb, now = self._most_mb(), self._clock.now()
+        most_mb, now = self._live.files_per_hour_mb, self._clock.now()
         if most_mb is None or not size:
             return None
 
@@ -80,23 +81,23 @@ def free_at(sent: Sequence[tuple[float, int]], size: int, most: int) -> float | 
 
 
 class Received:
-    """Counts what people send to a page; `most_mb()` an hour each, None for no limit."""
+    """Counts what people send to a page; at most `files_per_hour_mb` each."""
 
-    def __init__(self, most_mb: Callable[[], int | None], clock: Clock) -> None:
-        self._most_mb = most_mb
+    def __init__(self, live: LiveSettings, clock: Clock) -> None:
+        self._live = live
         self._clock = clock
         self._sent: defaultdict[str, deque[tuple[float, int]]] = defaultdict(deque)
 
     def fits_at(self, user: str, size: int) -> float | None:
         """Return when that many more bytes of a person fit in, None for now."""
-        most_mb = self._most_mb()
+        most_mb = self._live.files_per_hour_mb
         if most_mb is None or not size:
             return None
         return free_at(self._of(user), size, most_mb * _MB)
 
     def note(self, user: str, size: int) -> None:
         """Count bytes that were stored."""
-        if size and self._most_mb() is not None:
+        if size and self._live.files_per_hour_mb is not None:
             self._of(user).append((self._clock.now(), size))
 
     def _of(self, user: str) -> deque[tuple[float, int]]:

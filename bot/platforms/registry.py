@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from bot.commands.registry import COMMANDS
 from bot.config.chats import ChatsConfig
+from bot.core.live_settings import LiveSettings
 from bot.core.platform import ALONE, ChatLease, ChatPlatform, Notes
 from bot.core.queue import ResultFiles
 from bot.http.signed_links import LinkReader
@@ -39,7 +40,7 @@ class PlatformParts:
     originals: LinkReader | None = None
     results: ResultFiles | None = None
     operator: Callable[[], DashboardData] | None = None
-    files_per_hour_mb: Callable[[], int | None] = lambda: None
+    live: LiveSettings | None = None
     lease: ChatLease = ALONE
 
 
@@ -84,7 +85,7 @@ def _web(chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform | None:
         port=chats.web.port,
         names=chats.web.all_names(),
         proxies=chats.web.proxies,
-        files_per_hour_mb=fittings.files_per_hour_mb,
+        live=fittings.live,
         token=token.get_secret_value() if token else None,
         people=fittings.web_people,
         log=fittings.chat_log,

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from bot.core.live_settings import LiveSettings
 from bot.core.queue import JobReader, JobSubmitter, ModelReader
 from bot.core.refusals import Declined, Refusal, RefusalKind, refusal_of
 from bot.people.people import Person
@@ -25,7 +26,7 @@ from bot.requests.creation import (
 )
 from bot.requests.images import require_upscalable
 from bot.requests.limits import Asking, RequestLimits
-from bot.requests.model_choice import Defaults, model_of_conversation, model_of_style, usual_model
+from bot.requests.model_choice import model_of_conversation, model_of_style, usual_model
 from bot.requests.options import Style
 from queueing.core.errors import Refused
 from queueing.core.jobs import Job, JobState, NewJob, SubmitLimits
@@ -51,14 +52,14 @@ class NewQuestion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdmissionService:
-    """Accepts requests for people. `styles` and `defaults` are the operator's, and may change."""
+    """Accepts requests for people. `styles` are the operator's, and may change."""
 
     submitter: JobSubmitter
     jobs: JobReader
     models: ModelReader
     limits: RequestLimits
     styles: Mapping[str, Style] = field(default_factory=dict)
-    defaults: Callable[[], Defaults] = Defaults
+    live: LiveSettings = field(default_factory=LiveSettings)
 
     async def draw(self, asking: Asking, drawing: Creation) -> Job | Refusal:
         """Accept a request for an image, a video or music."""
@@ -133,7 +134,7 @@ class AdmissionService:
 
     def usual_model(self, person: Person, capability: Capability) -> str:
         """Return the model used when a request names none. Raises `Declined` when none is able."""
-        return usual_model(self.models.offer.catalog, self.defaults(), person, capability)
+        return usual_model(self.models.offer.catalog, self.live.defaults, person, capability)
 
     async def _answered(self, key: str | None, steps: Awaitable[Job]) -> Job | Refusal:
         """Return the result of the steps; a request accepted before is never refused afterwards."""

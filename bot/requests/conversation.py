@@ -13,7 +13,6 @@ from queueing.core.specs import ModelSpec
 CHARS_PER_TOKEN = 3.5
 ANSWER_SHARE = 0.25  # of the context, kept free for the answer
 USUAL_CHARS = 24_000  # if the model's context is unknown
-IDLE_S = 1800.0  # how long a private chat continues its last exchange, by default
 IMAGES = 4  # the newest ones; each takes about a thousand tokens
 
 

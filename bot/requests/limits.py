@@ -5,11 +5,11 @@ as the model's operator says, otherwise by four times its defaults. What failed 
 remembered until the bot restarts.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from bot.core.content import Moment
+from bot.core.live_settings import LiveSettings, Way
 from bot.core.queue import JobReader, JobSubmitter, ModelReader, QueueStatus
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.people.access import Access, Day, day_of
@@ -114,24 +114,6 @@ _altered = altering(NewJob)
 _SHARE_TO_CLEAR = 0.1  # of a full queue; coming back for its first free place is a race
 
 
-Way = Literal["chat", "api"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LongestWaits:
-    """How long a job waits to begin before it ends, by the way it was asked; None for ever."""
-
-    chat: float | None = None
-    api: float | None = None
-    later: float | None = None
-
-    def of(self, asking: "Asking") -> float | None:
-        """Return how long the job of a submission waits."""
-        if asking.later:
-            return self.later
-        return self.chat if asking.way == "chat" else self.api
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asking:
     """One submission: by whom, with which rights, and where the answer belongs.
@@ -168,7 +150,7 @@ class RequestLimits:
     access: Access
     received: ReceivedBytes
     clock: Clock
-    waits: Callable[[], LongestWaits] = LongestWaits
+    live: LiveSettings
     bounds: Bounds = field(default_factory=Bounds)
 
     async def submit(self, asking: Asking, new: NewJob, *, continues: bool = False) -> Job:
@@ -193,7 +175,7 @@ class RequestLimits:
                 new,
                 lane=LATER if asking.later else own.lane,
                 due_at=asking.due_at,
-                wait_s=self.waits().of(asking),
+                wait_s=self.live.waits.of(asking.way, later=asking.later),
             )
             return await self.submitter.submit(placed, limits=admission)
         except LimitReached as reached:

@@ -1,8 +1,8 @@
 """Which model a request goes to when it names none; pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from bot.core.live_settings import Defaults
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.people.people import Person
 from bot.requests.options import Style
@@ -32,19 +32,6 @@ _NONE_ABLE: Mapping[Capability, RefusalKind] = {
     Capability.TEXT_TO_SPEECH: RefusalKind.NONE_SPEAKS,
     Capability.SPEECH_TO_TEXT: RefusalKind.NONE_HEARS,
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Defaults:
-    """The usual model of each command, by name; None takes the first able one."""
-
-    image: str | None = None
-    edit: str | None = None
-    video: str | None = None
-    music: str | None = None
-    speak: str | None = None
-    transcribe: str | None = None
-    ask: str | None = None
 
 
 def usual_model(

@@ -28,7 +28,6 @@ from queueing.core.requests import (
 from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.status import CopyStatus, Estimate, ModelStatus, Standing, StatusReport
 
-BUSY_AFTER_S = 600.0
 _FREE_NAMED = 3
 
 

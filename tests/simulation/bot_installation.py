@@ -12,7 +12,7 @@ from bot.commands.call.context import Context
 from bot.commands.dispatcher import Dispatcher
 from bot.commands.registry import COMMANDS, work
 from bot.config.chats import ChatsConfig
-from bot.core.chat_settings import ChatSettingsTable
+from bot.core.live_settings import LiveSettings
 from bot.core.platform import ALONE, ChatLease, ChatPlatform
 from bot.core.service import QueueService
 from bot.delivery.presenter import Presenter
@@ -26,7 +26,7 @@ from bot.people.upload_quota import ReceivedBytes
 from bot.platforms.web.chat_log import ChatLog
 from bot.requests.admission import AdmissionService
 from bot.requests.enhancer import Enhancer
-from bot.requests.limits import LongestWaits, RequestLimits
+from bot.requests.limits import RequestLimits
 from bot.requests.options import Style
 from bot.requests.transcriber import Transcriber
 from queueing.core.leases import PostReader
@@ -63,13 +63,11 @@ async def bot(
     limits: PersonLimits | None = None,
     admins: Sequence[str] = (ADMIN,),
     chat_logs: Mapping[str, ChatLog] | None = None,
-    chat_settings: ChatSettingsTable | None = None,
     styles: Mapping[str, Style] | None = None,
-    files_per_hour_mb: int | None = None,
     service: Callable[[JobQueue], QueueService] = lambda queue: queue,
     lease: ChatLease = ALONE,
     posts: PostReader | None = None,
-    waits: LongestWaits | None = None,
+    live: LiveSettings | None = None,
 ) -> AsyncIterator[Bot]:
     """Run the bot on an installation's servers and database until the block ends.
 
@@ -77,7 +75,7 @@ async def bot(
     platforms whose messages we keep ourselves. The bot asks the queue through `service`.
     """
     chat = chat or FakeChat()
-    clock = installation.clock
+    clock, live = installation.clock, live or LiveSettings()
     database = await open_database(installation.url, migrations=(MIGRATIONS,), inline=True)
     records, people = MessageRecords(database), People(database)
     async with installation.queue(JobStore(database)) as queue:
@@ -95,9 +93,9 @@ async def bot(
                     models=asked.models,
                     status=asked.status,
                     access=access,
-                    received=ReceivedBytes(database, lambda: files_per_hour_mb, clock),
+                    received=ReceivedBytes(database, live, clock),
                     clock=clock,
-                    waits=lambda: waits or LongestWaits(),
+                    live=live,
                 ),
                 styles=styles or {},
             ),
@@ -108,7 +106,7 @@ async def bot(
             clock=clock,
             commands=COMMANDS,
             chat_logs=chat_logs or {},
-            chat_settings=chat_settings or ChatSettingsTable(),
+            live=live,
             naming={**ChatsConfig.naming(), "fake": PEOPLE},
             posts=posts,
         )
@@ -118,7 +116,7 @@ async def bot(
             platforms={each.name: each for each in (chat, *others)},
             clock=clock,
             work=partial(work, context),
-            chat_settings=chat_settings,
+            live=live,
             readings=SpokenAnswers(context.admission, people, asked.jobs),
         )
         transcriber = Transcriber(
@@ -128,7 +126,7 @@ async def bot(
             erasure=asked.erasure,
             admission=context.admission,
             people=people,
-            chat_settings=context.chat_settings,
+            chat_settings=live.chat_settings,
         )
         enhancer = Enhancer(
             submitter=asked.submitter,
@@ -137,7 +135,7 @@ async def bot(
             erasure=asked.erasure,
             admission=context.admission,
             clock=clock,
-            chat_settings=context.chat_settings,
+            chat_settings=live.chat_settings,
         )
         asked.events.subscribe(presenter.on_event)
         asked.events.subscribe(enhancer.on_event)

@@ -12,6 +12,7 @@ from bot.api.calls.errors import refused
 from bot.api.runs.attendance import seen_through
 from bot.api.runs.repeats import Repeats, digest_of
 from bot.api.runs.runs import PLATFORM, without_words
+from bot.core.live_settings import LiveSettings
 from bot.core.origin import Hook, Origin
 from bot.core.refusals import Declined, Refusal, refusal_of
 from bot.requests.admission import AdmissionService
@@ -36,12 +37,12 @@ class JobTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submitter:
-    """Submits requests for callers, except those with one of the words `unwanted` returns."""
+    """Submits requests for callers, except those with a word that the operator does not want."""
 
     admission: AdmissionService
     clock: Clock
     repeats: Repeats
-    unwanted: Callable[[], tuple[str, ...]] = tuple
+    live: LiveSettings
 
     async def submit(
         self,
@@ -174,7 +175,7 @@ class Submitter:
         return Asking(
             person=caller.person,
             key=key,
-            unwanted=self.unwanted(),
+            unwanted=self.live.chat_settings.of("", ()).words,
             reply_to=origin,
             way="api",
             later=when.later,

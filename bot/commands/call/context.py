@@ -3,14 +3,14 @@
 A handler only decides and stores: it never sends. The presenter sends what it returns.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bot.commands.call.parser import Args
 from bot.core.answers import Reply
-from bot.core.chat_settings import ChatSettingsTable
 from bot.core.command import Command
 from bot.core.content import Body, Button, Content
+from bot.core.live_settings import LiveSettings
 from bot.core.platform import Invocation
 from bot.core.refusals import Declined, Phrase, Refusal, RefusalKind
 from bot.core.service import QueueService
@@ -24,7 +24,6 @@ from bot.people.names import NameForms
 from bot.people.people import People, Person
 from bot.platforms.web.chat_log import ChatLog
 from bot.requests.admission import AdmissionService
-from bot.requests.conversation import IDLE_S
 from bot.texts.catalogue import Value, say
 from queueing.core.catalog import Catalog, near
 from queueing.core.leases import PostReader
@@ -37,8 +36,8 @@ class Context:
 
     `naming` says how people are named on each platform there is. `chat_logs` are, by platform, the
     chats that the bot keeps itself. `invites` is None where the web chat has no token, so that
-    all its visitors are the same person, and `api_keys` where there is no API. `idle` returns how
-    many seconds a chat without others goes on with the last exchange. `posts` is None where one process does everything.
+    all its visitors are the same person, and `api_keys` where there is no API. `posts` is
+    None where one process does everything.
     """
 
     queue: QueueService
@@ -50,10 +49,9 @@ class Context:
     clock: Clock
     commands: Sequence[Command]
     chat_logs: Mapping[str, ChatLog] = field(default_factory=dict)
-    chat_settings: ChatSettingsTable = field(default_factory=ChatSettingsTable)
+    live: LiveSettings = field(default_factory=LiveSettings)
     invites: Invites | None = None
     naming: Mapping[str, NameForms] = field(default_factory=dict)
-    idle: Callable[[], float] = lambda: IDLE_S
     links: Links | None = None
     api_keys: ApiKeys | None = None
     posts: PostReader | None = None

@@ -143,7 +143,7 @@ async def earlier_job(context: Context, call: Call) -> Job | None:
     if invocation.replied_to is not None:
         job = await replied_job(context, call)
         return job if job is not None and isinstance(job.request, Chat) else None
-    if invocation.group or call.text("about") is not None or context.idle() <= 0:
+    if invocation.group or call.text("about") is not None or context.live.idle_s <= 0:
         return None
     return await _last(context, call)
 
@@ -174,7 +174,7 @@ def _told(name: str) -> str | None:
 async def _last(context: Context, call: Call) -> Job | None:
     """Return the person's last exchange in this chat, unless it is too old or was ended by `/new`."""
     invocation, now = call.invocation, context.clock.now()
-    since = now - context.idle()
+    since = now - context.live.idle_s
     fresh = await context.records.afresh_since(
         invocation.platform, invocation.chat, invocation.user
     )

@@ -36,7 +36,7 @@ async def asking(
     """
     await call.turn()
     invocation = call.invocation
-    settings = context.chat_settings.of(invocation.platform, invocation.places)
+    settings = context.live.chat_settings.of(invocation.platform, invocation.places)
     near = await _near_model(context, call, needs)
     aloud = bool(call.person.aloud) and any(file.kind in SPOKEN for file in invocation.files)
     origin = Origin.of(invocation, call.language, near, aloud=aloud, cut=tuple(cut))

@@ -32,7 +32,7 @@ async def handle_history(context: Context, call: Call) -> Answer:
             return reply(call.say("history.none_before", job=before))
         return reply(call.say("history.none"))
     shown = jobs[:_SHOWN]
-    hidden = context.chat_settings.of(call.invocation.platform, call.invocation.places).spoiler
+    hidden = context.live.chat_settings.of(call.invocation.platform, call.invocation.places).spoiler
     body: Body = call.say("history.yours")
     for job in shown:
         body += ("\n", *_line(call, job, seen=not hidden))

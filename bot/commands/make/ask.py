@@ -120,7 +120,7 @@ async def ask(
         model=named,
         earlier=earlier,
         replies=invocation.replied_to is not None,
-        system=context.chat_settings.of(invocation.platform, invocation.places).system,
+        system=context.live.chat_settings.of(invocation.platform, invocation.places).system,
     )
     by = await asking(context, call, needs, cut=cut)
     return placed(await context.admission.ask(by, question))

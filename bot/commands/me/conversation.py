@@ -100,7 +100,9 @@ async def begin(context: Context, call: Call) -> None:
     await call.turn()
     at = call.invocation
     now = context.clock.now()
-    await context.records.begin_afresh(at.platform, at.chat, at.user, now, idle_s=context.idle())
+    await context.records.begin_afresh(
+        at.platform, at.chat, at.user, now, idle_s=context.live.idle_s
+    )
 
 
 NEW_TOPIC = Command(

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from bot.core.attachments import AttachmentKind, kind_of
 from bot.core.errors import ChatError
+from bot.core.live_settings import LiveSettings
 from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef, Respond, ShowForm
 from bot.http.clients import TokenBucket
 from bot.http.sparing import sparing
@@ -85,7 +86,7 @@ class Calls:
         self._clock = clock
         self._respond = respond
         self._posted = posted
-        self._received = received or Received(lambda: None, clock)
+        self._received = received or Received(LiveSettings(), clock)
         self._callers: dict[str, _Caller] = {}
         self._uploads: OrderedDict[tuple[str, str], File] = OrderedDict()
 

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from bot.core.content import Content
 from bot.core.errors import AddressTaken, ChatGone, ChatUnavailable, MessageGone, TooLarge
+from bot.core.live_settings import LiveSettings
 from bot.core.platform import ALONE, ChatLease, ChatLimits, CommandHandler, MessageRef, Respond
 from bot.core.queue import ResultFiles
 from bot.http.addresses import is_loopback, opened_by
@@ -88,7 +89,7 @@ class Web:
         people: WebPeople | None = None,
         names: Collection[str] = (),
         proxies: Collection[str] = (),
-        files_per_hour_mb: Callable[[], int | None] = lambda: None,
+        live: LiveSettings | None = None,
         log: ChatLog,
         overview: Callable[[], Sequence[ModelQueue]] | None = None,
         is_admin: Callable[[str], bool] | None = None,
@@ -108,7 +109,7 @@ class Web:
         self._people = _known(token, people)
         self._names = frozenset(word.casefold() for word in names) | {host.casefold()}
         self._clients = Clients(proxies)
-        self._files_per_hour_mb = files_per_hour_mb
+        self._live = live or LiveSettings()
         self._log = log
         self._overview = overview
         self._lines: tuple[ModelQueue, ...] = ()
@@ -169,7 +170,7 @@ class Web:
             clock=self._clock,
             respond=self._responder,
             posted=self._wake,
-            received=Received(self._files_per_hour_mb, self._clock),
+            received=Received(self._live, self._clock),
         )
         who = Sessions(self._people, self._clients, self._operates)
         originals, thumbnails = self._originals, self._thumbnails

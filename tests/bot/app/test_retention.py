@@ -7,7 +7,7 @@ import pytest_asyncio
 
 from bot.app.setup import MIGRATIONS
 from bot.app.supervisor import delete_expired
-from bot.config.sections import RetentionConfig
+from bot.core.live_settings import LiveSettings
 from bot.platforms.web.chat_log import ChatLog, ShownMessage, TextPart
 from bot.platforms.web.renderer import shown_file
 from queueing.core.jobs import Job, JobEvent, NewJob, SubmitLimits
@@ -18,7 +18,7 @@ from queueing.store.sql.database import Database
 
 MB = 1024 * 1024
 NOW = 1_000_000.0
-KEPT = RetentionConfig.model_validate({"days": 7, "size": "4MB"})
+KEPT = LiveSettings(kept_mb=4)
 
 
 @pytest_asyncio.fixture(params=["sqlite", "postgres"])

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable
+from bot.core.live_settings import LiveSettings
 from bot.requests.options import Style
 from tests.bot.results import (
     DRAWS,
@@ -48,7 +49,7 @@ def test_a_chats_rules_hold_there_and_nowhere_else() -> None:
             ("user", "how?"),
         ]
 
-    private = in_bot(scenario, chat_settings=chat_settings).private
+    private = in_bot(scenario, live=LiveSettings(chat_settings=chat_settings)).private
     assert private == [("g5", "“Snow Crash” isn't allowed in this chat.")]
 
 

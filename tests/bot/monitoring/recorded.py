@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bot.app.setup import MIGRATIONS
+from bot.core.live_settings import LiveSettings
 from bot.core.origin import name_in
 from bot.monitoring.dashboard import DashboardReader
 from bot.monitoring.history import History, StoredUsage
@@ -47,7 +48,7 @@ class Recording:
         database = await open_database(self.installation.url, migrations=(MIGRATIONS,), inline=True)
         async with self.installation.queue(JobStore(database)) as queue:
             history = History(database)
-            recorder = Recorder(history, queue.promises, clock, keep_s=lambda: KEPT_S)
+            recorder = Recorder(history, queue.promises, clock, LiveSettings(history_s=KEPT_S))
             queue.events.subscribe(recorder.on_event)
             queue.hosts.subscribe(recorder.on_hosts)
             people, audit = People(database), AuditLog(database)
@@ -80,7 +81,9 @@ class Recording:
 
 def _forget(recorder: Recorder) -> None:
     """Have it know nothing any more, as after a kill."""
-    fresh = Recorder(recorder._history, recorder._promises, recorder._clock, keep_s=lambda: KEPT_S)
+    fresh = Recorder(
+        recorder._history, recorder._promises, recorder._clock, LiveSettings(history_s=KEPT_S)
+    )
     recorder.__dict__.update(fresh.__dict__)
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from bot.app.setup import MIGRATIONS
+from bot.core.live_settings import LiveSettings
 from bot.monitoring.buckets import (
     GRAINS,
     BucketKey,
@@ -82,7 +83,7 @@ class Machine(RuleBasedStateMachine):
         self.history = FailingHistory(self.database)
         self.promises = Promises()
         clock = type("Clock", (), {"now": lambda _: self.now})()
-        self.recorder = Recorder(self.history, self.promises, clock, keep_s=lambda: EVER)
+        self.recorder = Recorder(self.history, self.promises, clock, LiveSettings(history_s=EVER))
         self.do(self.recorder.take_up())
 
     # ------------------------------------------------------------ what happens

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from bot.app.setup import MIGRATIONS
+from bot.core.live_settings import LiveSettings
 from bot.monitoring.history import History
 from bot.monitoring.recorder import Recorder
 from queueing.core.events import LoadCause, LoadEnded
@@ -21,7 +22,7 @@ async def test_the_recorder_ends_although_the_writer_ended_first(tmp_path: Path)
     """A process would wait for ever for its last write."""
     others = asyncio.all_tasks()
     database = await open_database(f"sqlite:///{tmp_path}/usher.db", migrations=(MIGRATIONS,))
-    recorder = Recorder(History(database), Promises(), SystemClock(), keep_s=lambda: 1e9)
+    recorder = Recorder(History(database), Promises(), SystemClock(), LiveSettings(history_s=1e9))
     recording = asyncio.create_task(recorder.run())
     await database.read(lambda _connection: None)  # all tasks have begun
     recorder.on_event(LOADED)

@@ -12,6 +12,7 @@ from bot.app import supervisor as services
 from bot.app.setup import MIGRATIONS
 from bot.app.supervisor import most_mb
 from bot.config.sections import RetentionConfig
+from bot.core.live_settings import LiveSettings
 from bot.people.people import HOUR_S
 from bot.people.upload_quota import Received
 from bot.platforms.web.chat_log import ChatLog, ShownMessage
@@ -44,7 +45,7 @@ class SetClock:
 def test_a_person_sends_so_many_bytes_an_hour() -> None:
     """One person filled the disk with ten megabytes a second."""
     clock = SetClock()
-    received = Received(lambda: 10, clock)
+    received = Received(LiveSettings(files_per_hour_mb=10), clock)
     assert received.fits_at("ada", 10 * MB) is None
     received.note("ada", 6 * MB)
     clock.at += 60
@@ -61,7 +62,7 @@ def test_a_person_sends_so_many_bytes_an_hour() -> None:
 def test_no_hour_holds_more(sent: list[tuple[int, int]]) -> None:
     """The hour's bound would depend on when it is looked at."""
     clock = SetClock()
-    received, taken = Received(lambda: 10, clock), list[tuple[float, int]]()
+    received, taken = Received(LiveSettings(files_per_hour_mb=10), clock), list[tuple[float, int]]()
     for wait, size in sent:
         clock.at += wait
         at = received.fits_at("ada", size * MB)
@@ -76,7 +77,7 @@ def test_no_hour_holds_more(sent: list[tuple[int, int]]) -> None:
 async def test_the_page_says_that_it_was_too_much() -> None:
     """The line would be lost, or repeated for ever."""
     async with (
-        running(web_chat(port=0, files_per_hour_mb=lambda: 1), ScriptedHandler()) as web,
+        running(web_chat(port=0, live=LiveSettings(files_per_hour_mb=1)), ScriptedHandler()) as web,
         tab(web) as page,
     ):
         upload = web._server._calls.upload  # type: ignore[union-attr]
@@ -133,7 +134,7 @@ def test_much_that_comes_is_tidied_before_the_hour_is_over(monkeypatch: pytest.M
         database = await open_database("sqlite://", migrations=(MIGRATIONS,), inline=True)
         log, clock = ChatLog(database), SetClock()
         tidying = asyncio.create_task(
-            services.tidy(database, JobStore(database), log, clock, lambda: KEPT)
+            services.tidy(database, JobStore(database), log, clock, LiveSettings(kept_mb=4))
         )
         await asyncio.sleep(1)
         for number in range(8):

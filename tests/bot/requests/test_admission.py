@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from bot.app.setup import MIGRATIONS
 from bot.core.content import Moment
+from bot.core.live_settings import LiveSettings
 from bot.core.refusals import Phrase, Refusal, RefusalKind
 from bot.people.access import Access, PersonLimits
 from bot.people.people import Person
@@ -64,7 +65,7 @@ async def services(
 def _service(
     queue: JobQueue, database: Database, limits: PersonLimits | None, files_mb: int | None
 ) -> AdmissionService:
-    clock = VirtualClock()
+    clock, live = VirtualClock(), LiveSettings(files_per_hour_mb=files_mb)
     return AdmissionService(
         submitter=queue.submitter,
         jobs=queue.jobs,
@@ -75,7 +76,8 @@ def _service(
             models=queue.models,
             status=queue.status,
             access=Access((), limits or PersonLimits()),
-            received=ReceivedBytes(database, lambda: files_mb, clock),
+            received=ReceivedBytes(database, live, clock),
+            live=live,
             clock=clock,
         ),
         styles={"noir": Style(prompt="{prompt}, film noir")},

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable
+from bot.core.live_settings import LiveSettings
 from bot.requests import enhancement
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.requests import Capability, Output, TextToImage
@@ -237,7 +238,7 @@ def test_words_a_chat_does_not_want_are_not_put_into_a_prompt() -> None:
     chat_settings = ChatSettingsTable(by_key={"*": ChatSettings(words=("result",))})
 
     async def scenario() -> None:
-        async with bot(gpu, chat_settings=chat_settings) as running:
+        async with bot(gpu, live=LiveSettings(chat_settings=chat_settings)) as running:
             await asked(running, "/image flux a cat")
             await quiet(running)
 

@@ -13,6 +13,7 @@ import pytest
 from backends.media.sounds import Voice
 from bot.core.attachments import AttachmentKind
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable
+from bot.core.live_settings import LiveSettings
 from bot.core.origin import origin_in
 from bot.core.platform import Album, Attachment
 from bot.people.access import PersonLimits
@@ -252,7 +253,7 @@ def test_what_cannot_be_asked_is_not_asked(said: str, what: ProblemKind) -> None
         job = await question(running)
         assert Problem.read(job.error or "").what is what
 
-    played(scenario, gpu, chat_settings=settings)
+    played(scenario, gpu, live=LiveSettings(chat_settings=settings))
     assert not asked_of(gpu, "studio")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from bot.api.calls.uploads import MOST_FILES, NoRoom, Uploads
 from bot.core.answers import Task
+from bot.core.live_settings import LiveSettings
 from bot.core.platform import MessageRef
 from bot.delivery.records import MessageRecords, ReplyPrompt
 from bot.people.api_keys import MOST_KEYS, ApiKeys, TooManyKeys
@@ -172,12 +173,19 @@ async def test_bytes_of_an_hour_are_counted_together(two: Two) -> None:
     """A person could send as much for each process that accepts requests."""
     clock = _SetClock()
     results = await two.overlapping(
-        lambda database: ReceivedBytes(database, lambda: 10, clock).take("ada", 6 * MB),
-        lambda database: ReceivedBytes(database, lambda: 10, clock).take("ada", 6 * MB),
+        lambda database: ReceivedBytes(database, LiveSettings(files_per_hour_mb=10), clock).take(
+            "ada", 6 * MB
+        ),
+        lambda database: ReceivedBytes(database, LiveSettings(files_per_hour_mb=10), clock).take(
+            "ada", 6 * MB
+        ),
     )
     (full,) = [each for each in results if isinstance(each, HourFull)]
     assert full.free_at == clock.at + HOUR_S
-    one, other = [ReceivedBytes(each, lambda: 10, clock) for each in (two.one, two.other)]
+    one, other = [
+        ReceivedBytes(each, LiveSettings(files_per_hour_mb=10), clock)
+        for each in (two.one, two.other)
+    ]
     assert await other.take("bob", 10 * MB) is not None
     more = await other.take("ada", 4 * MB)
     await one.give_back(more)

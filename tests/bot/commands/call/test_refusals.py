@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from bot.core.live_settings import LiveSettings
 from bot.people import upload_quota
 from queueing.core.errors import BadModel
 from tests.bot.commands.admin.test_admin_commands import say
@@ -113,7 +114,7 @@ def test_too_many_files_in_an_hour_are_refused_with_when_there_is_room(
         await say(running, "/image a cat", "fake:1")
 
     drawing = Installation.of([FLUX], [host("gpu-1", "comfy")])
-    (told,) = answers(in_bot(scenario, drawing, files_per_hour_mb=image().size))
+    (told,) = answers(in_bot(scenario, drawing, live=LiveSettings(files_per_hour_mb=image().size)))
     assert told.startswith("You've sent as many files as you're allowed in an hour.")
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from bot.requests.limits import LongestWaits
+from bot.core.live_settings import LiveSettings, LongestWaits
 from queueing.core.jobs import LATER, JobState
 from tests.bot.results import ask, in_bot
 from tests.fakes.clock import START
@@ -81,6 +81,6 @@ def test_a_job_that_waits_too_long_ends_with_a_sentence() -> None:
         assert ended.state is JobState.FAILED
         await asyncio.sleep(5)
 
-    chat = in_bot(scenario, waits=LongestWaits(chat=600.0))
+    chat = in_bot(scenario, live=LiveSettings(waits=LongestWaits(chat=600.0)))
     texts = [message.text for message in chat.messages.values()]
     assert sum("It waited 10 min and hadn't begun" in text for text in texts) == 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bot.core.chat_settings import ChatSettings, ChatSettingsTable
+from bot.core.live_settings import LiveSettings
 from bot.core.platform import Album, Attachment, Invocation
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import image as photo
@@ -196,7 +197,7 @@ def test_what_comes_late_is_held_to_the_same_limits() -> None:
         await ask(running, "/ask Snow Crash", **of_album(3, begun=True))
         assert len(await images_of(running)) == 2
 
-    chat = in_bot(scenario, chat_settings=rules)
+    chat = in_bot(scenario, live=LiveSettings(chat_settings=rules))
     assert [text for _, text in chat.private] == ["“snow crash” isn't allowed in this chat."]
 
 
