@@ -36,36 +36,30 @@ class ChatParts:
     presenter: Presenter
 
 
-def chats_of(
+@asynccontextmanager
+async def chats_served(
     given: SharedParts,
     door: AdmissionService,
     platforms: Sequence[ChatPlatform],
     *,
     lease: ChatLease = ALONE,
-) -> ChatParts:
-    """Make what chats need, listening to the queue; calls are carried out by the `lease`."""
+    settle_s: float,
+) -> AsyncIterator[ChatParts]:
+    """Serve chats until the block ends, then deliver what has ended, at most that long.
+
+    Calls are carried out by the `lease`. What starts first stops last, so that messages are still
+    edited while no calls are taken.
+    """
     context = assembly.context(given, door)
     presenter = assembly.presenter(given, platforms, context)
     given.queue.events.subscribe(presenter.on_event)
     gate = Dispatcher(context, presenter, lease=lease)
-    return ChatParts(platforms=platforms, gate=gate, presenter=presenter)
-
-
-@asynccontextmanager
-async def connected(chats: ChatParts, *, settle_s: float) -> AsyncIterator[None]:
-    """Serve the chats until the block ends, then deliver what has ended, at most that long.
-
-    What starts first stops last, so that messages are still edited while no calls are taken.
-    """
-    async with (
-        beside(keep_all_up(chats.platforms, chats.gate)),
-        beside(chats.presenter.run()),
-    ):
+    async with beside(keep_all_up(platforms, gate)), beside(presenter.run()):
         try:
-            yield
+            yield ChatParts(platforms=platforms, gate=gate, presenter=presenter)
         finally:
-            chats.gate.close()
-            await chats.presenter.settle(settle_s)
+            gate.close()
+            await presenter.settle(settle_s)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,11 +105,11 @@ class App:
             parts = await open_queue(setup, database, stack)
             meters = await stack.enter_async_context(metering(setup.config.metrics, setup.version))
             given, door = await stack.enter_async_context(serving(setup, parts, meters))
-            chats = chats_of(given, door, setup.platforms(assembly.fittings(given)))
+            platforms = setup.platforms(assembly.fittings(given))
             gateway = gateway_of(setup, given, door)
             async with (
                 beside(*([keep_served(gateway.run)] if gateway else [])),
-                connected(chats, settle_s=SETTLE_S),
+                chats_served(given, door, platforms, settle_s=SETTLE_S) as chats,
             ):
                 yield _parts(given, parts, chats, gateway, meters=meters)
 

@@ -18,7 +18,7 @@ from bot.commands.registry import COMMANDS, work
 from bot.config.loader import Config
 from bot.config.sections import ApiConfig
 from bot.core.origin import name_in
-from bot.core.platform import ChatPlatform
+from bot.core.platform import ALONE, ChatLease, ChatPlatform
 from bot.core.service import QueueService
 from bot.delivery.presenter import Presenter
 from bot.delivery.records import MessageRecords
@@ -127,10 +127,11 @@ class SharedParts:
         return self.in_force.access
 
 
-def fittings(given: SharedParts) -> PlatformParts:
-    """Return what chat platforms may need."""
+def fittings(given: SharedParts, lease: ChatLease = ALONE) -> PlatformParts:
+    """Return what chat platforms may need; by the `lease` they speak and act."""
     stored, queue = given.stored, given.queue
     return PlatformParts(
+        commands=COMMANDS,
         notes=stored.records,
         access=given.access,
         clock=given.clock,
@@ -141,6 +142,7 @@ def fittings(given: SharedParts) -> PlatformParts:
         results=stored.results,
         operator=lambda: DashboardData(operator_records(given), queue.jobs, given.posts),
         live=given.in_force,
+        lease=lease,
     )
 
 

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import replace
 
-from bot.app import app, assembly
-from bot.app.app import chats_of, gateway_of
+from bot.app import assembly
+from bot.app.app import chats_served, gateway_of
 from bot.app.assembly import SharedParts
 from bot.app.cluster.agreement import Agreement
 from bot.app.cluster.leases import QUEUE, GivesWay, HeldLease, LeaseKeeper
@@ -137,16 +137,12 @@ class ClusterProcess:
             stack.callback(queue.leave)
             stack.enter_context(self._link.reading(name))
             given = await self._given(stack, database, queue)
-            fittings = replace(assembly.fittings(given), lease=lease)
-            chats = chats_of(
-                given,
-                assembly.admission(given),
-                (platform_of(name, setup.in_force.config.chats, fittings),),
-                lease=lease,
-            )
+            fittings = assembly.fittings(given, lease)
+            platform = platform_of(name, setup.in_force.config.chats, fittings)
+            door = assembly.admission(given)
             async with (
                 beside(database.fenced()),
-                app.connected(chats, settle_s=HAND_OVER_S),
+                chats_served(given, door, (platform,), lease=lease, settle_s=HAND_OVER_S),
             ):
                 await self._link.out_of_reach(UNREACHED_S)
                 raise GivesWay(UNREACHABLE)

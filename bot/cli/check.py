@@ -33,6 +33,7 @@ from bot.cli.findings import (
     joined,
     told,
 )
+from bot.commands.registry import COMMANDS
 from bot.config.checks import USUAL_FOR
 from bot.config.config import Config
 from bot.config.sections import DefaultsConfig
@@ -344,6 +345,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
     nothing = await open_database("sqlite://", migrations=(MIGRATIONS,))
     try:
         fittings = PlatformParts(
+            commands=COMMANDS,
             notes=MessageRecords(nothing),
             access=config.access(),
             clock=SystemClock(),

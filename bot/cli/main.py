@@ -73,7 +73,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _init(arguments: argparse.Namespace) -> int:
     from bot.cli.init import command  # noqa: PLC0415  # as above
 
-    return command.main(arguments)
+    return command.main(arguments, _checked)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -109,7 +109,10 @@ def _log_as(before: Config, after: Config) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    config = _loaded(arguments.config, level="error")  # the table reports the rest
+    return _checked(_loaded(arguments.config, level="error"))  # the table reports the rest
+
+
+def _checked(config: Config) -> int:
     from bot.cli import check  # noqa: PLC0415  # as above
 
     return process.run(check.report(config))

@@ -72,6 +72,16 @@ class Notes(Protocol):
         """Store a text, replacing an earlier one of that name."""
 
 
+class ChatHistory(Protocol):
+    """The messages of a platform's chats, where the bot keeps them itself."""
+
+    async def forget(self, chat: str, messages: Sequence[str]) -> None:
+        """Delete these messages and overwrite what they held. Idempotent."""
+
+    async def clear(self, chat: str) -> None:
+        """Delete all of a chat's messages and overwrite what they held. Idempotent."""
+
+
 # ---------------------------------------------------------------- outgoing
 
 

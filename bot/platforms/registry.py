@@ -5,11 +5,11 @@ is a large part of a start.
 """
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.commands.registry import COMMANDS
 from bot.config.chats import ChatsConfig
+from bot.core.command import Command
 from bot.core.live_settings import LiveSettings
 from bot.core.platform import ALONE, ChatLease, ChatPlatform, Notes
 from bot.core.queue import ResultFiles
@@ -31,6 +31,7 @@ class PlatformParts:
     `operator` makes what the operator's page shows; by the `lease` this process may speak and act.
     """
 
+    commands: Sequence[Command]
     notes: Notes
     access: Access
     clock: Clock
@@ -54,7 +55,7 @@ def _discord(chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform | None
         token,
         describe=describe,
         notes=fittings.notes,
-        commands=COMMANDS,
+        commands=fittings.commands,
         lease=fittings.lease,
     )
 

@@ -13,7 +13,7 @@ from bot.commands.dispatcher import Dispatcher
 from bot.commands.registry import COMMANDS, work
 from bot.config.chats import ChatsConfig
 from bot.core.live_settings import LiveSettings
-from bot.core.platform import ALONE, ChatLease, ChatPlatform
+from bot.core.platform import ALONE, ChatHistory, ChatLease, ChatPlatform
 from bot.core.service import QueueService
 from bot.delivery.presenter import Presenter
 from bot.delivery.records import MessageRecords
@@ -23,7 +23,6 @@ from bot.people.audit_log import AuditLog
 from bot.people.names import IdForm, NameForms
 from bot.people.people import People
 from bot.people.upload_quota import ReceivedBytes
-from bot.platforms.web.chat_log import ChatLog
 from bot.requests.admission import AdmissionService
 from bot.requests.enhancer import Enhancer
 from bot.requests.limits import RequestLimits
@@ -62,7 +61,7 @@ async def bot(
     *others: ChatPlatform,
     limits: PersonLimits | None = None,
     admins: Sequence[str] = (ADMIN,),
-    chat_logs: Mapping[str, ChatLog] | None = None,
+    chat_logs: Mapping[str, ChatHistory] | None = None,
     styles: Mapping[str, Style] | None = None,
     service: Callable[[JobQueue], QueueService] = lambda queue: queue,
     lease: ChatLease = ALONE,

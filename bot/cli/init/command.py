@@ -4,12 +4,11 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bot.app import logs, process
-from bot.cli import check
 from bot.cli.init import (
     chats as tokens,
 )
@@ -25,7 +24,7 @@ from bot.cli.init.scan import FoundServer
 from bot.cli.init.terminal import InitFailed, Keyboard, NoQuestions, Terminal, ask_for
 from bot.config import environment
 from bot.config.host_checks import address_of
-from bot.config.loader import load
+from bot.config.loader import Config, load
 
 EXPECTED = ("http://127.0.0.1:8188", "http://127.0.0.1:1234")
 """What is written where nothing was found: ComfyUI and LM Studio."""
@@ -111,6 +110,9 @@ def _with_token(server: FoundServer, terminal: Terminal, values: Mapping[str, st
 UNUSABLE = 1
 STOPPED = 130  # as shells say of what Ctrl-C ended
 
+Check = Callable[[Config], int]
+"""Tries a configuration, prints what it finds, and returns the exit status."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InitOptions:
@@ -123,13 +125,14 @@ class InitOptions:
     url: str | None = None
 
 
-def main(arguments: argparse.Namespace) -> int:
+def main(arguments: argparse.Namespace, check: Check) -> int:
     """Carry out a command line. Whatever keeps it from its end is told in a sentence."""
     if not arguments.yes and not sys.stdin.isatty():
         print("There is no terminal to ask at: --yes asks nothing.", file=sys.stderr)
         return UNUSABLE
     try:
-        return init(_options(arguments), NoQuestions() if arguments.yes else Keyboard())
+        terminal = NoQuestions() if arguments.yes else Keyboard()
+        return init(_options(arguments), terminal, check)
     except InitFailed as error:
         print(logs.harmless(str(error)), file=sys.stderr)
         return UNUSABLE
@@ -151,7 +154,12 @@ def _options(arguments: argparse.Namespace) -> InitOptions:
         raise InitFailed(f"{error} Nothing was written.") from None
 
 
-def init(options: InitOptions, terminal: Terminal, environ: Mapping[str, str] = os.environ) -> int:
+def init(
+    options: InitOptions,
+    terminal: Terminal,
+    check: Check,
+    environ: Mapping[str, str] = os.environ,
+) -> int:
     """Carry out the command and return its exit status, which is that of the check at its end.
 
     Raises `InitFailed`; then nothing was written.
@@ -167,7 +175,7 @@ def init(options: InitOptions, terminal: Terminal, environ: Mapping[str, str] = 
     service = unit.plan(wanted, config)
     kept = _write(config, made, service, terminal)
     terminal.tell()
-    status = process.run(check.report(load(config, {**environ, **_unsaved(made, kept)})))
+    status = check(load(config, {**environ, **_unsaved(made, kept)}))
     if made.page.url is not None:
         terminal.tell(f"Sign in at {made.page.url} with the page's token, {page.TOKEN}.")
     _tell_next(options.config, service, terminal, works=status == 0)

@@ -11,7 +11,7 @@ from bot.core.answers import Reply
 from bot.core.command import Command
 from bot.core.content import Body, Button, Content
 from bot.core.live_settings import LiveSettings
-from bot.core.platform import Invocation
+from bot.core.platform import ChatHistory, Invocation
 from bot.core.refusals import Declined, Phrase, Refusal, RefusalKind
 from bot.core.service import QueueService
 from bot.delivery.records import MessageRecords
@@ -22,7 +22,6 @@ from bot.people.invites import Invites
 from bot.people.links import Links
 from bot.people.names import NameForms
 from bot.people.people import People, Person
-from bot.platforms.web.chat_log import ChatLog
 from bot.requests.admission import AdmissionService
 from bot.texts.catalogue import Value, say
 from queueing.core.catalog import Catalog, near
@@ -48,7 +47,7 @@ class Context:
     access: Access
     clock: Clock
     commands: Sequence[Command]
-    chat_logs: Mapping[str, ChatLog] = field(default_factory=dict)
+    chat_logs: Mapping[str, ChatHistory] = field(default_factory=dict)
     live: LiveSettings = field(default_factory=LiveSettings)
     invites: Invites | None = None
     naming: Mapping[str, NameForms] = field(default_factory=dict)

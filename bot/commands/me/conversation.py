@@ -5,7 +5,7 @@ from bot.commands.call.jobs import own_job
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind
 from bot.core.origin import Origin
-from bot.platforms.web.chat_log import ChatLog
+from bot.core.platform import ChatHistory
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat
 
@@ -55,7 +55,7 @@ async def _forget_conversation(context: Context, call: Call) -> Answer:
     return _told(call, "forget.conversation" if count else "forget.nothing", count, log)
 
 
-def _told(call: Call, key: str, count: int, log: ChatLog | None) -> Answer:
+def _told(call: Call, key: str, count: int, log: ChatHistory | None) -> Answer:
     """Report what is deleted, and what is not: the messages in chats that others store."""
     body = call.say(key, count=count)
     return reply(body if log is not None else (*body, " ", *call.say("forget.chat_stays")))

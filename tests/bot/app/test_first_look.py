@@ -10,6 +10,7 @@ import pytest
 
 from backends.demo.backend import Demo
 from bot.app import app, local_queue
+from bot.app.app import ChatParts
 from queueing.core.errors import Unavailable
 from queueing.core.specs import ModelSpec
 from tests.bot.whole_bot import on_telegram
@@ -36,7 +37,7 @@ async def test_what_was_asked_while_it_was_off_finds_the_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first questions after every start would be told that no model can do that."""
-    discover, connected = Demo.discover, app.connected
+    discover, served = Demo.discover, app.chats_served
     offered: list[str] = []
 
     async def slowly(self: Demo, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
@@ -49,13 +50,13 @@ async def test_what_was_asked_while_it_was_off_finds_the_models(
         return found
 
     @asynccontextmanager
-    async def listens(*given: Any, **named: Any) -> AsyncIterator[None]:
+    async def listens(*given: Any, **named: Any) -> AsyncIterator[ChatParts]:
         assert offered, "a chat was listened to before any model was known"
-        async with connected(*given, **named):
-            yield
+        async with served(*given, **named) as chats:
+            yield chats
 
     monkeypatch.setattr(Demo, "discover", slowly)
-    monkeypatch.setattr(app, "connected", listens)
+    monkeypatch.setattr(app, "chats_served", listens)
     assert "No model here" not in await asked_at_the_start(tmp_path)
 
 

@@ -23,6 +23,7 @@ def config(*lines: str) -> Config:
 
 def fittings(given: Config) -> PlatformParts:
     return PlatformParts(
+        commands=(),
         notes=NotesInMemory(),
         access=given.access(),
         clock=SystemClock(),

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from bot.app import process
+from bot.cli import check
 from bot.cli import main as cli
 from bot.cli.init import command, page, scan, systemd
 from bot.cli.init import hosts as gpu
 from bot.cli.init.command import InitOptions
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
-from bot.config.loader import load
+from bot.config.loader import Config, load
 from tests.fakes.llm.llm import serving
 from tests.fakes.ports import port_of
 from tests.fakes.process import ROOT
@@ -66,7 +68,11 @@ async def run_init(
     url: str | None = None,
 ) -> int:
     options = InitOptions(config=config, servers=tuple(servers), unit=unit_kind, url=url)
-    return await asyncio.to_thread(command.init, options, terminal, environ or {})
+    return await asyncio.to_thread(command.init, options, terminal, checked, environ or {})
+
+
+def checked(config: Config) -> int:
+    return process.run(check.report(config))
 
 
 def without_comments(config: Path) -> list[str]:
