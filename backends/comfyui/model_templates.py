@@ -23,7 +23,7 @@ from backends.comfyui.workflow.template import Template, parse_workflow, prepare
 from backends.common.options import read_options
 from queueing.core.catalog import meant_or_all
 from queueing.core.errors import BadModel
-from queueing.core.requests import Capability, Record, TextToImage, needed
+from queueing.core.requests import Capability, Record, TextToImage
 from queueing.core.specs import ModelSpec
 
 NAME_SHOWN = 255  # characters: no file has a longer name
@@ -73,7 +73,7 @@ class Templates:
 
         If none fits, filling the returned one reports why.
         """
-        able = needed(request, has_files=bool(files))
+        able = request.needs(has_files=bool(files))
         editing = isinstance(request, TextToImage) and request.edit
 
         def misfit(workflow: Template) -> tuple[bool, int, bool]:

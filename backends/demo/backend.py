@@ -37,9 +37,9 @@ from queueing.core.requests import (
     TextToSpeech,
     TextToVideo,
     Work,
-    vectors_file,
 )
 from queueing.core.specs import BackendSpec, ModelSpec
+from queueing.core.vectors import vectors_file
 
 EMBED_STEPS, AT_ONCE = 4, 8  # a large batch takes longer
 _COMMON = frozenset({"steps", "seed", "negative", "guidance"})

@@ -31,19 +31,9 @@ from backends.openai.flavours.flavour import KEPT, EmbeddingForm, Flavour, Image
 from queueing.core.bounded_json import parsed
 from queueing.core.errors import BackendError, Rejected, UnreadableAnswer
 from queueing.core.ports import Report
-from queueing.core.requests import (
-    Embed,
-    EmbedInput,
-    File,
-    ImageInput,
-    Output,
-    Progress,
-    Vector,
-    texts_file,
-    unpacked,
-    vectors_file,
-)
+from queueing.core.requests import Embed, EmbedInput, File, ImageInput, Output, Progress
 from queueing.core.specs import Timeouts
+from queueing.core.vectors import Vector, texts_file, unpacked, vectors_file
 
 
 class Marked(ServerReply):

@@ -32,7 +32,6 @@ from bot.delivery.spoken_answers import SpokenAnswer
 from bot.people.links import Links
 from bot.requests import images, recordings
 from bot.requests.images import dimensions
-from bot.requests.kinds import gives_files, is_seen
 from bot.texts import status
 from bot.texts.catalogue import join, plain, say
 from bot.texts.refusals import told
@@ -201,7 +200,7 @@ class ResultRenderer:
     async def _links(self, job: Job, rendered: RenderedResult, language: str) -> Body:
         """Return where the files are that a chat does not accept at all; a long text has none."""
         files = sum(len(each.files) for each in (rendered.content, *rendered.rest))
-        if not files or not gives_files(job.request):
+        if not files or not job.request.gives_files:
             return ()
         links = await self._originals.links(job, files, language)
         return ("\n", *links) if links else ()
@@ -308,7 +307,7 @@ class ResultRenderer:
 
     def hidden(self, job: Job, origin: Origin, content: Content) -> Content:
         """Hide images and videos if the chat's operator wants that."""
-        if not content.files or not is_seen(job.request):
+        if not content.files or not job.request.is_seen:
             return content
         settings = self._chat_settings.of(origin.platform, origin.places)
         return replace(content, spoiler=True) if settings.spoiler else content

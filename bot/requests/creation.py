@@ -21,7 +21,6 @@ from queueing.core.requests import (
     TextToAudio,
     TextToImage,
     TextToVideo,
-    needed,
 )
 
 PROMPT_LIMIT = 4_000
@@ -162,7 +161,7 @@ def _needs(makes: type[Made], edit: bool, has_files: bool) -> Capability:
     request = makes(prompt="")
     if isinstance(request, TextToImage):
         request = request.model_copy(update={"edit": edit})
-    return needed(request, has_files=has_files)
+    return request.needs(has_files=has_files)
 
 
 def drawn(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from queueing.core.constructors import quick
-from queueing.core.requests import Capability, Embed, File, Request, TextToImage, needed
+from queueing.core.requests import Capability, Embed, File, Request, TextToImage
 
 LANES = ("vip", "normal", "relaxed")
 LATER = "later"
@@ -104,7 +104,7 @@ class NewJob:
     @property
     def needs(self) -> Capability:
         """What a model must be able to do for the request with its files."""
-        return needed(self.request, has_files=bool(self.files))
+        return self.request.needs(has_files=bool(self.files))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

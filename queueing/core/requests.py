@@ -2,19 +2,11 @@
 
 Requests are validated records because they are stored as JSON and read back by later versions. They
 hold parameters only: image bytes travel as `File`s beside them.
-
-The vectors of embeddings are one file, all of one length: 32-bit floats, little-endian, or the
-base64 text of each vector as a server sent it, which callers mostly ask for and which then needs no
-reading at all; the file's type tells which.
 """
 
-import sys
-from array import array
-from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
@@ -56,7 +48,36 @@ class LoraWeight(Record):
     weight: float = Field(default=1.0, ge=-4, le=4)
 
 
-class Generation(Record):
+class RequestKind(Record):
+    """What each kind of request says of itself.
+
+    `capabilities` are what a model must be able to do for it, without files and with them.
+    `usual_sides` are the width and height where nothing tells what a model draws with.
+    """
+
+    capabilities: ClassVar[tuple[Capability, Capability]]
+    gives_files: ClassVar[bool] = False
+    """Whether the result is files, not a text."""
+    is_seen: ClassVar[bool] = False
+    """Whether the result is looked at: images or a video."""
+    usual_sides: ClassVar[tuple[float, float]] = (0, 0)
+
+    @property
+    def words(self) -> str:
+        """What a person typed for it, "" for one without words."""
+        return ""
+
+    @property
+    def needs_files(self) -> bool:
+        """Whether it certainly means something else without the files it came with."""
+        return False
+
+    def needs(self, *, has_files: bool) -> Capability:
+        """Return what a model must be able to do for it, with or without files."""
+        return self.capabilities[has_files]
+
+
+class Generation(RequestKind):
     """The fields that requests for images, videos and music share.
 
     `None` leaves the model's own default in force. `original` is what the person wrote if a text
@@ -71,6 +92,13 @@ class Generation(Record):
     lora: tuple[LoraWeight, ...] = Field(default=(), max_length=LORAS_MOST)
     original: str | None = None
     source: int | None = None
+
+    gives_files: ClassVar[bool] = True
+
+    @property
+    def words(self) -> str:
+        """What the person wrote, before it was improved."""
+        return self.original or self.prompt
 
 
 class TextToImage(Generation):
@@ -92,6 +120,21 @@ class TextToImage(Generation):
     edit: bool = False
     mask: bool = False
 
+    capabilities: ClassVar = (Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE)
+    is_seen: ClassVar[bool] = True
+    usual_sides: ClassVar[tuple[float, float]] = (1024, 1024)
+
+    @property
+    def needs_files(self) -> bool:
+        """One without a strength may have begun from an image or from words alone."""
+        return self.upscale or self.edit or self.strength is not None
+
+    def needs(self, *, has_files: bool) -> Capability:
+        """Return what a model must be able to do for it, with or without files."""
+        if self.upscale:
+            return Capability.UPSCALE
+        return Capability.IMAGE_EDIT if self.edit else super().needs(has_files=has_files)
+
 
 class TextToVideo(Generation):
     """Make a video from a prompt, or from a prompt and images, the job's files.
@@ -106,6 +149,10 @@ class TextToVideo(Generation):
     seconds: float | None = Field(default=None, gt=0, le=VIDEO_S_MOST)
     fps: float | None = Field(default=None, ge=1, le=120)
 
+    capabilities: ClassVar = (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO)
+    is_seen: ClassVar[bool] = True
+    usual_sides: ClassVar[tuple[float, float]] = (832, 480)
+
 
 class TextToAudio(Generation):
     """Make music or a sound of `seconds` from a description, with sung words if there are any."""
@@ -114,11 +161,13 @@ class TextToAudio(Generation):
     lyrics: str | None = None
     seconds: float | None = Field(default=None, gt=0, le=MUSIC_S_MOST)
 
+    capabilities: ClassVar = (Capability.TEXT_TO_AUDIO, Capability.TEXT_TO_AUDIO)
+
 
 SpeechFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 
 
-class TextToSpeech(Record):
+class TextToSpeech(RequestKind):
     """Read a text aloud; `None` leaves the model's own default in force.
 
     `speed` is a factor. `format` is what a program asked for. `source` is the job whose answer is
@@ -133,8 +182,16 @@ class TextToSpeech(Record):
     format: SpeechFormat | None = None
     source: int | None = None
 
+    capabilities: ClassVar = (Capability.TEXT_TO_SPEECH, Capability.TEXT_TO_SPEECH)
+    gives_files: ClassVar[bool] = True
 
-class SpeechToText(Record):
+    @property
+    def words(self) -> str:
+        """The text that is read aloud."""
+        return self.text
+
+
+class SpeechToText(RequestKind):
     """Write down what is said in a sound, the job's only file.
 
     `language` is an ISO 639-1 code, None lets the model find out; `prompt` are words that may occur.
@@ -148,6 +205,13 @@ class SpeechToText(Record):
     temperature: float | None = Field(default=None, ge=0, le=1)
     translate: bool = False
     timestamps: bool = False
+
+    capabilities: ClassVar = (Capability.SPEECH_TO_TEXT, Capability.SPEECH_TO_TEXT)
+
+    @property
+    def needs_files(self) -> bool:
+        """It is about its sound alone."""
+        return True
 
 
 class ChatMessage(Record):
@@ -182,7 +246,7 @@ class PassedOn(Record):
     text: bool = False
 
 
-class Chat(Record):
+class Chat(RequestKind):
     """Answer the last message of a conversation.
 
     With `passed_on`, a program asked: `messages` only show what about, and the answer comes back
@@ -194,6 +258,24 @@ class Chat(Record):
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1)
     passed_on: PassedOn | None = None
+
+    capabilities: ClassVar = (Capability.TEXT_TO_TEXT, Capability.VISION)
+
+    @property
+    def words(self) -> str:
+        """The question."""
+        return self.messages[-1].text
+
+    @property
+    def needs_files(self) -> bool:
+        """Whether it is about images, or about recordings that are not written down yet."""
+        return any(turn.images or (turn.sounds and turn.heard is None) for turn in self.messages)
+
+    def needs(self, *, has_files: bool) -> Capability:
+        """Return what a model must be able to do: another one writes the recordings down."""
+        if any(turn.sounds for turn in self.messages):
+            has_files = any(turn.images for turn in self.messages)
+        return super().needs(has_files=has_files)
 
 
 class ImageInput(Record):
@@ -207,7 +289,7 @@ EmbedInput = str | tuple[int, ...] | ImageInput
 """What becomes one vector: a text, the tokens of one, or an image."""
 
 
-class Embed(Record):
+class Embed(RequestKind):
     """Turn inputs into vectors, one for each and in their order: a batch is one job.
 
     `dimensions` is the length of the vectors; None leaves the model's own in force. Tokens are the
@@ -218,34 +300,12 @@ class Embed(Record):
     inputs: tuple[EmbedInput, ...] = Field(min_length=1)
     dimensions: int | None = Field(default=None, ge=1)
 
+    capabilities: ClassVar = (Capability.EMBEDDING, Capability.IMAGE_EMBEDDING)
+
 
 AnyRequest = TextToImage | TextToVideo | TextToAudio | TextToSpeech | SpeechToText | Chat | Embed
 Request = Annotated[AnyRequest, Field(discriminator="kind")]
 REQUESTS: TypeAdapter[AnyRequest] = TypeAdapter(Request)  # reads one back from JSON
-
-
-_NEEDS: Mapping[type[AnyRequest], tuple[Capability, Capability]] = {
-    # without files, with files
-    TextToImage: (Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE),
-    TextToVideo: (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
-    TextToAudio: (Capability.TEXT_TO_AUDIO, Capability.TEXT_TO_AUDIO),
-    TextToSpeech: (Capability.TEXT_TO_SPEECH, Capability.TEXT_TO_SPEECH),
-    SpeechToText: (Capability.SPEECH_TO_TEXT, Capability.SPEECH_TO_TEXT),
-    Chat: (Capability.TEXT_TO_TEXT, Capability.VISION),
-    Embed: (Capability.EMBEDDING, Capability.IMAGE_EMBEDDING),
-}
-
-
-def needed(request: AnyRequest, *, has_files: bool) -> Capability:
-    """Return what a model must be able to do for a request with or without files."""
-    match request:
-        case TextToImage(upscale=True):
-            return Capability.UPSCALE
-        case TextToImage(edit=True):
-            return Capability.IMAGE_EDIT
-        case Chat(messages=messages) if any(turn.sounds for turn in messages):
-            has_files = any(turn.images for turn in messages)
-    return _NEEDS[type(request)][has_files]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -274,7 +334,7 @@ class Work:
 class Output:
     """Everything a person can receive: a text, files, or both.
 
-    The vectors of an embedding are one file (`vectors_file`).
+    The vectors of an embedding are one file (`queueing.core.vectors`).
     `missing` is the code of a `queueing.core.errors.Problem`: why some files are not among them.
     `answer` is what a server said beside the text, as JSON, where a program asked: the calls of
     tools, the reason for the end, the counts of tokens.
@@ -321,56 +381,3 @@ class Progress:
     preview: File | None = None
     ahead: int | None = None
     chunks: tuple[str, ...] = ()
-
-
-_FLOATS, _TEXTS = "application/octet-stream", "application/base64"
-Part = bytes | memoryview  # of a file, which is not copied
-Vector: TypeAlias = "array[float]"  # only checkers may subscript it before Python 3.12
-
-
-def vectors_file(vectors: Iterable[Vector]) -> File:
-    """Return vectors of one length as a file."""
-    return File(name="embeddings.f32", mime=_FLOATS, data=b"".join(map(_packed, vectors)))
-
-
-def texts_file(texts: Iterable[bytes]) -> File:
-    """Return the base64 texts of vectors of one length as a file."""
-    return File(name="embeddings.b64", mime=_TEXTS, data=b"".join(texts))
-
-
-def vectors_of(file: File, count: int) -> Sequence[Part]:
-    """Return the bytes of each of `count` vectors, in their order."""
-    parts = _parts(file, count)
-    return [b64decode(part) for part in parts] if file.mime == _TEXTS else parts
-
-
-def texts_of(file: File, count: int) -> Sequence[Part]:
-    """Return the base64 text of each of `count` vectors, in their order."""
-    parts = _parts(file, count)
-    return parts if file.mime == _TEXTS else [b64encode(part) for part in parts]
-
-
-def numbers(packed: Part) -> list[float]:
-    """Return the numbers of one vector."""
-    return unpacked(packed).tolist()
-
-
-def unpacked(packed: Part) -> Vector:
-    """Return one vector. Raises `ValueError` if its bytes are no whole number of floats."""
-    vector: Vector = array("f")
-    vector.frombytes(packed)
-    if sys.byteorder == "big":
-        vector.byteswap()
-    return vector
-
-
-def _parts(file: File, count: int) -> Sequence[Part]:
-    data, size = memoryview(file.data), len(file.data) // count
-    return [data[at : at + size] for at in range(0, size * count, size)]
-
-
-def _packed(vector: Vector) -> bytes:
-    if sys.byteorder == "big":
-        vector = array("f", vector)
-        vector.byteswap()
-    return vector.tobytes()

@@ -240,11 +240,6 @@ def together(hosts: Sequence[str]) -> str:
 
 
 FAR = 2  # times what is usual
-_USUAL_SIDES: Mapping[type, tuple[float, float]] = {
-    TextToImage: (1024, 1024),
-    TextToVideo: (832, 480),
-}
-"""Width and height where nothing tells what a model draws with."""
 
 
 def is_far_above(request: Request, usual: Mapping[str, float]) -> bool:
@@ -259,13 +254,13 @@ def is_far_above(request: Request, usual: Mapping[str, float]) -> bool:
 
 def usual_pixels(request: Request, usual: Mapping[str, float]) -> float:
     """Return the pixels that a model draws where a request names no sides; 0 if it draws nothing."""
-    width, height = _USUAL_SIDES.get(type(request), (0, 0))
+    width, height = request.usual_sides
     return usual.get("width", width) * usual.get("height", height)
 
 
 def pixels(request: TextToImage | TextToVideo, usual: Mapping[str, float]) -> float:
     """Return the pixels of one image or frame that a request asks for."""
-    width, height = _USUAL_SIDES[type(request)]
+    width, height = request.usual_sides
     return (request.width or usual.get("width", width)) * (
         request.height or usual.get("height", height)
     )

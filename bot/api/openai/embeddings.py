@@ -13,7 +13,8 @@ from bot.api.calls.errors import ApiError, invalid
 from bot.api.calls.forms import is_data_url
 from bot.api.openai.records import NAME_LIMIT, ClientRecord
 from bot.api.openai.unserved import refused
-from queueing.core.requests import Output, Part, numbers, texts_of, vectors_of
+from queueing.core.requests import Output
+from queueing.core.vectors import Part, numbers, texts_of, vectors_of
 
 INPUTS_LIMIT = 2048
 IMAGES_LIMIT = 32

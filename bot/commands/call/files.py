@@ -20,11 +20,10 @@ from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.conversation import IMAGES
 from bot.requests.documents import decoded, opened, require_paper_weight, require_short, together
 from bot.requests.images import checked, require_weight
-from bot.requests.kinds import is_drawn
 from bot.requests.media import checked_sound, require_sound_weight, require_video_weight, seen
 from bot.requests.recordings import RECORDINGS
 from bot.texts.catalogue import word
-from queueing.core.requests import Capability, File
+from queueing.core.requests import Capability, File, TextToImage
 
 _NAME_SHOWN = 80
 
@@ -50,7 +49,7 @@ async def meant_images(context: Context, call: Call, *, most: int) -> tuple[File
     files = await images(call)
     if not files and (job := await replied_job(context, call)) is not None:
         files = (await drawn_images(context, job))[:most]
-        if not files and is_drawn(job.request):
+        if not files and isinstance(job.request, TextToImage):
             raise await without_images(context, job)
     if not files:
         raise Declined(Refusal(RefusalKind.NO_IMAGE))

@@ -1,10 +1,10 @@
 """The form with the old values of a request, by its kind; pure."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from bot.commands.call.jobs import shown_request
 from bot.core.content import FormField
-from bot.requests.kinds import typed
 from bot.texts.catalogue import decimal, word
 from queueing.core.jobs import Job
 from queueing.core.requests import (
@@ -20,44 +20,48 @@ FORM_TEXT_MOST = 4_000  # the limit of a field in Discord's forms
 _LONG = frozenset({"prompt", "lyrics"})
 Sides = tuple[int | None, int | None]
 
-_TITLES: Mapping[type[AnyRequest], str] = {
-    Chat: "form.edit_question",
-    TextToImage: "form.edit_image",
-    TextToVideo: "form.edit_video",
-    TextToAudio: "form.edit_music",
-    TextToSpeech: "form.edit_speech",
-}
-_COMMANDS: Mapping[type[AnyRequest], str] = {
-    Chat: "ask",
-    TextToImage: "image",
-    TextToVideo: "video",
-    TextToAudio: "music",
-    TextToSpeech: "speak",
-}
-_LABELS: Mapping[type[AnyRequest], str] = {
-    Chat: "form.question",
-    TextToImage: "form.prompt",
-    TextToVideo: "form.video_scene",
-    TextToAudio: "form.played",
-    TextToSpeech: "form.spoken",
-}
-EDIT_FIELDS: Mapping[type[AnyRequest], tuple[str, ...]] = {
-    TextToImage: ("negative", "size", "steps", "seed"),
-    TextToVideo: ("seconds", "negative", "size", "seed"),
-    TextToAudio: ("lyrics", "seconds", "steps", "seed"),
-    TextToSpeech: ("voice", "speed"),
-}
-"""Four at most beside the text, because a form has five fields."""
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormKind:
+    """The form for requests of a kind, and the command that makes them.
+
+    `title` and `label`, that of the words, are keys of texts. `options` are at most four, because
+    a form has five fields.
+    """
+
+    command: str
+    title: str
+    label: str
+    options: tuple[str, ...] = ()
 
 
-def title(request: AnyRequest) -> str:
-    """Return the key of a form's title."""
-    return _TITLES[type(request)]
-
-
-def command(request: AnyRequest) -> str:
-    """Return the command that makes such a request."""
-    return _COMMANDS[type(request)]
+FORMS: Mapping[type[AnyRequest], FormKind] = {
+    Chat: FormKind(command="ask", title="form.edit_question", label="form.question"),
+    TextToImage: FormKind(
+        command="image",
+        title="form.edit_image",
+        label="form.prompt",
+        options=("negative", "size", "steps", "seed"),
+    ),
+    TextToVideo: FormKind(
+        command="video",
+        title="form.edit_video",
+        label="form.video_scene",
+        options=("seconds", "negative", "size", "seed"),
+    ),
+    TextToAudio: FormKind(
+        command="music",
+        title="form.edit_music",
+        label="form.played",
+        options=("lyrics", "seconds", "steps", "seed"),
+    ),
+    TextToSpeech: FormKind(
+        command="speak",
+        title="form.edit_speech",
+        label="form.spoken",
+        options=("voice", "speed"),
+    ),
+}
 
 
 def fields(
@@ -69,10 +73,10 @@ def fields(
     the image if the request named none.
     """
     request = shown_request(job)
-    named = EDIT_FIELDS.get(type(request), ())
-    shown = [name for name in named if takes is None or _field(name) in takes]
+    form = FORMS[type(request)]
+    shown = [name for name in form.options if takes is None or _field(name) in takes]
     return (
-        _line("prompt", _LABELS[type(request)], typed(request), language, required=True),
+        _line("prompt", form.label, request.words, language, required=True),
         *(_line(n, f"form.{n}", _value(request, n, drawn, language), language) for n in shown),
     )
 

@@ -6,10 +6,9 @@ from bot.commands.call.context import Call, Context, is_admin
 from bot.core.origin import Origin
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import Made
-from bot.requests.kinds import is_drawn
 from bot.requests.recordings import speech_key
 from queueing.core.jobs import Job, JobState
-from queueing.core.requests import Chat, Embed, File, SpeechToText, TextToSpeech
+from queueing.core.requests import Chat, Embed, File, SpeechToText, TextToImage, TextToSpeech
 
 _NAMED = 8
 
@@ -102,7 +101,7 @@ def without(job: Job, *, kept: bool, gone: RefusalKind, never: RefusalKind) -> D
 
 async def without_images(context: Context, job: Job) -> Declined:
     """Return why a job has no images to build on."""
-    kept = is_drawn(job.request) and await context.queue.jobs.output(job) is None
+    kept = isinstance(job.request, TextToImage) and await context.queue.jobs.output(job) is None
     return without(job, kept=kept, gone=RefusalKind.IMAGES_GONE, never=RefusalKind.NO_IMAGES)
 
 

@@ -8,7 +8,6 @@ from bot.commands.call.files import images, shown_name, whole
 from bot.commands.call.jobs import drawn_images, own_job, replied_job, without, without_images
 from bot.core.attachments import SPOKEN, AttachmentKind
 from bot.core.refusals import Declined, Refusal, RefusalKind
-from bot.requests.kinds import gives_files, is_drawn
 from bot.requests.media import checked_sound, require_sound_weight
 from queueing.core.jobs import Job
 from queueing.core.requests import File, TextToImage
@@ -39,7 +38,7 @@ async def _meant_job(context: Context, call: Call) -> Job | None:
     if job_id is not None:
         return await own_job(context, call, job_id)
     job = await replied_job(context, call)
-    return job if job is not None and gives_files(job.request) else None
+    return job if job is not None and job.request.gives_files else None
 
 
 async def _recording_of(context: Context, job: Job) -> File:
@@ -49,7 +48,7 @@ async def _recording_of(context: Context, job: Job) -> File:
         mime = mime_of(file.data)
         if is_video(mime) or is_sound(mime):
             return await checked_sound(file.name, file.data)
-    if files or not gives_files(job.request):
+    if files or not job.request.gives_files:
         raise Declined(Refusal(RefusalKind.NO_RECORDING))
     raise without(job, kept=True, gone=RefusalKind.FILES_GONE, never=RefusalKind.NOTHING_RECORDED)
 
@@ -108,7 +107,7 @@ async def _drawn(context: Context, call: Call) -> Source | None:
     if job_id is not None:
         return await _image_of(context, call, await own_job(context, call, job_id))
     job = await replied_job(context, call)
-    if job is None or not is_drawn(job.request):
+    if job is None or not isinstance(job.request, TextToImage):
         return None
     return await _image_of(context, call, job)
 

@@ -14,10 +14,9 @@ from bot.core.command import ParamKind
 from bot.core.origin import ModelHint, Origin
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import require_taken
-from bot.requests.kinds import needs_files, typed
 from bot.requests.limits import Asking
 from queueing.core.jobs import Job
-from queueing.core.requests import Capability, File, Request, TextToImage, needed
+from queueing.core.requests import Capability, File, Request, TextToImage
 
 _WITHOUT_FILES = {
     Capability.VISION: Capability.TEXT_TO_TEXT,
@@ -58,9 +57,9 @@ async def repeated(context: Context, call: Call, job: Job, request: Request) -> 
     and `Refused`.
     """
     files = await context.queue.jobs.inputs(job)
-    if files is None or (not files and needs_files(job.request)):
+    if files is None or (not files and job.request.needs_files):
         raise Declined(Refusal(RefusalKind.FILES_GONE, job=job.id))
-    able = needed(request, has_files=bool(files))
+    able = request.needs(has_files=bool(files))
     named = call.text("model")
     model = job.model if named is None else context.catalog.require(named, able).name
     by = await asking(context, call, able)
@@ -71,7 +70,7 @@ async def draw(
     context: Context, call: Call, model: str, request: TextToImage, files: tuple[File, ...] = ()
 ) -> AcceptedJob:
     """Submit an image as the request has it. Raises `Declined`."""
-    by = await asking(context, call, needed(request, has_files=bool(files)))
+    by = await asking(context, call, request.needs(has_files=bool(files)))
     return placed(await context.admission.submit(by, model, request, files))
 
 
@@ -87,7 +86,7 @@ async def submitted(
 
     `options` are those that were given; one that the model would not honour is refused.
     """
-    able = needed(request, has_files=bool(files))
+    able = request.needs(has_files=bool(files))
     named = call.text("model") or context.admission.usual_model(call.person, able)
     model = context.catalog.require(named, able).name
     takes = context.queue.models.offer.options_of(model)
@@ -130,4 +129,4 @@ def _prompt(context: Context, call: Call) -> str:
 async def _used_before(context: Context, user: str, word: str) -> bool:
     """Return whether the person recently began a prompt this way: then they know, or mean it."""
     jobs = await context.queue.jobs.history(user, limit=_LOOKED_AT)
-    return any(typed(job.request).casefold().startswith(word.casefold()) for job in jobs)
+    return any(job.request.words.casefold().startswith(word.casefold()) for job in jobs)

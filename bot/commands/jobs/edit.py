@@ -31,7 +31,6 @@ from bot.requests.creation import (
     require_text,
 )
 from bot.requests.images import dimensions, mask_of
-from bot.requests.kinds import is_drawn
 from bot.texts.catalogue import word
 from queueing.core.jobs import Job
 from queueing.core.requests import (
@@ -182,7 +181,7 @@ async def _is_about_images(context: Context, call: Call) -> bool:
     if job is None or any(not each.replied for each in files):
         return bool(files)
     able = context.catalog.able(Capability.IMAGE_EDIT)
-    return is_drawn(job.request) and call.text("prompt") is not None and bool(able)
+    return isinstance(job.request, TextToImage) and call.text("prompt") is not None and bool(able)
 
 
 def _changed(context: Context, call: Call, job: Job) -> AnyRequest:
@@ -232,13 +231,14 @@ async def _ask_for_changes(context: Context, call: Call, job: Job) -> FormReply:
     if isinstance(request, SpeechToText):
         raise Declined(Refusal(RefusalKind.NO_WORDS_TO_EDIT))
     takes = context.queue.models.offer.options_of(job.model)
+    kind = forms.FORMS[type(request)]
     fields = forms.fields(job, language, takes, await _drawn_size(context, job))
     if any(len(field.value) > FORM_TEXT_MOST for field in fields):
-        raise Declined(Refusal(RefusalKind.TOO_LONG_TO_EDIT, command=forms.command(request)))
+        raise Declined(Refusal(RefusalKind.TOO_LONG_TO_EDIT, command=kind.command))
     form = Form(
         command="edit",
         job_id=job.id,
-        title=word(language, forms.title(request)),
+        title=word(language, kind.title),
         fields=fields,
         send=word(language, "form.send"),
     )

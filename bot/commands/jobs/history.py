@@ -6,7 +6,6 @@ from bot.core.answers import Answer, Reply, ResultReply
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Body, Button, Content, Moment, Strong
 from bot.core.origin import Origin
-from bot.requests.kinds import is_seen, typed
 from bot.texts import results, status
 from bot.texts.catalogue import join, word
 from queueing.core.jobs import Job, JobState
@@ -40,7 +39,7 @@ async def handle_history(context: Context, call: Call) -> Answer:
 
 
 def _line(call: Call, job: Job, *, seen: bool) -> Body:
-    drawn = is_seen(job.request) and job.state is JobState.COMPLETED
+    drawn = job.request.is_seen and job.state is JobState.COMPLETED
     prompt = status.shortened(" ".join(_asked(job).split()), _PROMPT_SHOWN)
     return call.say(
         "history.line",
@@ -54,7 +53,7 @@ def _line(call: Call, job: Job, *, seen: bool) -> Body:
 
 def _asked(job: Job) -> str:
     """Return what was asked for, without the words or files a question was about."""
-    text = typed(job.request)
+    text = job.request.words
     if not isinstance(job.request, Chat):
         return text
     own = "\n".join(line for line in text.splitlines() if not line.startswith(">"))

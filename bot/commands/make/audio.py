@@ -8,7 +8,6 @@ from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.refusals import Declined, RefusalKind
 from bot.requests.creation import Creation, DrawingOptions, require_text
-from bot.requests.kinds import gives_files
 from bot.requests.recordings import SPOKEN_MOST, spoken
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, TextToAudio, TextToSpeech
@@ -93,16 +92,16 @@ async def _answer(context: Context, call: Call) -> Job | None:
     if job_id is not None:
         return await own_job(context, call, job_id)
     job = await replied_job(context, call)
-    return None if job is None or gives_files(job.request) else job
+    return None if job is None or job.request.gives_files else job
 
 
 async def _said(context: Context, job: Job | None) -> str:
-    if job is None or gives_files(job.request):
+    if job is None or job.request.gives_files:
         return ""
     output = await context.queue.jobs.output(job)
     return spoken(output.text) if output is not None else ""
 
 
 async def _without_text(context: Context, job: Job) -> Declined:
-    kept = not gives_files(job.request) and await context.queue.jobs.output(job) is None
+    kept = not job.request.gives_files and await context.queue.jobs.output(job) is None
     return without(job, kept=kept, gone=RefusalKind.ANSWER_GONE, never=RefusalKind.NOTHING_TO_READ)

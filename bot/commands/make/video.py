@@ -9,7 +9,6 @@ from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import Creation, DrawingOptions
-from bot.requests.kinds import typed
 from queueing.core.requests import Capability, TextToVideo
 
 IMAGES = 2  # the first and the last of a video
@@ -50,7 +49,7 @@ async def handle(context: Context, call: Call) -> Answer:
         raise Declined(Refusal(RefusalKind.NO_IMAGE))
     first = sources[0] if sources else None
     drawing = Creation(
-        prompt=call.text("prompt") or (typed(first.request) if first is not None else ""),
+        prompt=call.text("prompt") or (first.request.words if first is not None else ""),
         makes=TextToVideo,
         model=call.text("model"),
         options=DrawingOptions(**given_in(call)),

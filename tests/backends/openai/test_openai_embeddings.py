@@ -27,10 +27,9 @@ from queueing.core.requests import (
     Output,
     Progress,
     Work,
-    numbers,
-    vectors_of,
 )
 from queueing.core.specs import EMBEDDING_S, BackendSpec, ModelSpec
+from queueing.core.vectors import numbers, vectors_of
 from tests.backends.openai.asking import ALL, TOLD, connected, image, model
 from tests.fakes.llm.llm import FakeLlm, Fault, Model, serving
 from tests.fakes.llm.llm_embeddings import DIMENSIONS, MARKER, PACKS, vector_of

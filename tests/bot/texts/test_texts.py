@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backends.comfyui.workflow.graph import WORDS
-from bot.commands.call.forms import EDIT_FIELDS
+from bot.commands.call.forms import FORMS
 from bot.commands.me.settings import COMMAND as SETTINGS
 from bot.commands.registry import COMMANDS
 from bot.core.attachments import AttachmentKind
@@ -142,7 +142,7 @@ def test_every_text_is_used_and_every_key_used_exists() -> None:
     made |= {f"state.{state}" for state in JobState}
     made |= {f"settings.{param.name}" for param in SETTINGS.params}
     made |= {param.help for command in COMMANDS for param in command.params}
-    made |= {f"form.{name}" for names in EDIT_FIELDS.values() for name in names}
+    made |= {f"form.{name}" for form in FORMS.values() for name in form.options}
     made |= {"field.lora_weight", "field.speed", "field.instructions"}  # no placeholders
     assert set(REFERENCE) - literals - made == set()
     groups = {key.split(".")[0] for key in REFERENCE}

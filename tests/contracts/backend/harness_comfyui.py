@@ -26,7 +26,6 @@ from queueing.core.requests import (
     TextToAudio,
     TextToImage,
     TextToVideo,
-    needed,
 )
 from queueing.core.specs import BackendSpec, ModelSpec
 from tests.backends.comfyui.workflow import graphs
@@ -114,7 +113,7 @@ async def _making(nodes: Nodes, quick: Asked, *files: File) -> AsyncIterator[Har
     own = ModelSpec(
         name="own",
         backends=("comfy",),
-        capabilities=frozenset({needed(quick, has_files=bool(files))}),
+        capabilities=frozenset({quick.needs(has_files=bool(files))}),
     )
     with TemporaryDirectory() as folder, patch("backends.comfyui.attempts.GRACE_S", 0.2):
         template = Path(folder) / "own.json"

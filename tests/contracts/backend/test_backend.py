@@ -24,9 +24,8 @@ from queueing.core.requests import (
     TextToImage,
     TextToSpeech,
     TextToVideo,
-    numbers,
-    vectors_of,
 )
+from queueing.core.vectors import numbers, vectors_of
 from tests.contracts.backend.backend_harness import Harness, Opens, Server, until
 
 MODULES = [

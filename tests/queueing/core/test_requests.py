@@ -3,29 +3,26 @@
 from typing import get_args
 
 from queueing.core.requests import (
-    _NEEDS,
     AnyRequest,
     Capability,
     Chat,
     ChatMessage,
     TextToImage,
     TextToVideo,
-    needed,
 )
 from queueing.forecast.durations import size_class
 
 
 def test_every_kind_of_request_needs_something_of_its_model() -> None:
     """A new kind would fail as its first request is accepted."""
-    assert set(_NEEDS) == set(get_args(AnyRequest))
-    every = {able for pair in _NEEDS.values() for able in pair}
+    every = {able for kind in get_args(AnyRequest) for able in kind.capabilities}
     assert every | {Capability.UPSCALE, Capability.IMAGE_EDIT} == set(Capability)
 
 
 def test_an_edit_is_no_drawing_from_an_image() -> None:
     """A model that only redraws would get an instruction as its prompt."""
-    assert needed(TextToImage(prompt="a", edit=True), has_files=True) is Capability.IMAGE_EDIT
-    assert needed(TextToImage(prompt="a"), has_files=True) is Capability.IMAGE_TO_IMAGE
+    assert TextToImage(prompt="a", edit=True).needs(has_files=True) is Capability.IMAGE_EDIT
+    assert TextToImage(prompt="a").needs(has_files=True) is Capability.IMAGE_TO_IMAGE
 
 
 def test_a_longer_video_of_more_pixels_is_more_work() -> None:
@@ -39,8 +36,8 @@ def test_a_longer_video_of_more_pixels_is_more_work() -> None:
 def test_a_recording_asks_nothing_of_the_model_that_answers() -> None:
     """A voice message would go only to models that see images."""
     spoken = ChatMessage(role="user", text="", sounds=(0,))
-    assert needed(Chat(messages=(spoken,)), has_files=True) is Capability.TEXT_TO_TEXT
+    assert Chat(messages=(spoken,)).needs(has_files=True) is Capability.TEXT_TO_TEXT
     shown = spoken.model_copy(update={"images": (1,)})
-    assert needed(Chat(messages=(shown,)), has_files=True) is Capability.VISION
+    assert Chat(messages=(shown,)).needs(has_files=True) is Capability.VISION
     old = ChatMessage.model_validate({"role": "user", "text": "why?"})
     assert (old.sounds, old.heard) == ((), None)

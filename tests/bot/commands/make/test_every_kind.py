@@ -8,7 +8,6 @@ import pytest
 
 from bot.core.content import Markdown
 from bot.core.origin import Origin
-from bot.requests.kinds import typed
 from bot.texts import results
 from bot.texts.catalogue import CATALOGUES, plain, say
 from bot.texts.results import Abilities, Measures
@@ -130,7 +129,7 @@ def test_a_job_of_every_kind_is_listed_shown_repeated_and_changed(
 
     chat = in_bot(scenario)
     (history, *rest) = [text for _, text in chat.private]
-    words = typed(request_) or plain(say("en", results.no_words(request_)))
+    words = request_.words or plain(say("en", results.no_words(request_)))
     assert words in history
     transcript = isinstance(request_, SpeechToText)
     assert [text.partition(".")[0] for text in rest] == [
