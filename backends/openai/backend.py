@@ -25,7 +25,7 @@ from backends.common.options import read_options
 from backends.common.reasons import reasons_kept
 from backends.common.server_backend import ServerBackend
 from backends.openai.chat_request import TextOptions, chat_body
-from backends.openai.completion import Question, stream_answer
+from backends.openai.completion import CompletionCall, stream_answer
 from backends.openai.embeddings import Batch, embed
 from backends.openai.flavours.errors import RULES, classified
 from backends.openai.flavours.flavour import (
@@ -286,7 +286,7 @@ class OpenAI(ServerBackend):
         return await speak(self._http, form, speech, report)
 
     async def _answered(
-        self, model: ModelSpec, question: Question, flavour: Flavour, report: Report
+        self, model: ModelSpec, question: CompletionCall, flavour: Flavour, report: Report
     ) -> Output:
         """Return the answer. A server without completions says that it has no such model."""
         try:
@@ -311,8 +311,8 @@ class OpenAI(ServerBackend):
 
     async def _question(
         self, model: ModelSpec, chat: Chat, files: Sequence[File], flavour: Flavour
-    ) -> Question:
-        return Question(
+    ) -> CompletionCall:
+        return CompletionCall(
             body=await self._body(model, chat, files, flavour),
             path=path_of(flavour, chat.passed_on),
             model_id=served_name(model),

@@ -74,7 +74,7 @@ ONLY_THOUGHTS = problem(ProblemKind.ONLY_THOUGHTS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
+class CompletionCall:
     """A request to a model: its body, the requested name, and how to look the model up again.
 
     `path` is where it is sent. A passed-on answer is gathered whole, and each of its chunks is
@@ -89,7 +89,9 @@ class Question:
     passed_on: bool = False
 
 
-async def stream_answer(http: Http, flavour: Flavour, question: Question, report: Report) -> Output:
+async def stream_answer(
+    http: Http, flavour: Flavour, question: CompletionCall, report: Report
+) -> Output:
     """Return the whole answer, reporting it as it grows.
 
     Cancelling closes the connection, which stops the server's work. Raises `BackendError`s.
@@ -108,7 +110,9 @@ async def stream_answer(http: Http, flavour: Flavour, question: Question, report
     return Output(text=_text(reader))
 
 
-async def _stream(http: Http, flavour: Flavour, question: Question, report: Report) -> AnswerReader:
+async def _stream(
+    http: Http, flavour: Flavour, question: CompletionCall, report: Report
+) -> AnswerReader:
     """Return the answer so far; a silent reader means that the stream broke off without a reason."""
     reader = _reader(question, flavour)
     opened = False
@@ -126,7 +130,7 @@ async def _stream(http: Http, flavour: Flavour, question: Question, report: Repo
     return reader
 
 
-def _reader(question: Question, flavour: Flavour) -> AnswerReader:
+def _reader(question: CompletionCall, flavour: Flavour) -> AnswerReader:
     kind = AnswerReader
     if question.passed_on:
         kind = InfillReader if question.path.startswith(INFILL) else PassedOnReader
@@ -137,7 +141,7 @@ async def _follow(
     lines: AsyncIterator[Sequence[str]],
     reader: AnswerReader,
     flavour: Flavour,
-    question: Question,
+    question: CompletionCall,
     report: Report,
 ) -> None:
     clock = asyncio.get_running_loop().time
@@ -178,7 +182,7 @@ async def require_same(
     raise NotLoaded(cause) if served.loaded is False else BadModel(cause, problem=NO_MODEL)
 
 
-async def _why_silent(http: Http, question: Question) -> BackendError:
+async def _why_silent(http: Http, question: CompletionCall) -> BackendError:
     """Repeat the request without streaming to learn why the stream was empty.
 
     llama-cpp-python ends a stream silently and breaks the connection where it would otherwise

@@ -24,7 +24,7 @@ from backends.openai.flavours.errors import (
 )
 from backends.openai.flavours.flavour import AudioForm
 from backends.openai.recordings import is_plain
-from backends.openai.transcripts import Heard, heard, pieces_of, together
+from backends.openai.transcripts import SpeechTranscript, heard, pieces_of, together
 from queueing.core.errors import BackendError, OutOfMemory, Rejected
 from queueing.core.ports import Report
 from queueing.core.requests import File, Output, Progress, SpeechToText
@@ -72,7 +72,7 @@ async def transcribe(http: Http, form: AudioForm, recording: Recording, report: 
     """
     asked = recording.request
     pieces = await asyncio.to_thread(pieces_of, recording.sound.data)
-    told: list[Heard] = []
+    told: list[SpeechTranscript] = []
     timed = form.segments and (asked.timestamps or form.silence)
     for piece in pieces:
         told.append(await _told(http, form, recording, piece.sound(), timed=timed))
@@ -86,7 +86,7 @@ async def transcribe(http: Http, form: AudioForm, recording: Recording, report: 
 
 async def _told(
     http: Http, form: AudioForm, recording: Recording, sound: bytes, *, timed: bool
-) -> Heard:
+) -> SpeechTranscript:
     """Ask with segments where they are wanted, and without where the model knows none."""
     recording = replace(recording, sound=replace(recording.sound, data=sound))
     if timed:
@@ -111,7 +111,9 @@ def _fault(error: HttpRefused | HttpFailed) -> BackendError:
     return fault
 
 
-async def _asked(http: Http, form: AudioForm, recording: Recording, answer: str) -> Heard:
+async def _asked(
+    http: Http, form: AudioForm, recording: Recording, answer: str
+) -> SpeechTranscript:
     path, fields = call_of(form, recording.request)
     if form.tokens and recording.max_tokens is not None:
         fields[form.tokens] = str(recording.max_tokens)

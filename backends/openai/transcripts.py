@@ -31,7 +31,7 @@ Segment = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Heard:
+class SpeechTranscript:
     """A transcript; `segments` are in the shape of OpenAI's `verbose_json`, without silent ones.
 
     They are None where the server tells none.
@@ -56,7 +56,7 @@ class Heard:
         return written({name: value for name, value in whole.items() if value is not None})
 
 
-def heard(answer: JsonValue) -> Heard:
+def heard(answer: JsonValue) -> SpeechTranscript:
     """Return the transcript in a server's answer; raise the error that is in it instead."""
     if not isinstance(answer, dict):
         raise UnreadableAnswer("unexpected answer: no object")
@@ -70,7 +70,7 @@ def heard(answer: JsonValue) -> Heard:
     numbered: list[Segment] = [{**segment, "id": at} for at, segment in enumerate(spoken)]
     words = _words(spoken) if len(spoken) < len(told or ()) else without_thoughts(text).strip()
     words = " ".join(words.split()) if told else words  # whisper.cpp ends a line with each segment
-    return Heard(
+    return SpeechTranscript(
         text="" if words.casefold() in BLANK else words,
         segments=None if told is None else tuple(numbered),
         language=language if isinstance(language, str) and language else None,
@@ -189,7 +189,7 @@ def _quietest(samples: memoryview) -> int:
     return min(loudness, key=lambda at: loudness[at]) + _MOMENT // 2
 
 
-def together(pieces: Sequence[SoundPiece], told: Sequence[Heard]) -> Heard:
+def together(pieces: Sequence[SoundPiece], told: Sequence[SpeechTranscript]) -> SpeechTranscript:
     """Return what was written down of the pieces as one transcript."""
     if len(told) == 1 and pieces[0].seconds is None:
         return told[0]
@@ -201,7 +201,7 @@ def together(pieces: Sequence[SoundPiece], told: Sequence[Heard]) -> Heard:
     numbered: list[Segment] = [{**segment, "id": at} for at, segment in enumerate(segments)]
     untimed = any(each.text and each.segments is None for each in told)
     languages = [each.language for each in told if each.language and each.text]
-    return Heard(
+    return SpeechTranscript(
         text=" ".join(each.text for each in told if each.text),
         segments=None if untimed else tuple(numbered),
         language=next(iter(languages), None),

@@ -21,7 +21,7 @@ from bot.api.routes.files import ROUTE, FileRoutes, OriginalFiles, keep_tidy
 from bot.api.routes.images import ImageAnswers, ImageEditRoute, ImageRoute, no_variations
 from bot.api.routes.jobs import JobRoutes
 from bot.api.routes.models import ModelsRoute
-from bot.api.runs.answers import Answering, WaitLimits
+from bot.api.runs.answers import AnswerSender, WaitLimits
 from bot.api.runs.attendance import Attendance, StoredAttendance
 from bot.api.runs.repeats import Repeats
 from bot.api.runs.runs import Runs
@@ -96,7 +96,7 @@ class ApiServer:
         self._runs = Runs(queue.status, queue.jobs, queue.events.reading)
         queue.events.subscribe(self._runs.on_event)
         self._attendance = Attendance(shared)
-        self._answering = Answering(
+        self._answering = AnswerSender(
             self._runs, queue.jobs, queue.submitter, settings.patience, self._attendance
         )
         submitting = Submitter(

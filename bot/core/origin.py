@@ -16,7 +16,7 @@ class ModelHint(Record):
     meant: str
 
 
-class Hook(Record):
+class Webhook(Record):
     """The address to call at the end of a program's job, and the API key whose secret signs it.
 
     The key is 0 if none was needed.
@@ -42,7 +42,7 @@ class Origin(Record):
     parts: tuple[str, ...] = ()  # the parts that belong to it of the album it was asked with
     digest: str = ""  # of a program's request, by which a repeated call is recognised
     accepted_by: str = ""  # the process that accepted a program's request
-    hook: Hook | None = None
+    hook: Webhook | None = None
     aloud: bool = False  # the answer is read aloud as well
     cut: tuple[str, ...] = ()  # the documents of which only the beginning was asked about
     cut_recording: bool = False  # only the beginning of what was said in its recordings was, too

@@ -25,7 +25,7 @@ from bot.requests.creation import (
     style_name,
 )
 from bot.requests.images import require_upscalable
-from bot.requests.limits import Asking, RequestLimits
+from bot.requests.limits import RequestLimits, SubmissionDetails
 from bot.requests.model_choice import model_of_conversation, model_of_style, usual_model
 from bot.requests.options import Style
 from queueing.core.errors import Refused
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NewQuestion:
+class Question:
     """A question for a text model, with all its images.
 
     It continues the conversation of the job `earlier`; `replies` says that this was chosen and not
@@ -61,17 +61,17 @@ class AdmissionService:
     styles: Mapping[str, Style] = field(default_factory=dict)
     live: LiveSettings = field(default_factory=LiveSettings)
 
-    async def draw(self, asking: Asking, drawing: Creation) -> Job | Refusal:
+    async def draw(self, asking: SubmissionDetails, drawing: Creation) -> Job | Refusal:
         """Accept a request for an image, a video or music."""
         return await self._answered(asking.key, self._draw(asking, drawing))
 
-    async def ask(self, asking: Asking, question: NewQuestion) -> Job | Refusal:
+    async def ask(self, asking: SubmissionDetails, question: Question) -> Job | Refusal:
         """Accept a question with what was said before it."""
         return await self._answered(asking.key, self._ask(asking, question))
 
     async def submit(
         self,
-        asking: Asking,
+        asking: SubmissionDetails,
         model: str,
         request: Request,
         files: tuple[File, ...] = (),
@@ -83,7 +83,7 @@ class AdmissionService:
         steps = self._submit(asking, new, continues=earlier is not None)
         return await self._answered(asking.key, steps)
 
-    async def add(self, asking: Asking, job: Job, added: Conversation) -> Job | Refusal:
+    async def add(self, asking: SubmissionDetails, job: Job, added: Conversation) -> Job | Refusal:
         """Add what came late to the question of a job, as long as it waits."""
         return await self._answered(None, self._add_in_time(asking, job, added))
 
@@ -151,7 +151,7 @@ class AdmissionService:
 
     # ------------------------------------------------------------ what is asked for
 
-    async def _draw(self, asking: Asking, drawing: Creation) -> Job:
+    async def _draw(self, asking: SubmissionDetails, drawing: Creation) -> Job:
         require_text(drawing.prompt, PROMPT_LIMIT)
         if drawing.options.strength is not None and not drawing.files:
             raise Declined(Refusal(RefusalKind.NO_IMAGE))
@@ -181,7 +181,7 @@ class AdmissionService:
             return self.styles.get(person.style or "", Style())
         return self.styles[style_name(self.styles, named)]
 
-    async def _ask(self, asking: Asking, question: NewQuestion) -> Job:
+    async def _ask(self, asking: SubmissionDetails, question: Question) -> Job:
         catalog, asked = self.models.offer.catalog, question.talk
         model = question.model or self._text_model(asking.person, question)
         spec = catalog.find(model)
@@ -197,7 +197,7 @@ class AdmissionService:
         self._require_heard(asking.person, new)
         return await self.limits.submit(asking, new, continues=True)
 
-    def _text_model(self, person: Person, question: NewQuestion) -> str:
+    def _text_model(self, person: Person, question: Question) -> str:
         """Return the model of the conversation or the person's usual one. Raises `Declined`."""
         catalog = self.models.offer.catalog
         able = Capability.VISION if question.talk.has_image else Capability.TEXT_TO_TEXT
@@ -205,7 +205,7 @@ class AdmissionService:
         goes_on = model_of_conversation(catalog, person, earlier, able, replies=replies)
         return goes_on or self.usual_model(person, able)
 
-    async def _submit(self, asking: Asking, new: NewJob, *, continues: bool) -> Job:
+    async def _submit(self, asking: SubmissionDetails, new: NewJob, *, continues: bool) -> Job:
         if isinstance(new.request, TextToImage) and new.request.upscale:
             for file in new.files:
                 await require_upscalable(file)
@@ -217,7 +217,7 @@ class AdmissionService:
         if new.held:
             self.usual_model(person, Capability.SPEECH_TO_TEXT)
 
-    async def _add_in_time(self, asking: Asking, job: Job, added: Conversation) -> Job:
+    async def _add_in_time(self, asking: SubmissionDetails, job: Job, added: Conversation) -> Job:
         """Add to a question as it is now: something else may be added to it at this moment."""
         while True:
             try:
@@ -233,7 +233,7 @@ class AdmissionService:
                     raise
                 job = newer
 
-    async def _add(self, asking: Asking, job: Job, added: Conversation) -> Job:
+    async def _add(self, asking: SubmissionDetails, job: Job, added: Conversation) -> Job:
         request, (new,) = job.request, added.turns
         if not isinstance(request, Chat) or (new.sounds and not job.held):
             raise Declined(Refusal(RefusalKind.ALBUM_TOO_LATE, job=job.id))
@@ -265,7 +265,7 @@ class AdmissionService:
 
     def _going_on(
         self,
-        asking: Asking,
+        asking: SubmissionDetails,
         model: str,
         request: Request,
         files: tuple[File, ...],
@@ -280,7 +280,7 @@ class AdmissionService:
 
 
 def _new(
-    asking: Asking,
+    asking: SubmissionDetails,
     model: str,
     request: Request,
     files: tuple[File, ...],

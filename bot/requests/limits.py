@@ -115,7 +115,7 @@ _SHARE_TO_CLEAR = 0.1  # of a full queue; coming back for its first free place i
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asking:
+class SubmissionDetails:
     """One submission: by whom, with which rights, and where the answer belongs.
 
     `unwanted` are words that requests may not contain there. `key` makes it idempotent: submitted
@@ -153,7 +153,9 @@ class RequestLimits:
     live: LiveSettings
     bounds: Bounds = field(default_factory=Bounds)
 
-    async def submit(self, asking: Asking, new: NewJob, *, continues: bool = False) -> Job:
+    async def submit(
+        self, asking: SubmissionDetails, new: NewJob, *, continues: bool = False
+    ) -> Job:
         """Accept a job in its person's lane. Raises `Declined` and `Refused`.
 
         `continues` says that a conversation was accepted before, but for its last turn.
@@ -186,7 +188,7 @@ class RequestLimits:
             raise
 
     async def replace_request(
-        self, asking: Asking, job: Job, request: Request, files: tuple[File, ...]
+        self, asking: SubmissionDetails, job: Job, request: Request, files: tuple[File, ...]
     ) -> Job:
         """Give a job that has not started another request. Raises `Declined` and `StoreError`.
 
@@ -213,7 +215,9 @@ class RequestLimits:
             raise Declined(Refusal(RefusalKind.ALBUM_TOO_LATE, job=job.id))
         return replaced
 
-    def _require_allowed(self, asking: Asking, request: Request, *, continues: bool) -> None:
+    def _require_allowed(
+        self, asking: SubmissionDetails, request: Request, *, continues: bool
+    ) -> None:
         if (ban := ban_of(asking.person, self.clock.now())) is not None:
             raise Declined(ban)
         if not asking.unwanted:

@@ -31,7 +31,7 @@ from backends.comfyui.backend import ComfyUI
 from backends.comfyui.server import ComfyUIServer
 from backends.openai.backend import LMStudio
 from bot.api.routes.jobs import JobRoutes
-from bot.api.runs.answers import Answering
+from bot.api.runs.answers import AnswerSender
 from bot.api.runs.submitter import Submitter
 from bot.app import setup
 from bot.cli import main as cli
@@ -93,7 +93,7 @@ POINTS: Mapping[str, Point] = {
     "ask-for-prompt": Point(owner=Enhancer, name="_see_through"),
     "better-prompt": Point(owner=JobStore, name="replace_request"),
     "accept-call": Point(owner=Submitter, name="_accepted"),
-    "answer-program": Point(owner=Answering, name="output_of"),
+    "answer-program": Point(owner=AnswerSender, name="output_of"),
     "show-job": Point(owner=JobRoutes, name="_view"),
     "begin-part": Point(owner=MessageRecords, name="begin_part"),
     "end-part": Point(owner=MessageRecords, name="end_part"),

@@ -37,7 +37,7 @@ from bot.api.openai.chat import passed_on_chat
 from bot.api.openai.images import EDITS
 from bot.api.openai.records import wrong
 from bot.api.runs.submitter import FindFile, Submitter
-from bot.core.origin import Hook
+from bot.core.origin import Webhook
 from bot.requests.creation import Creation
 from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.jobs import Job
@@ -201,7 +201,7 @@ class NewJobs:
         find = partial(self.job_images.find, taken)
         return self.submitting.finding(request, taken.caller, model, needs, find)
 
-    def _hook(self, address: str | None, caller: Caller) -> Hook | None:
+    def _hook(self, address: str | None, caller: Caller) -> Webhook | None:
         if address is None:
             return None
-        return Hook(url=allowed(address, self.hooks.origins), key=caller.key_number)
+        return Webhook(url=allowed(address, self.hooks.origins), key=caller.key_number)

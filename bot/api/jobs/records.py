@@ -69,7 +69,7 @@ class DeletedUpload(View):
 FIRST_AND_LAST = 2
 SPEECH_LIMIT = 20_000  # characters
 
-Webhook = Annotated[str, Field(max_length=2_000)]
+WebhookAddress = Annotated[str, Field(max_length=2_000)]
 """An address that is called once the job has ended, at an origin of `api.webhooks`."""
 
 
@@ -100,7 +100,7 @@ class MediaJob(TimedJob):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
-    webhook: Webhook | None = None
+    webhook: WebhookAddress | None = None
 
 
 class VideoJob(MediaJob):
@@ -215,7 +215,7 @@ class ChatJob(TimedJob, ChatCompletions):
     """A conversation to answer, as for `POST /v1/chat/completions`."""
 
     kind: Literal["chat"] = "chat"
-    webhook: Webhook | None = None
+    webhook: WebhookAddress | None = None
 
 
 class ImageJob(TimedJob):
@@ -251,7 +251,7 @@ class ImageJob(TimedJob):
     lora: Loras | None = None
     style: str | None = Field(default=None, max_length=NAME_LIMIT)
     raw: bool = False
-    webhook: Webhook | None = None
+    webhook: WebhookAddress | None = None
 
     @model_validator(mode="after")
     def _both_sides(self) -> Self:

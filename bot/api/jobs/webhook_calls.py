@@ -17,7 +17,7 @@ from yarl import URL
 
 from bot.api.jobs.webhooks import hook_call, is_allowed, origin_of
 from bot.api.runs.runs import api_origin
-from bot.core.origin import Hook
+from bot.core.origin import Webhook
 from bot.core.queue import Deliveries, JobReader
 from queueing.core.concurrency import TaskGroup, together
 from queueing.core.errors import StoreError
@@ -51,7 +51,7 @@ class OwedCall:
 
     job_id: int
     ended_at: float
-    hook: Hook
+    hook: Webhook
     tries: int = 0
 
 

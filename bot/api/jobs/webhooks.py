@@ -16,7 +16,7 @@ from yarl import URL
 
 from bot.api.calls.errors import ApiError, invalid
 from bot.api.runs.views import View, moment
-from bot.core.origin import Hook
+from bot.core.origin import Webhook
 from queueing.core.jobs import Job, JobState
 
 
@@ -107,7 +107,9 @@ def secret_of(key: bytes, owner: int) -> str:
     return _PREFIX + base64.b64encode(_secret(key, owner)).decode()
 
 
-def hook_call(job: Job, hook: Hook, *, key: bytes, now: float, url: str | None = None) -> HookCall:
+def hook_call(
+    job: Job, hook: Webhook, *, key: bytes, now: float, url: str | None = None
+) -> HookCall:
     """Return the call that tells the end of a job; `url` is the API's public address."""
     name = f"job-{job.id}"
     body = _event(job, name, url).model_dump_json().encode()

@@ -31,7 +31,7 @@ from bot.api.openai.audio import (
     rendered,
 )
 from bot.api.openai.records import read, wrong
-from bot.api.runs.answers import Answering, accepted, headers_of, require_result, unfinished
+from bot.api.runs.answers import AnswerSender, accepted, headers_of, require_result, unfinished
 from bot.api.runs.client_wishes import headers_within_s, leaves
 from bot.api.runs.runs import Run
 from bot.api.runs.submitter import Submitter
@@ -46,7 +46,7 @@ MakeFile = Callable[[Output], Awaitable[File]]
 class FileAnswers:
     """Sends files."""
 
-    answering: Answering
+    answering: AnswerSender
 
     async def send(
         self, request: web.Request, job: Job, mime: str, make: MakeFile
@@ -105,7 +105,7 @@ class SpeechRoute:
     """Serves speech."""
 
     submitting: Submitter
-    answering: Answering
+    answering: AnswerSender
     files: FileAnswers
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -152,7 +152,7 @@ class TranscriptionRoutes:
     """Serves transcripts."""
 
     submitting: Submitter
-    answering: Answering
+    answering: AnswerSender
     files: FileAnswers
     images: RequestImages
 

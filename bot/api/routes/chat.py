@@ -24,7 +24,7 @@ from bot.api.openai.response_output import OutputItems
 from bot.api.openai.response_request import Responses
 from bot.api.openai.response_stream import ResponseFrame, ResponseStream
 from bot.api.openai.unserved import LEFT_OUT
-from bot.api.runs.answers import Answering
+from bot.api.runs.answers import AnswerSender
 from bot.api.runs.submitter import FindFile, Submitter
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, ChatMessage, File, PassedOn
@@ -37,7 +37,7 @@ class ChatRoute:
     """Serves chat completions."""
 
     submitting: Submitter
-    answering: Answering
+    answering: AnswerSender
     images: RequestImages
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -83,7 +83,7 @@ class CompletionRoute:
     """Serves completions."""
 
     submitting: Submitter
-    answering: Answering
+    answering: AnswerSender
 
     @property
     def routes(self) -> Mapping[str, Route]:
@@ -139,7 +139,7 @@ class ResponseRoute:
     """Serves responses."""
 
     submitting: Submitter
-    answering: Answering
+    answering: AnswerSender
     images: RequestImages
 
     @property

@@ -9,7 +9,7 @@ from bot.api.calls.callers import Caller
 from bot.api.calls.request_files import RequestImages
 from bot.api.openai.embeddings import EmbeddingCall, Given, GivenImage, Vectors, given_in
 from bot.api.openai.records import read
-from bot.api.runs.answers import Answering
+from bot.api.runs.answers import AnswerSender
 from bot.api.runs.submitter import FindFile, Submitter
 from queueing.core.requests import Capability, Embed, EmbedInput, File, ImageInput
 
@@ -19,7 +19,7 @@ class EmbeddingRoute:
     """Serves embeddings; a batch is one job."""
 
     submitting: Submitter
-    answering: Answering
+    answering: AnswerSender
     images: RequestImages
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:

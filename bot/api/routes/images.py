@@ -27,7 +27,7 @@ from bot.api.openai.images import (
     ImageWriter,
 )
 from bot.api.openai.records import read, wrong
-from bot.api.runs.answers import Answering
+from bot.api.runs.answers import AnswerSender
 from bot.api.runs.client_wishes import leaves
 from bot.api.runs.submitter import Submitter
 from bot.people.links import Links
@@ -43,7 +43,7 @@ class ImageAnswers:
     Without it, links begin with the address that the caller used.
     """
 
-    answering: Answering
+    answering: AnswerSender
     links: Links
     url: str | None = None
 

@@ -114,7 +114,7 @@ class WaitLimits:
     wait_s: float = 1800.0
 
 
-class Answering:
+class AnswerSender:
     """Sends the answers of jobs to their callers."""
 
     def __init__(

@@ -13,11 +13,11 @@ from bot.api.runs.attendance import seen_through
 from bot.api.runs.repeats import Repeats, digest_of
 from bot.api.runs.runs import PLATFORM, without_words
 from bot.core.live_settings import LiveSettings
-from bot.core.origin import Hook, Origin
+from bot.core.origin import Origin, Webhook
 from bot.core.refusals import Declined, Refusal, refusal_of
 from bot.requests.admission import AdmissionService
 from bot.requests.creation import Creation
-from bot.requests.limits import Asking, ban_of
+from bot.requests.limits import SubmissionDetails, ban_of
 from queueing.core.errors import NotCapable, UnknownModel
 from queueing.core.jobs import Job
 from queueing.core.ports import Clock
@@ -52,7 +52,7 @@ class Submitter:
         wanted: Request,
         files: tuple[File, ...] = (),
         *,
-        hook: Hook | None = None,
+        hook: Webhook | None = None,
         when: JobTime | None = None,
     ) -> Job:
         """Accept a request and return its job. Raises `ApiError`, and `StoreError`.
@@ -73,7 +73,7 @@ class Submitter:
         caller: Caller,
         drawing: Creation,
         *,
-        hook: Hook | None = None,
+        hook: Webhook | None = None,
         when: JobTime | None = None,
     ) -> Job:
         """Accept a request for an image. Raises the same errors as `submit`."""
@@ -155,9 +155,9 @@ class Submitter:
         request: web.Request,
         caller: Caller,
         digest: str,
-        hook: Hook | None,
+        hook: Webhook | None,
         when: JobTime | None,
-    ) -> Asking:
+    ) -> SubmissionDetails:
         when = when or JobTime()
         key = await self.repeats.key(request, caller, digest)
         origin = Origin(
@@ -172,7 +172,7 @@ class Submitter:
             accepted_by=self.repeats.attendance.run_name,
             hook=hook,
         ).model_dump_json()
-        return Asking(
+        return SubmissionDetails(
             person=caller.person,
             key=key,
             unwanted=self.live.chat_settings.of("", ()).words,

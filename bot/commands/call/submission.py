@@ -14,7 +14,7 @@ from bot.core.command import ParamKind
 from bot.core.origin import ModelHint, Origin
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import require_taken
-from bot.requests.limits import Asking
+from bot.requests.limits import SubmissionDetails
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, File, Request, TextToImage
 
@@ -28,7 +28,7 @@ _LOOKED_AT = 20  # of the person's latest jobs
 
 async def asking(
     context: Context, call: Call, needs: Capability, *, cut: Sequence[str] = ()
-) -> Asking:
+) -> SubmissionDetails:
     """Return who asks in this call and where, once everything they sent before is accepted.
 
     `cut` names the documents of which only the beginning is asked about.
@@ -39,7 +39,7 @@ async def asking(
     near = await _near_model(context, call, needs)
     aloud = bool(call.person.aloud) and any(file.kind in SPOKEN for file in invocation.files)
     origin = Origin.of(invocation, call.language, near, aloud=aloud, cut=tuple(cut))
-    return Asking(
+    return SubmissionDetails(
         person=call.person,
         rights=frozenset(invocation.rights),
         unwanted=settings.words,

@@ -21,7 +21,7 @@ from bot.core.content import Content, Form, FormField
 from bot.core.origin import Origin
 from bot.core.platform import Album
 from bot.core.refusals import Declined, Refusal, RefusalKind
-from bot.requests.admission import NewQuestion
+from bot.requests.admission import Question
 from bot.requests.conversation import IMAGES, Conversation
 from bot.requests.creation import require_text
 from bot.texts.catalogue import word
@@ -115,7 +115,7 @@ async def ask(
     """Accept a question that continues an earlier one. Raises `Declined`."""
     needs = Capability.VISION if talk.has_image else Capability.TEXT_TO_TEXT
     invocation = call.invocation
-    question = NewQuestion(
+    question = Question(
         talk=talk,
         model=named,
         earlier=earlier,

@@ -23,7 +23,7 @@ from bot.platforms.discord.commands import (
 )
 from bot.platforms.discord.errors import chat_errors, refuse_to_wait
 from bot.platforms.discord.interactions import InteractionReply
-from bot.platforms.discord.messages import Spoken
+from bot.platforms.discord.messages import DiscordMessageCall
 from bot.platforms.discord.renderer import filled_in, pressed
 from queueing.core.concurrency import TaskGroup
 
@@ -197,7 +197,7 @@ class Client(discord.AutoShardedClient):
         """Handle a question by mention, by reply or in a direct message."""
         if self.user is None or not self._heard():
             return
-        spoken = Spoken(
+        spoken = DiscordMessageCall(
             message=message,
             platform=self._platform,
             me=self.user.id,
@@ -223,7 +223,7 @@ class Client(discord.AutoShardedClient):
         """Reserve a call's place in the order; an unknown channel already has its final id."""
         return self._handler.arrived(f"{self._platform.name}:{person_id}", f"{channel_id}")
 
-    async def _hear(self, spoken: Spoken, arrival: Arrival) -> None:
+    async def _hear(self, spoken: DiscordMessageCall, arrival: Arrival) -> None:
         """Hand a message to the handler."""
         try:
             with arrival:

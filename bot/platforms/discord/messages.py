@@ -22,7 +22,7 @@ _COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Spoken:
+class DiscordMessageCall:
     """A message to the bot, as a call."""
 
     message: discord.Message

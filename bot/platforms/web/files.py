@@ -76,7 +76,7 @@ class RecentFiles:
 UPLOAD_S = 600.0  # for the largest image over a slow connection
 
 
-class FilesOfChat:
+class ChatFileRoutes:
     """The routes of files. `originals` are those behind signed links."""
 
     def __init__(

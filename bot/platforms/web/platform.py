@@ -36,7 +36,7 @@ from bot.people.web_people import (
 from bot.platforms.web.calls import Calls, answer_id
 from bot.platforms.web.chat_log import ChatLog, ShownMessage
 from bot.platforms.web.dashboard import DashboardData
-from bot.platforms.web.files import FilesOfChat, RecentFiles
+from bot.platforms.web.files import ChatFileRoutes, RecentFiles
 from bot.platforms.web.page_connection import PageConnection
 from bot.platforms.web.protocol import MAX_UPLOAD, CommandRow, ModelQueue, command_rows
 from bot.platforms.web.renderer import shown_of
@@ -174,7 +174,7 @@ class Web:
         )
         who = Sessions(self._people, self._clients, self._operates)
         originals, thumbnails = self._originals, self._thumbnails
-        files = FilesOfChat(who, calls, self._lately, originals=originals, thumbnails=thumbnails)
+        files = ChatFileRoutes(who, calls, self._lately, originals=originals, thumbnails=thumbnails)
         return WebServer(
             who=who,
             calls=calls,

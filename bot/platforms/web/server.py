@@ -26,7 +26,7 @@ from bot.platforms.web.assets import (
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.dashboard import DashboardData, DashboardFeed
 from bot.platforms.web.dashboard_routes import DashboardRoutes
-from bot.platforms.web.files import FilesOfChat
+from bot.platforms.web.files import ChatFileRoutes
 from bot.platforms.web.page_connection import (
     CLOSE_S,
     HEARTBEAT_S,
@@ -66,7 +66,7 @@ class WebServer:
         *,
         who: Sessions,
         calls: Calls,
-        files: FilesOfChat,
+        files: ChatFileRoutes,
         commands: Callable[[WebPerson, str | None], tuple[CommandRow, ...]],
         overview: Callable[[], Sequence[ModelQueue]],
         loopback: bool,

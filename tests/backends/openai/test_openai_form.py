@@ -12,7 +12,7 @@ import pytest
 
 from backends.common.http_replies import ErrorInAnswer
 from backends.openai.answer_reader import ANSWER_LIMIT, KEPT_LIMIT, AnswerReader
-from backends.openai.completion import Question, stream_answer
+from backends.openai.completion import CompletionCall, stream_answer
 from backends.openai.flavours.flavour import Flavour
 from backends.openai.flavours.llamacpp import LlamaCppPython
 from backends.openai.program_answers import PassedOnReader
@@ -445,7 +445,7 @@ async def asked(
     lines: Sequence[str], flavour: Flavour, *, passed_on: bool
 ) -> tuple[Output, list[str]]:
     """Return what is made of an answer, and the chunks that were reported."""
-    question = Question(
+    question = CompletionCall(
         body={},
         path="/v1/chat/completions",
         model_id="m",

@@ -19,10 +19,10 @@ from bot.core.refusals import Phrase, Refusal, RefusalKind
 from bot.people.access import Access, PersonLimits
 from bot.people.people import Person
 from bot.people.upload_quota import ReceivedBytes
-from bot.requests.admission import AdmissionService, NewQuestion
+from bot.requests.admission import AdmissionService, Question
 from bot.requests.conversation import Conversation
 from bot.requests.creation import Creation, DrawingOptions
-from bot.requests.limits import Asking, RequestLimits
+from bot.requests.limits import RequestLimits, SubmissionDetails
 from bot.requests.options import Style
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, ChatMessage, File, TextToImage
@@ -97,8 +97,10 @@ async def asked(
     """Return what comes of asking once, after so many others."""
     async with services(limits=limits, waiting=waiting, files_mb=files_mb) as (service,):
         for number in range(before):
-            await service.draw(Asking(person=person, key=f"b{number}"), drawing)
-        return await service.draw(Asking(person=person, key="k", unwanted=unwanted), drawing)
+            await service.draw(SubmissionDetails(person=person, key=f"b{number}"), drawing)
+        return await service.draw(
+            SubmissionDetails(person=person, key="k", unwanted=unwanted), drawing
+        )
 
 
 @settings(max_examples=15, deadline=None)
@@ -117,7 +119,7 @@ def test_calls_at_once_through_two_services_exceed_no_limit(
         async with services(2, limits=limits) as both:
             outcomes = await asyncio.gather(
                 *(
-                    both[number % 2].draw(Asking(person=ADA, key=f"k{key}"), CAT)
+                    both[number % 2].draw(SubmissionDetails(person=ADA, key=f"k{key}"), CAT)
                     for number, key in enumerate(keys)
                 )
             )
@@ -142,18 +144,18 @@ def test_what_was_accepted_is_never_refused_when_it_is_asked_again() -> None:
 
     async def play() -> None:
         async with services(limits=PersonLimits(per_hour=1)) as (service,):
-            first = await service.draw(Asking(person=ADA, key="k"), CAT)
+            first = await service.draw(SubmissionDetails(person=ADA, key="k"), CAT)
             assert isinstance(first, Job)
             banned = Person(user=ADA.user, banned_at=0.0)
             for again in (
-                Asking(person=ADA, key="k"),
-                Asking(person=ADA, key="k", unwanted=("cat",)),
-                Asking(person=banned, key="k"),
+                SubmissionDetails(person=ADA, key="k"),
+                SubmissionDetails(person=ADA, key="k", unwanted=("cat",)),
+                SubmissionDetails(person=banned, key="k"),
             ):
                 repeated = await service.draw(again, CAT)
                 assert isinstance(repeated, Job)
                 assert repeated.id == first.id
-            other = await service.draw(Asking(person=ADA, key="other"), CAT)
+            other = await service.draw(SubmissionDetails(person=ADA, key="other"), CAT)
             assert isinstance(other, Refusal)
             assert other.kind is RefusalKind.QUOTA_USED_UP
 
@@ -167,12 +169,12 @@ def test_files_at_once_are_counted_before_others_are_looked_at() -> None:
         async with services(2, files_mb=1, limits=PersonLimits(open_per_person=2)) as both:
             upscaling = TextToImage(prompt="", upscale=True)
             refused = await both[0].submit(
-                Asking(person=ADA, key="no"), "flux", upscaling, (IMAGE,)
+                SubmissionDetails(person=ADA, key="no"), "flux", upscaling, (IMAGE,)
             )
             assert isinstance(refused, Refusal)
             assert refused.kind is RefusalKind.NOT_CAPABLE  # and counts for nothing
             drawing = Creation(prompt="a cat", files=(IMAGE,))
-            asking = [Asking(person=ADA, key=f"k{number}") for number in range(10)]
+            asking = [SubmissionDetails(person=ADA, key=f"k{number}") for number in range(10)]
             return await asyncio.gather(
                 *(both[number % 2].draw(each, drawing) for number, each in enumerate(asking))
             )
@@ -216,13 +218,15 @@ def test_a_model_that_cannot_or_is_not_there_is_a_refusal() -> None:
         async with services() as (service,):
             question = Conversation(turns=(ChatMessage(role="user", text="why?", images=(0,)),))
             return [
-                await service.draw(Asking(person=ADA, key="a"), Creation(prompt="a", model="flx")),
+                await service.draw(
+                    SubmissionDetails(person=ADA, key="a"), Creation(prompt="a", model="flx")
+                ),
                 await service.ask(
-                    Asking(person=ADA, key="b"),
-                    NewQuestion(talk=replace(question, files=(IMAGE,))),
+                    SubmissionDetails(person=ADA, key="b"),
+                    Question(talk=replace(question, files=(IMAGE,))),
                 ),
                 await service.submit(
-                    Asking(person=ADA, key="c"),
+                    SubmissionDetails(person=ADA, key="c"),
                     "flux",
                     TextToImage(prompt="a", upscale=True),
                     (IMAGE,),
@@ -243,8 +247,8 @@ def test_images_that_come_late_count_against_the_hour_as_well() -> None:
     async def play() -> tuple[Job | Refusal, Job | Refusal]:
         async with services(files_mb=1) as (service,):
             question = Conversation(turns=(ChatMessage(role="user", text="what differs?"),))
-            mine = Asking(person=ADA, key="a")
-            job = await service.ask(mine, NewQuestion(talk=question, model="qwen"))
+            mine = SubmissionDetails(person=ADA, key="a")
+            job = await service.ask(mine, Question(talk=question, model="qwen"))
             assert isinstance(job, Job)
             turn = ChatMessage(role="user", text="and this")
             late_image = Conversation(turns=(turn,), files=(IMAGE,))

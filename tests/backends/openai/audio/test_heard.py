@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.openai.transcripts import Heard
+from backends.openai.transcripts import SpeechTranscript
 from backends.openai.transcripts import heard as read
 from queueing.core.errors import BackendError, UnreadableAnswer
 from tests.fakes.servers.speech_script import segment
 
 
-def heard(answer: Any) -> Heard:
+def heard(answer: Any) -> SpeechTranscript:
     """Read an answer of any shape."""
     return read(answer)
 

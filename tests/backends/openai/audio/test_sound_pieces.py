@@ -14,8 +14,8 @@ from backends.openai.transcripts import (
     PAUSE_S,
     PIECE_S,
     RATE,
-    Heard,
     SoundPiece,
+    SpeechTranscript,
     pieces_of,
     together,
 )
@@ -84,13 +84,13 @@ def test_segments_are_told_by_the_time_of_the_recording() -> None:
         for begin, end in ((0, 110), (110, 210), (210, 215.5))
     ]
     told = [
-        Heard(text="Hello.", segments=(segment(0, " Hello."),), language="english"),  # type: ignore[arg-type]
-        Heard(text="", segments=None),
-        Heard(text="You.", segments=(segment(0, " You."),), language="german"),  # type: ignore[arg-type]
+        SpeechTranscript(text="Hello.", segments=(segment(0, " Hello."),), language="english"),  # type: ignore[arg-type]
+        SpeechTranscript(text="", segments=None),
+        SpeechTranscript(text="You.", segments=(segment(0, " You."),), language="german"),  # type: ignore[arg-type]
     ]
     whole = together(parts, told)
     assert whole.text == "Hello. You."
     assert [(each["id"], each["start"]) for each in whole.segments or ()] == [(0, 0.0), (1, 210.0)]
     assert whole.language == "english"
     assert whole.seconds == 215.5
-    assert together(parts, [*told[:2], Heard(text="You.")]).segments is None
+    assert together(parts, [*told[:2], SpeechTranscript(text="You.")]).segments is None

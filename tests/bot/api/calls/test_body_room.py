@@ -12,7 +12,7 @@ from aiohttp import web
 from bot.api.calls import bodies
 from bot.api.calls.bodies import A_PERSONS, COPIES, ROOM, SMALL, BodyMemory, HeldBody
 from bot.api.calls.errors import ApiError
-from bot.api.runs.answers import Answering
+from bot.api.runs.answers import AnswerSender
 from queueing.core.jobs import Job
 from tests.bot.api.whole_api import WAIT_S, Api, running
 
@@ -119,13 +119,13 @@ async def test_a_caller_who_waits_holds_nothing_of_a_stored_request(
     held: list[str] = []
 
     async def waiting_now(
-        self: Answering, request: web.Request, job: Job, _: object
+        self: AnswerSender, request: web.Request, job: Job, _: object
     ) -> web.Response:
         with self.runs.watch(job) as (run, _news):
             held.append(repr((sys._getframe(1).f_locals, job, run.job)))
         return web.Response()
 
-    monkeypatch.setattr(Answering, "stream" if streams else "whole", waiting_now)
+    monkeypatch.setattr(AnswerSender, "stream" if streams else "whole", waiting_now)
     async with running(tmp_path) as api:
         body = {"model": "llama", "stream": streams, **asked("long " * 20_000)}
         async with api.session.post(f"{api.url}/{path}", json=body) as answer:

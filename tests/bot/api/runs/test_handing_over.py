@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from bot.api.calls.responses import PIECE, body_of
-from bot.api.runs.answers import LARGE, Answering, WaitLimits
+from bot.api.runs.answers import LARGE, AnswerSender, WaitLimits
 from bot.api.runs.attendance import Attendance
 from bot.api.runs.result_turns import until_sent
 from bot.api.runs.runs import Run, Runs
@@ -52,11 +52,11 @@ def produced(runs: Runs, number: int, what: Output) -> Run:
         return run
 
 
-def gateway() -> tuple[Runs, Answering, Stored]:
+def gateway() -> tuple[Runs, AnswerSender, Stored]:
     stored = Stored()
     queue = cast("Any", stored)
     runs = Runs(queue, queue)
-    return runs, Answering(runs, queue, queue, WaitLimits(), Attendance(queue)), stored
+    return runs, AnswerSender(runs, queue, queue, WaitLimits(), Attendance(queue)), stored
 
 
 async def test_the_first_call_is_handed_the_result_and_the_others_read_it() -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from bot.api.openai.chat_stream import ChatStream, Heading
-from bot.api.runs.answers import Alarm, Answering, WaitLimits
+from bot.api.runs.answers import Alarm, AnswerSender, WaitLimits
 from bot.api.runs.attendance import Attendance
 from bot.api.runs.runs import Runs
 from queueing.core.jobs import stand_in
@@ -49,7 +49,7 @@ def test_no_client_gives_up_and_none_gets_more_than_it_can_bear() -> None:
     async def scenario() -> tuple[Written, bytes]:
         queue = cast("Any", NoQueue())
         runs, written = Runs(queue, queue), Written()
-        answering = Answering(runs, queue, queue, WaitLimits(), Attendance(queue))
+        answering = AnswerSender(runs, queue, queue, WaitLimits(), Attendance(queue))
         job = stand_in(1, "llama", 0.0)
         writer = ChatStream(heading=Heading(id="chatcmpl-1", model="llama", created=0))
         with runs.watch(job) as (waiting, news), closing(Alarm(news)) as alarm:
