@@ -15,6 +15,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from backends.common.options import read_options
+from backends.common.vectors import vectors_file
 from backends.demo.audio import compose, listen, speak
 from backends.demo.images import draw, enlarge, starting_image
 from backends.demo.pace import Beat, Pace, known
@@ -39,7 +40,6 @@ from queueing.core.requests import (
     Work,
 )
 from queueing.core.specs import BackendSpec, ModelSpec
-from queueing.core.vectors import vectors_file
 
 EMBED_STEPS, AT_ONCE = 4, 8  # a large batch takes longer
 _COMMON = frozenset({"steps", "seed", "negative", "guidance"})

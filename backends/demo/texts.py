@@ -11,8 +11,8 @@ from textwrap import shorten
 
 from PIL import Image
 
+from backends.common.vectors import Vector
 from queueing.core.requests import Chat, Embed, EmbedInput, ImageInput, PassedOn
-from queueing.core.vectors import Vector
 
 OPENING = (
     "**This is Usher's stand-in: no language model was used.** It only shows how an answer "

@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from backends.common.http import Http
 from backends.common.http_replies import JSON_LIMIT, parse_json
 from backends.common.server_replies import ServerReply, ask
+from backends.common.vectors import Vector, texts_file, unpacked, vectors_file
 from backends.openai.chat_request import data_url
 from backends.openai.completion import require_same, silence_s
 from backends.openai.flavours.errors import (
@@ -33,7 +34,6 @@ from queueing.core.errors import BackendError, Rejected, UnreadableAnswer
 from queueing.core.ports import Report
 from queueing.core.requests import Embed, EmbedInput, File, ImageInput, Output, Progress
 from queueing.core.specs import Timeouts
-from queueing.core.vectors import Vector, texts_file, unpacked, vectors_file
 
 
 class Marked(ServerReply):

@@ -334,7 +334,7 @@ class Work:
 class Output:
     """Everything a person can receive: a text, files, or both.
 
-    The vectors of an embedding are one file (`queueing.core.vectors`).
+    The vectors of an embedding are one file (`backends.common.vectors`).
     `missing` is the code of a `queueing.core.errors.Problem`: why some files are not among them.
     `answer` is what a server said beside the text, as JSON, where a program asked: the calls of
     tools, the reason for the end, the counts of tokens.

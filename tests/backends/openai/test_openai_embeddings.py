@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from backends.common.vectors import numbers, vectors_of
 from backends.demo.backend import Demo
 from backends.openai.backend import OpenAI
 from backends.openai.embeddings import _checked
@@ -29,7 +30,6 @@ from queueing.core.requests import (
     Work,
 )
 from queueing.core.specs import EMBEDDING_S, BackendSpec, ModelSpec
-from queueing.core.vectors import numbers, vectors_of
 from tests.backends.openai.asking import ALL, TOLD, connected, image, model
 from tests.fakes.llm.llm import FakeLlm, Fault, Model, serving
 from tests.fakes.llm.llm_embeddings import DIMENSIONS, MARKER, PACKS, vector_of

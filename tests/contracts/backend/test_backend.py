@@ -10,6 +10,7 @@ import pytest
 
 from backends.common import websocket
 from backends.common.file_types import is_sound, is_video, mime_of
+from backends.common.vectors import numbers, vectors_of
 from queueing.core.errors import BadModel, Rejected, Unavailable
 from queueing.core.requests import (
     Chat,
@@ -25,7 +26,6 @@ from queueing.core.requests import (
     TextToSpeech,
     TextToVideo,
 )
-from queueing.core.vectors import numbers, vectors_of
 from tests.contracts.backend.backend_harness import Harness, Opens, Server, until
 
 MODULES = [

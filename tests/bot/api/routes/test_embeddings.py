@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from backends.common.vectors import texts_file, vectors_file
 from backends.demo.texts import DIMENSIONS, NOTE
 from bot.api.calls.errors import ApiError
 from bot.api.openai.embeddings import Vectors, given_in
 from queueing.core.requests import Capability, Output
-from queueing.core.vectors import texts_file, vectors_file
 from tests.bot.api.whole_api import CONFIG, Api, running
 
 EMBEDDERS = CONFIG.replace(
