@@ -21,7 +21,7 @@ from backends.demo import painting as demo_art
 from backends.media import videos
 from backends.media.helper import process as helper
 from bot.app import logs
-from bot.http import sparing
+from bot.http import clients
 from queueing.engine import scheduler
 from tests.fakes.media_helper import CANVAS, EAGER
 from tests.samples import QUICK_PROFILE, THOROUGH_PROFILE
@@ -195,7 +195,7 @@ def rare_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def lines_are_new() -> None:
     """Forget which lines the log had within the last minute."""
-    sparing.forget()
+    clients.forget()
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from bot.config import environment
-from bot.config.database import DatabaseServer
 from bot.config.loader import Config, ConfigError, load
 from bot.config.sections import MetricsConfig
+from bot.config.values import DatabaseServer
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

@@ -17,10 +17,9 @@ from pydantic import Field
 from backends.common.options import read_options
 from backends.common.vectors import vectors_file
 from backends.demo.audio import compose, listen, speak
-from backends.demo.images import draw, enlarge, starting_image
+from backends.demo.images import draw, enlarge, starting_image, video
 from backends.demo.pace import Beat, Pace, known
 from backends.demo.texts import NOTE, answer, chunk, continuation, hashed, tokens_of, whole_answer
-from backends.demo.videos import video
 from backends.media.images import open_image
 from queueing.core.errors import NotLoaded, OutOfMemory, Unavailable
 from queueing.core.ports import Backend, Fetch, Report, ServerInfo

@@ -15,8 +15,7 @@ from backends.common.http import Http
 from backends.common.model_names import lora_name, lora_named
 from backends.common.model_server import LoadWish, ModelServer, authorization, base_of
 from backends.common.options import read_options
-from backends.common.reasons import reasons_kept
-from backends.common.server_backend import ServerBackend
+from backends.common.server_backend import ServerBackend, reasons_kept
 from backends.images.flavour import ImageFlavour, ListedPainter, able
 from backends.images.image_request import ImageRequest, prepared, size_of
 from backends.images.localai import LocalAi

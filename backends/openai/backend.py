@@ -22,8 +22,7 @@ from backends.common.model_server import (
     served_name,
 )
 from backends.common.options import read_options
-from backends.common.reasons import reasons_kept
-from backends.common.server_backend import ServerBackend
+from backends.common.server_backend import ServerBackend, reasons_kept
 from backends.openai.chat_request import TextOptions, chat_body
 from backends.openai.completion import CompletionCall, stream_answer
 from backends.openai.embeddings import Batch, embed

@@ -12,14 +12,13 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from bot.api.calls.bodies import BodyMemory
+from bot.api.calls.bodies import BodyMemory, until_sent
 from bot.api.calls.callers import Authentication, Route
 from bot.api.calls.errors import ApiError
 from bot.api.runs.attendance import Attendance, job_of
-from bot.api.runs.result_turns import until_sent
+from bot.http.clients import sparing
 from bot.http.listener import NAME
 from bot.http.signed_links import is_signed_link
-from bot.http.sparing import sparing
 from queueing.core.errors import StoreError
 
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Literal, TextIO
 from urllib.parse import quote, quote_plus
 
-from bot.http.sparing import sparing
+from bot.http.clients import sparing
 
 HIDDEN = "[hidden]"
 

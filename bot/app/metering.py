@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from bot.app.cluster.leases import LeaseKeeper
 from bot.app.supervisor import beside, keep_served
 from bot.config.sections import MetricsConfig
-from bot.monitoring.cluster_metrics import ClusterState
-from bot.monitoring.metrics import JobCounts, LoadCounts, Metrics, watch_loop
+from bot.monitoring.metrics import ClusterState, JobCounts, LoadCounts, Metrics, watch_loop
 from bot.monitoring.metrics_endpoint import MetricsEndpoint, MetricsPlace
 from bot.monitoring.queue_metrics import BusyHosts, QueueState
 from queueing.core.ports import Clock, SystemClock

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 from bot.config.config import Config
 from bot.config.differences import changed, merged
 from bot.config.loader import ConfigError
-from bot.core.chat_settings import ChatSettings, ChatSettingsTable
-from bot.core.live_settings import Defaults, LiveSettings, LongestWaits
+from bot.core.live_settings import (
+    ChatSettings,
+    ChatSettingsTable,
+    Defaults,
+    LiveSettings,
+    LongestWaits,
+)
 from bot.people.audit_log import Act, AuditLog
 from queueing.core.errors import BadModel, StoreError
 from queueing.core.ports import Clock

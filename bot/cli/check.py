@@ -20,17 +20,16 @@ from bot.app import heartbeat
 from bot.app.console import show
 from bot.app.logs import Redactor
 from bot.app.setup import MIGRATIONS
-from bot.cli import (
-    api_address,
-    database,
-    memory_kept,
-)
+from bot.cli import database, memory_kept
 from bot.cli.findings import (
     Finding,
     FindingTable,
     about_processes,
     about_several_servers,
+    api_hints,
     joined,
+    listen_for_api,
+    listen_for_metrics,
     told,
 )
 from bot.commands.registry import COMMANDS
@@ -377,8 +376,8 @@ async def _try_api(config: Config, *, running: bool, try_s: float) -> list[Findi
     if running:  # it holds the port this would try
         tried = told("api", name, "served by the Usher that runs now")
     else:
-        tried = await _attempt("api", name, api_address.listen(api), try_s)
-    hints = api_address.hints(api, chats=config.chats.any())
+        tried = await _attempt("api", name, listen_for_api(api), try_s)
+    hints = api_hints(api, chats=config.chats.any())
     return [tried, *(told("", "", hint) for hint in hints)]
 
 
@@ -392,4 +391,4 @@ async def _try_metrics(config: Config, *, running: bool, try_s: float) -> list[F
     name = f"{place.host}:{place.port}"
     if running:  # it holds the port this would try
         return [told("metrics", name, "served by the Usher that runs now")]
-    return [await _attempt("metrics", name, api_address.listen_for_metrics(place), try_s)]
+    return [await _attempt("metrics", name, listen_for_metrics(place), try_s)]

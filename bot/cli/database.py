@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from bot.app.setup import MIGRATIONS
-from bot.config.database import DatabaseServer, is_address, shown
 from bot.config.loader import load
+from bot.config.values import DatabaseServer, is_address, shown
 from queueing.core.errors import StoreError
 from queueing.store import maintenance
 from queueing.store.sqlite import backup

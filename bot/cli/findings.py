@@ -1,9 +1,11 @@
-"""What `usher check` finds: the rows of its table, and those about processes and servers."""
+"""What `usher check` finds: the rows of its table, those about processes, servers and addresses."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
+from aiohttp import web
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
@@ -14,7 +16,9 @@ from bot.app.console import line
 from bot.app.runner import require_place
 from bot.config.config import Config
 from bot.config.loader import ConfigError
-from bot.http.addresses import host_and_port
+from bot.config.sections import ApiConfig, MetricsConfig
+from bot.http.addresses import host_and_port, is_loopback
+from bot.http.listener import Listener, open_at
 from queueing.core.catalog import Catalog, with_found
 from queueing.core.leases import LeaderInfo, ServerLook
 from queueing.core.ports import is_off, off_in_words
@@ -148,3 +152,47 @@ def about_several_servers(whole: Catalog, offered: Offered) -> Iterator[Finding]
 
 def _is(one: ModelSpec, other: ModelSpec) -> bool:
     return one.options == other.options and one.name.startswith(other.name)
+
+
+NODE_GIVES_UP_S = 300
+
+
+async def listen_for_api(api: ApiConfig) -> str:
+    """Listen on the address for a moment. Raises `CannotListen`."""
+    port = await _opened(api.host, api.port)
+    base = api.url or f"http://{_in_address(api.host)}:{port}"
+    return f"programs reach it at {base}/v1, {'without' if api.open else 'with'} a key"
+
+
+async def listen_for_metrics(place: MetricsConfig) -> str:
+    """Listen on the address for a moment. Raises `CannotListen`."""
+    port = await _opened(place.host, place.port)
+    key = "without" if place.token is None else "with"
+    return f"Prometheus reads http://{_in_address(place.host)}:{port}/metrics, {key} a token"
+
+
+async def _opened(host: str, port: int) -> int:
+    listener = Listener(web.Application())
+    try:
+        return await open_at(listener, host, port)
+    finally:
+        await listener.close()
+
+
+def api_hints(api: ApiConfig, *, chats: bool) -> Iterator[str]:
+    """Yield a sentence for each setting that will disappoint; `chats` says that one is configured."""
+    url = urlsplit(api.url or "")
+    if not api.open and not chats:
+        yield "Keys are made in a chat with /key new, and there is none: chats: {web: {}} will do."
+    if url.scheme == "http" and not is_loopback(url.hostname or ""):
+        yield "Keys sent to an http:// url can be read on the way: put a proxy with https before it."
+    if not api.url and not is_loopback(api.host):
+        yield "Other machines reach it unencrypted; set url to the https address of a proxy before it."
+    if url.scheme == "https" and not api.proxies:
+        yield "All callers seem to come from the proxy of its url: name that under proxies."
+    if api.hold_s >= NODE_GIVES_UP_S:
+        yield f"With hold_s of {NODE_GIVES_UP_S} or more, programs on Node give up waiting before."
+
+
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

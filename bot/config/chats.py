@@ -17,7 +17,7 @@ from bot.config.values import (
     Url,
     long_enough,
 )
-from bot.core.chat_settings import ChatSettings
+from bot.core.live_settings import ChatSettings
 from bot.http.addresses import opened_by
 from bot.people.names import IdForm, NameForms
 from bot.requests.options import PLACE, Style, loras_in, size

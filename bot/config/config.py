@@ -11,7 +11,6 @@ from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
 
 from backends.registry import KINDS, connect
 from bot.config.chats import ChatsConfig, RoomConfig, StyleConfig
-from bot.config.database import DatabasePlace, DatabaseServer
 from bot.config.hosts import Zone
 from bot.config.sections import (
     ApiConfig,
@@ -29,7 +28,7 @@ from bot.config.sections import (
     SchedulingConfig,
     WaitingConfig,
 )
-from bot.config.values import Name, Section, person
+from bot.config.values import DatabasePlace, DatabaseServer, Name, Section, person
 from bot.people.access import Access
 from queueing.core.catalog import Catalog
 from queueing.core.errors import BadModel

@@ -18,7 +18,7 @@ from bot.config import checks as config_checks
 from bot.config import environment
 from bot.config import yaml_reader as config_yaml
 from bot.config.config import Config
-from bot.config.database import DatabasePlace
+from bot.config.values import DatabasePlace
 from bot.config.yaml_reader import ConfigProblem, Document, no_setting, sentences
 
 __all__ = ["Config", "ConfigError", "load", "parse", "settings_at", "sign_at"]

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from pydantic import ValidationError
 
-from bot.core.chat_settings import places_of
+from bot.core.live_settings import places_of
 from bot.core.platform import Invocation, MessageRef
 from queueing.core.requests import Record
 

@@ -16,10 +16,10 @@ from typing import Protocol
 from backends.common.file_types import PLAYED
 from bot.core.arrivals import Arrival
 from bot.core.attachments import AttachmentKind
-from bot.core.chat_settings import places_of
 from bot.core.command import Command, Param
 from bot.core.content import Content, Form
 from bot.core.errors import ServedElsewhere
+from bot.core.live_settings import places_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

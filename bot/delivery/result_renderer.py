@@ -14,7 +14,6 @@ from PIL import Image
 
 from backends.common.file_types import MOVING, is_image, is_sound, is_video, mime_of
 from backends.media import videos
-from bot.core.chat_settings import ChatSettingsTable
 from bot.core.content import (
     Body,
     Content,
@@ -25,6 +24,7 @@ from bot.core.content import (
     pages,
     utf16_length,
 )
+from bot.core.live_settings import ChatSettingsTable
 from bot.core.origin import Origin
 from bot.core.platform import ChatLimits
 from bot.core.queue import JobReader, ModelReader

@@ -1,5 +1,7 @@
 """Who a visitor is: the address, the host that was asked for, and how many tokens were tried.
 
+What visitors can cause is logged sparingly: one line a minute for each kind of event.
+
 Any client can write a forwarding header; only the proxies named in the configuration are trusted.
 
 Tries are counted by address and in memory. A token that was right before stays accepted from any
@@ -7,12 +9,66 @@ address, so guesses from a person's own address do not lock that person out.
 """
 
 import hashlib
+import logging
 import re
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
+
+EVERY_S = 60.0
+
+Kind = tuple[object, ...]
+
+
+@dataclass(kw_only=True, slots=True)
+class _Logged:
+    at: float
+    left_out: int = 0
+
+
+_logged: dict[Kind, _Logged] = {}  # as many as there are places in the code
+
+
+def sparing(log: logging.Logger) -> logging.Logger:
+    """Have a log omit lines of a kind that it had within the last minute; the next counts them."""
+    if _is_due not in log.filters:
+        log.addFilter(_is_due)
+    return log
+
+
+def forget() -> None:
+    """Forget what was logged, for tests."""
+    _logged.clear()
+
+
+def _is_due(record: logging.LogRecord) -> bool:
+    now, kind = time.monotonic(), _kind_of(record)
+    last = _logged.get(kind)
+    if last is not None and now < last.at + EVERY_S:
+        last.left_out += 1
+        return False
+    _logged[kind] = _Logged(at=now)
+    if last is not None and last.left_out:
+        record.msg = f"{record.getMessage()} (and {last.left_out} more like this)"
+        record.args = None
+    return True
+
+
+def _kind_of(record: logging.LogRecord) -> Kind:
+    """Return what makes two lines alike: where they were written, and where their error arose."""
+    place: Kind = (record.pathname, record.lineno)
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        return place
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    raised = innermost and (innermost.tb_frame.f_code.co_filename, innermost.tb_lineno)
+    return (*place, type(error), raised)
+
 
 _HOME = 64  # bits of an IPv6 address that a household shares: all of it is one visitor
 

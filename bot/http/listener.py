@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.typedefs import Handler
 
-from bot.http.clients import Clients, home
+from bot.http.clients import Clients, home, sparing
 from bot.http.connection_limits import (
     ConnectionLimits,
     OpenConnection,
@@ -25,7 +25,6 @@ from bot.http.connection_limits import (
     in_the_way,
     is_full,
 )
-from bot.http.sparing import sparing
 
 try:
     import resource

@@ -9,9 +9,9 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from bot.core.origin import origin_in
 from bot.monitoring.delivery_meter import EditOutcome
@@ -21,8 +21,48 @@ from queueing.core.jobs import Job, JobEvent, JobState
 from queueing.core.ports import Clock
 from queueing.core.status import Promised
 
-if TYPE_CHECKING:
-    from bot.monitoring.cluster_metrics import ClusterState
+
+class ClusterState:
+    """Collects it; `terms` has the epoch of each post this process applies for, 0 while not held."""
+
+    def __init__(
+        self,
+        terms: Mapping[str, int],
+        *,
+        away_s: Callable[[], float],
+        off_s: Callable[[], float],
+    ) -> None:
+        self._terms = terms
+        self._away_s = away_s
+        self._off_s = off_s
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric, of one moment."""
+        held = GaugeMetricFamily(
+            "usher_post_held", "1 for a post that this process holds, else 0.", labels=["post"]
+        )
+        epochs = GaugeMetricFamily(
+            "usher_post_epoch",
+            "How often a post has changed hands, while this process holds it.",
+            labels=["post"],
+        )
+        for post, epoch in self._terms.items():
+            held.add_metric([post], epoch > 0)
+            if epoch:
+                epochs.add_metric([post], epoch)
+        yield held
+        yield epochs
+        yield CounterMetricFamily(
+            "usher_database_away_seconds",
+            "How long the database has given this process no answer.",
+            self._away_s(),
+        )
+        yield GaugeMetricFamily(
+            "usher_clock_off_seconds",
+            "How far the database server's clock is ahead of this machine's.",
+            self._off_s(),
+        )
+
 
 # vLLM's lists, so that panels made for it fit.
 LATENCY_S = (

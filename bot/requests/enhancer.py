@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 
 from pydantic import ValidationError
 
-from bot.core.chat_settings import ChatSettingsTable
+from bot.core.live_settings import ChatSettingsTable
 from bot.core.origin import Origin
 from bot.core.queue import Deliveries, JobEraser, JobReader, JobSubmitter
 from bot.requests.admission import AdmissionService

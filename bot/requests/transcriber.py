@@ -7,7 +7,7 @@ interrupted is resumed at the next start: the questions that are still held say 
 import asyncio
 import logging
 
-from bot.core.chat_settings import ChatSettingsTable
+from bot.core.live_settings import ChatSettingsTable
 from bot.core.origin import origin_in
 from bot.core.queue import Deliveries, JobEraser, JobReader, JobSubmitter
 from bot.core.refusals import RefusalKind

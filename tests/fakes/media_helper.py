@@ -3,7 +3,7 @@
 On a busy machine the helper would get none, and a video would take a minute.
 """
 
-from backends.demo import painting, videos
+from backends.demo import images, painting
 from backends.media.helper import process, worker
 from backends.media.helper.process import MediaError
 from backends.media.helper.protocol import Answer, Faulty, Order
@@ -20,7 +20,7 @@ def lighten() -> None:
     """Make the work of this process light, for as long as it lives."""
     process.PROGRAM = EAGER
     painting.CANVAS = CANVAS
-    videos.USUAL_SIZE = (96, 64)
+    images.USUAL_SIZE = (96, 64)
 
 
 async def here(order: Order, data: bytes, *, wall_s: float = 0) -> tuple[Answer, bytes]:

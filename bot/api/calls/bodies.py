@@ -1,24 +1,34 @@
-"""Reads the bodies of requests: of limited size, in limited time, and only of a declared kind.
+"""Bodies of requests and responses, bounded in size, time and memory.
+
+Requests are read only if they are of a declared kind.
 
 Each body alone is bounded; hundreds at once would still fill the machine. A body that finds no room
-is not read on until there is some, so that its client waits; after a while it is refused.
+is not read on until there is some, so that its client waits; after a while it is refused. Results are
+bounded too: a call takes its turn before it reads one, and keeps it until its response is sent.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
 from io import BytesIO
 from typing import TypeVar
 
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
+from pydantic import BaseModel
 
 from bot.api.calls.errors import ApiError, invalid
+from bot.http.files import DownloadSlots
 from bot.http.unpacking import ENCODINGS, Bomb, UnpackedBody, encoding_of
 from queueing.core.bounded_json import VALUES_MOST, TooManyValues, ValueCount, parsed
 from queueing.core.concurrency import timeout, timeout_at
+from queueing.core.jobs import Job
+from queueing.core.requests import Chat
 
 ROOM = 96 * 1024 * 1024  # bytes of all bodies; working on them takes a multiple
 A_PERSONS = 64 * 1024 * 1024  # bytes of one person's bodies
@@ -285,3 +295,83 @@ def _bomb() -> ApiError:
 def broken() -> ApiError:
     """Return the refusal of a body that is not what its headers say."""
     return invalid("The body of the request is broken or incomplete.")
+
+
+def json_response(
+    record: BaseModel,
+    *,
+    status: HTTPStatus = HTTPStatus.OK,
+    headers: Mapping[str, str] | None = None,
+) -> web.Response:
+    """Return a record as a response."""
+    return web.Response(
+        text=record.model_dump_json(),
+        content_type="application/json",
+        status=status,
+        headers=headers,
+    )
+
+
+RESPONSE_PIECE = 256 * 1024  # bytes
+
+
+class LargeBody(Payload):
+    """Bytes that are sent without a further copy: aiohttp would make one of a whole body or more."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self._size = len(data)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """Return the body as text."""
+        return str(self._value, encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send the body; each piece waits until most of those before it are on their way."""
+        data = memoryview(self._value)
+        for at in range(0, len(data), RESPONSE_PIECE):
+            await writer.write(data[at : at + RESPONSE_PIECE])
+            await asyncio.sleep(0)
+
+
+def body_of(data: bytes) -> bytes | LargeBody:
+    """Return the body of an answer."""
+    return data if len(data) <= RESPONSE_PIECE else LargeBody(data)
+
+
+_HELD: ContextVar[AsyncExitStack | None] = ContextVar("held", default=None)
+
+
+@asynccontextmanager
+async def until_sent() -> AsyncIterator[None]:
+    """Hold what this call takes with `take_turn` until its response has been sent."""
+    async with AsyncExitStack() as held:
+        token = _HELD.set(held)
+        try:
+            yield
+        finally:
+            _HELD.reset(token)
+
+
+async def take_turn(turns: DownloadSlots, job: Job) -> None:
+    """Wait until one more result of a person may be in memory. Raises `ApiError`, a 429.
+
+    Answers of text are small, and need no turn.
+    """
+    held = _HELD.get()
+    if held is None or isinstance(job.request, Chat):
+        return
+    try:
+        await held.enter_async_context(turns.of(job.owner))
+    except web.HTTPTooManyRequests:
+        raise unread() from None
+
+
+def unread() -> ApiError:
+    """Return the refusal of one more result for a person who reads none of those being sent."""
+    return ApiError(
+        status=HTTPStatus.TOO_MANY_REQUESTS,
+        message="Too many of your results are being sent and are not read.",
+        code="unread",
+        retry_after_s=10.0,
+    )

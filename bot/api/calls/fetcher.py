@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from bot.api.calls.fetch_targets import NotFetched, is_public, target_of
-from bot.http.sparing import sparing
+from bot.http.clients import sparing
 from queueing.core.concurrency import in_daemon_thread, timeout, undisturbed
 
 WHOLE_S = 20.0  # from the look-up to the last byte

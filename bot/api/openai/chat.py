@@ -13,9 +13,8 @@ from pydantic import BeforeValidator, Field, JsonValue, field_validator
 
 from bot.api.calls.bodies import BODY_LIMIT
 from bot.api.calls.errors import invalid
-from bot.api.openai.records import NAME_LIMIT, ClientRecord
+from bot.api.openai.records import NAME_LIMIT, ClientRecord, refused
 from bot.api.openai.sampling import Sampling, Tooling
-from bot.api.openai.unserved import refused
 from bot.api.runs.submitter import FindFile
 from queueing.core.requests import Chat, ChatMessage, File, PassedOn
 

@@ -12,8 +12,7 @@ from pydantic_core import to_json
 from backends.common.vectors import Part, numbers, texts_of, vectors_of
 from bot.api.calls.errors import ApiError, invalid
 from bot.api.calls.forms import is_data_url
-from bot.api.openai.records import NAME_LIMIT, ClientRecord
-from bot.api.openai.unserved import refused
+from bot.api.openai.records import NAME_LIMIT, ClientRecord, refused
 from queueing.core.requests import Output
 
 INPUTS_LIMIT = 2048

@@ -11,8 +11,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from bot.api.calls import sse
 from bot.api.calls.bodies import BODY_LIMIT
 from bot.api.calls.errors import ApiError
-from bot.api.openai.records import NAME_LIMIT, ClientRecord
-from bot.api.openai.unserved import refused
+from bot.api.openai.records import NAME_LIMIT, ClientRecord, refused
 from bot.api.runs.runs import Run
 from bot.api.runs.views import place_of
 from bot.requests.creation import PROMPT_LIMIT, DrawingOptions

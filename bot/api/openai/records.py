@@ -3,20 +3,63 @@
 Where a field may be of several kinds, pydantic reports a mistake for each of them, under a path
 with steps that the request does not have: names of the kinds. They are left out of what a person
 reads, and the mistake that goes deepest is told, since its kind fits the request best.
+
+A field that no server here honours is refused if it decides what the answer is. A tool is only an
+offer to the model: one of a kind that no local server has is left out, and the answer says so.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, ValidationError
 
 from bot.api.calls.bodies import WORDS_LIMIT, json_body
 from bot.api.calls.errors import ApiError, invalid
 from queueing.core.bounded_json import VALUES_MOST, BoundedRecord
 from queueing.core.catalog import in_our_words
+
+KINDS_TOLD = 500  # characters; OpenAI's limit of a value in `metadata` is 512
+NAME_TOLD = 80  # characters
+LEFT_OUT = "usher_left_out_tools"
+
+
+def refused(way: str, *but: JsonValue) -> AfterValidator:
+    """Return the mark of a field that is refused unless it is empty or one of `but`."""
+
+    def check(value: JsonValue) -> JsonValue:
+        if value and value not in but:
+            raise ValueError(f"is not served here: {way}")
+        return value
+
+    return AfterValidator(check)
+
+
+def kind_alone(value: Any) -> Any:
+    """Return a tool that is no function as its kind alone, whatever else it holds."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    return value if kind is None or kind == "function" else {"type": kind}
+
+
+def left_out(kinds: Iterable[str]) -> dict[str, str]:
+    """Return the `metadata` of an answer that name the kinds of tools which were left out."""
+    told = ", ".join(dict.fromkeys(kind for kind in kinds if kind != "function"))
+    return {LEFT_OUT: told[:KINDS_TOLD]} if told else {}
+
+
+def require_tool(choice: object, named: str | None, offered: Collection[str | None]) -> None:
+    """Refuse to require a call that no function is left for. Raises `ValueError`.
+
+    `offered` are the names of the functions that a server gets; `named` is the one that the choice
+    names.
+    """
+    if choice == "required" and not offered:
+        raise ValueError("is “required”, but there is no function to call")
+    if named is not None and named not in offered:
+        raise ValueError(f"names the function “{named[:NAME_TOLD]}”, which is not among the tools")
+
 
 WORDS = r"\S"
 """The pattern of a text that is not blank."""

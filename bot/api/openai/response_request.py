@@ -17,10 +17,9 @@ from pydantic import (
 
 from bot.api.calls.bodies import BODY_LIMIT
 from bot.api.openai.chat import MESSAGES_LIMIT, TEXT_LIMIT, TOKENS_LIMIT
-from bot.api.openai.records import NAME_LIMIT, ClientRecord
+from bot.api.openai.records import NAME_LIMIT, ClientRecord, kind_alone, left_out, require_tool
 from bot.api.openai.response_input import STORED, ResponseItem, items_of
 from bot.api.openai.sampling import TOOLS_LIMIT, Sampling, Tooling, ToolKind
-from bot.api.openai.unserved import kind_alone, left_out, require_tool
 
 LOGPROBS = "message.output_text.logprobs"
 

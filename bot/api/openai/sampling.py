@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
 
-from bot.api.openai.records import ClientRecord
-from bot.api.openai.unserved import kind_alone, left_out, require_tool
+from bot.api.openai.records import ClientRecord, kind_alone, left_out, require_tool
 
 STOPS_LIMIT = 16
 STOP_LIMIT = 500  # characters

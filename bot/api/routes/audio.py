@@ -16,11 +16,11 @@ from pydantic import ValidationError
 
 from backends.common.file_types import is_sound, mime_of
 from backends.media import sounds
-from bot.api.calls.callers import Caller, Route
+from bot.api.calls.bodies import body_of
+from bot.api.calls.callers import Caller, Route, headers_within_s, leaves
 from bot.api.calls.errors import ApiError, invalid, no_sound, other_sound
 from bot.api.calls.forms import form_of
 from bot.api.calls.request_files import RequestImages, require_recording_weight
-from bot.api.calls.responses import body_of
 from bot.api.openai.audio import (
     SoundStream,
     SpeechCall,
@@ -32,7 +32,6 @@ from bot.api.openai.audio import (
 )
 from bot.api.openai.records import read, wrong
 from bot.api.runs.answers import AnswerSender, accepted, headers_of, require_result, unfinished
-from bot.api.runs.client_wishes import headers_within_s, leaves
 from bot.api.runs.runs import Run
 from bot.api.runs.submitter import Submitter
 from queueing.core.jobs import Job

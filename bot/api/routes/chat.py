@@ -18,12 +18,11 @@ from bot.api.calls.request_files import RequestImages
 from bot.api.openai.chat import QUESTION_SHOWN, ChatCompletions, passed_on_chat
 from bot.api.openai.chat_stream import ChatStream, Heading, PlaceForm
 from bot.api.openai.completions import CompletionHeading, Completions, CompletionStream
-from bot.api.openai.records import read
+from bot.api.openai.records import LEFT_OUT, read
 from bot.api.openai.response_input import InputMessages
 from bot.api.openai.response_output import OutputItems
 from bot.api.openai.response_request import Responses
 from bot.api.openai.response_stream import ResponseFrame, ResponseStream
-from bot.api.openai.unserved import LEFT_OUT
 from bot.api.runs.answers import AnswerSender
 from bot.api.runs.submitter import FindFile, Submitter
 from queueing.core.jobs import Job

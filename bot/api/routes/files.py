@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from bot.api.calls.bodies import json_response
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import ApiError, invalid
 from bot.api.calls.forms import form_of
 from bot.api.calls.request_files import RequestImages, no_file, require_recording_weight
-from bot.api.calls.responses import json_response
 from bot.api.calls.uploads import NoRoom, Upload, Uploads
 from bot.api.jobs.records import DeletedUpload, UploadList, UploadView
 from bot.http import signed_links

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from aiohttp import web
 from pydantic import ValidationError
 
-from bot.api.calls.callers import Caller
+from bot.api.calls.callers import Caller, leaves
 from bot.api.calls.errors import ApiError, invalid
 from bot.api.calls.forms import form_of, is_form
 from bot.api.calls.request_files import CallImages, RequestFiles, RequestImages, require_number
@@ -28,7 +28,6 @@ from bot.api.openai.images import (
 )
 from bot.api.openai.records import read, wrong
 from bot.api.runs.answers import AnswerSender
-from bot.api.runs.client_wishes import leaves
 from bot.api.runs.submitter import Submitter
 from bot.people.links import Links
 from bot.requests.creation import Creation

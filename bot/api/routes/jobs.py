@@ -10,9 +10,9 @@ from typing import Final
 from aiohttp import web
 
 from bot.api.calls import sse
+from bot.api.calls.bodies import json_response
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import ApiError, invalid
-from bot.api.calls.responses import json_response
 from bot.api.jobs import events
 from bot.api.jobs.new_jobs import NewJobs
 from bot.api.jobs.webhooks import HookSecret, secret_of

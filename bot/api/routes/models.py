@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from bot.api.calls.bodies import json_response
 from bot.api.calls.callers import Caller
 from bot.api.calls.errors import refused
-from bot.api.calls.responses import json_response
 from bot.api.openai.models import (
     ApiHealth,
     Architecture,

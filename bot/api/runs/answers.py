@@ -16,6 +16,8 @@ from aiohttp import web
 from pydantic import JsonValue
 
 from bot.api.calls import sse
+from bot.api.calls.bodies import body_of, json_response, take_turn
+from bot.api.calls.callers import clients_patience_s, comes_again_s, headers_within_s, leaves
 from bot.api.calls.errors import (
     ApiError,
     cancelled_before,
@@ -26,10 +28,7 @@ from bot.api.calls.errors import (
     stopping,
     too_late,
 )
-from bot.api.calls.responses import body_of, json_response
 from bot.api.runs.attendance import Attendance
-from bot.api.runs.client_wishes import clients_patience_s, comes_again_s, headers_within_s, leaves
-from bot.api.runs.result_turns import take_turn
 from bot.api.runs.runs import LOOK_EVERY_S, Run, Runs
 from bot.api.runs.views import job_view
 from bot.core.queue import JobReader, JobSubmitter

@@ -30,7 +30,7 @@ from bot.app.cluster.transport import BODY_LIMIT, MemoryWire, Wire, WireBroken, 
 from bot.core.origin import origin_in
 from bot.core.service import QueueService
 from bot.http.addresses import host_and_port, is_loopback, is_public, joined
-from bot.http.sparing import sparing
+from bot.http.clients import sparing
 from queueing.core.catalog import Offer
 from queueing.core.concurrency import TaskGroup, timeout, together
 from queueing.core.errors import Fenced, QueueError, StoreError

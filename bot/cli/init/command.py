@@ -12,10 +12,11 @@ from bot.app import logs, process
 from bot.cli.init import (
     chats as tokens,
 )
-from bot.cli.init import config_file, page, scan
+from bot.cli.init import files as init_files
 from bot.cli.init import (
     hosts as machines,
 )
+from bot.cli.init import scan
 from bot.cli.init import (
     systemd as unit,
 )
@@ -77,7 +78,7 @@ def _looked(
     for server in process.run(scan.look(asked)):
         found = _with_token(server, terminal, values) if server.wants_token else server
         if not found.trouble:
-            terminal.tell(f"  {found.url}  {found.description}, {config_file.models(found)}")
+            terminal.tell(f"  {found.url}  {found.description}, {init_files.models(found)}")
         yield found
 
 
@@ -88,7 +89,7 @@ def _place(url: str) -> object:
 
 
 def _with_token(server: FoundServer, terminal: Terminal, values: Mapping[str, str]) -> FoundServer:
-    name = config_file.variable(server.called)
+    name = init_files.variable(server.called)
     token = values.get(name, "")
     while True:
         if not token:
@@ -148,7 +149,7 @@ def _options(arguments: argparse.Namespace) -> InitOptions:
             servers=tuple(map(scan.address, arguments.server)),
             admins=tuple(map(tokens.known_id, arguments.admin)),
             unit=arguments.unit,
-            url=page.address(arguments.url),
+            url=tokens.address(arguments.url),
         )
     except ValueError as error:
         raise InitFailed(f"{error} Nothing was written.") from None
@@ -177,7 +178,7 @@ def init(
     terminal.tell()
     status = check(load(config, {**environ, **_unsaved(made, kept)}))
     if made.page.url is not None:
-        terminal.tell(f"Sign in at {made.page.url} with the page's token, {page.TOKEN}.")
+        terminal.tell(f"Sign in at {made.page.url} with the page's token, {tokens.TOKEN}.")
     _tell_next(options.config, service, terminal, works=status == 0)
     return status
 
@@ -208,7 +209,7 @@ def _given(folder: Path, terminal: Terminal, environ: Mapping[str, str]) -> Mapp
 
 def _arranged(
     options: InitOptions, terminal: Terminal, given: Mapping[str, str]
-) -> config_file.Arrangement:
+) -> init_files.Arrangement:
     found = servers(options.servers, terminal, given)
     own = machines.OwnMemory(
         gpus=process.run(machines.gpus()),
@@ -224,8 +225,8 @@ def _arranged(
     api = given.get("TELEGRAM_API")
     asked = (tokens.plan(kind, terminal, given) for kind in tokens.kinds(api))
     chats = tuple(_invited(chat, terminal) for chat in asked if chat is not None)
-    planned = page.plan(options.url, terminal, given)
-    return config_file.Arrangement(
+    planned = tokens.plan_page(options.url, terminal, given)
+    return init_files.Arrangement(
         hosts=hosts,
         chats=chats,
         admins=tokens.admins(chats, options.admins, terminal, api, planned),
@@ -262,17 +263,17 @@ def _unit_kind(options: InitOptions, terminal: Terminal) -> str:
 
 
 def _write(
-    config: Path, made: config_file.Arrangement, service: unit.UnitPlan | None, terminal: Terminal
+    config: Path, made: init_files.Arrangement, service: unit.UnitPlan | None, terminal: Terminal
 ) -> bool:
     """Write the files that are not there; return whether the tokens are in one of them."""
-    saved, beside = config_file.secrets(made), config.parent / environment.FILE
+    saved, beside = init_files.secrets_of(made), config.parent / environment.FILE
     private: list[NewFile] = []
     if saved and not is_there(beside):
-        private = [NewFile(path=beside, text=config_file.environment(saved), mode=PRIVATE)]
+        private = [NewFile(path=beside, text=init_files.environment(saved), mode=PRIVATE)]
     elif saved:
         terminal.tell(f"{beside} is there already and stays as it is; it, or the environment, must")
         terminal.tell(f"  hold {', '.join(sorted(saved))}.")
-    files = [*private, NewFile(path=config, text=config_file.configuration(made))]
+    files = [*private, NewFile(path=config, text=init_files.configuration(made))]
     if service is not None and is_there(service.file.path):
         terminal.tell(f"{service.file.path} is there already and stays as it is.")
     elif service is not None:
@@ -284,9 +285,9 @@ def _write(
     return bool(private)
 
 
-def _unsaved(made: config_file.Arrangement, kept: bool) -> Mapping[str, str]:
+def _unsaved(made: init_files.Arrangement, kept: bool) -> Mapping[str, str]:
     """Return the tokens that stand in no file, so that the check can use them."""
-    return {} if kept else config_file.secrets(made)
+    return {} if kept else init_files.secrets_of(made)
 
 
 def _tell_next(

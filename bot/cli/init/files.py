@@ -1,13 +1,150 @@
-"""Writes files that are not there yet: whole or not at all, and never in the place of another."""
+"""The files that `usher init` writes: their texts, and how they are written.
 
+A file is written whole or not at all, and never in the place of another.
+"""
+
+import json
 import os
+import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from backends.hardware.gpu_memory import SYSTEM
+from bot.cli.init.chats import TOKEN, USUAL_PORT, ChatPlan, PagePlan
+from bot.cli.init.hosts import HostPlan
+from bot.cli.init.scan import FoundServer
 from bot.cli.init.terminal import InitFailed
+from bot.config.environment import FILE
+from bot.core.platform import ChatPerson
+
+NAMED = 5  # models that a comment lists
+_PLAIN_URL = re.compile(r"[A-Za-z0-9:/._~%-]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arrangement:
+    """Everything that was found out and said."""
+
+    hosts: tuple[HostPlan, ...]
+    chats: tuple[ChatPlan, ...]
+    admins: tuple[ChatPerson, ...]
+    page: PagePlan
+    telegram_api: str | None = None
+
+
+def configuration(made: Arrangement) -> str:
+    """Return the text of the configuration."""
+    return "\n".join(
+        (
+            "# Made by `usher init`. `usher example` prints every setting there is. After a change:",
+            "# `usher check`. Models need no line here: what a server has is offered by itself.",
+            "",
+            *_hosts(made.hosts),
+            "",
+            *_chats(made),
+            "",
+            f"admins: [{', '.join(each.id for each in made.admins)}]  # {_names(made.admins)}",
+            "",
+        )
+    )
+
+
+def environment(values: Mapping[str, str]) -> str:
+    """Return the text of the file that holds the tokens."""
+    lines = [f"{name}={value}" for name, value in sorted(values.items())]
+    told = f"# The tokens of Usher, read from beside its configuration. {FILE} is yours alone."
+    return "\n".join((told, *lines, ""))
+
+
+def secrets_of(made: Arrangement) -> dict[str, str]:
+    """Return the tokens by the variables that the configuration names."""
+    servers = (pair for host in made.hosts for pair in host.servers)
+    return (
+        {chat.kind.variable: chat.token for chat in made.chats}
+        | {variable(name): server.token for name, server in servers if server.token}
+        | ({TOKEN: made.page.token} if made.page.token else {})
+    )
+
+
+def variable(backend: str) -> str:
+    """Return the environment variable of a server's token."""
+    return f"{re.sub(r'[^A-Za-z0-9]', '_', backend).upper()}_TOKEN"
+
+
+def _hosts(hosts: Sequence[HostPlan]) -> Iterator[str]:
+    yield "hosts:"
+    for host in hosts:
+        yield f"  {host.name}:  # a name of yours; people see it"
+        if host.gpus:
+            yield f"    GPUs:  # {host.why}; `gpu` sees what other programs take of each"
+            for number, size in host.gpus.items():
+                yield f"      {number}: {{vram: {size}, gpu: {number}}}"
+        else:
+            yield f"    vram: {host.vram}  # {host.why}"
+        if host.gpu is not None:
+            what = "this machine's memory" if host.gpu == SYSTEM else "this GPU"
+            yield f"    gpu: {host.gpu}  # sees what other programs take of {what}"
+        yield "    backends:"
+        for name, server in host.servers:
+            yield f"      # {_about(server)}"
+            settings = _backend(name, server, host.uses.get(name, ()))
+            yield f"      {name}: {{{', '.join(settings)}}}"
+
+
+def _backend(name: str, server: FoundServer, uses: Sequence[int]) -> Iterator[str]:
+    yield f"kind: {server.kind}"
+    yield f"url: {server.url if _PLAIN_URL.fullmatch(server.url) else json.dumps(server.url)}"
+    if server.token or server.wants_token:
+        yield f'token: "${{{variable(name)}}}"'
+    if uses:
+        yield f"gpus: [{', '.join(map(str, uses))}]"
+
+
+def _about(server: FoundServer) -> str:
+    if server.trouble:
+        return f"did not answer: {server.trouble}"
+    return f"{server.description}; {models(server)}"
+
+
+def models(server: FoundServer) -> str:
+    """Return what a server has in a few words."""
+    count = len(server.models)
+    if not count:
+        return "no model found yet"
+    more = f" and {count - NAMED} more" if count > NAMED else ""
+    return f"{count} model{'' if count == 1 else 's'}: {', '.join(server.models[:NAMED])}{more}"
+
+
+def _chats(made: Arrangement) -> Iterator[str]:
+    yield "chats:"
+    for chat in made.chats:
+        about = f"  # {chat.account.name}" if chat.account else ""
+        yield f"  {chat.kind.name}:{about}"
+        yield f"    token: ${{{chat.kind.variable}}}"
+        if chat.kind.name == "telegram" and made.telegram_api:
+            yield f"    api_url: {json.dumps(made.telegram_api)}"
+    yield from _page(made.page)
+
+
+def _page(page: PagePlan) -> Iterator[str]:
+    settings = [] if page.port == USUAL_PORT else [f"port: {page.port}"]
+    if page.url is None:
+        yield f"  web: {{{', '.join(settings)}}}  # the page in a browser, for this machine only"
+        return
+    settings += [f"url: {json.dumps(page.url)}", f'token: "${{{TOKEN}}}"']
+    if page.direct:
+        settings.insert(0, "host: 0.0.0.0")
+    else:
+        settings.append("proxies: [127.0.0.1]")
+    yield f"  web: {{{', '.join(settings)}}}  # the page in a browser"
+
+
+def _names(people: Sequence[ChatPerson]) -> str:
+    return "; ".join(f"{each.id}: {' '.join(each.name.split())}" for each in people)
+
 
 PRIVATE = 0o600
 COMMON = 0o644  # less what the umask takes

@@ -15,8 +15,7 @@ from bot.core.attachments import AttachmentKind, kind_of
 from bot.core.errors import ChatError
 from bot.core.live_settings import LiveSettings
 from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef, Respond, ShowForm
-from bot.http.clients import TokenBucket
-from bot.http.sparing import sparing
+from bot.http.clients import TokenBucket, sparing
 from bot.people.upload_quota import Received
 from bot.people.web_people import WebPerson
 from bot.platforms.web.chat_log import (

@@ -17,8 +17,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import TypeAdapter, ValidationError
 
 from bot.core.platform import ChatLease
-from bot.http.clients import TokenBucket
-from bot.http.sparing import sparing
+from bot.http.clients import TokenBucket, sparing
 from bot.people.web_people import WebPerson
 from bot.platforms.web.calls import Calls
 from bot.platforms.web.protocol import Language, NotTaken

@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from backends.common.http_replies import HttpRefused
-from backends.common.reasons import reason_in, reasons_kept
+from backends.common.server_backend import reason_in, reasons_kept
 from backends.images import replies as images
 from backends.openai.flavours import errors as openai
 from backends.openai.flavours.errors import classify

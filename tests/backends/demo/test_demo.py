@@ -12,7 +12,7 @@ from PIL import Image, ImageChops, ImageStat
 from pydantic import JsonValue
 
 from backends.common.file_types import mime_of
-from backends.demo import audio, videos
+from backends.demo import audio, images
 from backends.demo.backend import Demo
 from backends.demo.painting import HONEST_LINE, Painting
 from backends.demo.texts import answer
@@ -328,10 +328,10 @@ async def test_without_the_video_libraries_a_video_is_an_animation(
 async def test_a_long_video_has_fewer_frames_and_its_whole_length() -> None:
     """A minute in large images would take gigabytes of memory."""
     request = TextToVideo(prompt="x", width=4096, height=2048, seconds=60, fps=120)
-    size = videos.video_size(request, [])
-    lengths = videos.shown_ms(request, size)
+    size = images.video_size(request, [])
+    lengths = images.shown_ms(request, size)
     assert sum(lengths) == 60_000
-    assert len(lengths) * size[0] * size[1] <= videos.PIXELS_MOST
+    assert len(lengths) * size[0] * size[1] <= images.PIXELS_MOST
 
 
 async def test_every_frame_says_that_no_model_was_used(
@@ -342,10 +342,10 @@ async def test_every_frame_says_that_no_model_was_used(
         with subtests.test(files=files):
             scene, last = Image.new("RGB", (400, 240)), Image.new("RGB", (320, 192), "red")
             for at in (0.0, 0.5, 1.0):
-                shown = videos.frame(scene, at, "cat", last if files == 2 else None)
+                shown = images.frame(scene, at, "cat", last if files == 2 else None)
                 with monkeypatch.context() as patch:
                     patch.setattr("backends.demo.painting.HONEST_LINE", " ")
-                    without = videos.frame(scene, at, "cat", last if files == 2 else None)
+                    without = images.frame(scene, at, "cat", last if files == 2 else None)
                 assert ImageChops.difference(shown, without).getbbox()
 
 

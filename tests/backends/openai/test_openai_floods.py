@@ -12,9 +12,8 @@ import pytest
 
 from backends.openai import answer_reader, completion
 from backends.openai.answer_reader import AnswerReader
-from backends.openai.completion import TURN_S, LoopShare
+from backends.openai.completion import TURN_S, LoopShare, PassedOnReader
 from backends.openai.flavours.flavour import Flavour
-from backends.openai.program_answers import PassedOnReader
 from queueing.core.errors import UnreadableAnswer
 from tests.simulation.loop import run
 

@@ -12,10 +12,9 @@ import pytest
 
 from backends.common.http_replies import ErrorInAnswer
 from backends.openai.answer_reader import ANSWER_LIMIT, KEPT_LIMIT, AnswerReader
-from backends.openai.completion import CompletionCall, stream_answer
+from backends.openai.completion import CompletionCall, PassedOnReader, stream_answer
 from backends.openai.flavours.flavour import Flavour
 from backends.openai.flavours.llamacpp import LlamaCppPython
-from backends.openai.program_answers import PassedOnReader
 from backends.openai.tool_calls import CALLS_MOST
 from bot.api.openai.chat_stream import ChatStream, Heading
 from bot.api.openai.completions import CompletionHeading, CompletionStream, legacy

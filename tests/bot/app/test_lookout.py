@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.app.model_discovery import AGAIN_S, EMPTY_AGAIN_S, ModelDiscovery
+from bot.app.local_queue import AGAIN_S, EMPTY_AGAIN_S, ModelDiscovery
 from queueing.core.errors import Unavailable
 from queueing.core.specs import ModelSpec
 from tests.simulation.installation import Installation, host, image_model, until

@@ -3,8 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from bot.core.chat_settings import ChatSettings, ChatSettingsTable
-from bot.core.live_settings import LiveSettings
+from bot.core.live_settings import ChatSettings, ChatSettingsTable, LiveSettings
 from bot.requests.options import Style
 from tests.bot.results import (
     DRAWS,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bot.config import environment
-from bot.config.database import DatabaseServer
 from bot.config.environment import LARGEST
 from bot.config.loader import Config, ConfigError, load
+from bot.config.values import DatabaseServer
 
 DOCS = (Path(__file__).parents[3] / "docs/postgresql.md").read_text(encoding="utf-8")
 CONFIG = """\

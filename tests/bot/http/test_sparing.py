@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from bot.http.sparing import EVERY_S, sparing
+from bot.http.clients import EVERY_S, sparing
 
 LOG = sparing(logging.getLogger("tests.sparing"))
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
+from bot.api.calls.bodies import take_turn, until_sent
 from bot.api.calls.errors import ApiError
-from bot.api.runs.result_turns import take_turn, until_sent
 from bot.http import files
 from bot.http.files import DownloadSlots
 from bot.http.listener import Listener

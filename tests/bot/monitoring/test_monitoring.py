@@ -13,8 +13,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-from bot.monitoring.cluster_metrics import ClusterState
-from bot.monitoring.metrics import Metrics, Shown
+from bot.monitoring.metrics import ClusterState, Metrics, Shown
 from bot.monitoring.queue_metrics import BusyHosts, QueueState
 from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.status import (

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.chat_settings import ChatSettings, ChatSettingsTable, places_of
+from bot.core.live_settings import ChatSettings, ChatSettingsTable, places_of
 from bot.requests.conversation import IMAGES, USUAL_CHARS, Conversation, continued, room_chars
 from bot.requests.options import Style
 from bot.requests.word_filter import unwanted_word

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.core.chat_settings import ChatSettings, ChatSettingsTable
-from bot.core.live_settings import LiveSettings
+from bot.core.live_settings import ChatSettings, ChatSettingsTable, LiveSettings
 from bot.requests import enhancement
 from queueing.core.jobs import Job, JobEvent, JobState, NewJob
 from queueing.core.requests import Capability, Output, TextToImage

@@ -12,8 +12,7 @@ import pytest
 
 from backends.media.sounds import Voice
 from bot.core.attachments import AttachmentKind
-from bot.core.chat_settings import ChatSettings, ChatSettingsTable
-from bot.core.live_settings import LiveSettings
+from bot.core.live_settings import ChatSettings, ChatSettingsTable, LiveSettings
 from bot.core.origin import origin_in
 from bot.core.platform import Album, Attachment
 from bot.people.access import PersonLimits

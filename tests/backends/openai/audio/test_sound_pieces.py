@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.openai import transcripts
+from backends.openai import transcription
 from backends.openai.recordings import is_plain, plain_samples, plain_wav
-from backends.openai.transcripts import (
+from backends.openai.transcription import (
     PAUSE_S,
     PIECE_S,
     RATE,
@@ -58,9 +58,9 @@ def test_pieces_are_the_whole_recording(count: int, rate: int) -> None:
     """Something said would be left out, or written down twice."""
     samples = array.array("h", (at * 7919 % 65_536 - 32_768 for at in range(count)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transcripts, "RATE", rate)
-        patch.setattr(transcripts, "PIECE_S", 2.0)
-        patch.setattr(transcripts, "PAUSE_S", 1.0)
+        patch.setattr(transcription, "RATE", rate)
+        patch.setattr(transcription, "PIECE_S", 2.0)
+        patch.setattr(transcription, "PAUSE_S", 1.0)
         parts = pieces_of(plain_wav(memoryview(samples)))
     assert all(is_plain(part.sound()) for part in parts) or not count
     if count:

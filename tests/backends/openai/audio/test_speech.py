@@ -13,7 +13,7 @@ import pytest
 from backends.media import videos
 from backends.media.sounds import FORMS
 from backends.openai import speech as speaking
-from backends.openai import transcripts
+from backends.openai import transcription
 from backends.openai.backend import OpenAI
 from backends.openai.recordings import sound_of
 from backends.registry import connect
@@ -281,8 +281,8 @@ async def test_a_long_recording_is_written_down_in_pieces(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server like vLLM takes ten minutes, and a person would see nothing until the end of an hour."""
-    monkeypatch.setattr(transcripts, "PIECE_S", 1.0)
-    monkeypatch.setattr(transcripts, "PAUSE_S", 0.5)
+    monkeypatch.setattr(transcription, "PIECE_S", 1.0)
+    monkeypatch.setattr(transcription, "PAUSE_S", 0.5)
     async with speech(kind) as server, connected(server) as backend:
         await backend.load(ear())
         reports: list[Progress] = []
@@ -303,8 +303,8 @@ async def test_a_long_recording_is_written_down_in_pieces(
 
 async def test_a_model_without_segments_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each piece of a recording would be sent twice."""
-    monkeypatch.setattr(transcripts, "PIECE_S", 1.0)
-    monkeypatch.setattr(transcripts, "PAUSE_S", 0.5)
+    monkeypatch.setattr(transcription, "PIECE_S", 1.0)
+    monkeypatch.setattr(transcription, "PAUSE_S", 0.5)
     async with speech("speaches") as server, connected(server) as backend:
         server.faults.extend([SpeechFault.NO_SEGMENTS] * 9)
         output = await heard(backend, wav(2.5), timestamps=True)

@@ -6,7 +6,8 @@ from pathlib import Path
 import openai
 import pytest
 
-from bot.api.runs import answers, client_wishes
+from bot.api.calls import callers
+from bot.api.runs import answers
 from queueing.core.jobs import JobState
 from tests.bot.api.openai_sdk import CAT, SAID, programming, text_of
 from tests.fakes.llm.llm_script import Fault
@@ -125,7 +126,7 @@ async def test_leaving_a_call_that_does_not_stream_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task that is cancelled, by a time limit of its own, would leave its job behind."""
-    monkeypatch.setattr(client_wishes, "AGAIN_S", 0.05)
+    monkeypatch.setattr(callers, "AGAIN_S", 0.05)
     async with programming(tmp_path) as program:
         program.server.hold.clear()
         asking = asyncio.create_task(program.client.chat.completions.create(**CAT))

@@ -8,10 +8,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from bot.api.calls.responses import PIECE, body_of
+from bot.api.calls.bodies import RESPONSE_PIECE, body_of, until_sent
 from bot.api.runs.answers import LARGE, AnswerSender, WaitLimits
 from bot.api.runs.attendance import Attendance
-from bot.api.runs.result_turns import until_sent
 from bot.api.runs.runs import Run, Runs
 from bot.http.files import AT_ONCE_EACH
 from queueing.core.events import Produced
@@ -106,7 +105,7 @@ async def test_no_result_is_kept_for_a_call_that_has_to_wait_its_turn() -> None:
     assert stored.read == [9]
 
 
-@pytest.mark.parametrize("size", [1, PIECE, 5 * PIECE + 1])
+@pytest.mark.parametrize("size", [1, RESPONSE_PIECE, 5 * RESPONSE_PIECE + 1])
 async def test_a_large_body_arrives_whole(size: int) -> None:
     sent = bytes(range(256)) * (size // 256 + 1)
 

@@ -14,7 +14,7 @@ import pytest
 from bot.app import process
 from bot.cli import check
 from bot.cli import main as cli
-from bot.cli.init import command, page, scan, systemd
+from bot.cli.init import chats, command, scan, systemd
 from bot.cli.init import hosts as gpu
 from bot.cli.init.command import InitOptions
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
@@ -324,13 +324,13 @@ async def test_a_page_that_others_reach_gets_a_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, settings: object, *, asks: bool
 ) -> None:
     """Every stranger behind the proxy would be the page's admin."""
-    monkeypatch.setattr(page, "_free_port", lambda: 8080)
+    monkeypatch.setattr(chats, "_free_port", lambda: 8080)
     config = tmp_path / "config.yaml"
     if asks:
         terminal: Terminal = ScriptedTerminal({**NO_ANSWERS, "reach the page": ["nothing", url]})
         await run_init(config, terminal)
     else:
-        await run_init(config, NoQuestions(), url=page.address(url))
+        await run_init(config, NoQuestions(), url=chats.address(url))
     web = load(config, {}).chats.web
     assert web is not None
     assert web.token is not None
@@ -345,7 +345,7 @@ async def test_a_page_of_this_machine_gets_none_and_a_weak_token_is_refused(
     """A token that can be guessed would be found out by `check` after everything was written."""
     config = tmp_path / "config.yaml"
     for url in ("http://localhost:8080", ""):
-        assert page.address(url) is None
+        assert chats.address(url) is None
     with pytest.raises(InitFailed, match="WEB_TOKEN must have"):
         await run_init(
             config, NoQuestions(), url="https://usher.example", environ={"WEB_TOKEN": "short"}

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from bot.cli.init import chats
-from bot.cli.init.chats import ChatKind, ChatPlan
-from bot.cli.init.page import PagePlan
+from bot.cli.init.chats import ChatKind, ChatPlan, PagePlan
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
 from bot.core.errors import ChatRefused, ChatUnavailable
 from bot.core.platform import ChatAccount, ChatPerson

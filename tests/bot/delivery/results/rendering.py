@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from bot.core.chat_settings import ChatSettingsTable
+from bot.core.live_settings import ChatSettingsTable
 from bot.core.origin import Origin
 from bot.core.platform import Invocation
 from bot.delivery.result_renderer import ResultRenderer

@@ -8,7 +8,7 @@ from PIL import Image
 
 from backends.common.file_types import mime_of
 from backends.media import videos
-from bot.core.chat_settings import ChatSettings, ChatSettingsTable
+from bot.core.live_settings import ChatSettings, ChatSettingsTable
 from bot.delivery.result_renderer import fitted
 from bot.texts import results
 from bot.texts.catalogue import plain, say

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.core.chat_settings import ChatSettings, ChatSettingsTable
-from bot.core.live_settings import LiveSettings
+from bot.core.live_settings import ChatSettings, ChatSettingsTable, LiveSettings
 from bot.core.platform import Album, Attachment, Invocation
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import image as photo
