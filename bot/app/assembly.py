@@ -140,7 +140,7 @@ def fittings(given: SharedParts, lease: ChatLease = ALONE) -> PlatformParts:
         web_people=stored.invites,
         originals=stored.links,
         results=stored.results,
-        operator=lambda: DashboardData(operator_records(given), queue.jobs, given.posts),
+        operator=lambda: DashboardData(operator_records(given), queue.jobs.open_jobs, given.posts),
         live=given.in_force,
         lease=lease,
     )

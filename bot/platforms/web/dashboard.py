@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bot.core.queue import JobReader
 from bot.monitoring.dashboard import Dashboard, to_json
 from bot.monitoring.live_state import LiveState, QueueNow
 from bot.monitoring.records import HourSpan
@@ -28,6 +27,9 @@ JOBS_SHOWN = 15  # of a queue; the others are counted
 
 Json = dict[str, Any]
 
+OpenJobs = Callable[[], Awaitable[list[Job]]]
+"""Returns all jobs that have not ended, oldest first. Raises `QueueError`."""
+
 
 class DashboardData:
     """Draws the bot for its operators.
@@ -37,16 +39,16 @@ class DashboardData:
     """
 
     def __init__(
-        self, records: Dashboard, jobs: JobReader, posts: PostReader | None = None
+        self, records: Dashboard, open_jobs: OpenJobs, posts: PostReader | None = None
     ) -> None:
         self._records = records
-        self._jobs = jobs
+        self._open_jobs = open_jobs
         self._posts = posts
 
     async def now(self, language: str) -> bytes:
         """Return the hosts and what is in their memory, what runs, and every queue."""
         told = await self._records.read_now()
-        waiting = _by_queue(await self._jobs.open_jobs())
+        waiting = _by_queue(await self._open_jobs())
         drawn: Json = json.loads(to_json(replace(told, at=0.0)))
         for shown, host in zip(drawn["hosts"], told.hosts, strict=True):
             shown["rest"] = _words(host.rest, language)

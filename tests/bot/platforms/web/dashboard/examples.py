@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from bot.monitoring.live_state import (
     CopyNow,
@@ -32,15 +32,13 @@ from bot.monitoring.records import (
 )
 from bot.people.access import PersonLimits
 from bot.people.audit_log import Act
-from bot.platforms.web.dashboard import DashboardData
 from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, stand_in
-from queueing.core.leases import PostReader
 from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.status import Estimate, Trouble
 
 if TYPE_CHECKING:
-    from bot.core.queue import JobReader
+    pass
 
 Shown = TypeVar("Shown")
 PEOPLE = tuple(f"telegram:{4200 + number}" for number in range(30))
@@ -73,20 +71,13 @@ class ExampleRecords:
 
 
 class ExampleJobs:
-    """Implements of `JobReader` what operators are shown."""
+    """The open jobs of a queue."""
 
     def __init__(self, at: float) -> None:
         self.jobs = [*waiting(at, "flux", 24), *waiting(at, "llama", 7), *waiting(at, "wan", 2)]
 
     async def open_jobs(self, owner: str | None = None) -> list[Job]:
         return [job for job in self.jobs if owner in {None, job.owner}]
-
-
-def example_data(
-    records: ExampleRecords, jobs: ExampleJobs, posts: PostReader | None = None
-) -> DashboardData:
-    """Return what operators are shown of these records and jobs."""
-    return DashboardData(records, cast("JobReader", jobs), posts)
 
 
 def waiting(at: float, model: str, count: int) -> Sequence[Job]:

@@ -11,8 +11,9 @@ from uuid import uuid4
 import aiohttp
 
 from bot.people.web_people import FixedPeople, WebPerson
+from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.platform import Web
-from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords, example_data
+from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.web_client import WAIT_S
 from tests.fakes.memory_log import web_chat
 
@@ -31,7 +32,7 @@ class Example:
             token=TOKEN,
             people=FixedPeople({ADAS: WebPerson(id="ada", name="Ada")}),
             is_admin=lambda user: user in self.admins,
-            operator=example_data(self.records, self.jobs),
+            operator=DashboardData(self.records, self.jobs.open_jobs),
         )
 
 

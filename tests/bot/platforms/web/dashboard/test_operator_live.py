@@ -10,10 +10,10 @@ import pytest
 import pytest_asyncio
 
 from bot.core.content import Content
-from bot.platforms.web.dashboard import DashboardFeed, DashboardState
+from bot.platforms.web.dashboard import DashboardData, DashboardFeed, DashboardState
 from bot.platforms.web.protocol import ACTS
 from queueing.core.leases import Leader
-from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords, example_data
+from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.dashboard.operator_client import Example, operator_tab
 from tests.bot.platforms.web.web_client import running, text_of
 from tests.fakes.command_handler import ScriptedHandler
@@ -57,7 +57,7 @@ def test_nothing_is_read_while_no_page_is_open() -> None:
     records = ExampleRecords(at=1_795_400_000.0)
 
     async def scenario() -> list[int]:
-        watcher = DashboardFeed(example_data(records, ExampleJobs(at=1_795_400_000.0)))
+        watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0).open_jobs))
         watching = asyncio.create_task(watcher.run())
         read = []
         for glances in (0, 1, 0):
@@ -84,7 +84,7 @@ def test_a_page_is_never_more_than_a_second_behind() -> None:
 
     async def scenario() -> list[float]:
         loop, shown = asyncio.get_running_loop(), asyncio.Event()
-        watcher = DashboardFeed(example_data(records, ExampleJobs(at=1_795_400_000.0)))
+        watcher = DashboardFeed(DashboardData(records, ExampleJobs(at=1_795_400_000.0).open_jobs))
         watching = asyncio.create_task(watcher.run())
         behind = []
         with watcher.watching(DashboardState("en", changed=shown.set)):
@@ -124,7 +124,7 @@ async def test_a_process_says_whose_words_it_shows(
             ]
 
     at = 1_795_400_000.0
-    image = example_data(ExampleRecords(at), ExampleJobs(at), Held())
+    image = DashboardData(ExampleRecords(at), ExampleJobs(at).open_jobs, Held())
     assert json.loads(await image.now("en"))["cluster"] == told
 
 

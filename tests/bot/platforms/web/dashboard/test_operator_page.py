@@ -10,8 +10,9 @@ import pytest_asyncio
 from bot.core.content import Content
 from bot.monitoring.records import HourSpan, Segment
 from bot.people.audit_log import Act
+from bot.platforms.web.dashboard import DashboardData
 from queueing.core.snapshot import Reason, WaitCause
-from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords, example_data
+from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.dashboard.operator_client import ADAS, TOKEN, Example
 from tests.bot.platforms.web.test_web_page import ATTACKS, chromium
 from tests.bot.platforms.web.web_client import running
@@ -443,7 +444,7 @@ async def test_the_way_here_is_on_an_admins_chat_page_only(chromium: Chromium) -
 async def test_a_page_of_a_busy_bot_needs_no_motion_and_knows_the_dark(chromium: Chromium) -> None:
     """Stripes would move before people whom that makes ill."""
     records = ExampleRecords(at=1_795_400_000.0)
-    image = example_data(records, ExampleJobs(at=1_795_400_000.0))
+    image = DashboardData(records, ExampleJobs(at=1_795_400_000.0).open_jobs)
     web = web_chat(port=0, operator=image, is_admin=lambda _: True)
     async with running(web, ScriptedHandler()), chromium.page() as page:
         features = [

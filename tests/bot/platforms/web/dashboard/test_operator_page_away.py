@@ -4,8 +4,9 @@ import time
 
 import pytest
 
+from bot.platforms.web.dashboard import DashboardData
 from bot.platforms.web.platform import Web
-from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords, example_data
+from tests.bot.platforms.web.dashboard.examples import ExampleJobs, ExampleRecords
 from tests.bot.platforms.web.dashboard.operator_client import TOKEN, Example
 from tests.bot.platforms.web.dashboard.test_operator_page import DRAWN
 from tests.bot.platforms.web.test_web_page import chromium
@@ -29,7 +30,7 @@ async def test_the_page_comes_back_with_its_server_and_what_was_pressed_is_done(
     records, jobs, port = ExampleRecords(at), ExampleJobs(at), port_of(handler)
 
     def web() -> Web:
-        image = example_data(records, jobs)
+        image = DashboardData(records, jobs.open_jobs)
         return web_chat(port=port, operator=image, is_admin=lambda _: True)
 
     async with chromium.page() as page:
