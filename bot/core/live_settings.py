@@ -8,6 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+BUSY_AFTER_S = 600.0
+IDLE_S = 1800.0
+DAYS = 7
+KEPT_MB = 20 * 1024
+HISTORY_S = 90 * 86400.0
+
+Way = Literal["chat", "api"]
+"""How a job is asked for."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatSettings:
@@ -52,16 +61,6 @@ def places_of(chat: str, within: Sequence[str]) -> tuple[str, ...]:
     of; `within` lists these with the widest first.
     """
     return tuple(dict.fromkeys((chat, chat.partition("/")[0], *reversed(within))))
-
-
-BUSY_AFTER_S = 600.0
-IDLE_S = 1800.0
-DAYS = 7
-KEPT_MB = 20 * 1024
-HISTORY_S = 90 * 86400.0
-
-Way = Literal["chat", "api"]
-"""How a job is asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
