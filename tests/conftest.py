@@ -51,7 +51,7 @@ LONG = (
     "bot/platforms/telegram/test_telegram_albums.py",
     "bot/api/runs/test_repeats.py",
     "security/test_invited_people.py",
-    "queueing/service/test_in_time.py",
+    "queueing/service/test_deadlines.py",
     "bot/api/runs/test_two_gateways.py",
     "queueing/store/test_fence.py",
     "contracts/chat/test_chat_order.py",
@@ -66,7 +66,7 @@ ROOM_BYTES = 4 * 2**30  # databases and files of a run are a tenth of that
 pytest_plugins = ["tests.left_open", "tests.postgres"]
 # An extra, which has no build for every machine; its tests cannot even be read without it.
 NEED_PSYCOPG = (
-    "contracts/queue/test_posts.py",
+    "contracts/queue/test_leases.py",
     "queueing/store/test_fence.py",
     "queueing/store/test_postgres_*.py",
     "benchmarks/test_store.py",
