@@ -20,6 +20,7 @@ from tests.test_house import MODULES, ROOT
 ENGINES = (
     "queueing/store/sqlite/",
     "queueing/store/postgres/",
+    "queueing/store/sql/database.py",
     "queueing/store/sql/migrations.py",
     "queueing/store/maintenance.py",
 )

@@ -63,8 +63,9 @@ def calls(harness: Harness) -> Mapping[str, Callable[[], Awaitable[Any]]]:
 
 @asynccontextmanager
 async def server_of(kind: str) -> AsyncIterator[Harness]:
-    """Open the first server of a kind of backend that the contract knows."""
-    for each in HARNESSES.values():
+    """Open the first server of a kind of backend that the contract knows; for texts if it has one."""
+    named = {"openai": "ollama"}.get(kind)
+    for each in HARNESSES.values() if named is None else (HARNESSES[named],):
         async with each.opens() as harness:
             opened: object = type(harness.backend)
             if opened is KINDS[kind]:  # a kind can inherit from another

@@ -79,7 +79,7 @@ def _hosts(hosts: Sequence[HostPlan]) -> Iterator[str]:
     for host in hosts:
         yield f"  {host.name}:  # a name of yours; people see it"
         if host.gpus:
-            yield f"    GPUs:  # {host.why}; `gpu` sees what other programs take of each"
+            yield f"    gpus:  # {host.why}; `gpu` sees what other programs take of each"
             for number, size in host.gpus.items():
                 yield f"      {number}: {{vram: {size}, gpu: {number}}}"
         else:
