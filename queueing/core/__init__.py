@@ -1,1 +1,1 @@
-"""Plain values, and the ports that the queue owns."""
+"""Plain values, and the ports that the queue defines."""

@@ -1,9 +1,9 @@
-"""Reads JSON from outside at a bounded cost, and writes JSON that every reader takes.
+"""Reads JSON from outside at a bounded cost, and writes JSON that every reader accepts.
 
-A byte of JSON can become hundreds in memory: `[],` is a list, and one more error where no list is
-expected. So values are counted before anything parses them, and records stop at the first error of
-a list or a dict. The time to parse a number grows with the square of its digits, and everything
-waits meanwhile: 60 MB of long ones would take a second, so these are refused as well.
+A byte of JSON can become hundreds in memory: `[],` is a list, and one more validation error where
+no list is expected. So values are counted before anything is parsed, and records stop at the first
+error of a list or dict. Parsing a number takes time quadratic in its digits and blocks the event
+loop: 60 MB of long numbers would take a second. Long numbers are therefore refused as well.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from pydantic_core import CoreSchema
 T = TypeVar("T")
 
 VALUES_MOST = 50_000
-"""Values of an ordinary text: thousands of messages, or hundreds of tools with their schemas."""
-LARGE = 256 * 1024  # bytes; smaller texts are parsed where they are
+"""Enough for any ordinary text: thousands of messages, or hundreds of tools with their schemas."""
+LARGE = 256 * 1024  # bytes; smaller texts are parsed in the event loop
 NUMBER_MOST = 400
-"""Characters of a number; the smallest float takes 343, written out to its last certain digit."""
+"""Characters of a number. The smallest float takes 343, written out to its last certain digit."""
 _PIECE = 64 * 1024
 _COUNTED = b"[{,"
 _OTHERS = bytes(set(range(256)) - set(_COUNTED))
@@ -32,7 +32,7 @@ _parser = ThreadPoolExecutor(max_workers=1, thread_name_prefix="json")
 
 
 class TooManyValues(ValueError):
-    """A text has more values than its reader takes."""
+    """A text has more values than its reader accepts."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"more than {most} values")
@@ -40,7 +40,7 @@ class TooManyValues(ValueError):
 
 
 class LongNumber(TooManyValues):
-    """A text has a number of more characters than any reader takes."""
+    """A number in a text has more than `NUMBER_MOST` characters."""
 
     def __init__(self) -> None:
         ValueError.__init__(self, f"a number of more than {NUMBER_MOST} characters")
@@ -58,7 +58,7 @@ class ValueCount:
         self._digits = b""  # the beginning of a number that the next piece may continue
 
     def add(self, piece: bytes) -> None:
-        """Count further bytes. Raises `TooManyValues`, also for a number that is too long."""
+        """Count another piece. Raises `TooManyValues`, also for a number that is too long."""
         for at in range(0, len(piece), _PIECE):
             self._add(piece[at : at + _PIECE])
 
@@ -85,22 +85,22 @@ class ValueCount:
 def require_few_values(text: bytes, most: int = VALUES_MOST) -> None:
     """Count the values of a JSON text. Raises `TooManyValues`.
 
-    A text with fewer bytes than values are allowed is not looked at: no number in it can be so long
-    that it matters.
+    A text with fewer bytes than values are allowed is not scanned: it has no room for a number long
+    enough to matter.
     """
     if len(text) > most:
         ValueCount(most).add(text)
 
 
 async def parsed(parse: Callable[[bytes], T], text: bytes) -> T:
-    """Return what `parse` makes of a text; large ones are parsed one at a time, in a thread."""
+    """Parse a text. Large texts are parsed in a thread, one at a time."""
     if len(text) <= LARGE:
         return parse(text)
     return await one_at_a_time(lambda: parse(text))
 
 
 async def one_at_a_time(work: Callable[[], T]) -> T:
-    """Return the result of work with a large text, done in the thread that parses them."""
+    """Run work on a large text in the thread that parses large texts, and return its result."""
     return await asyncio.get_running_loop().run_in_executor(_parser, work)
 
 
@@ -116,7 +116,7 @@ def _stop_early(schema: Any) -> None:
 
 
 class BoundedRecord(BaseModel):
-    """Base of records from outside: each of its lists and dicts has at most one error."""
+    """Base of records from outside. Each of their lists and dicts reports at most one error."""
 
     @classmethod
     def __get_pydantic_core_schema__(
@@ -129,7 +129,10 @@ class BoundedRecord(BaseModel):
 
 
 class StopsEarly:
-    """Annotates a list or dict from outside that is no record's: it has at most one error."""
+    """Annotates a list or dict from outside that is not part of a record.
+
+    It reports at most one error.
+    """
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -140,10 +143,11 @@ class StopsEarly:
 
 
 def written(value: Any, *, raw: bool = False, spaced: bool = False) -> str:
-    """Return JSON on one line: with `raw` letters as they are, `spaced` as Python writes it.
+    """Serialize a value as JSON on one line.
 
-    NaN and infinities, which Python reads and writes and JSON does not have, become null as in
-    JavaScript: what a server or a caller sent may hold them.
+    `raw` keeps non-ASCII letters, `spaced` uses Python's separators. NaN and infinities become
+    null, as in JavaScript: Python reads and writes them, but JSON does not have them, and a server
+    or caller may have sent some.
     """
     encoder = json.JSONEncoder(
         ensure_ascii=not raw, allow_nan=False, separators=None if spaced else (",", ":")

@@ -1,10 +1,11 @@
 """The models, hosts and backends of an installation, and how to look them up by name.
 
-Built once from the configuration (and from discovery); plain values that know no server.
-
-Found servers of one kind that have the same file, with the same abilities and size, serve it
-together. Another model of a name that is taken is offered as well, under its name and that of its
+A catalog is built from the configuration and from discovery. It holds plain values and contacts no
 server.
+
+Discovered servers of one kind serve a model together if they have the same file with the same
+capabilities and size. If a model's name is already taken by a different model, it is offered under
+its name combined with its server's name.
 """
 
 import itertools
@@ -26,7 +27,7 @@ from queueing.core.specs import (
     parts,
 )
 
-_ALIKE = 0.6  # the share of two words' letters that must agree
+_ALIKE = 0.6  # share of two words' letters that must agree
 _SYNONYMS = {
     "picture": "image",
     "pictures": "images",
@@ -42,10 +43,9 @@ _SYNONYMS = {
 
 
 def near(word: str, known: Iterable[str], *, most: int = 1, alike: float = _ALIKE) -> list[str]:
-    """Return the known names that resemble a word, ignoring case, the nearest first.
+    """Return the known names most similar to a word, ignoring case, the nearest first.
 
-    A name that says the same in other words, such as `image_workflow` for `picture_workflow`, is
-    the only one returned.
+    A synonymous name, such as `image_workflow` for `picture_workflow`, is returned alone.
     """
     names = {name.casefold(): name for name in known}
     if (same := in_our_words(word.casefold())) in names:
@@ -55,25 +55,25 @@ def near(word: str, known: Iterable[str], *, most: int = 1, alike: float = _ALIK
 
 
 def in_our_words(name: str) -> str:
-    """Return a name with the words that settings and fields use: `images` for `pictures`."""
+    """Replace words in a name by those that settings and fields use: `images` for `pictures`."""
     parts = [_SYNONYMS.get(part, part) for part in name.split("_")]
     return _SYNONYMS.get(name) or "_".join(parts)
 
 
 def meant_or_all(word: str, names: Iterable[str], *, all_are: str = "there are") -> str:
-    """Return "did you mean …?" with the likely name, or all names behind `all_are`."""
+    """Return "did you mean …?" with the likely name, or all names introduced by `all_are`."""
     known = sorted(names)
     meant = near(word, known)
     return f"did you mean {meant[0]}?" if meant else f"{all_are} {', '.join(known)}"
 
 
-LEAST_MISSPELT, MOST_MISSPELT = 3, 40  # letters of a word that may be a misspelt name
+LEAST_MISSPELT, MOST_MISSPELT = 3, 40  # letters of a word that is checked for misspelling
 
 
 class Catalog:
     """Finds models by name or alias, and where they can run. Immutable.
 
-    Models that are `retired` can no longer be asked for, but jobs of theirs may still run.
+    `retired` models can no longer be requested, but jobs for them may still run.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Catalog:
         self.backends: Mapping[str, BackendSpec] = {
             backend.name: backend for host in self.hosts.values() for backend in host.backends
         }
-        self.hosts_of = _hosts_of(self.hosts.values())  # by backend; those that span have several
+        self.hosts_of = _hosts_of(self.hosts.values())  # by backend; several if it spans GPUs
         self.host_of: Mapping[str, str] = {name: on[0] for name, on in self.hosts_of.items()}
         self.machines: dict[str, tuple[HostSpec, ...]] = {}  # by name: all GPUs of each
         for host in self.hosts.values():
@@ -104,12 +104,12 @@ class Catalog:
                 self._by_word.setdefault(word.casefold(), model)
 
     def spec_of(self, model: str) -> ModelSpec:
-        """Return a model by its own name, one that is retired as well."""
+        """Return a model by its own name, retired models included."""
         return self.models.get(model) or self.retired[model]
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """What a host can be called: by its name, and all GPUs of a machine by that of the machine."""
+        """Names that refer to hosts: those of hosts, and of machines for all their GPUs."""
         return tuple(
             name
             for machine, gpus in self.machines.items()
@@ -117,18 +117,21 @@ class Catalog:
         )
 
     def place_of(self, backend: str) -> str:
-        """Return where a backend is: its host, or the machine of which it spans GPUs."""
+        """Return where a backend runs: its host, or the machine whose GPUs it spans."""
         hosts = self.hosts_of[backend]
         return hosts[0] if len(hosts) == 1 else self.hosts[hosts[0]].machine_name
 
     def gpus(self, name: str) -> tuple[str, ...]:
-        """Return the hosts a name means: one, or all GPUs of a machine; none for an unknown name."""
+        """Return the hosts a name refers to: one, or all GPUs of a machine.
+
+        Empty for an unknown name.
+        """
         if name in self.hosts:
             return (name,)
         return tuple(host.name for host in self.machines.get(name, ()))
 
     def parts_of(self, model: ModelSpec, backend: str) -> Mapping[str, float]:
-        """Return which part of a model lies on which host, by the backend it runs on."""
+        """Return each host's share (0 to 1) of a model on a backend."""
         hosts = self.hosts_of[backend]
         if not self.has_gpus or not (machine := self.hosts[hosts[0]].machine):
             return {hosts[0]: 1.0}
@@ -136,17 +139,17 @@ class Catalog:
         return parts(hosts, self.backends[backend].split, chosen, model.split)
 
     def spread(self, mb: int, backend: str) -> Shares:
-        """Return how much of so many MB lies on each host of a backend, as it divides its models."""
+        """Divide a size in MB among the hosts of a backend, as the backend divides its models."""
         return divided(mb, parts(self.hosts_of[backend], self.backends[backend].split))
 
     def gpus_of(self, model: str, backend: str) -> tuple[str, ...]:
-        """Return the hosts that a model lies on at a backend; none for an unknown backend."""
+        """Return the hosts whose memory a model uses on a backend. Empty for an unknown backend."""
         if not self.has_gpus or len(self.hosts_of.get(backend, ())) < 2:
             return self.hosts_of.get(backend, ())
         return tuple(self.parts_of(self.spec_of(model), backend))
 
     def fits(self, model: ModelSpec, backend: str) -> bool:
-        """Return whether a model of known size fits on a backend's hosts if they are empty."""
+        """Return whether a model of known size fits on a backend's hosts when they are empty."""
         shares = divided(model.vram_mb or 0, self.parts_of(model, backend))
         return all(mb <= self.hosts[host].usable_mb for host, mb in shares)
 
@@ -155,7 +158,10 @@ class Catalog:
         return tuple(model for model in self.models.values() if backend in model.backends)
 
     def idle_unload_s(self, model: str, backend: str) -> float:
-        """Return after how long without a job a copy leaves, `inf` for never; the nearest counts."""
+        """Return after how many idle seconds a copy is unloaded, `inf` for never.
+
+        The model's own setting wins over its backend's, and that over its host's.
+        """
         host = self.hosts[self.host_of[backend]]
         stated = (self.spec_of(model), self.backends[backend], host)
         usual = inf if host.gpu is None else IDLE_UNLOAD_S
@@ -168,14 +174,14 @@ class Catalog:
         return self.models.get(word) or self._by_word.get(word.casefold())
 
     def named(self, word: str) -> ModelSpec:
-        """Return the model of that name or alias; raise `UnknownModel` with similar names."""
+        """Return the model of that name or alias. Raises `UnknownModel` with similar names."""
         model = self.find(word)
         if model is None:
             raise UnknownModel(word, self.nearest(word))
         return model
 
     def require(self, word: str, capability: Capability) -> ModelSpec:
-        """Return the model of that name or alias if it is capable; raise `Refused` otherwise."""
+        """Return the model of that name or alias if it has the capability. Raises `Refused`."""
         model = self.find(word)
         if model is None:
             raise UnknownModel(word, self.nearest(word, capability), self.able(capability))
@@ -198,7 +204,7 @@ class Catalog:
         return tuple(dict.fromkeys(self._by_word[known].name for known in close))
 
     def misspelt(self, word: str, capability: Capability) -> str | None:
-        """Return the capable model whose name or alias differs from a word by a letter or two.
+        """Return the capable model whose name or alias differs from a word by one or two letters.
 
         Returns None for a model's own name, its plural, and words and names too short to compare.
         """
@@ -226,11 +232,11 @@ def _hosts_of(hosts: Iterable[HostSpec]) -> Mapping[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Offer:
-    """What can be asked for: models, hosts, and what each model honours.
+    """What can be requested: models, hosts, and the fields each model honours.
 
-    `options` are, by model, the fields of its requests it honours wherever it runs, None for all.
-    `usual` are the numbers it works with where a request names none, such as its width, as far as
-    they are known.
+    `options` are, by model, the request fields it honours on every backend, None for all. `usual`
+    are the numbers, such as the width, that it uses where a request names none, as far as they are
+    known.
     """
 
     models: tuple[ModelSpec, ...]
@@ -240,26 +246,26 @@ class Offer:
     catalog: Catalog = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Make what is looked up in."""
+        """Build the lookup tables."""
         object.__setattr__(self, "catalog", Catalog(self.models, self.hosts))
 
     def options_of(self, word: str) -> frozenset[str] | None:
-        """Return what the model of that name or alias honours. Raises `UnknownModel`."""
+        """Return the fields the model of that name or alias honours. Raises `UnknownModel`."""
         return self.options[self.catalog.named(word).name]
 
 
-ALIKE = 0.1  # share by which the sizes of one file may differ, as two servers tell them
+ALIKE = 0.1  # relative difference in size at which two servers may still have the same file
 
 
 def with_found(known: Catalog, found: Iterable[ModelSpec]) -> tuple[ModelSpec, ...]:
-    """Return the models of a catalog and those found, in this order.
+    """Return the models of a catalog followed by the discovered ones.
 
-    What the configuration names stays as it is; what a server offers under a name that it serves
-    already is that model.
+    The configuration wins: configured models stay unchanged, and a discovered model with a name
+    that its server already serves is that model.
     """
     joined = _Joined(known)
     for model in found:
-        if known.backends.keys() >= set(model.backends):  # its server may be gone meanwhile
+        if known.backends.keys() >= set(model.backends):  # its server may be gone by now
             joined.add(model)
     return tuple(joined.models.values())
 
@@ -270,15 +276,15 @@ class _Joined:
     def __init__(self, known: Catalog) -> None:
         self.models = dict(known.models)
         self._known = known
-        self._names: dict[str, str] = {}  # by everything models are called, as people may write it
-        self._files: dict[str, list[str]] = defaultdict(list)  # names by what is behind them
+        self._names: dict[str, str] = {}  # every name and alias, as people may type it
+        self._files: dict[str, list[str]] = defaultdict(list)  # names by the file they load
         for model in known.models.values():
             for word in (model.name, *model.aliases):
                 self._names.setdefault(word.casefold(), model.name)
             self._files[_file(model)].append(model.name)
 
     def add(self, model: ModelSpec) -> None:
-        """Have a model served by the servers that have it, unless they do already."""
+        """Add a model's server to an existing model of the same file, or add a new model."""
         (backend,) = model.backends
         named = self._under(model.name)
         alike = [self.models[name] for name in self._files[_file(model)]]
@@ -311,12 +317,12 @@ class _Joined:
 
 
 def _file(model: ModelSpec) -> str:
-    """Return what a server is asked for, in a form that can be compared."""
+    """Return the id that servers are sent for a model, in a comparable form."""
     return repr(sorted(model.options.items()) or model.name)
 
 
 def _names(name: str, backend: str) -> Iterator[str]:
-    """Yield the names that a model may get, in the order of preference."""
+    """Yield possible names for a model, in order of preference."""
     yield name
     yield f"{name}-{backend}"
     for number in itertools.count(2):

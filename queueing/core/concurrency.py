@@ -1,8 +1,10 @@
-"""Tasks, timeouts and threads that behave alike on every Python: use them, not those of asyncio.
+"""Tasks, timeouts and threads that behave alike on every supported Python.
 
-Blocking work that may never end gets a thread of its own: `asyncio.to_thread` has few, six on a
-machine with two processors. Six calls that hang, such as look-ups of names while the network is
-away, would hold up all that is done there, and the process would wait for them as it ends.
+Use them instead of asyncio's.
+
+Blocking calls that may hang get a separate thread. `asyncio.to_thread` has few: six on a machine
+with two processors. Six hanging calls, such as DNS lookups while the network is down, would block
+everything else that uses that pool, and the process would wait for them at shutdown.
 """
 
 import asyncio
@@ -19,15 +21,15 @@ if sys.version_info >= (3, 13):
 else:
 
     class TaskGroup(asyncio.TaskGroup):
-        """`asyncio.TaskGroup` that never hides a cancellation of its owner from it.
+        """`asyncio.TaskGroup` that never hides a cancellation from its owner.
 
         Before Python 3.13, a task that fails while the owner is being cancelled replaces the
-        cancellation, so an owner that handles the failure never stops. One that fails while the
-        owner waits for the others leaves it counted as cancelled.
-        See https://github.com/python/cpython/issues/116720.
+        cancellation, so an owner that handles the failure never stops. A task that fails while the
+        owner waits for the others leaves the owner counted as cancelled. See
+        https://github.com/python/cpython/issues/116720.
         """
 
-        _parent_cancel_requested: bool  # asyncio's own: whether the group has cancelled its owner
+        _parent_cancel_requested: bool  # of asyncio: whether the group has cancelled its owner
 
         async def __aenter__(self) -> Self:
             self._owner = _current_task()
@@ -53,9 +55,9 @@ else:
 
 
 async def together(*work: Coroutine[Any, Any, object]) -> None:
-    """Run work side by side until all of it has ended.
+    """Run coroutines concurrently until all of them have ended.
 
-    The first failure cancels the rest and is raised by itself, not in a group.
+    The first failure cancels the rest. It is raised by itself, not in a group.
     """
     try:
         async with TaskGroup() as group:
@@ -66,17 +68,17 @@ async def together(*work: Coroutine[Any, Any, object]) -> None:
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """Return the first error of those that a group of tasks ended with, or the error itself."""
+    """Return the first error of a (nested) exception group, or the error itself."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 class Timeout:
-    """`asyncio.timeout_at` that works in a task that is being cancelled, too.
+    """`asyncio.timeout_at` that also works in a task that is being cancelled.
 
-    Before Python 3.11.3, what such a task does as it ends is cancelled when it takes too long, where
-    it expects a `TimeoutError`. See https://github.com/python/cpython/issues/102780.
+    Before Python 3.11.3, a timeout during such a task's cleanup raises `CancelledError` where
+    `TimeoutError` is expected. See https://github.com/python/cpython/issues/102780.
     """
 
     def __init__(self, when: float | None) -> None:
@@ -100,28 +102,28 @@ class Timeout:
             raise TimeoutError from error
 
     def expired(self) -> bool:
-        """Return whether the time was over before the block."""
+        """Return whether the time ran out before the block ended."""
         return self._limit.expired()
 
     def reschedule(self, when: float | None) -> None:
-        """Move the end to another time of the loop; None is never."""
+        """Move the deadline to another time of the event loop; None disables it."""
         self._limit.reschedule(when)
 
 
 def timeout_at(when: float | None) -> Timeout:
-    """Limit a block to a time of the loop; None is never. The block raises `TimeoutError`."""
+    """Limit a block to a time of the event loop; None is never. The block raises `TimeoutError`."""
     return Timeout(when)
 
 
 def timeout(seconds: float | None) -> Timeout:
-    """Limit how long a block takes; None is for ever. The block raises `TimeoutError`."""
+    """Limit how many seconds a block takes; None is never. The block raises `TimeoutError`."""
     return Timeout(None if seconds is None else asyncio.get_running_loop().time() + seconds)
 
 
 def _current_task() -> "asyncio.Task[Any]":
     task = asyncio.current_task()
     if task is None:
-        raise RuntimeError("this needs a task")
+        raise RuntimeError("no asyncio task is running")
     return task
 
 
@@ -129,9 +131,9 @@ T = TypeVar("T")
 
 
 def in_daemon_thread(work: Callable[[], T], name: str) -> "asyncio.Future[T]":
-    """Begin blocking work in a thread of its own; return what it will result in, or raise.
+    """Run a blocking call in a separate daemon thread. Returns a future of its result or exception.
 
-    Cancelling the future ends no thread. An error that is awaited by no one is dropped.
+    Cancelling the future does not stop the thread. An error that nothing awaits is dropped.
     """
     done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     done.add_done_callback(_seen)
@@ -144,7 +146,7 @@ def _call(work: Callable[[], T], done: "asyncio.Future[T]") -> None:
         settle = partial(_succeed, done, work())
     except Exception as error:  # noqa: BLE001 - raised again where it is awaited
         settle = partial(_fail, done, error)
-    with suppress(RuntimeError):  # the loop has ended meanwhile
+    with suppress(RuntimeError):  # the loop may be closed by then
         done.get_loop().call_soon_threadsafe(settle)
 
 
@@ -159,16 +161,19 @@ def _fail(done: "asyncio.Future[T]", error: Exception) -> None:
 
 
 def _seen(done: "asyncio.Future[T]") -> None:
-    """Let the loop not tell of an error that no one awaits any more."""
+    """Keep the event loop from logging an error that nothing awaits."""
     if not done.cancelled():
         done.exception()
 
 
 async def undisturbed(work: "asyncio.Future[T]") -> T:
-    """Return what the work results in, or raise what ends it; a cancellation ends the wait alone.
+    """Await work without cancelling it when the caller is cancelled.
 
-    In place of `asyncio.shield`: since Python 3.14 that tells the loop's handler of an error which
-    comes after the cancellation, and an operator would read of a bug that is no bug: a caller does hear of it.
+    Returns or raises as the work does.
+
+    Use it instead of `asyncio.shield`. Since Python 3.14, `shield` reports an error that comes
+    after the cancellation to the loop's exception handler. Operators would read of a bug although
+    another caller handles the error.
     """
     if not work.done():
         await asyncio.wait([work])

@@ -1,8 +1,8 @@
-"""Creates values of a frozen dataclass as fast as those of an ordinary one.
+"""Creates values of frozen dataclasses as fast as those of ordinary ones.
 
-The `__init__` of a frozen dataclass stores every field by a call of `object.__setattr__`: for a job
-of twenty fields that is most of what an event costs in Python. Here the fields are stored into a
-mutable twin with the same slots, which then becomes the frozen class.
+The `__init__` of a frozen dataclass stores every field by a call of `object.__setattr__`. For a job
+of twenty fields, that is most of what an event costs in Python. Here the fields are stored into a
+mutable twin with the same slots, whose class is then changed to the frozen one.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ class Altered(Protocol[Frozen]):
     """Returns a value with some of its fields changed, as `dataclasses.replace` does."""
 
     def __call__(self, value: Frozen, /, **changes: Any) -> Frozen:
-        """Return the changed value; the given one stays as it is."""
+        """Return a changed copy of a value."""
 
 
 def quick(frozen: Callable[Fields, Frozen]) -> Callable[Fields, Frozen]:
-    """Return a constructor for the same values as a frozen dataclass with slots and keywords only.
+    """Return a faster constructor for a frozen, slotted, keyword-only dataclass.
 
-    It does not support dataclasses with a `__post_init__`. A field with a default factory must be
+    Dataclasses with a `__post_init__` are not supported. Fields with a default factory must be
     given.
     """
     own: Any = frozen
@@ -44,9 +44,9 @@ def quick(frozen: Callable[Fields, Frozen]) -> Callable[Fields, Frozen]:
 
 
 def altering(frozen: type[Frozen]) -> Altered[Frozen]:
-    """Return what `dataclasses.replace` does for a frozen dataclass with slots, done faster.
+    """Return a faster `dataclasses.replace` for a frozen, slotted dataclass.
 
-    It does not support dataclasses with a `__post_init__` or with one field alone.
+    Dataclasses with a `__post_init__` or with a single field are not supported.
     """
     own: Any = frozen
     names = [each.name for each in fields(own)]

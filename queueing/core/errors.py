@@ -5,24 +5,24 @@ QueueError
 │  ├─ UnknownModel     no such model; carries the nearest names
 │  ├─ NotCapable       the model exists but cannot do this
 │  ├─ NoServer         no server can run the model, at least for now
-│  ├─ LimitReached     too many jobs of this person, open or in an hour, or the line is full
+│  ├─ LimitReached     too many jobs of this person, open or in an hour, or the queue is full
 │  └─ NotAccepting     the queue takes no new jobs (full or damaged disk)
 ├─ StaleJob            another change was faster; drop this one
 ├─ StoreError          the database cannot be used; the text is for the operator
 │  └─ Fenced           another process has taken over; stop
-└─ BackendError        an inference server could not do it
+└─ BackendError        an inference server failed
    ├─ Rejected         the request is wrong for this server; fail at once
-   ├─ Busy             it takes no more now; back to its place for a while, a few times
-   ├─ UnreadableAnswer it answered what nobody can read; retry, the server stays in use
-   │  └─ ResultGone    its result is gone for good; make it again at once
+   ├─ Busy             no capacity at the moment; requeue after a pause, a few times
+   ├─ UnreadableAnswer the answer cannot be parsed; retry, the server stays in use
+   │  └─ ResultGone    the server has lost the result for good; run the job again at once
    ├─ UnknownFailure   it failed for no known reason; retry, the server stays in use
    │  ├─ ModelCrashed  the model's process there ended; retry alone, the server stays in use
-   │  └─ ShortOfMemory it lacks main memory, which no GPU gives; retry
+   │  └─ ShortOfMemory it lacks main memory, which no eviction frees; retry
    ├─ Unavailable      it does not answer; retry, and mark the backend down for a while
-   ├─ Interrupted      a person stopped the attempt there; retry, the server is well
+   ├─ Interrupted      a person stopped the attempt there; retry, the server is healthy
    ├─ OutOfMemory      retry after an eviction
    ├─ NotLoaded        another program unloaded the model; the job goes back to its place
-   └─ BadModel         configuration; stop at start with the setting's path
+   └─ BadModel         wrong configuration; stop at start with the setting's path
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,11 +34,11 @@ from pydantic import JsonValue, ValidationError
 from queueing.core.requests import Record
 
 SAID = "said"
-"""The value of any problem that holds the words of the server, for programs alone."""
+"""The field of any problem that holds the server's own words. Only programs see it."""
 
 
 class ProblemKind(StrEnum):
-    """What went wrong; each comment names the values that come with it."""
+    """What went wrong. Each comment names the values the problem carries."""
 
     BUG = "bug"
     AWAY = "away"
@@ -100,17 +100,17 @@ class ProblemKind(StrEnum):
     NOTHING_SAID = "nothing_said"
     BAD_SOUND = "bad_sound"
     LONG_SOUND = "long_sound"
-    # What a question with a recording waited for
-    UNHEARD = "unheard"  # cause: the code of another problem
+    # Problems of a question that contains a recording
+    UNHEARD = "unheard"  # cause: code of the transcription's problem
     NO_LISTENER = "no_listener"
     UNWANTED = "unwanted"  # word
-    # What an admin asked for and could not have
+    # Why an admin's request failed
     STAYS = "stays"
     NO_ANSWER = "no_answer"  # backend
     LOAD_LATE = "load_late"  # backend, seconds
     LOAD_REFUSED = "load_refused"  # backend
     LOAD_STOPPED = "load_stopped"  # backend
-    LOAD_SETUP = "load_setup"  # cause: as logged
+    LOAD_SETUP = "load_setup"  # cause, as logged
     FULL = "full"  # host
     OTHER_WISH = "other_wish"
     NOT_THERE = "not_there"  # model, host
@@ -125,7 +125,8 @@ class ProblemKind(StrEnum):
 class Problem(Record):
     """What went wrong, with its values.
 
-    `attempts` is how often it was tried. `unloadable` names the model whose load it ended.
+    `attempts` is the number of attempts made. `unloadable` names the model whose load failed for
+    this reason.
     """
 
     what: ProblemKind
@@ -134,24 +135,27 @@ class Problem(Record):
     unloadable: str = ""
 
     def __str__(self) -> str:
-        """Return it in words for the log."""
+        """Return the problem in words, for the log."""
         told = ", ".join(f"{name} {value}" for name, value in self.values.items())
         return f"{self.what}: {told}" if told else str(self.what)
 
     @property
     def said(self) -> str:
-        """What the server said, "" if that is not known."""
+        """The server's own words, "" if unknown."""
         return str(self.values.get(SAID, ""))
 
     def code(self) -> str:
-        """Return the code from which `read` restores the problem."""
+        """Return the stored code, which `read` parses."""
         return self.model_dump_json(exclude_defaults=True)
 
     @classmethod
     def read(cls, code: str) -> "Problem":
-        """Return the problem for a code; `ProblemKind.BUG` for one that only a newer version knows.
+        """Parse a stored code.
 
-        In a cluster, the process that ends a job may be newer than the one that tells of it.
+        Returns `ProblemKind.BUG` for a kind that only a newer version knows.
+
+        In a cluster, the process that ends a job may run a newer version than the one that reports
+        it.
         """
         try:
             return cls.model_validate_json(code)
@@ -160,18 +164,18 @@ class Problem(Record):
 
 
 def problem(what: ProblemKind, **values: str | int) -> Problem:
-    """Return a problem with its values."""
+    """Create a problem with its values."""
     return Problem(what=what, values=values)
 
 
 CAUSE_LIMIT = 1000
-DAY_S = 86_400.0  # nobody is told of a longer wait
+DAY_S = 86_400.0  # longer waits are not shown to people
 
 
 class QueueError(Exception):
     """Base of all errors the queue raises on purpose.
 
-    Its text is for the log. `problem` is what the person who asked is shown, None if the class says
+    Its text is for the log. `problem` is shown to the person who asked; None if the class says
     enough.
     """
 
@@ -185,7 +189,7 @@ class Refused(QueueError):
 
 
 class UnknownModel(Refused):
-    """No model of that name or alias is in the catalog; `able` are models with the capability."""
+    """No model has that name or alias; `able` are models with the capability."""
 
     def __init__(self, name: str, nearest: Sequence[str] = (), able: Sequence[str] = ()) -> None:
         super().__init__(f"unknown model {name!r}")
@@ -195,7 +199,7 @@ class UnknownModel(Refused):
 
 
 class NotCapable(Refused):
-    """The named model cannot do what was asked; `able` are models that can."""
+    """The named model lacks the capability; `able` are models that have it."""
 
     def __init__(self, model: str, capability: str, able: Sequence[str] = ()) -> None:
         super().__init__(f"{model} cannot do {capability}")
@@ -207,7 +211,7 @@ class NotCapable(Refused):
 class NoServer(Refused):
     """No server can run the model: none is large enough, or none could load it.
 
-    `again_at` is when a load is tried again (UNIX seconds), None if that would be no use.
+    `again_at` is when a load is tried again (UNIX seconds), None if retrying is pointless.
     """
 
     def __init__(self, model: str, again_at: float | None) -> None:
@@ -217,9 +221,10 @@ class NoServer(Refused):
 
 
 class LimitReached(Refused):
-    """A limit is reached: on open jobs, on a line's depth, on an hour's jobs or on a day's time.
+    """A limit is reached: on open jobs, a queue's length, jobs per hour or GPU time per day.
 
-    `scope` is "owner", "line", "hour" or "gpu" (seconds of GPUs). With "hour", `free_at` is when the next job can be accepted (UNIX seconds).
+    `scope` is "owner", "line", "hour" or "gpu" (GPU seconds). With "hour", `free_at` is when the
+    next job can be accepted (UNIX seconds).
     """
 
     def __init__(self, scope: str, limit: int, *, free_at: float | None = None) -> None:
@@ -230,7 +235,7 @@ class LimitReached(Refused):
 
 
 class NotAccepting(Refused):
-    """The queue accepts nothing now; `cause` is for the operator, `full_disk` selects the text."""
+    """The queue accepts no jobs; `cause` is for the operator, `full_disk` selects the text."""
 
     def __init__(self, cause: str, *, full_disk: bool = False) -> None:
         super().__init__(cause)
@@ -238,7 +243,7 @@ class NotAccepting(Refused):
 
 
 class StaleJob(QueueError):
-    """The job changed since it was read; the caller drops its change or reads again."""
+    """The job has changed since it was read. The caller drops its change or reads the job again."""
 
 
 class StoreError(QueueError):
@@ -246,15 +251,15 @@ class StoreError(QueueError):
 
 
 class Fenced(StoreError):
-    """Another process has taken over what this one did: nothing it writes is stored any more."""
+    """Another process has taken over this one's role. Nothing this process writes is stored."""
 
 
 class BackendError(QueueError):
     """An inference server failed.
 
-    `cause` is for the operator's log: one line of `CAUSE_LIMIT` characters at most, for a server
-    may have written it. `retryable` says whether another attempt can help, `answer` is the answer
-    that it stands for.
+    `cause` is for the operator's log. It is one line of at most `CAUSE_LIMIT` characters, because a
+    server may have written it. `retryable` says whether another attempt can help. `answer` is the
+    body of the server's answer, if it sent JSON.
     """
 
     retryable = True
@@ -266,13 +271,13 @@ class BackendError(QueueError):
 
 
 class Rejected(BackendError):
-    """The server understood the request and refuses it; trying again cannot help."""
+    """The server understood the request and refuses it; a retry cannot help."""
 
     retryable = False
 
 
 class Busy(BackendError):
-    """The server is well and takes no more now; `after_s` is when it says to ask again, if it does."""
+    """The server is healthy but has no capacity. `after_s` is its retry delay, if it named one."""
 
     def __init__(
         self, cause: str = "", *, after_s: float | None = None, problem: Problem | None = None
@@ -282,34 +287,38 @@ class Busy(BackendError):
 
 
 class UnreadableAnswer(BackendError):
-    """The server answered something that nobody can read: a fault of this answer alone."""
+    """The server's answer cannot be parsed. Only this attempt is affected."""
 
 
 class ResultGone(UnreadableAnswer):
-    """The server knows of no result any more, which is final: it must be made again, at once."""
+    """The server has lost the result for good, so the job must run again at once."""
 
 
 class UnknownFailure(BackendError):
-    """The server answered that it failed, and not why. It costs nobody else anything."""
+    """The server reported a failure without a reason. Other jobs are not affected."""
 
 
 class ModelCrashed(UnknownFailure):
-    """The process of the model ended on a server that answers: one of its requests may be why."""
+    """The model's process ended on a server that still answers.
+
+    One of its requests may be the cause.
+    """
 
 
 class ShortOfMemory(UnknownFailure):
-    """It lacks main memory: it would not help that other models leave the GPU."""
+    """The server lacks main memory. Unloading other models from the GPU would not help."""
 
 
 class Unavailable(BackendError):
-    """The server does not answer, or the way to it failed.
+    """The server does not answer, or the connection to it failed.
 
-    Whether its jobs can be blamed depends on what else ran there: see `planning.retry.after_failure`.
+    Whether its jobs can be blamed depends on what else ran there: see
+    `planning.retry.after_failure`.
     """
 
 
 class Interrupted(BackendError):
-    """A person stopped the attempt on the server itself, which is well."""
+    """A person stopped the attempt on the server itself, which is healthy."""
 
 
 class OutOfMemory(BackendError):
@@ -343,7 +352,7 @@ _KINDS: tuple[tuple[type[Exception], ProblemKind], ...] = (
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return what a person is shown for an error."""
+    """Return the problem to show for an error."""
     if isinstance(error, QueueError) and error.problem is not None:
         return error.problem
     if isinstance(error, UnknownModel):

@@ -14,8 +14,8 @@ from queueing.core.snapshot import EvictionCause
 class JobChanged:
     """A change of a job was committed; `event` is None for its acceptance or a replaced request.
 
-    `entered` is the model whose queue the next job of the owner's overflow has entered by this
-    job's end; None where none has.
+    `entered` is the model whose queue the owner's next overflow job entered because this job ended,
+    None if there was none.
     """
 
     job: Job
@@ -28,10 +28,10 @@ make_change = quick(JobChanged)  # one is made for each event
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Produced:
-    """What a job has produced is stored; that the job is completed is the next event.
+    """A job's output is stored; the next event reports its completion.
 
-    Who waits for it in the queue's own process need not read it from the database. No other process
-    is told.
+    It spares listeners in the queue's process a read from the database. It is not sent to other
+    processes.
     """
 
     job_id: int
@@ -50,10 +50,10 @@ class Progressed:
 class QueuesMoved:
     """Positions or reasons of the waiting jobs of `models` may have changed, and all their times.
 
-    For the models in `outlooks` only times may have changed, because another queue on their hosts
-    moved. For those in `turned`, some of `models`, the kind of state changed: another reason, or on
-    one of their hosts a load began, ended or failed, a copy left, or a server went away or came
-    back.
+    For the models in `outlooks`, only times may have changed, because another queue on their hosts
+    moved. For those in `turned`, a subset of `models`, the kind of state changed: the reason
+    changed, a load began, ended or failed on one of their hosts, a copy left, or a server went away
+    or came back.
     """
 
     models: frozenset[str]
@@ -63,7 +63,7 @@ class QueuesMoved:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Forgotten:
-    """These jobs, all ended, are about to be deleted for good: drop every reference to them now."""
+    """These jobs, all ended, are about to be deleted for good: drop every reference to them."""
 
     job_ids: frozenset[int]
 
@@ -77,15 +77,15 @@ class Erased:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EventsMissed:
-    """Events may have been lost on the way from another process: read again what is open.
+    """Events from another process may have been lost: read the open jobs again.
 
-    The queue in this process never announces it.
+    The process that runs the queue never publishes it.
     """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stopping:
-    """The queue begins an orderly stop: no job starts, and what does not end soon is interrupted.
+    """The queue begins an orderly stop: no job starts, and long-running jobs are interrupted.
 
     All open jobs are kept; interrupted ones start over after the restart.
     """
@@ -95,15 +95,15 @@ class LoadCause(StrEnum):
     """Why a model was loaded."""
 
     REQUEST = "request"  # jobs wait for it
-    COPY = "copy"  # jobs wait for it, and a copy elsewhere is not enough
+    COPY = "copy"  # jobs wait for it, and one copy elsewhere is not enough
     PRELOAD = "preload"  # an admin or the configuration keeps it loaded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadEnded:
-    """A load has ended after so many seconds, what had to leave first included.
+    """A load has ended. `seconds` include the evictions before it.
 
-    `hosts` are those that the copy lies on: several where it spans GPUs.
+    `hosts` are those whose memory the copy uses: several if it spans GPUs.
     """
 
     model: str
@@ -116,7 +116,7 @@ class LoadEnded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopyLeft:
-    """A server has unloaded a copy, which lay on these hosts, for the reason `why`."""
+    """A server has unloaded a copy from these hosts; `why` is the reason."""
 
     model: str
     backend: str

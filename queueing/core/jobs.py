@@ -1,6 +1,6 @@
-"""A job and its life: the state table, and nothing that acts on it.
+"""A job and its lifecycle: the state table, without the code that applies it.
 
-`TRANSITIONS` holds every legal change of state; `JobStore.apply` reads it, and a test compares the
+`TRANSITIONS` holds every legal change of state. `JobStore.apply` reads it, and a test compares the
 diagram in `docs/job-lifecycle.md` with it.
 """
 
@@ -16,21 +16,21 @@ LATER = "later"
 """The lane of jobs that run when nothing else waits for their hosts."""
 
 HELD_UNTIL = 1e12
-"""The `not_before` of a held job: a moment that no clock reaches."""
+"""The `not_before` of a held job: a time no clock reaches."""
 
 
 class JobState(StrEnum):
     """The stored states of a job."""
 
     PENDING = "pending"  # accepted, in its queue or in its owner's overflow
-    PROCESSING = "processing"  # a backend works on it; the router moved it here
+    PROCESSING = "processing"  # a backend works on it
     COMPLETED = "completed"  # its output is stored; delivery is tracked separately
     FAILED = "failed"  # ended with an error text
     CANCELLED = "cancelled"  # ended by its owner or an admin
 
     @property
     def final(self) -> bool:
-        """Whether nothing leads out of this state."""
+        """Whether no transition leads out of this state."""
         return self in FINAL
 
 
@@ -43,7 +43,7 @@ class JobEvent(StrEnum):
     START = "start"  # attempt + 1, sendings + 1; runner and backend stored
     COMPLETE = "complete"  # output stored in the same transaction
     RETRY = "retry"  # not_before is set; keeps its place
-    RELEASE = "release"  # attempt - 1: an orderly stop or an eviction is not the job's fault
+    RELEASE = "release"  # attempt - 1: the job is not charged for an orderly stop or an eviction
     FAIL = "fail"  # short error text
     CANCEL = "cancel"
 
@@ -63,10 +63,10 @@ TRANSITIONS: Mapping[JobEvent, tuple[frozenset[JobState], JobState]] = {
 
 
 def is_bulk(request: Request) -> bool:
-    """Return whether a job is bulk: small work of a program, which asks for it in great numbers.
+    """Return whether a job is bulk: small work that programs submit in great numbers.
 
-    Bulk has an overflow and a limit on open jobs of its own, so that it neither fills nor blocks
-    what its owner asks for otherwise. It counts against no hourly quota and is in no history.
+    Bulk jobs have their own overflow and limit on open jobs, so they neither fill nor block the
+    owner's other places. They count against no hourly quota and appear in no history.
     """
     return isinstance(request, Embed)
 
@@ -75,15 +75,18 @@ def is_bulk(request: Request) -> bool:
 class NewJob:
     """A request to be accepted.
 
-    `owner` is the person whose limits apply ("telegram:42"). `key` makes acceptance idempotent: a
-    redelivered update finds the job it made before. `reply_to` is opaque to the queue; the bot
-    finds its chat by it. `parent` names the job an enhancement serves. `delay_s` keeps a job from
-    starting for that long after acceptance (its prompt is being enhanced), `held` until it is given
-    another request (its recording is being written down); it keeps its place.
-    `remembered_by` is the backend that has read its conversation so far, None for a new one.
-    `gpu_s` is what it will probably take of a GPU, held against its owner's limit; 0 without one.
-    One in the lane `LATER` begins in time to be done at `due_at`. After `wait_s` without having
-    begun it ends.
+    - `owner` is the person whose limits apply ("telegram:42").
+    - `key` makes acceptance idempotent: a redelivered update finds the job it made before.
+    - `reply_to` is opaque to the queue; the bot finds its chat by it.
+    - `parent` names the job whose prompt this one enhances.
+    - `delay_s` keeps a job from starting for that long after acceptance, while its prompt is
+      enhanced. It keeps its place.
+    - `held` keeps it from starting until its request is replaced, while its recording is
+      transcribed. It keeps its place.
+    - `remembered_by` is the backend that has processed its conversation so far, None for a new one.
+    - `gpu_s` is the expected GPU time, charged to its owner's limit; 0 without a limit.
+    - `due_at`: a job in the lane `LATER` starts early enough to be done by then.
+    - `wait_s`: the job ends if it has not started within that time.
     """
 
     model: str
@@ -103,22 +106,24 @@ class NewJob:
 
     @property
     def needs(self) -> Capability:
-        """What a model must be able to do for the request with its files."""
+        """The capability a model needs for the request with its files."""
         return self.request.needs(has_files=bool(self.files))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """One stored request and its life; a change makes a new value.
+    """One stored request and its lifecycle; a change makes a new value. Times are UNIX seconds.
 
-    Moments are UNIX seconds. `seq` is the place in its queue, None while it waits in its owner's
-    overflow. `attempt` counts the starts the job is charged for; `sendings` counts all starts and
-    never goes back, so no id made from it is used twice. `backend` names where the newest attempt
-    runs or ran. `suspect` marks a job that was running when its server died: it runs alone next
-    time. `remembered_by` names the backend that has read its conversation so far; it may no longer
-    exist. `gpu_s` is what it was expected to take of a GPU, 0 if its owner's time is not limited.
-    `due_at` is when it shall be done, `expires_at` when it ends if it has not begun. `moved` says that
-    it was put first in its queue, before all that would be next.
+    - `seq` is the place in its queue, None while it waits in its owner's overflow.
+    - `attempt` counts the starts the job is charged for.
+    - `sendings` counts all starts and never decreases, so no id made from it is used twice.
+    - `backend` names where the newest attempt runs or ran.
+    - `suspect` marks a job that was running when its server died: it runs alone next time.
+    - `remembered_by` names the backend that has processed its conversation so far, which may have
+      been removed since.
+    - `gpu_s` is its expected GPU time, 0 if its owner's time is not limited.
+    - `due_at` is when it should be done, `expires_at` when it ends if it has not started.
+    - `moved` says that it was put first in its queue, ahead of the regular order.
     """
 
     id: int
@@ -138,7 +143,7 @@ class Job:
     finished_at: float | None
     backend: str | None
     suspect: bool
-    error: str | None  # the code of a `queueing.core.errors.Problem`
+    error: str | None  # code of a `queueing.core.errors.Problem`
     acknowledged: bool
     sendings: int
     remembered_by: str | None = None
@@ -149,20 +154,22 @@ class Job:
 
     @property
     def held(self) -> bool:
-        """Whether it starts only once it is given another request."""
+        """Whether it cannot start until its request is replaced."""
         return self.state is JobState.PENDING and self.not_before >= HELD_UNTIL
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SubmitLimits:
-    """The limits one acceptance is held against; None for no limit.
+    """The limits one acceptance is checked against; None for no limit.
 
-    Bulk (`is_bulk`), later ones and the other jobs of an owner are counted apart.
-    `max_open` open jobs of the owner; of them `max_queued` stand in queues, the rest wait in the
-    owner's overflow; `max_waiting` jobs in the model's queue and overflow together; `max_per_hour`
-    accepted jobs of the owner in any hour, deleted ones included, failed ones not; `max_gpu_s`
-    seconds of GPUs that the owner's jobs ended since `gpu_since` took and open ones will take,
-    bulk included: a job is accepted as long as some of it is left.
+    Bulk jobs (`is_bulk`), deferred jobs and all others of an owner are counted separately.
+
+    - `max_open`: open jobs of the owner. `max_queued` of them have a place in a queue, the rest
+      wait in the owner's overflow.
+    - `max_waiting`: jobs in the model's queue and overflow together.
+    - `max_per_hour`: accepted jobs of the owner in any hour, including deleted but not failed ones.
+    - `max_gpu_s`: GPU seconds, both of the owner's jobs that ended since `gpu_since` and expected
+      of the open ones, bulk included. A job is accepted as long as some of it is left.
     """
 
     max_open: int | None = None
@@ -175,26 +182,26 @@ class SubmitLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StartOrder:
-    """Where a waiting job stands among those of its model that could start now.
+    """Where a waiting job stands among the jobs of its model that could start.
 
-    `number` counts from 1 within its lane; None while others pass it or while it is starting.
-    `lanes` counts such jobs in each lane of the model.
+    `number` counts from 1 within its lane. It is None while others pass the job or while it is
+    starting. `lanes` counts such jobs in each lane of the model.
     """
 
     number: int | None
     lanes: Mapping[str, int]
 
 
-make_job = quick(Job)  # many are made: for each event and each forecast
+make_job = quick(Job)  # called for each event and each forecast
 _NOTHING = TextToImage(prompt="")
 
 
 def stand_in(
     job_id: int, model: str, queued_at: float, *, lane: str = "normal", suspect: bool = False
 ) -> Job:
-    """Return a waiting job without a request behind it, for trying plans and for forecasts.
+    """Return a waiting job without a stored request, to try plans and make forecasts with.
 
-    Its number is its place in line; 0 has none.
+    `job_id` also serves as its `seq`.
     """
     return make_job(
         id=job_id,

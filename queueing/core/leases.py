@@ -1,7 +1,7 @@
-"""Posts: duties that one process of an installation holds at a time, and the port to them.
+"""Roles that one process of an installation holds at a time, and the port to their leases.
 
-A process holds a post by a lease in the database, in the database's time. Every time a post changes
-hands its epoch rises, and the database refuses what is written under an older one.
+A process holds a role by a lease in the database, measured by the database's clock. Every time a
+role changes hands its epoch rises, and the database refuses writes under an older epoch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +11,11 @@ from typing import Protocol
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lease:
-    """A post as one process holds it, until another takes it under the next epoch.
+    """A role as one process holds it, until another process takes it under the next epoch.
 
-    `holder` names the process for people. `secret` is drawn for this epoch: a process that knows it
-    reads the same database. `lease_s` is how long it holds the post without a renewal. Job numbers
-    up to `numbers_used` may have been given out, although the database may not know them any more.
+    `holder` names the process for people. `secret` is drawn for this epoch; knowing it proves that
+    a process reads the same database. `lease_s` is how long the lease lasts without a renewal. Job
+    numbers up to `numbers_used` may have been given out, even if the database has lost them.
     """
 
     name: str
@@ -28,10 +28,10 @@ class Lease:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leader:
-    """A post as every process can read it. `left_s` is what remains of the lease, 0 if it is over.
+    """A role as every process can read it. `left_s` is the rest of its lease, 0 if it has expired.
 
-    `holder` names the process for people, empty if the post is free; `address` is where it listens
-    to the others.
+    `holder` names the process for people, empty if the role is free. `address` is where it listens
+    for the other processes.
     """
 
     name: str
@@ -42,12 +42,12 @@ class Leader:
 
 
 About = Callable[[bytes], str]
-"""Returns what a holder tells the others about itself; given the secret of its epoch."""
+"""Given the secret of the epoch, returns what the holder publishes to the other processes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeaderInfo:
-    """A post that is held, as another process reads it: its holder, and what that told."""
+    """A held role as another process reads it: its holder, and what the holder published."""
 
     post: Leader
     about: str
@@ -56,10 +56,10 @@ class LeaderInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerLook:
-    """A database on a server before it is used: who holds which post, and what is open.
+    """State of a database on a server before this process uses it: held roles and open jobs.
 
-    `open_jobs` counts by model what waits or runs. Both are empty before the first start. `off_s` is
-    how far the server's clock is ahead of this machine's.
+    `open_jobs` counts waiting and running jobs by model. It and `held` are empty before the first
+    start. `off_s` is how far the server's clock is ahead of this machine's, in seconds.
     """
 
     held: Sequence[LeaderInfo] = ()
@@ -68,56 +68,61 @@ class ServerLook:
 
 
 def nothing(_: bytes) -> str:
-    """Tell nothing: the `About` of a post whose holders need not agree."""
+    """Publish nothing: the `About` of a role whose holders need not agree on a configuration."""
     return ""
 
 
 class PostReader(Protocol):
-    """The posts as people are shown them."""
+    """Reads the roles, to show them to people."""
 
     async def posts(self) -> Sequence[Leader]:
-        """Return every post there is, held or free. Raises `StoreError`."""
+        """Return every known role, held or free. Raises `StoreError`."""
 
 
 class LeaseStore(Protocol):
-    """The posts in the database. Every call raises `StoreError` while it is away."""
+    """The leases in the database. Every call raises `StoreError` if it is unavailable."""
 
     async def take(self, name: str, *, address: str, about: About = nothing) -> Lease | None:
-        """Take a post if it is free or its lease is over, and return it under a new epoch.
+        """Take a role if it is free or its lease has expired, under a new epoch.
 
-        `about` returns what is noted beside it for the others. A post whose holder's session has ended is free before its lease is over. None if another
-        process holds it.
+        Returns None if another process holds it. What `about` returns is stored with the lease for
+        the other processes. A role whose holder's database session has ended is free before its
+        lease expires.
         """
 
     async def renew(self, lease: Lease) -> bool:
-        """Prolong a lease; return False if another process has taken the post meanwhile."""
+        """Prolong a lease. Returns False if another process has taken the role."""
 
     def intact(self, lease: Lease) -> bool:
-        """Return at once, from memory, whether no process can take the post before its lease is over.
+        """Return whether no other process can take the role before the lease expires. No I/O.
 
-        False after the session has ended whose end frees the post, until `renew` has mended that.
+        After the loss of the session whose end frees the role, this is False until `renew` replaces
+        it.
         """
 
     async def free(self, lease: Lease, *, in_order: bool = True) -> None:
-        """Give a post up at once, if it is still held. Idempotent.
+        """Give up a role at once, if this process still holds it. Idempotent.
 
-        It is not `in_order` where the database may have lost what it had confirmed.
+        `in_order` is False if the database may have lost writes it had confirmed.
         """
 
     async def holders(self) -> Sequence[Leader]:
-        """Return every post that was ever held, by name."""
+        """Return every role that was ever held, by name."""
 
     async def introductions(self) -> Sequence[LeaderInfo]:
-        """Return every post that is held now, by name, with what its holder told."""
+        """Return every held role, by name, with what its holder published."""
 
     async def introduce(self, post: Leader, about: str) -> None:
-        """Replace what is told of a post's holder; nothing if another process holds it by now."""
+        """Replace what a role's holder publishes.
+
+        Does nothing if another process holds the role by then.
+        """
 
     async def secret(self, name: str, epoch: int) -> bytes | None:
-        """Return the secret of a post's holder, None once another epoch has begun."""
+        """Return the secret of a role's holder, None once another epoch has begun."""
 
     async def local_host(self) -> str:
         """Return the address from which this machine reaches the database."""
 
     async def freed(self, within_s: float) -> None:
-        """Wait until a post may have become free, at most that long; never raises."""
+        """Wait until a role may have become free, but no longer than `within_s`. Never raises."""

@@ -1,6 +1,6 @@
-"""The services the queue needs, as protocols it owns, and the clock that everything uses.
+"""The services the queue needs, as protocols it owns, and the system clock.
 
-Adapters implement the others elsewhere; one contract suite per protocol runs against every
+Adapters elsewhere implement the protocols. One contract suite per protocol runs against every
 implementation. An implementation raises only the errors named here.
 """
 
@@ -38,8 +38,8 @@ GENERIC = "generic"
 class ServerInfo:
     """What a server reports about itself: name and version, its memory, and notes.
 
-    `flavour` is the program among those its kind can talk to: empty if there is one only,
-    `GENERIC` if nothing tells which. `total_mb` and `free_mb` are the memory of its GPU if it
+    `flavour` is the program it runs, among those its kind supports: empty if there is only one,
+    `GENERIC` if it cannot be determined. `total_mb` and `free_mb` are the memory of its GPU if it
     reports that, None otherwise. `notes` are sentences for `usher check`, such as what an old
     version cannot do.
     """
@@ -54,10 +54,10 @@ class ServerInfo:
 class Backend(Protocol):
     """An inference server. Failures are `BackendError`s only; calls may overlap.
 
-    What has a body is the default, which a kind inherits.
+    Methods with a body are defaults that implementations inherit.
 
-    Cancelling any call stops its work on the server as far as the server can, then re-raises; after
-    `leave` the attempts of `run` and `resume` keep running instead.
+    Cancelling a call stops its work on the server as far as the server can, then re-raises. After
+    `leave`, the attempts of `run` and `resume` keep running instead.
     """
 
     capabilities: frozenset[Capability]  # what servers of this kind can do at all
@@ -73,33 +73,33 @@ class Backend(Protocol):
         return True
 
     def check(self, model: ModelSpec) -> None:
-        """Raise `BadModel` when the model's options cannot work here. No I/O except local files."""
+        """Raise `BadModel` if the model's options cannot work here. No I/O except local files."""
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:
-        """Return the fields of its requests the model honours here; None: all of them.
+        """Return the request fields that the model honours here, None for all of them.
 
-        The prompt is not included. Empty for models that people choose nothing for, such as those
-        that write. The model has passed `check`.
+        The prompt is not included. Empty for models without choices, such as text models. The model
+        has passed `check`.
         """
         return None
 
     def usual(self, model: ModelSpec) -> Mapping[str, float]:
-        """Return the numbers of its requests that the model works with here if they name none.
+        """Return the numbers that the model uses here where a request names none.
 
-        They are "width", "height", "steps", "seconds" and "fps", as far as they are known. The model
-        has passed `check`.
+        They are "width", "height", "steps", "seconds" and "fps", as far as they are known. The
+        model has passed `check`.
         """
         return {}
 
     def remarks(self, model: ModelSpec) -> Sequence[str]:
-        """Return sentences for `usher check` about what works, but may not be meant.
+        """Return sentences for `usher check` about settings that work but may be mistakes.
 
         The model has passed `check`.
         """
         return ()
 
     def weightless(self, model: ModelSpec) -> bool:
-        """Return whether the model takes no memory here: always available, never in the way."""
+        """Return whether the model takes no memory here, so that it is always available."""
         return False
 
     def own_name(self, model: ModelSpec) -> str:
@@ -115,8 +115,8 @@ class Backend(Protocol):
     async def gone(self) -> None:
         """Return once the server has gone away since the call, even if it is back at once.
 
-        It is called for a server that answers but does not work, whose restart between two probes
-        must be noticed. It may return early, and never returns if there is nothing to notice.
+        Called for a server that answers but does no work, whose restart between two probes must be
+        noticed. It may return early. It never returns if a restart cannot be detected.
         """
         await asyncio.get_running_loop().create_future()
 
@@ -124,10 +124,10 @@ class Backend(Protocol):
         """Check that the server has what the model needs; raise `BadModel` if not."""
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Return the models the server offers beside `known`, each with `backends=(its own name,)`.
+        """Return the models the server offers in addition to `known`.
 
-        A known model is left out under any of its names: listed twice, its memory would count
-        twice.
+        Each has `backends=(its own name,)`. A known model is left out under any of its names:
+        listed twice, its memory would count twice.
         """
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:
@@ -144,13 +144,13 @@ class Backend(Protocol):
         """Resume an attempt sent before a crash, under the same `work.key`.
 
         If it still runs, follow it to its end. If it has finished, return its `Fetch` at once. If
-        the server does not know it, or it was stopped before its end, return None soon. Fails as
-        `run` does when the attempt failed.
+        the server does not know it, or stopped it early, return None soon. If the attempt failed,
+        raise as `run` does.
         """
         return None
 
     def leave(self) -> bool:
-        """From now on, let the server keep running its attempts when their calls are cancelled.
+        """Let the server keep running its attempts when their calls are cancelled.
 
         Called once, before an orderly stop: `resume` finds the attempts at the next start. Returns
         False if the server stops when its client disconnects, or stores nothing.
@@ -158,7 +158,7 @@ class Backend(Protocol):
         return False
 
     async def load(self, model: ModelSpec) -> None:
-        """Bring the model into memory; return when it is usable. Idempotent; never two copies."""
+        """Load the model; return when it is usable. Idempotent; never makes two copies."""
 
     async def unload(self, model: ModelSpec) -> None:
         """Free the model's memory; return when the server reports it free. Idempotent."""
@@ -167,9 +167,10 @@ class Backend(Protocol):
         """Return which of those models are in memory; None when the server cannot report it."""
 
     async def held_besides(self, models: Sequence[ModelSpec]) -> Mapping[str, int]:
-        """Return what else is in memory, by the server's own names, in MB: others use it as well.
+        """Return the size in MB of other models in memory, by the server's own names.
 
-        Empty where the server does not report that. A further copy of one of the models counts.
+        Other programs may share the server. Empty if the server does not report them. A further
+        copy of one of `models` counts.
         """
         return {}
 
@@ -179,10 +180,10 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuLook:
-    """One look at a GPU: what uses it beside the servers of its host.
+    """One measurement of a GPU: how programs other than its host's servers use it.
 
-    `busy` is the share of time in which it works, None if that is unknown. `others_mb` is what the
-    largest program that belongs to no server holds, None where programs cannot be told from servers.
+    `busy` is the share of time in which the GPU works, None if unknown. `others_mb` is the memory
+    of the largest program that is not a server, None where programs cannot be told from servers.
     """
 
     busy: float | None = None
@@ -190,23 +191,23 @@ class GpuLook:
 
 
 class GpuWatch(Protocol):
-    """Looks at who uses the GPUs of this machine."""
+    """Measures who uses the GPUs of this machine."""
 
     async def use(self, host: HostSpec, loaded: frozenset[str]) -> GpuLook | None:
-        """Return who uses the host's GPU, None when it cannot be asked.
+        """Return who uses the host's GPU, None if it cannot be measured.
 
-        `loaded` are the host's servers that hold a model now, so that their processes must be seen.
+        `loaded` are the host's servers that hold a model, so their processes must be visible.
         """
 
 
 class HostControl(Protocol):
-    """Wakes machines and puts them to sleep. Both raise `BackendError` where that fails."""
+    """Wakes machines and puts them to sleep. Both raise `BackendError` on failure."""
 
     async def wake(self, host: HostSpec) -> None:
-        """Call a machine once; whether it wakes shows when its servers answer."""
+        """Send one wake-up packet. The machine is awake once its servers answer."""
 
     async def sleep(self, host: HostSpec) -> None:
-        """Tell a machine to sleep; it may go on answering for a while."""
+        """Ask a machine to sleep. It may keep answering for a while."""
 
 
 class MemoryProbe(Protocol):
@@ -218,29 +219,29 @@ class MemoryProbe(Protocol):
 
 log = logging.getLogger(__name__)
 
-_CATCHING_UP = 0.99  # of the true speed, while the machine's time is behind
+_CATCHING_UP = 0.99  # of real time, while the machine's clock is behind
 JUMP_S = 12 * 3600.0
-"""A clock that is set this far ahead at once is not followed at first."""
+"""A jump of the clock this far ahead is not followed at first."""
 AWAY_S = 2 * 24 * 3600.0
-"""A start this long after the newest stored moment is doubted at first."""
+"""A start this long after the newest stored time is doubted at first."""
 OFF_MOST_S = 60.0
-"""A clock that differs by more from the database server's is wrong: one of the two is."""
+"""A larger difference from the database server's clock means that one of the two is wrong."""
 DOUBTED_S = 24 * 3600.0
-"""How long a clock that is far ahead is doubted: nobody may be there to say that it is right."""
+"""How long a clock that is far ahead is doubted: there may be no one to confirm it."""
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 _SEES_SLEEP = _BOOTTIME is not None or sys.platform == "win32"
 
 
 def awake_s() -> float:
-    """Return the seconds since this machine started, those it slept included."""
+    """Return the seconds since this machine started, including time asleep."""
     return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
 
 
 class SystemClock:
     """The machine's time, but never backwards: a clock set back would stretch every pause.
 
-    It continues slightly slower instead, until the machine's time has caught up. One that is set
-    ahead by half a day or more is not followed until it is set back, or for a day.
+    When set back, it continues slightly slower until the machine's time has caught up. A jump ahead
+    of `JUMP_S` or more is ignored for `DOUBTED_S`, or until the clock is set back.
     """
 
     def __init__(self) -> None:
@@ -249,7 +250,7 @@ class SystemClock:
         self._behind = False
         self._ahead_since: float | None = None
         self._doubted_until = 0.0
-        self.off_s = 0.0  # how far the database server's clock is ahead of this machine's
+        self.off_s = 0.0  # seconds the database server's clock is ahead of this machine's
 
     def now(self) -> float:
         """Return UNIX seconds."""
@@ -261,10 +262,10 @@ class SystemClock:
         else:
             self._ahead_since = None
             self._now = max(self._now + passed * _CATCHING_UP, real)
-        return self._now  # a job asks for it forty times
+        return self._now  # performance matters: a job calls this forty times
 
     def start_after(self, newest: float | None) -> None:
-        """Compare the machine's time with the newest moment that was stored before, if any was."""
+        """Check the machine's time against the newest time stored before, if any."""
         now = self.now()
         if newest is None:
             return
@@ -274,49 +275,52 @@ class SystemClock:
             self._doubted_until = self._steady + DOUBTED_S
 
     def compare(self, off_s: float) -> None:
-        """Note how far the database server's clock is ahead of this machine's."""
+        """Record how many seconds the database server's clock is ahead of this machine's."""
         self.off_s = off_s
 
     @property
     def doubt(self) -> str | None:
-        """Say why the time may be wrong; None if it is believed."""
+        """Why the time may be wrong, None if it is trusted."""
         now = self.now()
         if self._behind and now > time.time():
-            return "the clock of this machine is behind what was stored before: set it"
+            return "the clock of this machine is behind the newest time stored: correct it"
         self._behind = False
         if is_off(self.off_s):
             return off_in_words(self.off_s)
         if self._ahead_since is not None:
             return "the clock of this machine was set far ahead: restart Usher if that is right"
         if self._steady < self._doubted_until:
-            return "the clock is days ahead of what was stored last: set it if that is wrong"
+            return "the clock is days ahead of the newest time stored: correct it if it is wrong"
         return None
 
     def _stays(self, steady: float) -> bool:
-        """Return whether a clock that was set ahead is not followed yet."""
+        """Return whether to ignore a jump of the clock for the present."""
         if self._behind or not _SEES_SLEEP:
             return False
         if self._ahead_since is None:
             self._ahead_since = steady
             log.error(
-                "the clock of this machine was set far ahead: Usher goes on with the old time"
+                "the clock of this machine was set far ahead: keeping the old time for up to a day"
             )
         return steady - self._ahead_since < DOUBTED_S
 
 
 def is_off(off_s: float) -> bool:
-    """Return whether a difference between two clocks is more than a sign of their imprecision."""
+    """Return whether the difference between two clocks is too large to be imprecision."""
     return abs(off_s) > OFF_MOST_S
 
 
 def off_in_words(off_s: float) -> str:
-    """Say how far this machine's clock is off, as the database server's is ahead by `off_s`."""
+    """Describe how far this machine's clock is off; the database server's is ahead by `off_s`."""
     way = "behind" if off_s > 0 else "ahead of"
     return (
-        f"the clock of this machine is {abs(off_s):.0f} s {way} the database server's: set it right"
+        f"the clock of this machine is {abs(off_s):.0f} s {way} the database server's: correct it"
     )
 
 
 def doubt_of(clock: Clock) -> str | None:
-    """Say why a clock may be wrong: nothing expires or is deleted meanwhile."""
+    """Return why a clock may be wrong, None if it is trusted.
+
+    While in doubt, nothing expires or is deleted.
+    """
     return clock.doubt if isinstance(clock, SystemClock) else None

@@ -1,6 +1,6 @@
-"""Quiet hours: when the owner of a host wants it for other things, every week at the same hours.
+"""Quiet hours: hours of the week in which a host's owner wants it for other things.
 
-Plain values; the local hours become UNIX seconds here, so that nothing else knows of time zones.
+Plain values. Local hours are converted to UNIX seconds here, so no other module handles time zones.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,16 +11,14 @@ from itertools import pairwise
 from math import inf
 from zoneinfo import ZoneInfo
 
-AHEAD = timedelta(
-    days=8
-)  # how far times are known: every window of a week, the one over midnight too
+AHEAD = timedelta(days=8)  # look-ahead: every window of a week, including one over midnight
 DAY_MIN = 24 * 60
 WEEK_S = 7 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
 class QuietSpan:
-    """A span of quiet, in UNIX seconds."""
+    """A span of quiet hours, in UNIX seconds."""
 
     begins_at: float
     ends_at: float
@@ -28,10 +26,10 @@ class QuietSpan:
 
 @dataclass(frozen=True, slots=True)
 class WeeklyWindow:
-    """Hours of the week by the clock on the wall, in minutes after midnight.
+    """Weekly hours by the local clock, in minutes after midnight.
 
-    `days` are those it begins on, Monday is 0. One that does not end after its beginning ends on
-    the next day.
+    `days` are the weekdays it starts on; Monday is 0. A window whose end is not after its start
+    ends on the next day.
     """
 
     days: frozenset[int]
@@ -41,23 +39,23 @@ class WeeklyWindow:
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """The windows of a host, and the time zone by which its clock goes."""
+    """The windows of a host, and its time zone."""
 
     windows: tuple[WeeklyWindow, ...]
     zone: str
 
     def coming(self, now: float) -> tuple[QuietSpan, ...]:
-        """Return the spans that have not ended, of the next eight days, the soonest first.
+        """Return the spans of the next eight days that have not ended, the soonest first.
 
-        Windows that touch are one span. A window begins when the clock first reads its beginning or
-        later, and ends when it last reads its end: an hour that is skipped in spring shortens it, and
-        one that comes twice in autumn lengthens it.
+        Windows that touch become one span. A window starts when the clock first reads its start or
+        later, and ends when it last reads its end. An hour skipped in spring shortens it, and an
+        hour repeated in autumn lengthens it.
         """
         hour = int(now // 3600)
         return tuple(quiet for quiet in _spans(self, hour) if quiet.ends_at > now)
 
     def longest_open_s(self, now: float) -> float:
-        """Return the longest time between two spans, 0 if it is always quiet."""
+        """Return the longest time in seconds between two spans, 0 if it is always quiet."""
         spans = self.coming(now)
         if not spans:
             return inf
@@ -68,7 +66,7 @@ class QuietHours:
 
 @lru_cache(maxsize=256)
 def _spans(hours: QuietHours, hour: int) -> tuple[QuietSpan, ...]:
-    """Return the spans around an hour; asked for at every look at the world."""
+    """Return the spans around an hour. Cached, because every snapshot asks for them."""
     zone = ZoneInfo(hours.zone)
     today = datetime.fromtimestamp(hour * 3600, UTC).astimezone(zone).date()
     days = [today + timedelta(days=day) for day in range(-1, AHEAD.days + 1)]
@@ -127,7 +125,7 @@ def _read_at(local: datetime, zone: ZoneInfo, *, fold: int) -> float:
 
 
 def _skipped_at(local: datetime, zone: ZoneInfo) -> float:
-    """Return the moment in which a clock skips a time: between what its two offsets would make of it."""
+    """Return when the clock skips a time, computed from its offsets before and after."""
     ends = sorted(local.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
     low, high = int(ends[0]), int(ends[1])
     while high - low > 1:

@@ -1,4 +1,7 @@
-"""What a reason implies, and its form in the log: why a model's jobs wait is data, not a sentence."""
+"""What a reason implies, and its form in the log.
+
+A reason is data, not a sentence: it says why the jobs of a model wait.
+"""
 
 import shlex
 from datetime import datetime
@@ -18,15 +21,15 @@ _OPEN_ENDED = frozenset(
 
 
 def is_open_ended(reason: Reason | None) -> bool:
-    """Return whether the wait depends on people, so that naming a moment would be dishonest."""
+    """Return whether the wait depends on people, so that no time can be estimated."""
     return reason is not None and reason.why in _OPEN_ENDED
 
 
 def code(reason: Reason) -> str:
     """Return the reason for the log, such as `room-busy host=gpu-1 other=sdxl`.
 
-    The cause comes first, then each known field; the log queue names the model. Moments are in this
-    machine's time with its offset, because logs travel.
+    The cause comes first, then each known field; the log's "queue" field names the model. Times
+    carry this machine's UTC offset, because logs are read elsewhere.
     """
     fields = {"host": reason.host, "backend": reason.backend, "other": reason.other}
     fields |= {"since": _clock(reason.since), "until": _clock(reason.until)}

@@ -1,7 +1,7 @@
-"""What a person asks for, what a backend receives and what comes back.
+"""What a person requests, what a backend receives and what it returns.
 
-Requests are validated records because they are stored as JSON and read back by later versions. They
-hold parameters only: image bytes travel as `File`s beside them.
+Requests are validated records, because they are stored as JSON and read by later versions. They
+hold parameters only: image bytes travel separately as `File`s.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Capability(StrEnum):
     TEXT_TO_TEXT = "text-to-text"
     VISION = "vision"
     UPSCALE = "upscale"  # enlarges an image
-    IMAGE_EDIT = "image-edit"  # changes images as a prompt says
+    IMAGE_EDIT = "image-edit"  # edits images as a prompt says
     TEXT_TO_VIDEO = "text-to-video"
     IMAGE_TO_VIDEO = "image-to-video"
     TEXT_TO_AUDIO = "text-to-audio"  # music and sounds
@@ -36,7 +36,7 @@ class Capability(StrEnum):
 
 
 class Record(BaseModel):
-    """Base of the validated, immutable records at the edges."""
+    """Base of the validated, immutable records at the queue's boundaries."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -49,39 +49,39 @@ class LoraWeight(Record):
 
 
 class RequestKind(Record):
-    """What each kind of request says of itself.
+    """Properties of each kind of request.
 
-    `capabilities` are what a model must be able to do for it, without files and with them.
-    `usual_sides` are the width and height where nothing tells what a model draws with.
+    `capabilities` are what a model needs without files and with them. `usual_sides` are the width
+    and height to assume where the model's own are unknown.
     """
 
     capabilities: ClassVar[tuple[Capability, Capability]]
     gives_files: ClassVar[bool] = False
     """Whether the result is files, not a text."""
     is_seen: ClassVar[bool] = False
-    """Whether the result is looked at: images or a video."""
+    """Whether the result is something to look at: images or a video."""
     usual_sides: ClassVar[tuple[float, float]] = (0, 0)
 
     @property
     def words(self) -> str:
-        """What a person typed for it, "" for one without words."""
+        """The text a person typed, "" if there is none."""
         return ""
 
     @property
     def needs_files(self) -> bool:
-        """Whether it certainly means something else without the files it came with."""
+        """Whether the request certainly has another meaning without the files it came with."""
         return False
 
     def needs(self, *, has_files: bool) -> Capability:
-        """Return what a model must be able to do for it, with or without files."""
+        """Return the capability a model needs, with or without files."""
         return self.capabilities[has_files]
 
 
 class Generation(RequestKind):
     """The fields that requests for images, videos and music share.
 
-    `None` leaves the model's own default in force. `original` is what the person wrote if a text
-    model improved it into `prompt`. `source` is the job of the same person that this one came from.
+    `None` keeps the model's own default. `original` is the person's prompt if a text model has
+    enhanced it into `prompt`. `source` is the job of the same person that this one derives from.
     """
 
     prompt: str
@@ -97,18 +97,20 @@ class Generation(RequestKind):
 
     @property
     def words(self) -> str:
-        """What the person wrote, before it was improved."""
+        """The person's prompt, before enhancement."""
         return self.original or self.prompt
 
 
 class TextToImage(Generation):
-    """Draw images from a prompt, or from a prompt and images, the job's files.
+    """Draw images from a prompt, or from a prompt and images (the job's files).
 
-    `width` and `height` are pixels. Without `edit` the one input image is where drawing starts,
-    and `strength` (0 to 1) says how far it goes from there. With `edit` the files are up to
-    `REFERENCES_MOST` images that the prompt changes or combines; with `mask` as well, the last
-    file is a mask of the first image's size: what is transparent in it is painted, the rest stays.
-    With `upscale` the image is enlarged, nothing is drawn, and the prompt only describes it.
+    - `width` and `height` are pixels.
+    - Without `edit`, the single input image is the start of the drawing, and `strength` (0 to 1) is
+      how far the result departs from it.
+    - With `edit`, the files are up to `REFERENCES_MOST` images that the prompt changes or combines.
+    - With `mask` as well, the last file is a mask of the first image's size. Its transparent parts
+      are painted, the rest stays.
+    - With `upscale`, the image is enlarged, nothing is drawn, and the prompt only describes it.
     """
 
     kind: Literal["text-to-image"] = "text-to-image"
@@ -126,21 +128,21 @@ class TextToImage(Generation):
 
     @property
     def needs_files(self) -> bool:
-        """One without a strength may have begun from an image or from words alone."""
+        """Without a strength it may have started from an image or from words alone."""
         return self.upscale or self.edit or self.strength is not None
 
     def needs(self, *, has_files: bool) -> Capability:
-        """Return what a model must be able to do for it, with or without files."""
+        """Return the capability a model needs, with or without files."""
         if self.upscale:
             return Capability.UPSCALE
         return Capability.IMAGE_EDIT if self.edit else super().needs(has_files=has_files)
 
 
 class TextToVideo(Generation):
-    """Make a video from a prompt, or from a prompt and images, the job's files.
+    """Make a video from a prompt, or from a prompt and images (the job's files).
 
-    The first file is the video's first image, a second one its last. `seconds` is its length;
-    frames follow from it and `fps` in the steps that the model's family accepts.
+    The first file is the video's first image, a second one its last. `seconds` is its length. The
+    number of frames follows from it and `fps`, in the steps that the model's family accepts.
     """
 
     kind: Literal["text-to-video"] = "text-to-video"
@@ -155,7 +157,7 @@ class TextToVideo(Generation):
 
 
 class TextToAudio(Generation):
-    """Make music or a sound of `seconds` from a description, with sung words if there are any."""
+    """Make music or a sound of `seconds` length from a description, with sung words if given."""
 
     kind: Literal["text-to-audio"] = "text-to-audio"
     lyrics: str | None = None
@@ -168,10 +170,10 @@ SpeechFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 
 
 class TextToSpeech(RequestKind):
-    """Read a text aloud; `None` leaves the model's own default in force.
+    """Read a text aloud; `None` keeps the model's own default.
 
-    `speed` is a factor. `format` is what a program asked for. `source` is the job whose answer is
-    read.
+    `speed` is a factor. `format` is the format a program asked for. `source` is the job whose
+    answer is read aloud.
     """
 
     kind: Literal["text-to-speech"] = "text-to-speech"
@@ -187,16 +189,18 @@ class TextToSpeech(RequestKind):
 
     @property
     def words(self) -> str:
-        """The text that is read aloud."""
+        """The text to read aloud."""
         return self.text
 
 
 class SpeechToText(RequestKind):
-    """Write down what is said in a sound, the job's only file.
+    """Transcribe the speech in a sound, the job's only file.
 
-    `language` is an ISO 639-1 code, None lets the model find out; `prompt` are words that may occur.
-    With `translate` the text is English. With `timestamps`, `Output.answer` holds the segments as
-    OpenAI's `verbose_json` has them, if the server knows any.
+    - `language` is an ISO 639-1 code; None lets the model detect it.
+    - `prompt` contains words that may occur.
+    - With `translate` the text is English.
+    - With `timestamps`, `Output.answer` holds the segments in the form of OpenAI's `verbose_json`,
+      if the server returns any.
     """
 
     kind: Literal["speech-to-text"] = "speech-to-text"
@@ -210,7 +214,7 @@ class SpeechToText(RequestKind):
 
     @property
     def needs_files(self) -> bool:
-        """It is about its sound alone."""
+        """It always needs its sound."""
         return True
 
 
@@ -218,7 +222,7 @@ class ChatMessage(Record):
     """One turn of a conversation; `images` and `sounds` are indexes into the job's files.
 
     `name` is the speaker, if several people talk with a model. `sounds` are recordings that another
-    model writes down; `heard` is what is said in them, None until then, and part of the text.
+    model transcribes. `heard` is their transcript, None until then, and part of the text.
     """
 
     role: Literal["system", "user", "assistant"]
@@ -230,16 +234,16 @@ class ChatMessage(Record):
 
     @property
     def told(self) -> str:
-        """The words a model reads, after their speaker's name if there is one."""
+        """The text for the model, after the speaker's name if there is one."""
         return self.text if self.name is None else f"{self.name}: {self.text}"
 
 
 class PassedOn(Record):
-    """A completion as a program asked for it; a server gets these fields as they are.
+    """A completion as a program requested it; its fields are passed to the server unchanged.
 
-    `body` names no model and no address. An image in its messages is
-    `{"type": "image", "file": n}`, where n is an index into the job's files. With `text` it is a
-    completion of a prompt and no conversation.
+    `body` contains no model and no address. An image in its messages has this form, where n is an
+    index into the job's files: `{"type": "image", "file": n}`. With `text` it is a completion of a
+    prompt instead of a conversation.
     """
 
     body: dict[str, JsonValue]
@@ -249,8 +253,8 @@ class PassedOn(Record):
 class Chat(RequestKind):
     """Answer the last message of a conversation.
 
-    With `passed_on`, a program asked: `messages` only show what about, and the answer comes back
-    with all that its server said (`Output.answer`).
+    With `passed_on`, a program asked: `messages` only show the topic, and the server's full answer
+    is returned as `Output.answer`.
     """
 
     kind: Literal["chat"] = "chat"
@@ -268,32 +272,35 @@ class Chat(RequestKind):
 
     @property
     def needs_files(self) -> bool:
-        """Whether it is about images, or about recordings that are not written down yet."""
+        """Whether it is about images, or about recordings without a transcript."""
         return any(turn.images or (turn.sounds and turn.heard is None) for turn in self.messages)
 
     def needs(self, *, has_files: bool) -> Capability:
-        """Return what a model must be able to do: another one writes the recordings down."""
+        """Return the capability a model needs.
+
+        Recordings do not count, as another model transcribes them.
+        """
         if any(turn.sounds for turn in self.messages):
             has_files = any(turn.images for turn in self.messages)
         return super().needs(has_files=has_files)
 
 
 class ImageInput(Record):
-    """An image to embed, an index into the job's files, with the words that belong to it."""
+    """An image to embed, an index into the job's files, with the text that belongs to it."""
 
     image: int = Field(ge=0)
     text: str = ""
 
 
 EmbedInput = str | tuple[int, ...] | ImageInput
-"""What becomes one vector: a text, the tokens of one, or an image."""
+"""The source of one vector: a text, the tokens of one, or an image."""
 
 
 class Embed(RequestKind):
-    """Turn inputs into vectors, one for each and in their order: a batch is one job.
+    """Turn inputs into vectors, one each and in order: a batch is one job.
 
-    `dimensions` is the length of the vectors; None leaves the model's own in force. Tokens are the
-    numbers of the model's own tokenizer.
+    `dimensions` is the length of the vectors; None keeps the model's own. Tokens are numbers of the
+    model's own tokenizer.
     """
 
     kind: Literal["embedding"] = "embedding"
@@ -310,7 +317,7 @@ REQUESTS: TypeAdapter[AnyRequest] = TypeAdapter(Request)  # reads one back from 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class File:
-    """A named piece of bytes: an image from a person, or a result."""
+    """A named sequence of bytes: an image from a person, or a result."""
 
     name: str
     mime: str
@@ -321,8 +328,8 @@ class File:
 class Work:
     """One attempt at one request, as a backend receives it.
 
-    `key` is a canonical UUID derived from database, job and attempt: the server's id for the
-    attempt is known before it is sent and after any crash.
+    `key` is a canonical UUID derived from database, job and attempt. It is the server's id for the
+    attempt, so it is known before sending and after any crash.
     """
 
     key: str
@@ -334,10 +341,10 @@ class Work:
 class Output:
     """Everything a person can receive: a text, files, or both.
 
-    The vectors of an embedding are one file (`backends.common.vectors`).
-    `missing` is the code of a `queueing.core.errors.Problem`: why some files are not among them.
-    `answer` is what a server said beside the text, as JSON, where a program asked: the calls of
-    tools, the reason for the end, the counts of tokens.
+    - The vectors of an embedding are one file (`backends.common.vectors`).
+    - `missing` is the code of a `queueing.core.errors.Problem`: why some files are missing.
+    - `answer` is the rest of the server's answer as JSON, if a program asked: tool calls, the
+      finish reason, token counts.
     """
 
     text: str = ""
@@ -348,7 +355,7 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResultFile:
-    """A file of a job's result without its bytes; `owner` is the job's."""
+    """A result file without its bytes; `owner` is the job's."""
 
     owner: str
     name: str
@@ -358,7 +365,7 @@ class ResultFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """What a job produced, without the bytes of its files."""
+    """A job's output, without the bytes of its files."""
 
     text: str = ""
     answer: str = ""
@@ -369,10 +376,12 @@ class Result:
 class Progress:
     """How far a running attempt is; never stored.
 
-    `text` is the whole answer so far, not the newest piece; `preview` a small image. `ahead`
-    counts the prompts of other clients before it in the server's own queue; it has not begun then. `chunks`
-    are the pieces of a passed-on answer since the last report, each as the server's JSON: unlike all
-    else here, none of them is reported twice.
+    - `text` is the whole answer so far, not the newest piece.
+    - `preview` is a small image.
+    - `ahead` counts other clients' prompts before this one in the server's own queue. While it is
+      set, the attempt has not begun.
+    - `chunks` are the pieces of a passed-on answer since the last report, each as the server's
+      JSON. Unlike the other fields, they are increments: no chunk is reported twice.
     """
 
     fraction: float | None = None

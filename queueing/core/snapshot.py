@@ -1,7 +1,7 @@
 """The input and output of `plan()`: plain frozen values, without behaviour.
 
-The router builds a `Snapshot` from the store and the fleet, `plan()` answers with a `Plan`, and the
-router carries it out. Durations are seconds, moments UNIX seconds, memory MB.
+The scheduler builds a `Snapshot` from the store and the fleet, `plan()` returns a `Plan`, and the
+scheduler carries it out. Durations are seconds, times UNIX seconds, memory MB.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from queueing.core.quiet_hours import QuietSpan
 from queueing.core.specs import Shares
 
 LONG_QUEUE = 50
-"""So many jobs that wait for a model are worth a warning."""
+"""Number of waiting jobs per model that triggers a warning."""
 
 
 class Residency(StrEnum):
-    """The small lifecycle of a copy: absent, loading, ready, unloading, absent."""
+    """The lifecycle of a copy: absent, loading, ready, unloading, absent."""
 
     LOADING = "loading"
     READY = "ready"
@@ -29,7 +29,7 @@ class Residency(StrEnum):
 class WaitCause(StrEnum):
     """Why a model does not start; the bot has a sentence for each in every language."""
 
-    QUEUED = "queued"  # its copies are busy with jobs ahead
+    QUEUED = "queued"  # its copies are busy with earlier jobs
     LOADING = "loading"  # being loaded, until `until`
     ROOM_BUSY = "room-busy"  # running jobs of `other` must end there before it can be loaded
     LOADER_BUSY = "loader-busy"  # the host loads `other` first, until `until`
@@ -37,21 +37,21 @@ class WaitCause(StrEnum):
     GATED = "gated"  # ready, but `other` has waited longer and goes first
     NO_ROOM = "no-room"  # other programs hold the memory it needs
     PINNED = "pinned"  # an admin keeps `other` in the memory it needs
-    KEPT = "kept"  # `other` is in the memory it needs, and its server unloads nothing when asked
+    KEPT = "kept"  # `other` occupies the memory, and its server cannot unload on request
     OFFLINE = "offline"  # no host that has it is up, since `since`
-    LOAD_PAUSE = "load-pause"  # its last load failed; tried again at `until`
-    RETRY_PAUSE = "retry-pause"  # every waiting job pauses after a failed attempt, until `until`
-    ENHANCING = "enhancing"  # a text model improves the prompts of its waiting jobs
-    HELD = "held"  # what its waiting jobs ask is still being written down
+    LOAD_PAUSE = "load-pause"  # its last load failed; the next try is at `until`
+    RETRY_PAUSE = "retry-pause"  # all waiting jobs are in backoff after failures, until `until`
+    ENHANCING = "enhancing"  # a text model enhances the prompts of its waiting jobs
+    HELD = "held"  # recordings in its waiting jobs are still being transcribed
     PAUSED = "paused"  # by an admin
     QUIET = "quiet"  # its host is kept free until `until`
     QUIET_SOON = "quiet-soon"  # it would not end before the quiet hours from `since` to `until`
-    WAKING = "waking"  # its host slept and is being woken, until `until`
+    WAKING = "waking"  # its host was asleep and is waking, until `until`
     ASLEEP = "asleep"  # its host sleeps until it is needed
     YIELDING = "yielding"  # another program has had the GPU of its host since `since`
     SUSPECT = "suspect"  # it runs alone, after `other` has ended
-    LATER = "later"  # until nothing else waits; to be done by `until`
-    LATE = "late"  # the same, but it may not be done by `until`
+    LATER = "later"  # deferred until nothing else waits; to be done by `until`
+    LATE = "late"  # deferred likewise, but it may miss `until`
     STARTING = "starting"  # it starts now
 
 
@@ -59,8 +59,8 @@ class WaitCause(StrEnum):
 class Reason:
     """Why the waiting jobs of a model wait. `host` and `other` name a host and another model.
 
-    `backend` names a server that is away while its host is not.
-    Of a load over several GPUs, `host` names all of them (`specs.together`).
+    `backend` names a server that is down while its host is not. For a load over several GPUs,
+    `host` names all of them (`specs.together`).
     """
 
     why: WaitCause
@@ -74,12 +74,14 @@ class Reason:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Copy:
-    """A model in (or on its way into or out of) a backend's memory.
+    """A copy of a model in (or on its way into or out of) a backend's memory.
 
-    `ready_at` is when it became ready, or is expected to. `running` counts the jobs it runs,
-    `ends_at` are their expected ends if known (estimates only; no decision about safety rests on
-    them). Only an admin evicts `pinned` copies. One without a job since `idle_since` leaves after
-    `idle_unload_s`. `shares` are what it takes on each host, where its machine has several GPUs.
+    - `ready_at` is when it became ready, or is expected to.
+    - `running` counts the jobs it runs. `ends_at` are their expected ends if known; these are
+      estimates, and no decision about safety depends on them.
+    - Only an admin evicts `pinned` copies.
+    - A copy without a job since `idle_since` is unloaded after `idle_unload_s`.
+    - `shares` is its memory on each host, if its machine has several GPUs.
     """
 
     model: str
@@ -97,12 +99,12 @@ class Copy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BackendView:
-    """A backend in the planner's terms.
+    """A backend as the planner sees it.
 
-    `busy` counts everything that occupies it: running jobs and, on a serial one, its load.
-    `max_models` bounds how many models it keeps at once (1 for a plain ComfyUI process); models
-    that take no memory do not count. `hosts` are all GPUs it has on a machine with several; `host`
-    is the first.
+    - `busy` counts everything that occupies it: running jobs and, on a serial backend, its load.
+    - `max_models` limits how many models it keeps at once (1 for a plain ComfyUI process). Models
+      that take no memory do not count.
+    - `hosts` are all GPUs it has on a machine with several; `host` is the first.
     """
 
     name: str
@@ -122,18 +124,21 @@ class BackendView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostView:
-    """A memory budget. The margin and other programs' memory are already taken off `usable_mb`.
+    """A memory budget.
 
-    `quiet` are the spans in which its owner wants it, the soonest first, `longest_open_s` is the
-    longest time between two of them. `yields_since` is since when another program has its GPU.
-    A machine that is `asleep` can be woken, though it may have `overslept` the last call; until
-    `waking_until` it is on its way back.
+    The margin and other programs' memory are already subtracted from `usable_mb`.
+
+    - `quiet` are its quiet spans, the soonest first. `longest_open_s` is the longest time between
+      two of them.
+    - `yields_since` is since when another program has its GPU.
+    - A machine that is `asleep` can be woken, though it may have ignored the last call
+      (`overslept`). It is waking until `waking_until`.
     """
 
     name: str
     usable_mb: int
-    budget_mb: int  # with only the margin taken off: what it could offer without other programs
-    machine: str = ""  # of which it is a GPU; it sleeps and wakes as one
+    budget_mb: int  # with only the margin subtracted: the budget without other programs
+    machine: str = ""  # the machine this GPU belongs to, which sleeps and wakes as a whole
     paused: bool = False
     quiet: tuple[QuietSpan, ...] = ()
     longest_open_s: float = inf
@@ -145,25 +150,26 @@ class HostView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waiting:
-    """The startable head of one lane of a model, and how many wait with it."""
+    """The first startable job of one lane of a model, and how many wait with it."""
 
     lane: str
     count: int
     heads: tuple[Job, ...]
     oldest_at: float
     next_start_at: float | None = None
-    held: bool = False  # a job that may not start yet waits for its prompt, not after a failure
+    held: bool = False  # a job that may not start yet waits for its prompt, not for a retry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueHead:
     """The waiting jobs of one model and lane.
 
-    `waiting` counts those with a place (not the overflow); `heads` are the first startable ones in
-    order, `first_queued_at` the acceptance of the very first waiting one, startable or not;
-    `next_start_at` is when a delayed or pausing job before or among the heads becomes startable;
-    `held` says that one of those has never started: its prompt is being improved. `passed` are the
-    jobs before the first head, which others pass while they pause.
+    - `waiting` counts those with a place, without the overflow.
+    - `heads` are the first startable ones in order.
+    - `first_queued_at` is when the very first waiting job was accepted, startable or not.
+    - `next_start_at` is when a delayed or pausing job before or among the heads becomes startable.
+    - `held` says that such a job has never started, because its prompt is being enhanced.
+    - `passed` are the jobs before the first head, which others pass while they pause.
     """
 
     model: str
@@ -178,12 +184,14 @@ class QueueHead:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelView:
-    """A model in the planner's terms; only models that wait or have copies need be present.
+    """A model as the planner sees it; only models with waiting jobs or copies need be present.
 
-    `load_s` and `service_s` are learned or prior, by backend name with "" for the default.
-    `copies` is how many of it one host may hold. `rate_per_s` is the arrival rate λ. `left_at` is its last eviction anywhere (0 for never),
-    `load_after` the end of the pause after failed loads. `shares` are what a copy takes on each host,
-    by backend, on machines with several GPUs.
+    - `load_s` and `service_s` are learned or prior, by backend name, with "" for the default.
+    - `copies` is how many copies one host may hold.
+    - `rate_per_s` is the arrival rate λ.
+    - `left_at` is its last eviction on any backend (0 for never).
+    - `load_after` is when the backoff after failed loads ends.
+    - `shares` is a copy's memory on each host, by backend, on machines with several GPUs.
     """
 
     name: str
@@ -203,16 +211,16 @@ class ModelView:
 
 
 class EvictionCause(StrEnum):
-    """Why a copy leaves."""
+    """Why a copy is unloaded."""
 
     ROOM = "room"  # another model is loaded in its place
-    MEMORY = "memory"  # other programs have taken memory of its host
-    IDLE = "idle"  # it was not used for a while
+    MEMORY = "memory"  # other programs use memory of its host
+    IDLE = "idle"  # it had no job for its idle time
     ADMIN = "admin"  # an admin unloaded it, or drained its host
-    DRAINED = "drained"  # likewise, or its server lost it, but only now that its jobs have ended
-    FAILURE = "failure"  # a failed load may have left half of it
+    DRAINED = "drained"  # like `ADMIN`, or its server lost it; delayed until its jobs had ended
+    FAILURE = "failure"  # a failed load may have left parts of it in memory
     QUIET = "quiet"  # its host's quiet hours begin
-    OTHERS = "others"  # another program has its GPU
+    OTHERS = "others"  # another program uses its GPU
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -226,9 +234,9 @@ class Evict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reservation:
-    """A host kept for a model that is overdue (rule R4); `due` orders reservations.
+    """A host reserved for a model that is overdue (rule R4); `due` orders reservations.
 
-    `hosts` are all the GPUs of a model that spans them; `host` is the first.
+    `hosts` are all GPUs of a model that spans them; `host` is the first.
     """
 
     host: str
@@ -241,16 +249,16 @@ class Reservation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """The planner's settings; the defaults are the study's."""
+    """The planner's settings. The defaults come from the scheduling study."""
 
-    patience: float = 4.0  # κ of the age gate
+    patience: float = 4.0  # κ of the age gate (R4)
     age_limit_s: float = 120.0
-    gate: bool = True  # R4
-    replicate: bool = True  # R5
-    double: bool = True  # R5 on a host that has a copy already
+    gate: bool = True  # whether R4 applies
+    replicate: bool = True  # whether R5 applies
+    double: bool = True  # whether R5 applies on a host that already has a copy
     replicate_ratio: float = 3.0
     order: Literal["fifo", "fair"] = "fifo"  # of the jobs in a queue
-    overtaken_s: float = 1800.0  # how much later than by arrival a fair order may make a start
+    overtaken_s: float = 1800.0  # seconds by which a fair order may delay a start
     lane_weights: Mapping[str, int] = field(
         default_factory=lambda: {"vip": 4, "normal": 2, "relaxed": 1}
     )
@@ -258,10 +266,10 @@ class Rules:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """One snapshot of everything the decision depends on.
+    """Everything a planning decision depends on, at one moment.
 
-    `job_s` is how long waiting jobs take, by job id and backend, where more is known than of their
-    model.
+    `job_s` is how long waiting jobs take, by job id and backend, where more is known than their
+    model's average.
     """
 
     now: float
@@ -285,7 +293,7 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Load:
-    """Load this model on this backend now, once these copies have left its host."""
+    """Load this model on this backend now, after unloading these copies from its host."""
 
     model: str
     backend: str
@@ -296,7 +304,7 @@ class Load:
 class Plan:
     """What happens now, and why the rest waits.
 
-    `look_at` is the next moment at which time alone can change the answer, None for never.
+    `look_at` is the next time at which the plan can change without any event, None for never.
     """
 
     starts: tuple[Start, ...] = ()

@@ -1,4 +1,4 @@
-"""What models, servers and hosts are, and how a model is divided among GPUs; pure."""
+"""Models, servers and hosts as configured, and how a model is divided among GPUs; pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,8 +15,8 @@ from queueing.core.requests import Capability, Request, TextToImage, TextToVideo
 class Timeouts:
     """How long a server may be silent, in seconds; `None` for no limit.
 
-    `first_s` to the first sign of progress, `idle_s` between signs, `total_s` in all, `load_s`
-    for a load.
+    `first_s` is the time to the first sign of progress, `idle_s` the time between signs, `total_s`
+    the whole attempt, and `load_s` a load.
     """
 
     load_s: float = 150.0
@@ -40,29 +40,34 @@ USUAL_S: Mapping[Capability, float] = {
     Capability.EMBEDDING: 0.5,
     Capability.IMAGE_EMBEDDING: 0.5,
 }
-"""How long a usual job takes, by kind, where nothing else is known: on a GPU for home use."""
+"""Duration of a usual job, by capability, if nothing else is known: on a GPU for home use."""
 LEAST_LOAD_S = 5.0
-LOAD_MB_PER_S = 600.0  # of a SATA drive: half a gigabyte a second
-USUAL_LOAD_S = 30.0  # of a model of unknown size
+LOAD_MB_PER_S = 600.0  # half a gigabyte a second, the rate of a SATA drive
+USUAL_LOAD_S = 30.0  # for a model of unknown size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelSpec:
     """An entry of the catalog that a person can name.
 
-    `backends` are the names of backends able to serve it, in order of preference. `vram_mb` is what
-    a copy takes; None means "measure it on the first load", and until then it takes a host alone.
-    `copies` is how many of it one host may hold, each on a server of its own.
-    `enhance` names the text model that improves prompts for this one, None for no enhancement.
-    `preload` is whether it is loaded at the start and kept; to a backend it says whether an admin
-    `preload` loads it at the start and keeps it; a backend is told by it whether an admin wants
-    that there. `load_s` and `service_s` are priors, replaced by what is learned; None for those of its kind and size. `idle_unload_s` is after how
-    long without a job an idle copy leaves, `inf` for never, None for what its server or host says.
-    `gpus` are the GPUs of its machine it takes, None for all that its server has; `split` is how it is
-    divided among these, evenly without one. `options` are for the backend's kind alone (a workflow
-    file, the server's own id of the model, …). `most` bounds what a request may ask for, by "pixels",
-    "steps", "count", "seconds" and "frames". `discovered` is whether its servers offered it by
-    themselves, so that others may serve it as well.
+    - `backends` are the names of backends that can serve it, in order of preference.
+    - `vram_mb` is the memory of a copy. None means that the first load measures it; until then the
+      model takes a host alone.
+    - `copies` is how many copies one host may hold, each on a different server.
+    - `enhance` names the text model that enhances prompts for this one, None for no enhancement.
+    - `preload` loads it at the start and keeps it loaded. In the spec given to a backend, it says
+      whether an admin wants it preloaded there.
+    - `load_s` and `service_s` are priors, replaced by learned times. None means the usual times for
+      its capabilities and size.
+    - `idle_unload_s` is after how long without a job a copy is unloaded: `inf` for never, None for
+      the value of its server or host.
+    - `gpus` are the GPUs of its machine it uses, None for all that its server has. `split` divides
+      it among them, evenly if empty.
+    - `options` are interpreted by the backend's kind (a workflow file, the server's model id, …).
+    - `most` limits what a request may ask for, by "pixels", "steps", "count", "seconds" and
+      "frames".
+    - `discovered` is whether its servers were found to offer it, so that other servers may join
+      them.
     """
 
     name: str
@@ -88,14 +93,14 @@ class ModelSpec:
 
     @property
     def usual_service_s(self) -> float:
-        """How long a job takes as configured, or usually for the slowest of its kinds."""
+        """Seconds a job takes as configured, or usually for the slowest of its capabilities."""
         if self.service_s is not None:
             return self.service_s
         return max((USUAL_S[able] for able in self.capabilities), default=USUAL_LOAD_S)
 
     @property
     def usual_load_s(self) -> float:
-        """How long a load takes as configured, or usually for its size."""
+        """Seconds a load takes as configured, or usually for its size."""
         if self.load_s is not None:
             return self.load_s
         if self.vram_mb is None:
@@ -104,11 +109,11 @@ class ModelSpec:
 
 
 EMBEDDING_S = 0.5
-EMBEDDINGS_WAITING = 5000  # a document is hundreds of calls, and several people may send one
+EMBEDDINGS_WAITING = 5000  # a document takes hundreds of calls, and several people may send one
 
 
 def embedding_spec(model: ModelSpec, *, but: Collection[str] = ()) -> ModelSpec:
-    """Return a model with the usual values of one that only embeds, except for fields in `but`."""
+    """Give a model that only embeds its usual values, except for the fields in `but`."""
     usual = {"service_s": EMBEDDING_S, "max_waiting": EMBEDDINGS_WAITING}
     return replace(model, **{name: value for name, value in usual.items() if name not in but})  # type: ignore[arg-type]
 
@@ -117,12 +122,14 @@ def embedding_spec(model: ModelSpec, *, but: Collection[str] = ()) -> ModelSpec:
 class BackendSpec:
     """An inference server on a host.
 
-    `parallel` bounds what it runs at once over all models; `serial` servers do one thing at a time,
-    loads included. `max_models` is how many models it keeps at once (1 for a plain ComfyUI
-    process), None for as many as fit. `offloads`: it can run models larger than its GPU, slowly,
-    with parts in the machine's memory. `idle_unload_s` is that of its models that state none.
-    `split` is how they are divided among its GPUs if it stands on several hosts, evenly without one.
-    `options` are for the backend's kind alone.
+    - `parallel` limits what it runs at once over all models.
+    - `serial` servers do one thing at a time, loads included.
+    - `max_models` is how many models it keeps at once (1 for a plain ComfyUI process), None for as
+      many as fit.
+    - `offloads`: it can run models larger than its GPU, slowly, with parts in main memory.
+    - `idle_unload_s` applies to models that set none.
+    - `split` divides models among its GPUs if it spans several hosts, evenly if empty.
+    - `options` are interpreted by the backend's kind.
     """
 
     name: str
@@ -146,7 +153,7 @@ class BackendSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WakeSpec:
-    """How a machine is woken over the network, and how long that takes until it is learned."""
+    """How to wake a machine over the network, and how long that takes until it is learned."""
 
     mac: str
     broadcast: str = "255.255.255.255"
@@ -156,7 +163,10 @@ class WakeSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SleepSpec:
-    """After how long without work a machine is put to sleep: by a command here, or by a webhook."""
+    """When to put a machine to sleep, and how: by a local command, or by a webhook.
+
+    `after_s` is in seconds without work.
+    """
 
     after_s: float
     command: tuple[str, ...] = ()
@@ -167,11 +177,15 @@ class SleepSpec:
 class HostSpec:
     """A memory budget: one GPU, or a machine without one.
 
-    The GPUs of a machine with several are hosts of their own, "machine/gpu"; a server that spans
-    some of them is listed in `backends` of each. `margin` is the usable share of `vram_mb`. `gpu` names the local GPU for NVML (index or
-    UUID), None where the GPU is elsewhere or there is none. `idle_unload_s` is that of models
-    where neither they nor their server state one. `quiet` are the hours its owner wants it for.
-    It is left to another program that holds as much of the GPU as `yields_above_mb`, None for never.
+    - Each GPU of a machine with several is a separate host, "machine/gpu". A server that spans some
+      of them is listed in `backends` of each.
+    - `margin` is the usable share of `vram_mb`.
+    - `gpu` is the local GPU for NVML (index or UUID), None if it is on another machine or there is
+      none.
+    - `idle_unload_s` applies to models if neither they nor their server set one.
+    - `quiet` are the hours its owner wants it for.
+    - `yields_above_mb`: the host yields its GPU to another program that holds this much of its
+      memory. None for never.
     """
 
     name: str
@@ -188,16 +202,16 @@ class HostSpec:
 
     @property
     def usable_mb(self) -> int:
-        """How much memory models may take together."""
+        """Memory in MB that all models together may use."""
         return int(self.vram_mb * self.margin)
 
     @property
     def machine_name(self) -> str:
-        """What sleeps, wakes and is paused as one: the machine, or the host itself."""
+        """What sleeps, wakes and is paused as a whole: the machine, or the host itself."""
         return self.machine or self.name
 
 
-IDLE_UNLOAD_S = 1800.0  # on a GPU of this machine, which its owner wants for other things as well
+IDLE_UNLOAD_S = 1800.0  # for a GPU of this machine, whose owner also uses it for other things
 
 
 Shares = tuple[tuple[str, int], ...]
@@ -210,9 +224,9 @@ def parts(
     chosen: Sequence[str] | None = None,
     chosen_split: Sequence[float] = (),
 ) -> Mapping[str, float]:
-    """Return which part of a model lies on which of its server's hosts.
+    """Return each host's share (0 to 1) of a model.
 
-    Without a split they are equal. `chosen` are those of the hosts that this model takes, and
+    Shares are equal without a split. `chosen` are the hosts that this model uses, and
     `chosen_split` is its own split among them.
     """
     weights = dict(zip(hosts, split or [1.0] * len(hosts), strict=True))
@@ -225,35 +239,36 @@ def parts(
 
 
 def divided(size_mb: int, parts_of: Mapping[str, float]) -> Shares:
-    """Return what a model takes on each host, rounded up."""
+    """Return the MB a model takes on each host, rounded up."""
     return tuple((host, ceil(size_mb * part)) for host, part in parts_of.items())
 
 
 def whole_mb(held: Mapping[str, int], parts_of: Mapping[str, float]) -> int:
-    """Return the size at which each host's part is at least what the model holds there."""
+    """Return the smallest model size whose parts cover the MB it holds on each host."""
     return max(ceil(mb / parts_of[host]) for host, mb in held.items())
 
 
 def together(hosts: Sequence[str]) -> str:
-    """Name all hosts that one copy lies on, for people."""
+    """Join the names of all hosts that one copy uses, for people."""
     return " + ".join(hosts)
 
 
-FAR = 2  # times what is usual
+FAR = 2  # times the usual pixels
 
 
 def is_far_above(request: Request, usual: Mapping[str, float]) -> bool:
-    """Return whether a lack of memory is put down to a request, by the pixels it makes at once.
+    """Return whether a request is large enough to blame it for a lack of memory.
 
-    `usual` are the numbers its model works with where a request names none, as far as known.
+    It compares the pixels made at once. `usual` are the numbers the model uses where a request
+    names none, as far as they are known.
     """
-    if isinstance(request, TextToVideo):  # none is too long where the usual length is unknown
+    if isinstance(request, TextToVideo):  # no length is too long if the usual length is unknown
         usual = {"seconds": request.seconds or 1, **usual}
     return work(request, usual) > FAR * usual_pixels(request, usual)
 
 
 def usual_pixels(request: Request, usual: Mapping[str, float]) -> float:
-    """Return the pixels that a model draws where a request names no sides; 0 if it draws nothing."""
+    """Return the pixels a model draws for a request without sizes; 0 if it draws nothing."""
     width, height = request.usual_sides
     return usual.get("width", width) * usual.get("height", height)
 
@@ -267,9 +282,10 @@ def pixels(request: TextToImage | TextToVideo, usual: Mapping[str, float]) -> fl
 
 
 def work(request: Request, usual: Mapping[str, float]) -> float:
-    """Return the pixels that a request makes at once: of a video, those of one frame.
+    """Return the pixels that a request makes at once: for a video, those of one frame.
 
-    They grow with its length, in units of the usual one or of a second. 0 if it draws nothing.
+    For a video they are multiplied by its length, relative to the usual length or in seconds. 0 if
+    nothing is drawn.
     """
     match request:
         case TextToImage():

@@ -10,8 +10,9 @@ from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.specs import Shares
 
 Rest = Literal["paused", "quiet", "yielding", "asleep", "waking"]
-"""Why a host is given nothing to do: `paused` by an admin, in its `quiet` hours, `yielding` its GPU
-to another program, `asleep`, or `waking` after it was called."""
+"""Why a host does nothing: `paused` by an admin, in its `quiet` hours, `yielding` its GPU to
+another program, `asleep`, or `waking`.
+"""
 
 _RESTS: Mapping[WaitCause, Rest] = {
     WaitCause.QUIET: "quiet",
@@ -22,7 +23,10 @@ _RESTS: Mapping[WaitCause, Rest] = {
 
 
 def rest_of(reason: Reason | None, *, paused: bool) -> Rest | None:
-    """Return why a host does nothing; None for one that works. A pause comes before the reason."""
+    """Return why a host does nothing, None if it works.
+
+    A pause takes precedence over the reason.
+    """
     if paused:
         return "paused"
     return None if reason is None else _RESTS.get(reason.why)
@@ -30,10 +34,10 @@ def rest_of(reason: Reason | None, *, paused: bool) -> Rest | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostActivity:
-    """What runs on a host, what is in its memory, and whether one of its servers can be used.
+    """What runs on a host, what is in its memory, and whether any of its servers is up.
 
-    `running` are models, `copies` are (model, backend, residency), `servers` those that can be used.
-    `up` is None until one of them has been looked at. `rest` is why nothing begins there.
+    `running` are models, `copies` are (model, backend, residency), `servers` are those that are up.
+    `up` is None until one of them has been checked. `rest` is why nothing starts there.
     """
 
     running: frozenset[str] = frozenset()
@@ -44,15 +48,15 @@ class HostActivity:
 
 
 HostsListener = Callable[[Mapping[str, HostActivity]], None]
-"""Called in the event loop with the states that have changed, by host; must neither block nor raise."""
+"""Called in the event loop with changed states by host; must neither block nor raise."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pauses:
-    """Everything, or these models and hosts by name.
+    """What is paused: everything, or these models and hosts by name.
 
-    Nothing that is paused starts a job or loads a model; running work ends normally. `awake` are the
-    hosts an admin has put to work although they would rest, each with the moment until which.
+    Nothing paused starts a job or loads a model; running work ends normally. `awake` are the hosts
+    an admin keeps working although they would rest, each with the time until which.
     """
 
     everything: bool = False
@@ -69,7 +73,7 @@ class Pauses:
         return self.everything or host in self.hosts
 
     def adding(self, *, model: str | None, host: str | None) -> "Pauses":
-        """Return this with a model, a host or both paused as well; with neither, everything."""
+        """Return a copy with a model, a host or both paused as well; with neither, everything."""
         return replace(
             self,
             everything=self.everything or (model is None and host is None),
@@ -79,21 +83,21 @@ class Pauses:
         )
 
     def without(self, *, model: str | None, host: str | None) -> "Pauses":
-        """Return this without a model, a host or both; with neither, nothing stays paused."""
+        """Return a copy without a model, a host or both; with neither, nothing stays paused."""
         if model is None and host is None:
             return Pauses(awake=self.awake)
         return replace(self, models=self.models - _one(model), hosts=self.hosts - _one(host))
 
     def is_awake(self, host: str, now: float) -> bool:
-        """Return whether a host works because an admin wants it to."""
+        """Return whether a host works because an admin keeps it awake."""
         return now < self.awake.get(host, 0.0)
 
     def waking(self, host: str, until: float) -> "Pauses":
-        """Return this with a host that works until then, whatever speaks for a rest."""
+        """Return a copy in which a host works until then, whatever reasons it has to rest."""
         return replace(self, awake={**self.awake, host: until})
 
     def asleep(self, host: str) -> "Pauses":
-        """Return this with a host that rests when there is reason to."""
+        """Return a copy in which a host rests when it has a reason to."""
         return replace(self, awake=self._awake_but(host))
 
     def _awake_but(self, host: str | None) -> Mapping[str, float]:
@@ -106,11 +110,13 @@ def _one(name: str | None) -> frozenset[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
-    """When something is expected, and between which moments it will probably be (UNIX seconds).
+    """When something is expected, and the range in which it probably happens (UNIX seconds).
 
-    Four of five times it is. It is `soon` once it may happen at any moment. `late` says that the
-    range told before has passed, `measured` whether the model's times are known there: without, the
-    range is that of its kind.
+    - The range is right four times out of five.
+    - `soon`: it may happen at any moment.
+    - `late`: the range shown before has passed.
+    - `measured`: the model's times there are known; otherwise the range is the usual one of its
+      kind.
     """
 
     at: float
@@ -123,7 +129,7 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trouble:
-    """A model that a backend could not load, and when that is tried again.
+    """A model that a backend could not load, and when the next try is.
 
     `cause` is for the operator.
     """
@@ -137,14 +143,13 @@ class Trouble:
 class Standing:
     """Where a job stands, for the person who waits.
 
-    `shown` is "pending", "needs-loading", "ready" or a stored state's value. `position` is one more
-    than the number of requests of its model that will start first; None unless it waits, or if it
-    is unknown: `overflow` says that it has no place in line yet. `overtaken` counts those of them
-    in other lanes, because a lane's share goes first: only they may arrive later and raise a
-    position.
-
-    `starts` and `ends` are when it will probably start and end; None if nothing can honestly be
-    said.
+    - `shown` is "pending", "needs-loading", "ready" or a stored state's value.
+    - `position` is 1 + the number of requests of its model that start first. None if the job does
+      not wait or the position is unknown.
+    - `overflow`: the job has no place in the queue yet.
+    - `overtaken` counts the part of these that is in other lanes, which start first by their lane's
+      share. Only such jobs may arrive later and raise a position.
+    - `starts` and `ends` are when it will probably start and end, None if that cannot be estimated.
     """
 
     job: Job
@@ -159,18 +164,18 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Promised:
-    """The range a person was first told for the end of their job, and when (UNIX seconds)."""
+    """The range first shown to a person for the end of their job, and when (UNIX seconds)."""
 
     given_at: float
     earliest: float
     latest: float
 
     def kept(self, finished_at: float) -> bool:
-        """Return whether a job that ended then ended within the range."""
+        """Return whether a job that ended then kept the promise."""
         return self.off_s(finished_at) == 0
 
     def off_s(self, finished_at: float) -> float:
-        """Return how far outside the range a job ended; 0 within it."""
+        """Return how many seconds outside the range a job ended; 0 within it."""
         return max(0.0, self.earliest - finished_at, finished_at - self.latest)
 
 
@@ -178,8 +183,8 @@ class Promised:
 class CopyStatus:
     """A copy of a model, in people's terms.
 
-    `ready_at` is when it became ready, or is expected to; `vram_mb` is the memory it is charged.
-    `shares` are the parts of it on each host, where its machine has several GPUs.
+    `ready_at` is when it became ready, or is expected to. `vram_mb` is the memory charged to it.
+    `shares` are its MB on each host, if its machine has several GPUs.
     """
 
     backend: str
@@ -193,21 +198,21 @@ class CopyStatus:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts it lies on."""
+        """The hosts whose memory it uses."""
         return tuple(host for host, _ in self.shares) or (self.host,)
 
     def on(self, host: str) -> int:
-        """Return what it takes on a host."""
+        """Return the MB it uses on a host."""
         there = dict(self.shares) if self.shares else {self.host: self.vram_mb}
         return there.get(host, 0)
 
 
 class Readiness(StrEnum):
-    """Whether a model can begin a job at once, as the jobs that wait for it show it."""
+    """Whether a model can start a job at once, as shown for its waiting jobs."""
 
     READY = "ready"  # a copy of it is in memory
     NEEDS_LOADING = "needs-loading"  # it is being loaded, or jobs wait until it can be
-    ABSENT = "absent"  # it is not in memory, and nothing needs it there now
+    ABSENT = "absent"  # it is not in memory, and no job needs it there
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,10 +227,13 @@ class LaneStatus:
 class ModelStatus:
     """A model in people's terms: where it is, its queue, its usual time and why its queue waits.
 
-    Without a queue the reason is that of hosts that rest. `vram_mb` is what a copy takes, as configured or as measured since; None until its first load.
-    `troubles` say where it could not be loaded. `oldest_at` is when the first in its queues was
-    accepted; None if nothing waits in line. `lanes` are those in which jobs wait. `service_s` is None
-    until a job of it has run; `next_ends` is when a job accepted now would end.
+    - Without a queue, `reason` is that of resting hosts.
+    - `vram_mb` is the memory of a copy, as configured or measured; None until its first load.
+    - `troubles` say where it could not be loaded.
+    - `oldest_at` is when the first job in its queues was accepted, None if none waits.
+    - `lanes` are those in which jobs wait.
+    - `service_s` is None until a job of it has run.
+    - `next_ends` is when a job accepted now would end.
     """
 
     name: str
@@ -245,7 +253,7 @@ class ModelStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunningStatus:
-    """A job that occupies a place on a backend, and when its person is told that it ends.
+    """A job that occupies a slot on a backend; `ends` is the estimate shown to its owner.
 
     `fraction` of its work is done, None if its server reports none.
     """
@@ -278,7 +286,7 @@ class BackendStatus:
 
     @property
     def is_known(self) -> bool:
-        """Whether it was asked yet: until then it is neither up nor down."""
+        """Whether it has been checked; until then it is neither up nor down."""
         return self.up or self.error is not None
 
     def is_on(self, host: str) -> bool:
@@ -290,11 +298,13 @@ class BackendStatus:
 class HostStatus:
     """A host in people's terms: its memory, the bot's share of it, and whether it is paused.
 
-    `foreign_mb` is what other programs hold, as last measured; 0 where nothing measures it, any more
-    if it has been unknown `unmeasured_since`. `rest`
-    is why it does nothing although no admin has paused it: quiet hours, or another program.
-    `awake_until` is until when it works all the same because an admin wants it to.
-    `budget_mb` is what models could take without other programs, `usable_mb` what they may now.
+    - `foreign_mb` is what other programs hold, as last measured; 0 if it is never measured, or if
+      it has been unknown `unmeasured_since`.
+    - `rest` is why it does nothing although no admin has paused it: quiet hours, or another
+      program.
+    - `awake_until` is until when an admin keeps it working despite that.
+    - `budget_mb` is what models could use without other programs, `usable_mb` what they may use
+      now.
     """
 
     name: str
@@ -318,7 +328,7 @@ class HostStatus:
 class StatusReport:
     """Where models, servers and hosts stand at one moment, each in the configuration's order.
 
-    `running` are the jobs that run, in the order of their beginning.
+    `running` are the running jobs, in order of their start.
     """
 
     models: tuple[ModelStatus, ...]
@@ -330,7 +340,7 @@ class StatusReport:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuTime:
-    """A person's seconds on the GPUs: what ended jobs took, and what open ones will take."""
+    """A person's GPU time in seconds: used by ended jobs, and held for open ones."""
 
     used_s: float
     held_s: float
@@ -338,7 +348,7 @@ class GpuTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuarterUse:
-    """The seconds that an owner's jobs took of the GPUs in a quarter of an hour from `at`."""
+    """An owner's GPU time in seconds, in the quarter of an hour that starts at `at`."""
 
     owner: str
     at: float
