@@ -1,1 +1,1 @@
-"""What callers may ask of the queue."""
+"""The queue's interface for its callers."""

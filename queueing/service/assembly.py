@@ -1,7 +1,7 @@
-"""Assembly: makes the parts of a queue and ties them together; what they do is theirs.
+"""Creates the parts of a queue and connects them.
 
-In three steps, each from what the one before has made: what the queue knows, what it does, and
-what it answers. What one part causes outside itself goes through the bus.
+There are three steps, each built on the one before: what the queue knows, what it does, and what it
+answers. A part's effects on other parts go through the event bus.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ from queueing.store.jobs.job_store import JobStore
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Given:
-    """What a queue is made from."""
+    """The inputs from which a queue is made."""
 
     store: JobStore
     catalog: Catalog
@@ -57,7 +57,7 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Knowledge:
-    """What a queue knows of its servers and of times, and keeps across a restart."""
+    """What a queue knows about servers and times, and keeps across a restart."""
 
     fleet: Fleet
     times: LearnedTimes
@@ -68,7 +68,7 @@ class Knowledge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Engine:
-    """What is at work while a queue runs."""
+    """The parts that work while a queue runs."""
 
     fleet: Fleet
     times: LearnedTimes
@@ -85,7 +85,7 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answers:
-    """The parts that callers use; `queueing.service.job_queue` offers them."""
+    """The parts that callers use; `queueing.service.job_queue` exposes them."""
 
     submitter: LocalJobSubmitter
     models: LocalModelReader
@@ -100,7 +100,7 @@ class Answers:
 
 
 def assemble(given: Given) -> tuple[Engine, Answers]:
-    """Return the parts of a queue, none of them at work yet."""
+    """Create the parts of a queue without starting any of them."""
     engine = _engine(given, _knowledge(given))
     answers = _answers(given, engine)
     given.bus.subscribe(engine.fair.on_event)

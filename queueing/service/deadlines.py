@@ -1,11 +1,11 @@
-"""Ends jobs that waited too long, and puts those first that must begin now to be done in time.
+"""Ends jobs that waited too long, and starts others in time to meet their deadlines.
 
-The forecast says when a job would be done if it were let go now. What it cannot know is that a
-model comes in between that holds the GPU: as long as a gate lets one is added, and the work of one
-batch once more. Nor does it know that a machine goes to sleep until then: waking is added wherever
-it can be woken.
+The forecast predicts when a job would be done if it were released now. It cannot predict that
+another model takes the GPU first, so the time allowed by a gate is added, and the work of one batch
+once more. Nor can it predict that a machine falls asleep before then, so the time to wake is added
+for every machine that can be woken.
 
-Moments are looked for in the store, so what is due happens once, also after a restart.
+Deadlines are read from the store, so each takes effect once, also after a restart.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ from queueing.service.queue_admin import LocalQueueAdmin
 from queueing.store.jobs.job_store import JobStore
 
 SLACK_S = 60.0
-MOST_TURNS = 2  # of rivals: one that has a host reserved, and one that comes before
+MOST_TURNS = 2  # of rivals: one with a host reserved, and one before it
 
 
 class Rival(NamedTuple):
-    """A model that may hold the GPU of another: its load, its longest usual job, if it waits now."""
+    """A model that may occupy another's GPU: its load, its longest usual job, if it waits."""
 
     load_s: float
     service_s: float
@@ -49,10 +49,10 @@ class Rival(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How a job can begin on a server: the quiet hours of all GPUs it takes, and what it waits for.
+    """How a job can start on a server: the quiet hours of all its GPUs, and the delays before it.
 
-    `kept_s` is how long others may keep those GPUs: rivals, and a job of its own model that begins just
-    before it is let go. `wake_s` is how long their machine takes to wake.
+    `kept_s` is how long others may occupy those GPUs: rivals, and a job of its own model that
+    started just before its release. `wake_s` is how long their machine takes to wake.
     """
 
     quiet: tuple[QuietSpan, ...]
@@ -62,7 +62,7 @@ class Way(NamedTuple):
 
 
 def kept_s(load_s: float, rivals: Sequence[Rival], rules: Rules) -> float:
-    """Return how long rivals may keep a GPU from a model of that load, once it must have it."""
+    """Return how many seconds rivals may keep a model off a GPU, once it needs it."""
     if not rivals:
         return 0.0
     waiting = max(1, sum(rival.waits for rival in rivals))
@@ -74,7 +74,7 @@ def kept_s(load_s: float, rivals: Sequence[Rival], rules: Rules) -> float:
 
 
 def open_until(due_at: float, quiet: Iterable[QuietSpan], needed_s: float) -> float:
-    """Return by when a job must be done on hosts: before quiet hours after which there is no time."""
+    """Return the effective deadline: before quiet hours if too little time is left after them."""
     for span in sorted(quiet, key=lambda each: each.begins_at, reverse=True):
         if span.begins_at - LEAD_S < due_at and due_at - span.ends_at < needed_s:
             due_at = min(due_at, span.begins_at - LEAD_S)
@@ -82,9 +82,9 @@ def open_until(due_at: float, quiet: Iterable[QuietSpan], needed_s: float) -> fl
 
 
 def surely_done_at(done_at: float, now: float, sites: Iterable[StartOption]) -> float:
-    """Return by when a job is done that takes turns with other models, as far as can be promised.
+    """Return a time by which a job is safely done although it takes turns with other models.
 
-    Their turns may last as long again as the forecast shows, and stand still in quiet hours.
+    Its wait may be twice as long as forecast, and does not advance in quiet hours.
     """
     wait_s = max(0.0, done_at - now)
     ends = [_after(done_at, wait_s, site.hosts) for site in sites if not _is_lent(site)]
@@ -92,7 +92,7 @@ def surely_done_at(done_at: float, now: float, sites: Iterable[StartOption]) -> 
 
 
 def _after(at: float, wait_s: float, hosts: Iterable[HostView]) -> float:
-    """Return when so much time has passed in which all of these hosts were open."""
+    """Return when all of these hosts have been open for `wait_s` in total."""
     coming = (quiet for host in hosts for quiet in host.quiet if quiet.ends_at > at)
     for quiet in sorted(coming, key=lambda each: each.begins_at):
         open_s = max(0.0, quiet.begins_at - LEAD_S - at)
@@ -108,9 +108,10 @@ def _is_lent(site: StartOption) -> bool:
 
 
 def spare_s(done_at: float, due_at: float, way: Way, *, service_s: float, work_s: float) -> float:
-    """Return how much longer a job may wait that would be done at `done_at`, with others of its batch.
+    """Return how many more seconds a job can wait before its release.
 
-    Those take `work_s`, and twice that beside people who come meanwhile.
+    `done_at` is its end if it is released now. `work_s` is the work of the jobs before it in its
+    batch. It counts twice, because other people's jobs may come in between.
     """
     needed_s = way.wake_s + way.load_s + service_s + 2 * work_s + way.kept_s
     by_at = open_until(due_at, way.quiet, needed_s)
@@ -121,7 +122,7 @@ log = logging.getLogger(__name__)
 
 
 class Slack:
-    """Tells how much longer each dated job may wait."""
+    """Calculates how much longer each job with a deadline may wait."""
 
     def __init__(
         self,
@@ -139,10 +140,10 @@ class Slack:
         self._clock = clock
 
     async def spares(self, dated: Sequence[Job]) -> Mapping[int, float]:
-        """Return by job how many seconds it may wait before it must be let go, less than 0 for late.
+        """Return by job id how many seconds it may wait before its release; negative if it is late.
 
-        The jobs come in the order in which they shall be done; of one model, those before another
-        must be let go with it. Raises `StoreError`.
+        The jobs are in order of their deadlines. Those of one model are released in this order, so
+        a job can wait no longer than the ones after it. Raises `StoreError`.
         """
         by_model: defaultdict[str, list[Job]] = defaultdict(list)
         for job in dated:
@@ -154,8 +155,8 @@ class Slack:
         for model, jobs in by_model.items():
             try:
                 found.update(self._of_model(model, jobs, forecast, world))
-            except Exception:  # a fault in an estimate must not end the queue, or make a job late
-                log.exception("%s: its jobs with a moment may begin now", model)
+            except Exception:  # a fault in an estimate must not end the queue or make a job late
+                log.exception("%s: no estimate, so its jobs with a deadline may start now", model)
                 found.update(dict.fromkeys((job.id for job in jobs), 0.0))
         return found
 
@@ -180,9 +181,9 @@ class Slack:
         return {job.id: spare for job, spare in zip(jobs, found, strict=True)}
 
     def _way(self, spec: ModelSpec, site: StartOption, world: Snapshot) -> Way:
-        """Return what a job waits for on a server: on several GPUs, for all of them."""
+        """Return the delays of a job on a server: on several GPUs, those of all of them."""
         load_s = self._times.load_s(spec.name, site.backend)
-        own_s = self._times.durations.typical_service(spec, "").mean_s  # of one that has just begun
+        own_s = self._times.durations.typical_service(spec, "").mean_s  # of one just started
         specs = [self._fleet.catalog.hosts[host.name] for host in site.hosts]
         return Way(
             quiet=tuple(quiet for host in site.hosts for quiet in host.quiet),
@@ -192,7 +193,7 @@ class Slack:
         )
 
     def _rivals(self, spec: ModelSpec, site: StartOption, world: Snapshot) -> Sequence[Rival]:
-        """Return the models that one of the hosts could not keep in memory, or run, beside this one."""
+        """Return the models that cannot share memory or run with this one on one of the hosts."""
         durations, there = self._times.durations, dict[str, ModelSpec]()
         for host in site.hosts:
             there |= self._crowding(host)
@@ -207,7 +208,7 @@ class Slack:
         ]
 
     def _crowding(self, host: HostView) -> Mapping[str, ModelSpec]:
-        """Return the models that may lie on a host; none if all of them can, and run, at once."""
+        """Return the models that may load on a host; none if they all fit and run at once."""
         fleet, catalog = self._fleet, self._fleet.catalog
         needed_mb = {
             model.name: max(needs)
@@ -222,7 +223,7 @@ class Slack:
         return {name: catalog.models[name] for name in needed_mb}
 
     def _mb(self, model: ModelSpec, backend: str, host: HostView) -> Sequence[int]:
-        """Return what a model takes on a host at a server, nothing if it does not lie there."""
+        """Return the MB a model takes on a host, empty if its server does not place it there."""
         memory = self._fleet.memory
         if host.name not in self._fleet.catalog.parts_of(model, backend):
             return ()
@@ -230,23 +231,23 @@ class Slack:
 
 
 def _done_at(forecast: Forecast, job: Job, number: int, soonest_at: float) -> float:
-    """Return when a job would be done, as soon as it could be where that cannot be foreseen."""
+    """Return when a job would be done, or `soonest_at` if that cannot be estimated."""
     try:
         expected = forecast.of(job, number)
-    except Exception:  # a fault in an estimate must not keep the job from its turn
+    except Exception:  # a fault in an estimate must not delay the job
         log.exception("job %d: no estimate", job.id)
         return soonest_at
     return soonest_at if expected is None else expected.done_at
 
 
-LOOK_S = 30.0  # while jobs with a moment wait: what others ask for changes when they must begin
+LOOK_S = 30.0  # while jobs with a deadline wait, because other jobs change when they must start
 LOOK_MOST_S = 600.0
 
 _COMING = (None, JobEvent.RETRY, JobEvent.RELEASE)
 
 
 class DeadlineWatcher:
-    """Waits for the moments of jobs that have one."""
+    """Acts when jobs expire, and when they must start to meet their deadline."""
 
     def __init__(
         self,
@@ -265,17 +266,17 @@ class DeadlineWatcher:
         self._urgency = urgency
         self._clock = clock
         self._awake = asyncio.Event()
-        self._order: list[int] = []  # in which urged jobs were put first
+        self._order: list[int] = []  # in which urgent jobs were moved first
 
     def on_event(self, event: Event) -> None:
-        """Look again when a job with a moment has come, or has come back to its queue."""
+        """Check again when a job with a deadline arrives, or returns to its queue."""
         if isinstance(event, JobChanged) and event.event in _COMING:
             job = event.job
             if job.expires_at is not None or job.due_at is not None:
                 self._awake.set()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Watch deadlines until cancelled."""
         failures = 0
         while True:
             self._awake.clear()
@@ -283,7 +284,7 @@ class DeadlineWatcher:
                 next_at = await self._look()
             except StoreError as error:
                 failures += 1
-                log.warning("jobs that wait too long could not be looked for: %s", error)
+                log.warning("cannot check for expired jobs: %s", error)
                 await asyncio.sleep(pause_s(failures))
                 continue
             failures = 0
@@ -293,19 +294,19 @@ class DeadlineWatcher:
                     await self._awake.wait()
 
     async def _look(self) -> float | None:
-        """Act on what is due; return when to look again, None if nothing has a moment."""
+        """Act on what is due. Returns when to check again, None if no job has a deadline."""
         if doubt_of(self._clock) is not None:
             return self._clock.now() + LOOK_S
         for job in await self._jobs.expired(self._clock.now()):
             waited = round((self._clock.now() - job.queued_at) / 60)
-            log.info("job %d: waited %d min and has not begun", job.id, waited)
+            log.info("job %d: waited %d min without starting", job.id, waited)
             await self._submitter.give_up(job.id, problem(ProblemKind.WAITED, minutes=waited))
         urged_at = await self._urge()
         moments = [at for at in (await self._jobs.next_expiry(), urged_at) if at is not None]
         return min(moments, default=None)
 
     async def _urge(self) -> float | None:
-        """Put the jobs first that must begin now; return when to look for the next."""
+        """Move the jobs first that must start now. Returns when to check again."""
         dated = [job for job in await self._jobs.dated() if not job.held]
         urged = self._later.urged
         urged &= {job.id for job in dated}
@@ -320,7 +321,7 @@ class DeadlineWatcher:
         return self._clock.now() + min(LOOK_MOST_S, max(LOOK_S, min(left_s) / 2))
 
     async def _put_first(self, jobs: Sequence[Job]) -> None:
-        """Put jobs before all others of their queues, in this order."""
+        """Move jobs before all others of their queues, in this order."""
         order = [job.id for job in jobs]
         if order != [job_id for job_id in self._order if job_id in set(order)]:
             for job_id in reversed(order):

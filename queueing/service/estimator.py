@@ -1,6 +1,6 @@
-"""Eta: when waiting and running jobs will probably be done.
+"""Estimates when waiting and running jobs will be done.
 
-Keeps one forecast of the newest snapshot, and what was first expected of each open job.
+It keeps one forecast of the newest snapshot, and the first estimate of each open job.
 """
 
 import logging
@@ -23,8 +23,8 @@ from queueing.forecast.forecast import Expected, Forecast
 from queueing.forecast.simulation import OVERDUE_SHARE
 from queueing.planning.hosts import opens_for
 
-FRESH_S = 1.0  # a forecast costs milliseconds: older jobs are answered from one this recent
-FRESH_FAR_S = 3.0  # newer ones as well from one that looks far ahead: it costs most
+FRESH_S = 1.0  # age of a forecast that serves for known jobs: a new one costs milliseconds
+FRESH_FAR_S = 3.0  # the same if it looks far ahead, which costs most; serves new jobs too
 log = logging.getLogger(__name__)
 
 
@@ -37,16 +37,16 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What was first expected of a job, in which category, and when."""
+class _FirstEstimate:
+    """The first estimate of a job, its category, and when it was made."""
 
     category: Category
-    told_at: float
+    given_at: float
     done_at: float
 
 
 class Estimator:
-    """Answers "when" for people, and learns from each job how far off its first answer was."""
+    """Estimates times for people, and learns from each job how far off its first estimate was."""
 
     def __init__(
         self,
@@ -65,11 +65,11 @@ class Estimator:
         self._forecast: Forecast | None = None
         self._world: Snapshot | None = None
         self._newest_id = 0
-        self._first: dict[int, _Told] = {}  # of open jobs, before they started
-        self._begun: dict[int, _Told] = {}  # of running jobs, when they started
+        self._first: dict[int, _FirstEstimate] = {}  # of open jobs, before they start
+        self._begun: dict[int, _FirstEstimate] = {}  # of running jobs, at their start
 
     def on_event(self, event: Event) -> None:
-        """Follow the jobs whose estimates are to be scored."""
+        """Record starts and score the estimates of completed jobs."""
         if isinstance(event, JobChanged) and event.event is not None:
             if event.event is JobEvent.START:
                 self._note_start(event.job)
@@ -80,31 +80,30 @@ class Estimator:
         slot = self._fleet.jobs.slots.get(job.id)
         if slot is not None:
             category = self._category("", job.model, slot.backend, loads=False)
-            self._begun[job.id] = _Told(category, self._clock.now(), slot.ends_at)
+            self._begun[job.id] = _FirstEstimate(category, self._clock.now(), slot.ends_at)
 
     def _score(self, job: Job) -> None:
-        for told in (self._first.pop(job.id, None), self._begun.pop(job.id, None)):
-            if told is not None and job.state is JobState.COMPLETED:
+        for first in (self._first.pop(job.id, None), self._begun.pop(job.id, None)):
+            if first is not None and job.state is JobState.COMPLETED:
                 ended_at = job.finished_at or self._clock.now()
-                self._times.came_true(told.category, told.told_at, told.done_at, ended_at)
+                self._times.came_true(first.category, first.given_at, first.done_at, ended_at)
 
     async def refresh(self, asked: Sequence[tuple[Job, int]]) -> None:
-        """Make sure there is a forecast that covers these waiting jobs at their positions.
+        """Ensure there is a forecast that covers these waiting jobs at their positions.
 
         An older one, or one without the newest jobs, serves if it looks far enough ahead: with
-        thousands waiting, a new one for each job that joins would cost more than everything else.
+        thousands waiting, a new one for each arriving job would cost more than everything else.
         Raises `StoreError`.
         """
         newest_id = max((job.id for job, _ in asked), default=0)
-        if not self._tells(asked, newest_id):
+        if not self._covers(asked, newest_id):
             self._look_at(await self._router.snapshot())
             self._newest_id = max(self._newest_id, newest_id)
 
-    def _tells(self, asked: Sequence[tuple[Job, int]], newest_id: int) -> bool:
-        """Whether the present forecast covers these jobs."""
-        if self._forecast is None or self._world is None or self._stand(asked):
+    def _covers(self, asked: Sequence[tuple[Job, int]], newest_id: int) -> bool:
+        if self._forecast is None or self._world is None or self._was_starting(asked):
             return False
-        if self._turned(self._world):
+        if self._availability_changed(self._world):
             return False
         age_s = self._clock.now() - self._world.now
         if self._forecast.far:
@@ -112,26 +111,26 @@ class Estimator:
         return age_s < FRESH_S and newest_id <= self._newest_id
 
     def look(self) -> None:
-        """Make sure there is a recent forecast, of the router's last snapshot if necessary."""
+        """Ensure a recent forecast, made from the scheduler's last snapshot if necessary."""
         world = self._router.world
         if world is None:
             return
         fresh_s = FRESH_FAR_S if self._forecast is not None and self._forecast.far else FRESH_S
         if (
             self._world is None
-            or self._turned(self._world)
+            or self._availability_changed(self._world)
             or self._clock.now() - self._world.now >= fresh_s
         ):
             self._look_at(world)
 
-    def _stand(self, asked: Sequence[tuple[Job, int]]) -> bool:
-        """Whether the forecast does not cover a queue because a job of it was just starting."""
+    def _was_starting(self, asked: Sequence[tuple[Job, int]]) -> bool:
+        """Whether the forecast lacks a queue because a job of it was starting at that moment."""
         return self._forecast is not None and any(self._forecast.stands(job) for job, _ in asked)
 
-    def _turned(self, then: Snapshot) -> bool:
-        """Whether servers can be used that could not when the forecast was made, or the reverse.
+    def _availability_changed(self, then: Snapshot) -> bool:
+        """Whether servers have become usable or unusable since the forecast.
 
-        An older forecast would promise people a GPU that has just been taken by a game.
+        Otherwise people would be promised a GPU that a game has just taken.
         """
         now = self._router.world
         return now is not None and now.now >= then.now and _usable(now) != _usable(then)
@@ -141,7 +140,7 @@ class Estimator:
         self._forecast = Forecast(world, self._service)
 
     def of_waiting(self, job: Job, position: int) -> Outlook | None:
-        """Return when a waiting job will be done; None if nothing can honestly be said."""
+        """Return when a waiting job will start and end; None if that cannot be estimated."""
         if job.id in self._fleet.jobs.slots:
             return self.of_running(job)  # its start is being stored
         if self._forecast is None:
@@ -150,15 +149,15 @@ class Estimator:
         try:
             newcomers = None if self._fair is None else self._fair.newcomers(job)
             expected = self._forecast.of(job, position, now, newcomers)
-        except Exception:  # an estimate is optional: a fault in it must not silence the rest
+        except Exception:  # estimates are optional: a fault must not hide the rest of the status
             log.exception("job %d: no estimate", job.id)
             return None
         if expected is None:
             return None
-        late_s = max(0.0, now - expected.start_at)  # it cannot begin sooner than now
+        late_s = max(0.0, now - expected.start_at)  # it cannot start in the past
         start_at, done_at = expected.start_at + late_s, expected.done_at + late_s
         category = self._category_of(job.lane, job.model, expected.backend)
-        self._first.setdefault(job.id, _Told(category, now, done_at))
+        self._first.setdefault(job.id, _FirstEstimate(category, now, done_at))
         return Outlook(
             starts=self._estimate(category, now, start_at),
             ends=self._estimate(category, now, done_at),
@@ -167,7 +166,7 @@ class Estimator:
     def of_running(self, job: Job) -> Outlook | None:
         """Return when a running job will be done.
 
-        None when the server has already finished it, has not begun it, or does not answer.
+        None if its server has already finished it, has not begun it, or does not answer.
         """
         slot = self._fleet.jobs.slots.get(job.id)
         if slot is None or slot.held or not self._fleet.health.of(slot.backend).up:
@@ -184,7 +183,6 @@ class Estimator:
         )
 
     def _category_of(self, lane: str, model: str, backend: str) -> Category:
-        """Return the category of a job that will begin on a backend."""
         loads = not any(
             copy.backend == backend and copy.residency is Residency.READY
             for copy in self._fleet.copies.of(model)
@@ -202,7 +200,7 @@ class Estimator:
         )
 
     def of_next(self, spec: ModelSpec) -> Estimate | None:
-        """Return when a job accepted now would be done; None if that cannot be said."""
+        """Return when a job accepted now would be done; None if that cannot be estimated."""
         world = self._router.world
         if world is None:
             return None
@@ -269,9 +267,9 @@ class Estimator:
         return min(((at, name) for at, name in opened if at is not None), default=None)
 
     def _open_at(self, spec: ModelSpec, backend: str, at: float) -> float | None:
-        """Return when a host can begin a job that could otherwise begin then.
+        """Return when a host can start a job that could otherwise start at `at`.
 
-        None while another program has its GPU; after quiet hours the model must be loaded again.
+        None while another program has its GPU. After quiet hours the model must be loaded again.
         """
         service_s = self._times.durations.typical_service(spec, "").median_s
         opens_at: float | None = at
@@ -287,6 +285,9 @@ class Estimator:
 
 
 def _usable(world: Snapshot) -> tuple[set[str], set[str]]:
-    """Return the hosts that may serve and the servers that can; quiet hours are foreseen."""
+    """Return the hosts and servers that can be used.
+
+    Quiet hours do not count: forecasts include them.
+    """
     hosts = {n for n, view in world.hosts.items() if view.yields_since is None and not view.paused}
     return hosts, {n for n, view in world.backends.items() if view.up and not view.paused}

@@ -1,8 +1,8 @@
-"""HostWatch: tells those who follow the hosts over time of each change, and only of changes.
+"""Reports each change of the hosts' activity to listeners, and only changes.
 
-The fleet changes several times with every job. Only the hosts are looked at where something began or
-ceased, which does not cost more with every job that runs. Quiet hours begin by the clock: whether a
-host rests is read from the world, at each step of the scheduler.
+The fleet changes several times with every job. Only hosts on which something started or ended are
+checked, so the cost does not grow with the number of running jobs. Quiet hours begin by the clock,
+so resting is read from the snapshot of each scheduler step.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,25 +16,28 @@ _Copies = frozenset[tuple[str, str, Residency]]
 
 
 class HostWatcher:
-    """Looks at the fleet: `look` after every change of it, `observe` at every step."""
+    """Watches the fleet.
+
+    Call `look` after every change of it, and `observe` at every scheduler step.
+    """
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._listeners: list[HostsListener] = []
         self._health: list[object] = []
         self._states: dict[str, HostActivity] = {}
-        self._copies: dict[str, tuple[int, _Copies]] = {}  # by host, with what they are valid for
+        self._copies: dict[str, tuple[int, _Copies]] = {}  # by host, with the epoch they belong to
         self._rests: dict[str, Rest | None] = {}
 
     def subscribe(self, listener: HostsListener) -> None:
-        """Call the listener with the state of all hosts now, and of each that changes."""
+        """Call a listener with the state of all hosts now, and with each change later."""
         self._listeners.append(listener)
         states = self.states()
         self._states = dict(states)
         listener(states)
 
     def look(self) -> None:
-        """Tell the listeners which hosts do something else than before. Cheap."""
+        """Report hosts whose activity has changed. Cheap."""
         turned = self._fleet.jobs.turned
         if not self._listeners:
             turned.clear()
@@ -50,7 +53,7 @@ class HostWatcher:
         turned.clear()
 
     def observe(self, world: Snapshot) -> None:
-        """Tell the listeners which hosts began or ceased to rest."""
+        """Report hosts that started or stopped resting."""
         rests = {
             name: rest_of(why_rests(view, world.now), paused=view.paused)
             for name, view in world.hosts.items()
@@ -69,12 +72,12 @@ class HostWatcher:
                 listener(news)
 
     def states(self) -> Mapping[str, HostActivity]:
-        """Return what every host does now, by name."""
+        """Return the activity of every host, by name."""
         return {name: self._state(name) for name in self._fleet.catalog.hosts}
 
     def _state(self, host: str) -> HostActivity:
         fleet = self._fleet
-        if host not in fleet.catalog.hosts:  # it has left the configuration
+        if host not in fleet.catalog.hosts:  # removed from the configuration
             self._copies.pop(host, None)
             return HostActivity()
         backends = [spec.name for spec in fleet.catalog.hosts[host].backends]

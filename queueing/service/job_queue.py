@@ -1,4 +1,4 @@
-"""JobQueue: the queue in this process; the bot reaches it through the parts of `bot.core.service`."""
+"""The queue in this process. The bot uses its parts through `bot.core.service`."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,9 +15,9 @@ from queueing.store.jobs.job_store import JobStore
 
 
 class JobQueue:
-    """Runs the router until cancelled; what else it does is its parts'.
+    """Runs the scheduler until cancelled, and exposes the parts of the queue.
 
-    The parts can be used before `run` and after it: what is accepted then waits for a start.
+    The parts can be used before and after `run`: jobs accepted then wait for a start.
     """
 
     def __init__(
@@ -36,9 +36,10 @@ class JobQueue:
         long_queue: Callable[[], int] = lambda: LONG_QUEUE,
         held: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Take the parts; a queue of `long_queue()` jobs is warned of in the log.
+        """Assemble the queue. The log warns of queues that reach `long_queue()` jobs.
 
-        Nothing is sent to a server unless this process `held()` the queue.
+        Nothing is sent to a server while `held()` is false, that is, while another process has the
+        queue.
         """
         self._grace_s = grace_s
         self._given = Given(
@@ -73,11 +74,11 @@ class JobQueue:
 
     @property
     def backends(self) -> Mapping[str, Backend]:
-        """The servers there are now, by name."""
+        """The present servers, by name."""
         return self._given.backends
 
     async def run(self) -> None:
-        """Recover, then route until cancelled; then give running jobs their grace and stop."""
+        """Recover, then schedule until cancelled, then stop. Running jobs get `grace_s` to end."""
         engine = self._engine
         async with TaskGroup() as work:
             try:

@@ -1,4 +1,4 @@
-"""Makes jobs of requests, changes and ends them on a person's wish, and really deletes them."""
+"""Accepts, changes and cancels jobs at a person's request, and deletes them for good."""
 
 import logging
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _limited = altering(SubmitLimits)
 
 
 class LocalJobSubmitter:
-    """Changes what people asked for; every change is durable when a call returns."""
+    """Accepts, changes and ends jobs. Every change is durable when a call returns."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class LocalJobSubmitter:
         self._bus = bus
 
     async def submit(self, new: NewJob, *, limits: SubmitLimits) -> Job:
-        """Accept a job durably. Raises `Refused`. A known key returns the job it made before.
+        """Accept a job durably. A known key returns the job it made before. Raises `Refused`.
 
-        The model may be given by an alias; its own bound on waiting jobs is added to the limits. A
+        The model may be given by an alias. Its own limit on waiting jobs is added to `limits`. A
         job that arrives during a stop waits for the next start.
         """
         spec = self._able(new)
@@ -57,7 +57,7 @@ class LocalJobSubmitter:
         return await self._bus.after(adding, self._accepted)
 
     def _cost_s(self, spec: ModelSpec, new: NewJob) -> float:
-        """Return what a request will probably take of a GPU, alone on it."""
+        """Return the expected GPU time of a request in seconds, without other jobs on the GPU."""
         return self._times.durations.service(spec, "", size_class(new.request)).median_s
 
     def _accepted(self, job: Job) -> None:
@@ -76,16 +76,16 @@ class LocalJobSubmitter:
         return spec
 
     async def cancel(self, job_id: int) -> Job | None:
-        """End a job at a person's request and stop its work on the server; idempotent.
+        """Cancel a job at a person's request and stop its work on the server. Idempotent.
 
-        Returns the job as it is afterwards (perhaps completed: it was faster), None if unknown.
+        Returns the resulting job, which may have completed first. None if unknown.
         """
         return await self._end(job_id, JobEvent.CANCEL)
 
     async def give_up(self, job_id: int, problem: Problem) -> Job | None:
-        """End a job that never started as failed: what it waited for cannot be had.
+        """End a job that never started as failed, because what it waited for is unavailable.
 
-        Idempotent. Returns the job as it is afterwards, None if unknown.
+        Idempotent. Returns the resulting job, None if unknown.
         """
         return await self._end(job_id, JobEvent.FAIL, problem.code())
 
@@ -116,11 +116,11 @@ class LocalJobSubmitter:
         release: bool = True,
         version: int | None = None,
     ) -> Job | None:
-        """Give a job that never started another request and let it start at once.
+        """Replace the request of a job that never started, and let it start at once.
 
-        `files` join its inputs, `reply_to` replaces its own. It keeps its place; its delay ends,
-        unless it is not to be released. Returns it as it is then, or None when it has started or
-        ended already, or has another `version`.
+        It keeps its place. `files` are added to its inputs, `reply_to` replaces its own. Its delay
+        ends if `release` is set. Returns the changed job, or None if it has started or ended, or
+        has another `version`.
         """
         replacing = self._jobs.replace_request(
             job_id, request, files=files, reply_to=reply_to, release=release, version=version
@@ -134,7 +134,7 @@ _PAGE = 200
 
 
 class LocalJobEraser:
-    """Ends and deletes jobs; keeps nothing of them."""
+    """Cancels and deletes jobs for good."""
 
     def __init__(
         self,
@@ -148,10 +148,10 @@ class LocalJobEraser:
         self._bus = bus
 
     async def forget(self, owner: str, job_ids: frozenset[int] | None = None) -> int:
-        """Cancel and delete a person's jobs, or only those named; return how many went.
+        """Cancel and delete a person's jobs, or only those given. Returns the number deleted.
 
-        Jobs made for one of them, such as its enhancement, go with it. Raises `StoreError`; then,
-        and after a crash in between, asking again deletes the rest.
+        Jobs made for one of them, such as its enhancement, are deleted as well. Raises
+        `StoreError`. Then, and after a crash, repeat the call to delete the rest.
         """
         jobs = await self._all_of(owner)
         chosen = [
@@ -163,7 +163,7 @@ class LocalJobEraser:
             if not job.state.final:
                 await self._submitter.cancel(job.id)
         ids = [job.id for job in chosen]
-        # Announced before the rows are deleted: a listener still showing one would find it
+        # Announced before the rows are deleted: a listener that still shows one would find it
         # missing.
         self._bus.publish(Forgotten(job_ids=frozenset(ids)))
         erased = await self._jobs.erase(ids)

@@ -1,4 +1,4 @@
-"""What can be asked for, what a model's servers have, and whether it is at hand."""
+"""What can be requested, what a model's servers offer, and whether a model is at hand."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
@@ -30,12 +30,12 @@ def is_at_hand(
     within_s: float,
     now: float,
 ) -> bool:
-    """Return whether a model can answer a question asked on behalf of a job of `beside`.
+    """Return whether a model can answer on behalf of a job of `beside` without disturbing others.
 
-    It can if it is in memory or on its way there, or if it fits without evicting anything: beside
-    all copies of a host and beside every model that still has to be loaded there, `beside` and the
-    `wanted` ones included. A host has one loader, so if one of those is waiting for it, this load
-    must also finish within `within_s` seconds.
+    It can if it is in memory or being loaded. It also can if it fits without an eviction, next to
+    all copies of a host and every model that still has to load there, including `beside` and the
+    `wanted` ones. A host has one loader, so if one of those waits for it, this load must also
+    finish within `within_s` seconds.
     """
     if fleet.rests.paused.stops_model(spec.name):
         return False
@@ -44,7 +44,7 @@ def is_at_hand(
     if any(copy.residency is not Residency.UNLOADING for copy in copies):
         return True
     if copies or fleet.load_failures.of(spec.name).until > now:
-        return False  # it is being unloaded, or pauses after a failed load
+        return False  # it is being unloaded, or in backoff after a failed load
     awaited = [fleet.catalog.models[name] for name in {*wanted, beside.name} - {spec.name}]
     awaited = [model for model in awaited if not fleet.copies.of(model.name)]
     return any(
@@ -91,7 +91,7 @@ def _fits_on(
 
 
 def _needs(fleet: Fleet, spec: ModelSpec, backend: str) -> dict[str, int]:
-    """Return what a copy would take there, by host."""
+    """Return the MB a copy would take, by host."""
     shares = fleet.memory.shares(spec, backend)
     return dict(shares) or {fleet.catalog.host_of[backend]: fleet.memory.vram_mb(spec)}
 
@@ -100,7 +100,7 @@ log = logging.getLogger(__name__)
 
 
 class LocalModelReader:
-    """Keeps the offer and asks about its models."""
+    """Caches the offer and answers questions about models."""
 
     def __init__(
         self,
@@ -119,12 +119,12 @@ class LocalModelReader:
         self._clock = clock
         self._bus = bus
         self._offer: Offer | None = None
-        self._catalog = fleet.catalog  # that the offer was made from
+        self._catalog = fleet.catalog  # the one the offer was made from
         self._unable = frozenset[tuple[str, str]]()
 
     @property
     def offer(self) -> Offer:
-        """What can be asked for now; the same value until it changes."""
+        """What can be requested now; the same value until it changes."""
         catalog, unable = self._fleet.catalog, self._fleet.load_failures.unable_now()
         if self._offer is None or self._catalog is not catalog or self._unable != unable:
             self._catalog, self._unable = catalog, unable
@@ -142,7 +142,7 @@ class LocalModelReader:
         return frozenset.intersection(*limited) if limited else None
 
     def _usual(self, spec: ModelSpec) -> Mapping[str, float]:
-        servers = reversed(self._fleet.serving(spec))  # the preferred one counts
+        servers = reversed(self._fleet.serving(spec))  # the preferred one is applied last and wins
         return {k: v for name in servers for k, v in self._backends[name].usual(spec).items()}
 
     def extend(self, models: Iterable[ModelSpec]) -> None:
@@ -151,14 +151,14 @@ class LocalModelReader:
         joined = with_found(known, models)
         for model in joined:
             if model != known.models.get(model.name):
-                log.info("%s is offered by %s", model.name, " and ".join(model.backends))
+                log.info("discovered %s on %s", model.name, " and ".join(model.backends))
         self._fleet.know(Catalog(joined, known.hosts.values(), known.retired.values()))
         self._bus.fleet_changed()
 
     async def loras(self, model: str) -> tuple[str, ...]:
-        """Return the LoRAs of a model's first server that can be reached.
+        """Return the LoRAs of the model's first reachable server.
 
-        Raises `UnknownModel`, and `BackendError` when none can be.
+        Raises `UnknownModel`, and `BackendError` if none is reachable.
         """
         spec = self._fleet.catalog.named(model)
         failure: BackendError | None = None
@@ -172,8 +172,9 @@ class LocalModelReader:
     async def is_at_hand(self, model: str, *, beside: str, within_s: float) -> bool:
         """Return whether a model could answer now on behalf of a job of `beside`.
 
-        It can if it is in memory, or fits without evicting anything and without delaying another
-        load by more than `within_s`; see `queueing.service.model_reader`. False for an unknown name.
+        It can if it is in memory, or fits without an eviction and without delaying another load by
+        more than `within_s`; see `queueing.service.model_reader.is_at_hand`. False for an unknown
+        name.
         """
         spec, served = self._fleet.catalog.find(model), self._fleet.catalog.find(beside)
         if spec is None or served is None:

@@ -1,6 +1,6 @@
-"""LocalQueueAdmin: an admin's actions on the queue: pauses, drained hosts, cleared queues, moved jobs.
+"""An admin's actions on the queue: pausing, draining hosts, clearing queues, moving jobs.
 
-Every change is durable before it takes effect. It decides nothing on its own.
+Every change is durable before it takes effect.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
 
-AWAKE_S = 12 * 3600.0  # how long a host may work on a GPU that another program uses
+AWAKE_S = 12 * 3600.0  # how long a host may keep working on a GPU that another program uses
 
 
 class LocalQueueAdmin:
-    """Carries out admins' requests; `look` must be called after every change of the fleet."""
+    """Carries out admins' requests. Call `look` after every change of the fleet."""
 
     def __init__(
         self,
@@ -49,15 +49,15 @@ class LocalQueueAdmin:
         self._fleet_changed = asyncio.Event()
 
     def look(self) -> None:
-        """Look again whether a host that is being drained is empty. Cheap."""
+        """Check whether a host that is being drained is empty. Cheap."""
         self._fleet_changed.set()
 
     # ------------------------------------------------------------ pauses
 
     async def pause(self, *, model: str | None = None, host: str | None = None) -> Pauses:
-        """Start and load nothing more of a model, on a host, or (with neither) at all.
+        """Stop starts and loads of a model, on a host, or (with neither) everywhere.
 
-        Running work continues to its end. Returns everything that is paused then. Raises `Refused`,
+        Running work ends normally. Returns everything that is paused then. Raises `Refused`,
         `StoreError`. Idempotent.
         """
         name, hosts = self._known(model, host)
@@ -72,9 +72,10 @@ class LocalQueueAdmin:
     async def resume(self, *, model: str | None = None, host: str | None = None) -> Pauses:
         """Lift the pause of a model or a host, or (with neither) every pause.
 
-        A model's own pause is lifted even while everything is paused; it stays stopped then. A host
-        that rests works until its quiet hours end, or another program has left its GPU, for at most
-        twelve hours. Returns what is still paused. Raises `Refused`, `StoreError`. Idempotent.
+        A model's own pause is lifted even while everything is paused, but it stays stopped until
+        that ends. A resting host works until its quiet hours end or another program leaves its GPU,
+        for at most twelve hours. Returns what is still paused. Raises `Refused`, `StoreError`.
+        Idempotent.
         """
         name, hosts = self._known(model, host)
         rests = {each: None if each is None else self._fleet.rests.until(each) for each in hosts}
@@ -89,23 +90,23 @@ class LocalQueueAdmin:
         return await self._change(change)
 
     async def rested(self, host: str) -> None:
-        """Let a host rest again at the next reason: the one despite which it works has gone."""
+        """Let a host rest again at the next reason: the reason that an admin overrode is gone."""
         if host in self._fleet.rests.paused.awake:
             try:
                 await self._change(lambda paused: paused.asleep(host))
             except StoreError as error:
-                log.warning("%s works on when another program comes: %s", host, error)
+                log.warning("%s keeps working while another program runs: %s", host, error)
 
     def _known(
         self, model: str | None, host: str | None
     ) -> tuple[str | None, tuple[str | None, ...]]:
-        """Return the model's name in the catalog, and the hosts a name means, None for none."""
+        """Return the model's name in the catalog, and the hosts a name refers to, None for none."""
         catalog = self._fleet.catalog
         hosts = (None,) if host is None else _hosts_named(catalog, host)
         return None if model is None else catalog.named(model).name, hosts
 
     async def _change(self, change: Callable[[Pauses], Pauses]) -> Pauses:
-        async with self._changing:  # as stored, because the fleet knows nothing at first
+        async with self._changing:  # read from the store, because the fleet is empty at first
             paused = change(await self._jobs.paused())
             await self._jobs.note_paused(paused)
             self._fleet.rests.pause(paused)
@@ -117,10 +118,10 @@ class LocalQueueAdmin:
     async def drain(self, host: str) -> None:
         """Pause a host, wait until its running work has ended, and unload every copy.
 
-        Returns when its memory is free as far as its servers report; pinned models leave as well
-        and come back after `resume`. Raises `Refused` when there is no such host or it was resumed
-        meanwhile, `Unavailable` when a server does not answer or cannot unload; the host stays
-        paused then. After a crash in between the host is paused but not empty: call again.
+        Returns when its memory is free as far as its servers report. Pinned models are unloaded as
+        well and come back after `resume`. Raises `Refused` if there is no such host or it is
+        resumed during the wait. Raises `Unavailable` if a server does not answer or cannot unload;
+        the host then stays paused. After a crash the host may be paused but not empty: call again.
         """
         await self.pause(host=host)
         await self._looked.wait()
@@ -146,7 +147,7 @@ class LocalQueueAdmin:
         left = self._fleet.copies.on(host)
         if left:
             names = ", ".join(f"{copy.model} on {copy.backend}" for copy in left)
-            raise Unavailable(f"{names} must be unloaded by hand: its server has no call for that")
+            raise Unavailable(f"{names} must be unloaded by hand: its server cannot unload it")
         silent = [
             spec.name
             for spec in self._fleet.catalog.hosts[host].backends
@@ -158,10 +159,10 @@ class LocalQueueAdmin:
     # ------------------------------------------------------------ queues
 
     async def clear(self, model: str) -> list[Job]:
-        """Cancel every waiting job of a model, overflow included; running ones continue.
+        """Cancel every waiting job of a model, overflow included. Running ones continue.
 
-        They count no longer against their owners' hours: those did not want this.
-        Returns the cancelled jobs, oldest first. Raises `Refused`, `StoreError`.
+        The cancelled jobs do not count against their owners' hourly limits. Returns them, oldest
+        first. Raises `Refused`, `StoreError`.
         """
         name = self._fleet.catalog.named(model).name
         waiting = [job for job in await self._jobs.open_jobs() if job.model == name]
@@ -170,7 +171,7 @@ class LocalQueueAdmin:
         return [job for job in reversed(withdrawn) if job is not None]
 
     async def _withdraw(self, job: Job | None) -> Job | None:
-        """Cancel a job unless it has started or ended meanwhile."""
+        """Cancel a job unless it has started or ended."""
         while job is not None and job.state is JobState.PENDING:
             try:
                 withdrawing = self._jobs.apply(
@@ -182,10 +183,10 @@ class LocalQueueAdmin:
         return None
 
     async def move_first(self, job_id: int) -> Job | None:
-        """Give a waiting job the first place of its queue; its lane is kept.
+        """Move a waiting job to the first place of its queue, within its lane.
 
-        The positions of the jobs it passes rise by one. Returns None when it no longer waits, or
-        never did. Raises `StoreError`. Idempotent.
+        The positions of the jobs it passes rise by one. Returns None if it does not wait. Raises
+        `StoreError`. Idempotent.
         """
         return await self._bus.after(self._jobs.move_first(job_id), self._moved)
 
@@ -199,7 +200,7 @@ def _hosts_named(catalog: Catalog, host: str) -> tuple[str, ...]:
     """Return a host, or all GPUs of a machine with several. Raises `Refused` for neither."""
     hosts = catalog.gpus(host)
     if not hosts:
-        raise Refused(f"there is no host {host}", problem=problem(ProblemKind.GONE, name=host))
+        raise Refused(f"no such host: {host}", problem=problem(ProblemKind.GONE, name=host))
     return hosts
 
 

@@ -1,4 +1,4 @@
-"""Where jobs, models, servers and hosts stand, in people's terms; changes nothing."""
+"""Reports where jobs, models, servers and hosts stand, in people's terms; changes nothing."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ WAITS_FOR_MEMORY = frozenset(
 
 
 def readiness(there: Sequence[CopyStatus], reason: Reason | None) -> Readiness:
-    """Return whether a model can begin a job, from its copies and from why its jobs wait."""
+    """Return whether a model can start a job, from its copies and the reason its jobs wait."""
     places = {copy.residency for copy in there}
     if Residency.READY in places:
         return Readiness.READY
@@ -131,14 +131,14 @@ class _Queue:
     lanes: Sequence[Lane]
 
     def shown(self, reason: Reason | None) -> str:
-        """Return the model's state for a job that waits for this reason."""
+        """Return the model's state as shown for a job that waits for this reason."""
         if self.ready:
             return "ready"
         return "needs-loading" if reason and reason.why in WAITS_FOR_MEMORY else "pending"
 
 
 class LocalQueueStatus:
-    """Answers people's questions about the queue, from memory except for positions and queues."""
+    """Answers questions about the queue, from memory except for positions and queues."""
 
     def __init__(
         self,
@@ -167,17 +167,20 @@ class LocalQueueStatus:
         self._shown = ShownEstimates()
 
     def weigh(self, weights: Mapping[str, int]) -> None:
-        """Tell places by other weights of the lanes from now on."""
+        """Change the lane weights used to calculate positions."""
         self._weights = weights
 
     # ------------------------------------------------------------ jobs
 
     async def decided(self, jobs: Sequence[Job]) -> None:
-        """Wait until each of these new jobs is running or waits for a reason, for a moment at most."""
+        """Wait until each of these new jobs runs or has a reason to wait, but only briefly."""
         await self._router.decided.about(jobs)
 
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
-        """Return where each job stands, by job id, without waiting for a decision. Raises `StoreError`."""
+        """Return where each job stands, by id, without waiting for a decision.
+
+        Raises `StoreError`.
+        """
         jobs = [await self._as_it_is(job) for job in jobs]
         waiting = [job for job in jobs if job.state is JobState.PENDING]
         if not waiting:
@@ -188,7 +191,7 @@ class LocalQueueStatus:
             (job, positions[job.id]) for job in waiting if job.id in positions and not job.held
         ]
         await self._eta.refresh(queued)
-        # Nothing is awaited from here on: places, reasons and times are of one moment.
+        # Nothing but memory is read from here on, so places, reasons and times are of one moment.
         positions = await self._queues.positions(ids)
         turns = await self._queues.turns(ids, begun=self._fleet.jobs.slots.keys())
         counts = {job.model: turns[job.id].lanes for job in waiting if job.id in turns}
@@ -203,7 +206,7 @@ class LocalQueueStatus:
         }
 
     async def _as_it_is(self, job: Job) -> Job:
-        """Return a job that has begun meanwhile, or entered its queue, which no event reports."""
+        """Return the newest state of a job: entering its queue, for one, has no event."""
         if (
             slot := self._fleet.jobs.slots.get(job.id)
         ) is not None and slot.job.version > job.version:
@@ -221,7 +224,7 @@ class LocalQueueStatus:
     def _queue(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> _Queue:
         if model in self._fleet.catalog.models:
             reason = self._router.plan.reasons.get(model)
-        else:  # it, or its server, left the configuration
+        else:  # it or its server was removed from the configuration
             reason = Reason(why=WaitCause.OFFLINE, model=model)
         spent = self._router.plan.lane_spent
         return _Queue(
@@ -231,7 +234,10 @@ class LocalQueueStatus:
         )
 
     def _of_usual(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> Mapping[str, int]:
-        """Return how many of each lane could start: later ones only if the planner sees them."""
+        """Return how many jobs of each lane could start.
+
+        Deferred jobs count only if the planner sees them.
+        """
         lanes = counts.get(model, {})
         view = self._router.world.models.get(model) if self._router.world else None
         seen = [queue.count for queue in view.waiting if queue.lane == LATER] if view else []
@@ -265,7 +271,7 @@ class LocalQueueStatus:
             ends = self._promised(job, None if outlook is None else outlook.ends)
         if job.due_at is not None and ends is not None and self._is_late(job, ends.latest, reason):
             reason = Reason(why=WaitCause.LATE, model=job.model, until=job.due_at)
-        competes = any(lane.name == job.lane for lane in queue.lanes)  # not before the next look
+        competes = any(lane.name == job.lane for lane in queue.lanes)  # once the planner sees it
         number = turn.number if turn is not None and competes else None
         position = None if number is None else place(queue.lanes, job.lane, number)
         return Standing(
@@ -280,7 +286,7 @@ class LocalQueueStatus:
         )
 
     def _is_late(self, job: Job, done_at: float, reason: Reason | None) -> bool:
-        """Whether it cannot be promised that a job is done by the moment it is wanted for."""
+        """Whether it cannot be promised that a job is done by its deadline."""
         world = self._router.world
         if reason is not None and reason.why in _TAKES_TURNS and world is not None:
             model = world.models.get(job.model)
@@ -289,7 +295,7 @@ class LocalQueueStatus:
         return job.due_at is not None and done_at > job.due_at
 
     def _promised(self, job: Job, fresh: Estimate | None) -> Estimate | None:
-        """Return when a job ends as people are shown it; the first such range is a promise."""
+        """Return the end of a job as shown to people; the first range is kept as a promise."""
         now = self._clock.now()
         ends = self._shown.of((job.id, job.state), fresh, now)
         if ends is not None:
@@ -328,7 +334,7 @@ class LocalQueueStatus:
         return tuple(self._model(spec, running) for spec in self._fleet.catalog.models.values())
 
     def _why_rests(self, spec: ModelSpec) -> Reason | None:
-        """Return why a model for which no job waits could not begin one: all its hosts rest."""
+        """Return why a model without waiting jobs could not start one: all its hosts rest."""
         hosts_of = self._fleet.catalog.hosts_of
         up = [name for name in self._fleet.serving(spec) if self._fleet.health.of(name).up]
         found = [

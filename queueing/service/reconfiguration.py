@@ -1,7 +1,7 @@
-"""Reconfiguration: goes on with other models, hosts and servers while jobs run.
+"""Switches a running queue to other models, hosts and servers without losing jobs.
 
-What is new counts at once. What is gone takes no more work and is closed once its jobs have
-ended and its memory is free, so that no job is lost by it.
+Additions take effect at once. Removed servers take no more work, and are closed once their jobs
+have ended and their memory is free.
 """
 
 import asyncio
@@ -29,17 +29,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Leaving:
-    """A server that was replaced: it is closed once these jobs and loads have ended there."""
+    """A replaced server, to be closed once these jobs and loads have ended."""
 
     name: str
     server: Backend
     jobs: frozenset[int]
-    moving: frozenset[tuple[str, float]]  # copies on their way in or out, and since when
-    idle: tuple[ModelSpec, ...]  # what it holds and no one will ask it for
+    moving: frozenset[tuple[str, float]]  # copies being loaded or unloaded, and since when
+    idle: tuple[ModelSpec, ...]  # models in its memory that will not be used again
 
 
 class Reconfiguration:
-    """Replaces the catalog of a running queue; `run` ends what it no longer has."""
+    """Replaces the catalog of a running queue; `run` closes what was removed."""
 
     def __init__(self, given: Given, engine: Engine, status: LocalQueueStatus) -> None:
         self._engine = engine
@@ -47,22 +47,22 @@ class Reconfiguration:
         self._status = status
         self._backends = given.backends
         self._changed = given.bus.fleet_changed
-        # Gone, and still at work:
+        # Removed, and still in use:
         self._kept: dict[str, tuple[Sequence[HostSpec], BackendSpec]] = {}
         self._leaving: list[_Leaving] = []
-        self._unsettled = False  # something is still to be closed
+        self._unsettled = False  # whether something must still be closed
         self._look = asyncio.Event()
         engine.processor.attempt_ended = self.look
 
     def look(self) -> None:
-        """See soon whether something can be closed. Cheap and idempotent."""
+        """Check soon whether something can be closed. Cheap and idempotent."""
         if self._unsettled:
             self._look.set()
 
     def apply(self, catalog: Catalog, made: Mapping[str, Backend], rules: Rules) -> None:
-        """Go on with another catalog and other rules.
+        """Switch to another catalog and other rules.
 
-        `made` are the servers that are new or were configured otherwise before, already checked.
+        `made` are the servers that are new or were configured differently; they have been checked.
         """
         engine, before = self._engine, self._engine.fleet.catalog
         self._keep_what_works(before, catalog)
@@ -84,7 +84,10 @@ class Reconfiguration:
         self._look.set()
 
     async def run(self) -> None:
-        """Close servers that are no longer needed, until cancelled; begin with a fair order."""
+        """Close servers that are no longer needed, until cancelled.
+
+        Starts fair ordering when wanted.
+        """
         while True:
             await self._look.wait()
             self._look.clear()
@@ -99,12 +102,12 @@ class Reconfiguration:
             self._unsettled = bool(unfit or self._kept or self._leaving)
 
     async def _order_fairly(self) -> None:
-        """Have the queues ordered by what each person has used until now."""
+        """Order the queues by each person's recent usage."""
         used: Sequence[QuarterUse] = ()
         try:
             used = await self._store.gpu_quarters(0.0)
         except StoreError as error:
-            log.warning("what people used of late is not known; it counts from now: %s", error)
+            log.warning("cannot read recent GPU usage, counting from now: %s", error)
         running = [slot.job for slot in self._engine.fleet.jobs.slots.values()]
         self._engine.fair.begin(used, running)
         self._engine.router.reconsider()
@@ -112,13 +115,13 @@ class Reconfiguration:
     # ------------------------------------------------------------ what is gone
 
     def _keep_what_works(self, before: Catalog, after: Catalog) -> None:
-        """Note which servers are gone, all of which may still be at work."""
+        """Record which servers were removed; each may still be in use."""
         for name, spec in before.backends.items():
             if name not in after.backends:
                 hosts = [before.hosts[host] for host in before.hosts_of[name]]
                 self._kept.setdefault(name, (hosts, spec))
         for name in after.backends:
-            self._kept.pop(name, None)  # it is back
+            self._kept.pop(name, None)  # it was added again
 
     def _with_kept(self, catalog: Catalog, retired: Collection[ModelSpec]) -> Catalog:
         hosts = dict(catalog.hosts)
@@ -183,7 +186,7 @@ class Reconfiguration:
     # ------------------------------------------------------------ what was discovered
 
     def _still_found(self, catalog: Catalog, made: Mapping[str, Backend]) -> list[ModelSpec]:
-        """Return the models that servers offered by themselves, with those that still do."""
+        """Return the discovered models that servers still offer."""
         found: list[ModelSpec] = []
         for spec in self._engine.fleet.catalog.models.values():
             left = [b for b in spec.backends if _discovers(catalog, b) and b not in made]
@@ -197,7 +200,7 @@ def _discovers(catalog: Catalog, backend: str) -> bool:
 
 
 def _is_moved(name: str, before: Catalog, after: Catalog) -> bool:
-    """Return whether a backend is another server now, or at another host."""
+    """Return whether a backend now refers to another server, or to another host."""
     old, new = before.backends.get(name), after.backends[name]
     if old is None or (old.url, old.kind) != (new.url, new.kind):
         return True
@@ -205,11 +208,11 @@ def _is_moved(name: str, before: Catalog, after: Catalog) -> bool:
 
 
 async def _close(each: _Leaving) -> None:
-    """Free what a server holds that no one will ask any more, and end the connections to it."""
+    """Unload the models that no job will use, and close the server's connections."""
     for spec in each.idle if each.server.can_unload else ():
         try:
             async with timeout(UNLOAD_S):
                 await each.server.unload(spec)
         except (BackendError, TimeoutError) as error:
-            log.info("%s, as it was before, did not unload %s: %s", each.name, spec.name, error)
+            log.info("the replaced server %s did not unload %s: %s", each.name, spec.name, error)
     await each.server.aclose()

@@ -1,6 +1,6 @@
-"""Recovery: what a new run resumes from the last one, however that ended.
+"""Restores the state of the last run, however that ended.
 
-Runs once, before anything is planned; it starts no job that was not running already.
+Runs once, before the first plan. It starts no job that was not running already.
 """
 
 import logging
@@ -31,7 +31,7 @@ async def recover(store: JobStore, engine: Engine, work: TaskGroup) -> None:
         used, passed = await store.gpu_quarters(0.0), await store.overtaking()
         engine.fair.begin(used, running, passed)
     for job in running:
-        log.info("job %d was running on %s; asking there for it", job.id, job.backend)
+        log.info("job %d was running on %s; asking that server for it", job.id, job.backend)
         engine.processor.recover(job, work)
     for job in await store.abandoned():
         work.create_task(engine.sending.abandon(job), name=f"abandoned job {job.id}")
@@ -41,7 +41,7 @@ async def recover(store: JobStore, engine: Engine, work: TaskGroup) -> None:
 
 
 async def _noted_copies(store: JobStore, fleet: Fleet) -> Mapping[str, frozenset[str]]:
-    """Restore the pins; return the copies of the last run, models by backend."""
+    """Restore the pins. Returns the copies of the last run as models by backend."""
     noted: defaultdict[str, set[str]] = defaultdict(set)
     for model, backend, pinned in await store.residency():
         spec = fleet.catalog.models.get(model)
@@ -53,7 +53,7 @@ async def _noted_copies(store: JobStore, fleet: Fleet) -> Mapping[str, frozenset
 
 
 def _clear_half_loads(fleet: Fleet, noted: Mapping[str, frozenset[str]]) -> None:
-    """Unload everything that was being loaded: its memory may be taken unseen."""
+    """Unload everything that was being loaded: it may use memory although no server reports it."""
     for backend in sorted(noted):
         for model in sorted(noted[backend]):
             if fleet.health.of(backend).up and fleet.copies.get(model, backend) is None:

@@ -1,8 +1,8 @@
-"""What people were told of when a job ends: first, and since.
+"""The estimates shown to people for when jobs end: the first one, and the newest.
 
-A forecast wanders by some seconds with every look. Every question about a job gets the same range
-until a new one does not overlap it, or is half as wide, or it has passed. Memory only; the bot
-keeps what must outlive a restart.
+A forecast varies by seconds with every run. Every question about a job gets the same range until
+that has passed, or a new one does not overlap it or is at most half as wide. Kept in memory only;
+the bot stores what must survive a restart.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -11,74 +11,74 @@ from types import MappingProxyType
 
 from queueing.core.status import Estimate, Promised
 
-NARROWER = 0.5  # a new range of at most this share of the width is worth a change
-GONE_FOR_S = 3.0  # while a start is stored its queue has no forecast for a moment
-SOON_S = 5.0  # before the earliest moment it may be "any moment",
-SURELY_SOON_S = 30.0  # as well as before a latest one that is so near
-_MOST = 10_000  # ranges, before those without a reader are dropped
-_KEPT_S = 600.0  # since it was last asked for
+NARROWER = 0.5  # a new range is shown if it is at most this share of the old one's width
+GONE_FOR_S = 3.0  # while a start is being stored, its queue briefly has no forecast
+SOON_S = 5.0  # "any moment" is shown this long before the earliest time,
+SURELY_SOON_S = 30.0  # and when the latest time is this near
+_MOST = 10_000  # ranges kept before unused ones are dropped
+_KEPT_S = 600.0  # since it was last requested
 
 
 @dataclass(kw_only=True, slots=True)
-class _Told:
+class _Shown:
     value: Estimate | None
     asked_at: float
-    gone_since: float | None = None  # nothing could be said since then
+    gone_since: float | None = None  # no estimate was possible since then
 
 
 class ShownEstimates:
-    """Keeps what was shown for each job, model or other key."""
+    """Keeps the range last shown for each job, model or other key."""
 
     def __init__(self) -> None:
-        self._told: dict[Hashable, _Told] = {}
+        self._shown: dict[Hashable, _Shown] = {}
         self._most = _MOST
 
     def of(self, key: Hashable, fresh: Estimate | None, now: float) -> Estimate | None:
-        """Return what to show for this estimate, or None if nothing can be said."""
-        told = self._told.get(key)
-        if told is None:
+        """Return the estimate to show, given a fresh one; None if there is nothing to show."""
+        shown = self._shown.get(key)
+        if shown is None:
             self._make_room(now)
-            told = self._told[key] = _Told(value=fresh, asked_at=now)
-        told.asked_at = now
+            shown = self._shown[key] = _Shown(value=fresh, asked_at=now)
+        shown.asked_at = now
         if fresh is not None:
-            told.gone_since = None
-        elif told.gone_since is None:
-            told.gone_since = now
-        elif now - told.gone_since >= GONE_FOR_S:
-            told.value = None
-        told.value = after(told.value, fresh, now)
-        return _as_of(told.value, now)
+            shown.gone_since = None
+        elif shown.gone_since is None:
+            shown.gone_since = now
+        elif now - shown.gone_since >= GONE_FOR_S:
+            shown.value = None
+        shown.value = after(shown.value, fresh, now)
+        return _as_of(shown.value, now)
 
     def look_up(self, key: Hashable, fresh: Estimate | None, now: float) -> Estimate | None:
-        """Return what those concerned were last shown, else this estimate; changes nothing."""
-        told = self._told.get(key)
-        return _as_of(after(None if told is None else told.value, fresh, now), now)
+        """Return the estimate as it was last shown, else the fresh one. Changes nothing."""
+        shown = self._shown.get(key)
+        return _as_of(after(None if shown is None else shown.value, fresh, now), now)
 
     def __len__(self) -> int:
         """Return the number of estimates kept."""
-        return len(self._told)
+        return len(self._shown)
 
     def _make_room(self, now: float) -> None:
-        if len(self._told) >= self._most:
-            self._told = {k: t for k, t in self._told.items() if t.asked_at > now - _KEPT_S}
-            self._most = max(_MOST, 2 * len(self._told))
+        if len(self._shown) >= self._most:
+            self._shown = {k: t for k, t in self._shown.items() if t.asked_at > now - _KEPT_S}
+            self._most = max(_MOST, 2 * len(self._shown))
 
 
-def after(told: Estimate | None, fresh: Estimate | None, now: float) -> Estimate | None:
-    """Return what to show after an estimate; one that has passed makes the next one `late`."""
-    if told is None:
+def after(shown: Estimate | None, fresh: Estimate | None, now: float) -> Estimate | None:
+    """Return what to show after `shown`. If that has passed, the result is `late`."""
+    if shown is None:
         return fresh
-    passed = told.latest <= now
+    passed = shown.latest <= now
     if fresh is None:
-        return None if passed else told
-    apart = fresh.earliest > told.latest or fresh.latest < told.earliest
-    if passed or apart or _width_s(fresh, now) <= NARROWER * _width_s(told, now):
-        return replace(fresh, late=told.late or passed)
-    return told
+        return None if passed else shown
+    apart = fresh.earliest > shown.latest or fresh.latest < shown.earliest
+    if passed or apart or _width_s(fresh, now) <= NARROWER * _width_s(shown, now):
+        return replace(fresh, late=shown.late or passed)
+    return shown
 
 
 def before(starts: Estimate, ends: Estimate) -> Estimate:
-    """Return a start that fits an end that was told: never later than it."""
+    """Return a start that is consistent with the end shown: never later than it."""
     return replace(
         starts,
         at=min(starts.at, ends.latest),
@@ -95,36 +95,36 @@ def _as_of(estimate: Estimate | None, now: float) -> Estimate | None:
 
 
 def _width_s(estimate: Estimate, now: float) -> float:
-    """Return how long what is left of a range is."""
+    """Return the width of the part of a range that is still ahead."""
     return estimate.latest - max(now, estimate.earliest)
 
 
 class Promises:
-    """Keeps the first range told of each job until it is dropped, once it is followed."""
+    """Keeps the first range shown for each job until it is dropped, once `follow` was called."""
 
     def __init__(self) -> None:
         self._given: dict[int, Promised] = {}
         self._followed = False
 
     def follow(self) -> None:
-        """Keep promises from now on; the caller drops those of jobs that have ended."""
+        """Start keeping promises; from then on, the caller drops those of ended jobs."""
         self._followed = True
 
     @property
     def given(self) -> Mapping[int, Promised]:
-        """The promises kept, by job."""
+        """The kept promises, by job id."""
         return MappingProxyType(self._given)
 
     def tell(self, job_id: int, ends: Estimate, now: float) -> None:
-        """Keep what a person is told of a job, if it is the first they are told."""
+        """Record a range shown for a job, if it is the first."""
         if self._followed and job_id not in self._given:
             self._given[job_id] = Promised(given_at=now, earliest=ends.earliest, latest=ends.latest)
 
     def restore(self, given: Mapping[int, Promised]) -> None:
-        """Take up what was told in an earlier run: it was told first."""
+        """Restore promises of an earlier run, which take precedence."""
         self._given.update(given)
 
     def drop(self, job_ids: Iterable[int]) -> None:
-        """Forget the promises of these jobs."""
+        """Forget the promises of these jobs. Idempotent."""
         for job_id in job_ids:
             self._given.pop(job_id, None)
