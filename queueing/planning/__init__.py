@@ -1,1 +1,1 @@
-"""One decision: from a snapshot of the world to a plan; pure."""
+"""One scheduling decision: from a snapshot to a plan; pure."""

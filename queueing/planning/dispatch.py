@@ -1,6 +1,6 @@
-"""Rule R1: start the jobs whose model is ready, oldest head first; where; and which lane comes next.
+"""Rule R1: which jobs of ready models start, on which copy, and from which lane.
 
-Never loads, evicts or reserves anything.
+It starts the oldest head first. It never loads, evicts or reserves anything.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from queueing.planning.states import CopyState, ModelState
 
 
 def dispatch(board: FleetState) -> None:
-    """Start every head that has a ready, free copy no gate closes, over models by oldest head."""
+    """Start every head that has a ready, free copy that no gate closes, oldest head first."""
     order = [
         (oldest, model.order, model)
         for model in board.waiting
@@ -29,7 +29,7 @@ def dispatch(board: FleetState) -> None:
 
 
 def _start_next(board: FleetState, model: ModelState) -> bool:
-    """Start the model's next job if it can start; return whether it did."""
+    """Start the model's next job if possible. Returns whether it started."""
     free = [copy for copy in model.copies if copy.free]
     lane = _next_lane(board, model, free) if free else None
     if lane is None or lane.head is None:
@@ -37,8 +37,8 @@ def _start_next(board: FleetState, model: ModelState) -> bool:
     job = lane.head
     copies = [copy for copy in free if _admits(board, copy, job)]
     if job.suspect:
-        # It may have killed its server: it runs with nothing beside it. The least busy backend
-        # starts nothing younger until it is empty, or the suspect would wait for ever.
+        # A suspect may have killed its server, so it runs with nothing else on it. The least busy
+        # backend starts nothing younger until it is empty; otherwise the suspect would never start.
         empty = [copy for copy in copies if copy.backend.busy == 0]
         if not empty:
             min(copies, key=lambda copy: copy.backend.busy).backend.waits_for = model.view.name
@@ -55,8 +55,8 @@ def _start_next(board: FleetState, model: ModelState) -> bool:
 def _place(board: FleetState, job: Job, copies: Sequence[CopyState]) -> CopyState:
     """Return the free copy a job starts on.
 
-    Its conversation continues where it is remembered, unless that host is reserved or other servers
-    have more to do there than on the host that would be preferred.
+    A conversation returns to the copy that remembers it, unless that host is reserved or other
+    servers run more jobs there than on the preferred host.
     """
     best = min(copies, key=_preference)
     if not board.conversations or job.remembered_by in {None, best.backend.view.name}:
@@ -72,7 +72,7 @@ def _place(board: FleetState, job: Job, copies: Sequence[CopyState]) -> CopyStat
 
 
 def _beside(copy: CopyState) -> int:
-    """Return how many jobs other servers run on the copy's host; the busiest of several GPUs."""
+    """Return how many jobs other servers run on the copy's host, or on the busiest of its GPUs."""
     own = sum(other.running for other in copy.backend.copies)
     return max(0, *[host.running - own for host in copy.hosts])
 
@@ -91,24 +91,24 @@ def _admits(board: FleetState, copy: CopyState, job: Job) -> bool:
 
 
 def _next_lane(board: FleetState, model: ModelState, free: Sequence[CopyState]) -> LaneState | None:
-    """Pick the lane whose turn it is, of those that may start a job.
+    """Pick the lane whose turn it is, among those that may start a job.
 
-    Its next job may not be known yet, behind more heads than one look shows: then no other lane's
-    job starts before the next look.
+    Its next job may be unknown, behind more heads than a snapshot contains. Then no job of another
+    lane starts before the next snapshot.
     """
-    lanes = [lane for lane in model.lanes if lane.competes and _lets(board, lane, free)]
+    lanes = [lane for lane in model.lanes if lane.competes and _may_start(board, lane, free)]
     if len(lanes) < 2:
         return lanes[0] if lanes else None
-    return min(lanes, key=lambda lane: lane.due)  # the first, so the most favoured, of equals
+    return min(lanes, key=lambda lane: lane.due)  # on a tie, the most favoured
 
 
-def _lets(board: FleetState, lane: LaneState, free: Sequence[CopyState]) -> bool:
+def _may_start(board: FleetState, lane: LaneState, free: Sequence[CopyState]) -> bool:
     head = lane.head
     return head is None or any(_admits(board, copy, head) for copy in free)
 
 
 def spent(board: FleetState) -> dict[tuple[str, str], int]:
-    """Return what the lanes that compete for the turns of their model have spent."""
+    """Return what competing lanes have spent, by model and lane."""
     kept = {}
     for model in board.waiting:
         if len(model.lanes) > 1:

@@ -1,6 +1,6 @@
-"""Making space on a host: which copies must leave so that a model fits, and the cost (rule R3).
+"""Making space on a host: which copies must leave so that a model fits, and at which cost (R3).
 
-Answers questions about a board and changes nothing. Asked often, so it neither logs nor explains.
+Read-only queries of the fleet state. They are frequent, so they neither log nor explain.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ from queueing.planning.states import (
 )
 
 Needs = Sequence[tuple[HostState, int]]
-"""What a model takes, by host."""
+"""The MB a model takes, by host."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionUnit:
-    """Copies that leave together, and what that frees on one host."""
+    """Copies that leave together, and the MB that frees on one host."""
 
     copies: tuple[CopyState, ...]
     mb: int
@@ -31,14 +31,14 @@ class EvictionUnit:
 
 
 def lacking_mb(host: HostState, needed_mb: int) -> int:
-    """Return how much must leave the host before a model fits; not positive when it fits now."""
+    """Return how many MB must leave the host before a model fits; not positive if it fits now."""
     if needed_mb >= host.view.budget_mb:
-        return host.used_mb  # it takes the host alone, whatever other programs hold
+        return host.used_mb  # it takes the host alone, whatever other programs use
     return needed_mb - (host.view.usable_mb - host.used_mb)
 
 
 def cheapest(units: Sequence[EvictionUnit], missing_mb: int) -> list[EvictionUnit] | None:
-    """Return units of at least that size at the least cost: by cost per MB, then without waste."""
+    """Return units of at least that size at low cost: cheapest per MB first, then without waste."""
     by_density = sorted(units, key=lambda unit: (unit.cost / max(unit.mb, 1), -unit.mb))
     chosen: list[EvictionUnit] = []
     surplus = -missing_mb
@@ -63,9 +63,10 @@ def cheapest(units: Sequence[EvictionUnit], missing_mb: int) -> list[EvictionUni
 def over_gpus(
     needs: Needs, units: Sequence[EvictionUnit], first: Sequence[EvictionUnit]
 ) -> list[EvictionUnit] | None:
-    """Return units, `first` among them, that make room on every GPU; None if they cannot.
+    """Return units, including `first`, that make room on every GPU; None if impossible.
 
-    GPU by GPU, from either end: a copy that spans GPUs may save one on each of them.
+    Works GPU by GPU, in both orders: a copy that spans GPUs may make another eviction needless on
+    each.
     """
     orders = (needs, tuple(reversed(needs)))
     found = [_gpu_by_gpu(order, units, first) for order in orders]
@@ -98,17 +99,17 @@ def _freed_mb(units: Sequence[EvictionUnit], host: HostState) -> int:
     return sum(copy.mb_on(host) for unit in units for copy in unit.copies)
 
 
-OTHER_COPY_SHARE = 0.25  # the cost of an eviction if another copy of the model stays
+OTHER_COPY_SHARE = 0.25  # relative cost of an eviction if the model keeps another copy
 
 May = Callable[[CopyState], bool]
-"""Whether a copy may leave, from the caller's point of view."""
+"""Whether a copy may leave, by the caller's criteria."""
 
 
 def candidates(board: FleetState, model: ModelState) -> list[BackendState]:
-    """Return the usable backends the model may be loaded on, in its order of preference.
+    """Return the usable backends that may load the model, in its order of preference.
 
-    A model larger than a host may take it alone if its server can offload (one that cannot was
-    refused at start), but only when it fits on none of its hosts.
+    A model larger than every one of its hosts may take one alone if the server can offload. Models
+    whose server cannot are refused at start.
     """
     if model.candidates is None:
         backends = [board.backends[name] for name in model.view.backends if name in board.backends]
@@ -126,9 +127,9 @@ def _fits_alone(model: ModelState, backend: BackendState) -> bool:
 
 
 def openings(board: FleetState) -> list[Opening]:
-    """Return the backends with a free loader that are not reserved, in their order.
+    """Return the unreserved backends with a free loader, in order.
 
-    If all GPUs are full, few or none of them have space, and most models cost no search at all.
+    If all GPUs are full, few or none of them have space, which saves a search for most models.
     """
     if board.openings is None:
         board.openings = [
@@ -144,14 +145,14 @@ def places_for(board: FleetState, model: ModelState) -> list[BackendState]:
     found, needed_mb = [], model.view.vram_mb
     for opening in openings(board):
         if opening.gpus is None and opening.room_mb < needed_mb and not opening.all_may_leave:
-            continue  # nearly all in a crowd: as in `takes`, which would cost a call
+            continue  # the common case, inlined from `takes` for speed
         if opening.takes(model.view) and has_time_to_load(board, model, opening.backend):
             found.append(opening.backend)
     return found
 
 
 def may_be_placed(board: FleetState, models: Sequence[ModelState]) -> bool:
-    """Return whether any of these models may fit at an opening: a bound that saves their order."""
+    """Return whether any of these models may fit at an opening: a bound that saves sorting them."""
     found = openings(board)
     if not found or not models:
         return False
@@ -177,7 +178,7 @@ def _room_on(board: FleetState, backend: BackendState, host: HostState) -> Openi
 
 
 def spare_mb(board: FleetState, host: HostState) -> int:
-    """Return how much could leave the host at once: a bound that saves a hopeless search."""
+    """Return how many MB could leave the host at once: a bound that saves hopeless searches."""
     if host.spare_mb is None:
         host.spare_mb = sum(
             copy.mb_on(host)
@@ -188,7 +189,7 @@ def spare_mb(board: FleetState, host: HostState) -> int:
 
 
 def could_fit(board: FleetState, model: ModelState, backend: BackendState) -> bool:
-    """Return whether enough could leave at once: a bound that saves a hopeless search."""
+    """Return whether enough could leave at once: a bound that saves hopeless searches."""
     for host, needed_mb in model.needs(backend):
         if lacking_mb(host, needed_mb) > spare_mb(board, host):
             return False
@@ -196,7 +197,7 @@ def could_fit(board: FleetState, model: ModelState, backend: BackendState) -> bo
 
 
 def could_make_room(model: ModelState, backend: BackendState, may: May) -> bool:
-    """Return whether what may leave takes as much as lacks: a bound that saves a hopeless search."""
+    """Return whether the copies that may leave suffice: a bound that saves hopeless searches."""
     for host, needed_mb in model.needs(backend):
         missing = lacking_mb(host, needed_mb)
         for copy in host.copies:
@@ -231,7 +232,7 @@ def is_awaited(board: FleetState, copy: CopyState) -> bool:
 
 
 def is_done_with(board: FleetState, copy: CopyState) -> bool:
-    """Return whether a gated copy runs nothing and has no jobs left that its gate admits."""
+    """Return whether a gated copy has no jobs left that its gate admits."""
     gate = copy.gate
     return gate is not None and not any(
         lane.head is not None and gate.admits(lane.head, board.now) for lane in copy.model.lanes
@@ -256,12 +257,12 @@ def may_leave_now(board: FleetState, model: ModelState) -> May:
 
 
 def make_room(model: ModelState, backend: BackendState, may: May) -> Eviction | None:
-    """Return the cheapest way to fit the model on a backend among the copies that may leave.
+    """Return the cheapest way to fit the model on a backend by evicting copies that may leave.
 
-    None when there is none: too little may leave, or the model is there already.
+    None if there is none: too little may leave, or the model is there already.
     """
     if any(copy.model is model for copy in backend.copies):
-        return None  # it is there, or still being unloaded
+        return None  # it is there, or being unloaded
     needs = model.needs(backend)
     hosts = model.hosts_at(backend)
     units = _units(hosts, backend, may)
@@ -276,7 +277,7 @@ def make_room(model: ModelState, backend: BackendState, may: May) -> Eviction | 
 def _all_leaving(
     needs: Sequence[tuple[HostState, int]], units: Sequence[EvictionUnit], first: list[EvictionUnit]
 ) -> list[EvictionUnit] | None:
-    """Return the units that must leave, `first` among them; None if that is not enough."""
+    """Return the units that must leave, including `first`; None if they are not enough."""
     if len(needs) > 1:
         return over_gpus(needs, units, first)
     host, needed_mb = needs[0]
@@ -288,9 +289,10 @@ def _all_leaving(
 
 
 def kept_out_by(model: ModelState, target: BackendState) -> CopyState | None:
-    """Return a copy that keeps the model out of a backend, however long it waits.
+    """Return a copy that keeps the model off a backend, however long it waits.
 
-    It is pinned, or its server cannot unload. None if there will be space once others have left.
+    Such a copy is pinned, or its server cannot unload. None if evicting the others makes enough
+    space.
     """
     if any(copy.model is model for copy in target.copies):
         return None
@@ -307,10 +309,10 @@ def _stays(copy: CopyState, target: BackendState) -> bool:
 
 
 def surplus(host: HostState, wanted: BackendState | None = None) -> list[CopyState]:
-    """Return the copies of a host whose model has another one there: they go before all others.
+    """Return the copies of a host whose model has another copy there: they are evicted first.
 
-    Of several, one stays: a pinned one, a ready one, one elsewhere than on the backend that is
-    `wanted`, one that runs jobs.
+    One copy of each model stays, chosen in this order: a pinned one, a ready one, one that is not
+    on the backend `wanted`, one that runs jobs.
     """
     if not host.doubles:
         return []  # the usual case
@@ -326,7 +328,7 @@ def surplus(host: HostState, wanted: BackendState | None = None) -> list[CopySta
 def _precedence(
     copy: CopyState, wanted: BackendState | None
 ) -> tuple[bool, bool, bool, bool, float, int]:
-    """Order the copies of a model on one host: the last stays."""
+    """Sort key for the copies of a model on one host: the greatest stays."""
     fixed = copy.view.pinned or not copy.backend.view.can_unload
     ready = copy.residency is Residency.READY
     ends_at = max(copy.view.ends_at, default=0.0)
@@ -335,9 +337,9 @@ def _precedence(
 
 
 def reload_cost(copy: CopyState) -> float:
-    """Return the cost of missing this copy: arrivals per second times the load each may wait for.
+    """Return the cost of missing this copy: arrivals per second times the load they may wait for.
 
-    It is nothing where its host has another copy of the model that stays.
+    It is 0 if another copy of the model stays on its host.
     """
     if len(copy.model.copies) > 1 and any(copy in surplus(host) for host in copy.hosts):
         return 0.0
@@ -347,7 +349,10 @@ def reload_cost(copy: CopyState) -> float:
 
 
 def _units(hosts: Sequence[HostState], target: BackendState, may: May) -> list[EvictionUnit]:
-    """Group the copies of hosts that may leave by what leaves together, weighed on the first."""
+    """Group the copies that may leave by what leaves together.
+
+    Their MB are those on the first host.
+    """
     units, host = [], hosts[0]
     several = len(hosts) > 1
     backends = dict.fromkeys(b for h in hosts for b in h.backends) if several else host.backends
@@ -356,24 +361,24 @@ def _units(hosts: Sequence[HostState], target: BackendState, may: May) -> list[E
         free = [copy for copy in weighing if may(copy) and _can_go(copy, target)]
         if not backend.view.unloads_together:
             units += [EvictionUnit((copy,), copy.mb_on(host), reload_cost(copy)) for copy in free]
-        elif free and len(free) == len(weighing):  # one that must stay keeps all
+        elif free and len(free) == len(weighing):  # one that must stay keeps all of them
             mb = sum(copy.mb_on(host) for copy in free)
             units.append(EvictionUnit(tuple(free), mb, sum(reload_cost(copy) for copy in free)))
     return units
 
 
 def _can_go(copy: CopyState, target: BackendState) -> bool:
-    """Return whether a copy can be made to leave at all.
+    """Return whether a copy can be evicted at all.
 
-    A server that cannot unload over HTTP still drops its model when it loads another one, if it
-    keeps a fixed number of models.
+    A server that cannot unload on request still drops a model when it loads another, if it keeps a
+    fixed number of models.
     """
     swaps = copy.backend is target and target.view.max_models is not None
     return not copy.view.pinned and (copy.backend.view.can_unload or swaps)
 
 
 def _displaced(backend: BackendState, units: Sequence[EvictionUnit]) -> list[EvictionUnit] | None:
-    """Return what the backend's own bound on models evicts; None when that must not leave."""
+    """Return the units the backend's limit on models evicts; None if they may not leave."""
     bound = backend.view.max_models
     there = sum(copy.view.vram_mb > 0 for copy in backend.copies)
     excess = 0 if bound is None else there + 1 - bound

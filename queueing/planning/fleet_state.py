@@ -1,8 +1,8 @@
-"""The board: the world as a plan, or a forecast of many plans, changes it.
+"""The mutable copy of a snapshot on which a plan, or a forecast of many plans, is made.
 
-It counts what has already been given away, so that no slot, loader or megabyte is used twice, and
-owns every change of a copy: its loads, starts, ends and leaving. Nothing outside this package sees
-one. What would not end before a host's quiet hours is not begun there.
+It tracks what has been assigned, so that no slot, loader or megabyte is used twice. It makes every
+change of a copy: loads, starts, ends and unloads. Nothing outside this package and the forecast
+uses it. Work that would not end before a host's quiet hours does not start there.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,13 +30,13 @@ from queueing.planning.states import BackendState, CopyState, HostState, ModelSt
 class FleetState:
     """The mutable state of one decision; its lists become the plan.
 
-    A forecast continues on it: decisions are already carried out on it, so that with what happens
-    until then it is the world of the next decision.
+    Decisions are applied to it at once. A forecast adds what happens until the next decision, and
+    continues from the same object.
     """
 
     def __init__(self, world: Snapshot, *, conversations: bool = True) -> None:
         self.conversations = conversations  # whether they return to the copy that remembers them
-        self.called_back = False  # whether one did
+        self.called_back = False  # whether one returned
         self.rules = world.rules
         self.job_s = world.job_s
         self.now = world.now
@@ -46,7 +46,7 @@ class FleetState:
             for host in self.hosts.values()
             if host.view.quiet or host.view.waking_until is not None
         ]
-        self.lent = [  # the hosts that their owners may want back
+        self.lent = [  # hosts that their owners may want back
             host
             for host in self.hosts.values()
             if host.view.quiet or host.view.yields_since is not None
@@ -62,13 +62,13 @@ class FleetState:
         }
         self.copies: dict[tuple[str, str], CopyState] = {}  # by model and backend
         self.preloads = any(model.view.wanted_by_admin for model in self.models.values())
-        self.doubles = 0  # copies on a host that has another one of their model
+        self.doubles = 0  # copies on a host that has another of the same model
         for copy in world.copies:
             self._put(copy)
         self._begin(world.now, world.reservations)
 
     def _begin(self, now: float, reservations: tuple[Reservation, ...]) -> None:
-        """Prepare it for a decision after one that left these reservations."""
+        """Prepare a decision that follows one with these reservations."""
         self.now = now
         if self.quiet:
             self._note_rests()
@@ -79,9 +79,9 @@ class FleetState:
         self.loads: list[Load] = []
         self.evictions: list[Evict] = []
         self.look_at: float | None = None
-        self.openings: list[Opening] | None = None  # found by `space.openings`
-        self.crowded_limit_s: float | None = None  # found by the function of that name in `gates`
-        self.giving_way: list[CopyState] = []  # closed by `second_copies.give_way`
+        self.openings: list[Opening] | None = None  # cache of `eviction.openings`
+        self.crowded_limit_s: float | None = None  # cache of `reservations.crowded_limit_s`
+        self.giving_way: list[CopyState] = []  # closed by `replicas.give_way`
         for host in self.quiet:
             self.look(next_change_at(host.view, now))
         for model in self.waiting:
@@ -96,7 +96,7 @@ class FleetState:
         ]
 
     def _note_rests(self) -> None:
-        """Note which hosts rest at this moment, and until when the others are open."""
+        """Update which hosts rest, and until when the others are open."""
         for host in self.quiet:
             resting = rests(host.view, self.now)
             host.closes_at = self.now if resting else next_change_at(host.view, self.now)
@@ -109,7 +109,7 @@ class FleetState:
                         model.candidates = None
 
     def again(self, now: float) -> None:
-        """Prepare it for the next decision, at that moment, from what is done by then."""
+        """Prepare the next decision, at `now`, from the state reached by then."""
         left = self.kept()
         for host in self.hosts.values():
             host.spare_mb = None
@@ -146,15 +146,15 @@ class FleetState:
         return states
 
     def _rests(self, backend: BackendState) -> bool:
-        """Return whether any host of a backend rests at this moment."""
-        if len(backend.hosts) == 1:  # nearly all: a generator would cost more than the answer
+        """Return whether any host of a backend rests now."""
+        if len(backend.hosts) == 1:  # the common case, without the cost of a generator
             return rests(backend.host.view, self.now)
         return any(rests(host.view, self.now) for host in backend.hosts)
 
     def _put(self, copy: Copy) -> None:
         backend = self.backends[copy.backend]
         model = self.models.get(copy.model)
-        if model is None:  # a copy of a model not asked about: it only takes memory
+        if model is None:  # not in the snapshot: the copy only takes memory
             view = ModelView(name=copy.model, vram_mb=copy.vram_mb, backends=(copy.backend,))
             model = self.models[copy.model] = ModelState(view, len(self.models), [])
         hosts: tuple[HostState, ...] = (backend.host,)
@@ -176,12 +176,12 @@ class FleetState:
                 host.loading = state
 
     def changed(self, host: HostState) -> None:
-        """Drop what was computed about a host: a copy or a reservation came or went."""
+        """Clear cached results for a host, after a copy or a reservation came or went."""
         host.spare_mb = host.held = None
         self.openings = None
 
     def look(self, moment: float) -> None:
-        """Note a moment at which time alone may change the answer."""
+        """Request another decision at a moment at which the plan may change without an event."""
         if moment > self.now and (self.look_at is None or moment < self.look_at):
             self.look_at = moment
 
@@ -192,7 +192,7 @@ class FleetState:
         self.starts.append(Start(job=job, backend=copy.backend.view.name))
 
     def load(self, model: ModelState, backend: BackendState, victims: Iterable[CopyState]) -> None:
-        """Load a model on a backend after these idle copies of its host have left."""
+        """Load a model on a backend after unloading these idle copies from its hosts."""
         evict = tuple(self._take_out(copy) for copy in victims)
         name = backend.view.name
         shares = model.view.shares.get(name, ())
@@ -212,7 +212,7 @@ class FleetState:
         backend.busy += backend.view.serial
 
     def world(self, origin: Snapshot, spent: Spent) -> Snapshot:
-        """Return the world as the board shows it before its next decision."""
+        """Return a snapshot of the present state, for the next decision."""
         return replace(
             origin,
             now=self.now,
@@ -227,7 +227,7 @@ class FleetState:
         )
 
     def dissolve(self) -> None:
-        """Break reference cycles at the end, or each board would wait for the garbage collector."""
+        """Break reference cycles, so that memory is freed without the garbage collector."""
         for host in self.hosts.values():
             for copy in host.copies:
                 copy.model.copies.clear()
@@ -239,7 +239,7 @@ class FleetState:
         self.copies.clear()
 
     def evict(self, copies: Iterable[CopyState], why: EvictionCause) -> None:
-        """Unload idle copies without loading anything."""
+        """Unload idle copies without loading anything in their place."""
         for copy in copies:
             self.evictions.append(self._take_out(copy, why))
 
@@ -248,10 +248,10 @@ class FleetState:
         return Evict(model=copy.view.model, backend=copy.view.backend, why=why)
 
     def leave(self, copy: CopyState) -> None:
-        """Note that a copy being unloaded has left."""
+        """Complete the unload of a copy."""
         copy.backend.busy = max(
             0, copy.backend.busy - copy.running
-        )  # it was to leave once they end
+        )  # it was to leave after these ended
         self._forget(copy)
         copy.backend.note_rest()
 
@@ -267,7 +267,7 @@ class FleetState:
         self._note_doubles(copy.model, copy.hosts, -1)
 
     def _note_doubles(self, model: ModelState, hosts: Iterable[HostState], change: int) -> None:
-        """Count a copy on hosts that have another one of its model."""
+        """Count copies on hosts that have another of the same model."""
         if not model.copies:
             return
         for host in hosts:
@@ -280,7 +280,7 @@ HALF, QUARTER = 0.5, 0.25
 
 
 def has_time(board: FleetState, copy: CopyState, job: Job, now: float | None = None) -> bool:
-    """Return whether a job of a ready copy, begun now, would end before the host's quiet hours."""
+    """Return whether a job that starts now on a ready copy ends before the host's quiet hours."""
     host = _soonest(copy.backend) if copy.backend.view.hosts else copy.backend.host
     if host.closes_at == inf:
         return True
@@ -291,7 +291,7 @@ def has_time(board: FleetState, copy: CopyState, job: Job, now: float | None = N
 
 
 def has_time_to_load(board: FleetState, model: ModelState, backend: BackendState) -> bool:
-    """Return whether a load, and then a usual job, would end before the host's quiet hours."""
+    """Return whether a load and a usual job after it would end before the host's quiet hours."""
     host = _soonest(backend) if backend.view.hosts else backend.host
     if host.closes_at == inf:
         return True
@@ -300,7 +300,7 @@ def has_time_to_load(board: FleetState, model: ModelState, backend: BackendState
 
 
 def _soonest(backend: BackendState) -> HostState:
-    """Return which of the backend's hosts closes first."""
+    """Return the backend's host that closes first."""
     return min(backend.hosts, key=lambda host: host.closes_at)
 
 
@@ -309,9 +309,10 @@ def _whole_s(model: ModelState, backend: str) -> float:
 
 
 def _fits(now: float, host: HostState, needed_s: float, whole_s: float, share: float) -> bool:
-    """Whether the time suffices; for a job longer than the host is ever open, a share of that does.
+    """Whether enough time is left before the host closes.
 
-    It would wait for ever otherwise: it runs into the quiet hours, and is begun long before them.
+    A job that takes longer than the host is ever open would never start. For it, `share` of the
+    longest open time is enough: it runs into the quiet hours, but starts long before them.
     """
     left_s, longest_s = host.closes_at - now, host.view.longest_open_s
     return needed_s <= left_s or (whole_s > longest_s and left_s >= share * longest_s)

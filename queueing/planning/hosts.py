@@ -1,11 +1,11 @@
-"""Which hosts work now, which could serve a model, and which sleeping ones are woken; pure.
+"""Which hosts work now, which could serve a model, and which sleeping ones to wake; pure.
 
-Nothing is given to a host that rests, and all that is idle leaves (`unloads.clear`), except of one
-that wakes.
+A resting host gets no work, and its idle copies are unloaded (`planner._clear_resting_hosts`),
+except while it wakes.
 
-A site is a server on which a model can begin. One that is down or paused, or whose GPU is another
-program's, is none while there are others, and a machine that sleeps is none while it would not be
-woken for the model.
+A site is a server on which a model can start. Servers that are down or paused, or whose GPU another
+program uses, count only if there are no others. A sleeping machine counts only if it would be woken
+for the model.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,25 +23,25 @@ from queueing.core.snapshot import (
     WaitCause,
 )
 
-LEAD_S = 15.0  # a host is empty this long before its quiet hours: unloading takes a while
+LEAD_S = 15.0  # a host is empty this long before its quiet hours, as unloading takes time
 
 
 def rests(view: HostView, now: float) -> bool:
-    """Return whether a host does nothing now: its owner wants the GPU."""
+    """Return whether a host gets no work now: its owner wants the GPU, or it is waking."""
     if view.yields_since is not None or wakes(view, now):
         return True
-    if not view.quiet:  # nearly all: a generator would cost more than the answer
+    if not view.quiet:  # the common case, without the cost of a generator
         return False
     return any(quiet.begins_at - LEAD_S <= now < quiet.ends_at for quiet in view.quiet)
 
 
 def wakes(view: HostView, now: float) -> bool:
-    """Return whether a host slept and is not back yet."""
+    """Return whether a host has been called and is still waking."""
     return view.waking_until is not None and now < view.waking_until
 
 
 def next_change_at(view: HostView, now: float) -> float:
-    """Return when a host begins or ceases to rest by itself, inf for never."""
+    """Return when a host starts or stops resting by the clock, inf for never."""
     moments = [at for q in view.quiet for at in (q.begins_at - LEAD_S, q.ends_at) if at > now]
     if view.waking_until is not None and view.waking_until > now:
         moments.append(view.waking_until)
@@ -49,14 +49,14 @@ def next_change_at(view: HostView, now: float) -> float:
 
 
 def next_quiet(view: HostView, now: float) -> tuple[float, float] | None:
-    """Return the beginning and the end of the quiet hours that have begun or come next."""
+    """Return the start and end of the present or next quiet hours."""
     coming = (quiet for quiet in view.quiet if quiet.ends_at > now)
     first = min(coming, key=lambda quiet: quiet.begins_at, default=None)
     return None if first is None else (first.begins_at, first.ends_at)
 
 
 def opens_for(view: HostView, at: float, needed_s: float) -> float | None:
-    """Return the first moment from `at` on from which a host has so much time; None while it yields."""
+    """Return the first time from `at` on when a host is open for `needed_s`; None if it yields."""
     if view.yields_since is not None:
         return None
     at = max(at, view.waking_until or at)
@@ -68,7 +68,7 @@ def opens_for(view: HostView, at: float, needed_s: float) -> float | None:
 
 
 def why_rests(view: HostView, now: float, model: str = "") -> Reason | None:
-    """Return why a host does nothing now, None if it does not rest."""
+    """Return why a host does nothing now, None if it works."""
     if view.yields_since is not None:
         return Reason(why=WaitCause.YIELDING, model=model, host=view.name, since=view.yields_since)
     if wakes(view, now):
@@ -89,7 +89,7 @@ def hosts_of(view: BackendView) -> tuple[str, ...]:
 
 
 def lies_on(world: Snapshot, model: str, backend: str) -> tuple[str, ...]:
-    """Return the hosts of a model at a backend."""
+    """Return the hosts whose memory a model uses on a backend."""
     server, view = world.backends[backend], world.models.get(model)
     shares = None if view is None or not server.hosts else view.shares.get(backend)
     if shares is None:
@@ -98,13 +98,13 @@ def lies_on(world: Snapshot, model: str, backend: str) -> tuple[str, ...]:
 
 
 def servers_on(world: Snapshot, hosts: AbstractSet[str]) -> frozenset[str]:
-    """Return the backends with one of these hosts."""
+    """Return the backends that use any of these hosts."""
     views = world.backends.values()
     return frozenset([view.name for view in views if not hosts.isdisjoint(hosts_of(view))])
 
 
 def waiting_on(world: Snapshot, hosts: AbstractSet[str]) -> frozenset[str]:
-    """Return the models that wait and could run on one of these hosts."""
+    """Return the models with waiting jobs that could run on any of these hosts."""
     near = servers_on(world, hosts) if hosts else frozenset()
     return frozenset(
         [
@@ -118,7 +118,7 @@ def waiting_on(world: Snapshot, hosts: AbstractSet[str]) -> frozenset[str]:
 
 
 def backends_on(world: Snapshot, model: str, hosts: Collection[str]) -> frozenset[str]:
-    """Return the backends at which a model lies on one of these hosts."""
+    """Return the backends on which a model uses any of these hosts."""
     view = world.models.get(model)
     names = () if view is None else view.backends
     found = [(name, world.backends[name]) for name in names if name in world.backends]
@@ -136,14 +136,17 @@ def _any_of(world: Snapshot, model: str, backend: str, hosts: Collection[str]) -
 
 
 class StartOption(NamedTuple):
-    """A server and the hosts a copy of a model lies on there; it begins once all of them can."""
+    """A server and the hosts a copy of a model uses there.
+
+    It can start once all of them are open.
+    """
 
     backend: str
     hosts: tuple[HostView, ...]
 
 
 def fitting(world: Snapshot, model: ModelView) -> Sequence[StartOption]:
-    """Return where a model may be loaded once memory is free: all of its servers if it fits on none."""
+    """Return where a model fits into empty memory; all of its servers if it fits on none."""
     known = [
         StartOption(name, tuple(world.hosts[host] for host in lies_on(world, model.name, name)))
         for name in model.backends
@@ -155,7 +158,7 @@ def fitting(world: Snapshot, model: ModelView) -> Sequence[StartOption]:
 
 
 def sites(world: Snapshot, model: ModelView) -> Sequence[StartOption]:
-    """Return where a model can begin; if that is nowhere, all that it fits on, as if they came back."""
+    """Return where a model can start. If that is nowhere, return everything it fits on."""
     places = fitting(world, model)
     found = [site for site in places if _is_open(world, model, site)]
     if all(any(rests(host, world.now) for host in site.hosts) for site in found):
@@ -169,9 +172,9 @@ def _needs(model: ModelView, site: StartOption) -> Sequence[tuple[HostView, int]
 
 
 def _is_open(world: Snapshot, model: ModelView, site: StartOption) -> bool:
-    """Whether it is up, or will be as soon as its machine has woken; quiet hours are foreseen.
+    """Whether it is up, or will be once its machine has woken; quiet hours do not count.
 
-    Other programs may hold too much of a GPU for as long as they like.
+    A GPU counts as closed while other programs use too much of it, as that has no known end.
     """
     has_room = all(mb <= h.usable_mb or mb >= h.budget_mb for h, mb in _needs(model, site))
     return world.backends[site.backend].up and has_room and _is_wanted(world, site)
@@ -183,14 +186,14 @@ def _would_be_woken(world: Snapshot, site: StartOption) -> bool:
 
 
 def _is_wanted(world: Snapshot, site: StartOption) -> bool:
-    """Whether neither an admin nor another program keeps it from working."""
+    """Whether neither an admin nor another program stops it from working."""
     return not world.backends[site.backend].paused and all(
         not host.paused and host.yields_since is None for host in site.hosts
     )
 
 
 def to_wake(world: Snapshot) -> tuple[str, ...]:
-    """Return the hosts to wake: one for each model that waits and has none that is or will be open.
+    """Return the hosts to wake: one for each waiting model that has no open or waking host.
 
     A machine that did not wake the last time is the last choice.
     """
@@ -204,7 +207,7 @@ def to_wake(world: Snapshot) -> tuple[str, ...]:
 
 
 def is_busy(world: Snapshot, host: str) -> bool:
-    """Return whether a host works, is kept ready by an admin, or is waited for."""
+    """Return whether a host works, is kept ready by an admin, or has jobs waiting for it."""
     servers = {name for name, backend in world.backends.items() if host in hosts_of(backend)}
     for copy in world.copies:
         if copy.backend in servers and (

@@ -1,8 +1,8 @@
-"""The lanes of a model queue: whose turn it is among them, and a job's place in that order; pure.
+"""The lanes of a model's queue: whose turn it is, and a job's place in the resulting order; pure.
 
-The greater a lane's weight, the less it spends on a start, and the lane that has spent least is
-next. What a lane has spent and what waits in it decide the order of all future starts, so that a
-place is arithmetic. A place rises only by an arrival: the order of waiting jobs stands.
+The greater a lane's weight, the less it spends on a start. The lane that has spent least is next.
+What each lane has spent and what waits in it determine the order of all future starts, so a place
+can be calculated. Only new arrivals can raise a place: waiting jobs do not change their order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from queueing.core.jobs import LANES, LATER, Job
 from queueing.core.snapshot import ModelView, Waiting
 
 Spent = Mapping[tuple[str, str], int]
-"""By model and lane: what competing lanes have spent, less the smallest amount."""
+"""By model and lane: what competing lanes have spent, minus the smallest amount."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane in terms of its turns: how many of its jobs could start."""
+    """A lane as needed to calculate turns: how many of its jobs could start."""
 
     name: str
     count: int
@@ -27,17 +27,17 @@ class Lane:
     cost: int = 2  # of one start; even
 
     def due(self, number: int) -> int:
-        """Return when the job of that number in the lane has its turn: the least comes first."""
+        """Return when the lane's job of that number is due, in units of cost; least is next."""
         return self.spent + self.cost * number - self.cost // 2
 
     def turns(self, until: int) -> int:
-        """Return how many turns it has that are due by then."""
+        """Return how many of its turns are due by then."""
         return (until - self.spent + self.cost // 2) // self.cost
 
 
 @dataclass(slots=True)
 class LaneState:
-    """One lane of a model queue; `taken` heads have been started by this plan."""
+    """One lane of a model's queue; `taken` heads have been started by this plan."""
 
     view: Waiting
     heads: tuple[Job, ...]
@@ -47,22 +47,25 @@ class LaneState:
 
     @property
     def head(self) -> Job | None:
-        """The next startable job, None when none is known."""
+        """The next startable job, None if unknown."""
         return self.heads[self.taken] if self.taken < len(self.heads) else None
 
     @property
     def left(self) -> int:
-        """How many wait after what this plan starts."""
+        """How many jobs wait after the starts of this plan."""
         return self.view.count - self.taken
 
     @property
     def competes(self) -> bool:
-        """Whether it takes turns: not while all its jobs pause; others may be behind its heads."""
+        """Whether it takes turns: not while all its jobs pause.
+
+        More jobs may follow its known heads.
+        """
         return bool(self.heads) and self.left > 0
 
     @property
     def due(self) -> int:
-        """When its next job has its turn: the least comes first."""
+        """When its next job is due; the smallest is next."""
         return self.spent + self.cost // 2
 
 
@@ -86,7 +89,7 @@ def lanes_of(
 
 
 def levelled(model: str, lanes: Sequence[str], spent: Spent) -> dict[str, int]:
-    """Return what each of these lanes has spent; a new one, as much as the least."""
+    """Return what each of these lanes has spent; a new lane starts with the least of them."""
     known = {lane: spent[model, lane] for lane in lanes if (model, lane) in spent}
     least = min(known.values(), default=0)
     return {lane: known.get(lane, least) - least for lane in lanes}
@@ -95,7 +98,7 @@ def levelled(model: str, lanes: Sequence[str], spent: Spent) -> dict[str, int]:
 def cost(lane: str, weights: Mapping[str, int]) -> int:
     """Return what one start costs a lane."""
     unit = _unit(*weights.values())
-    # A later job takes turns only when it must begin, and then as often as the most favoured.
+    # A deferred job takes turns only once it must start, and then as often as the most favoured.
     return unit // max(weights.values()) if lane == LATER else unit // weights.get(lane, 1)
 
 
@@ -114,13 +117,13 @@ def competing(
 
 
 def place(lanes: Sequence[Lane], lane: str, number: int) -> int:
-    """Return 1 + how many start before the job of that number in its lane, without new arrivals."""
+    """Return 1 + how many jobs start before the lane's job of that number, without new arrivals."""
     index = next(i for i, each in enumerate(lanes) if each.name == lane)
     due = lanes[index].due(number)
     before = number
     for i, other in enumerate(lanes):
         if i != index:
-            until = due if i < index else due - 1  # of two that are due at once the first goes
+            until = due if i < index else due - 1  # on a tie the more favoured lane goes first
             before += max(0, min(other.turns(until), other.count))
     return before
 

@@ -1,6 +1,6 @@
-"""Rules R2 and R3: which models need a load, and where each is loaded; memory pressure beside it.
+"""Rules R2 and R3: which models need a load, and where; also relieves memory pressure.
 
-Never starts jobs. A model that finds no place now is left for rule R4.
+Never starts jobs. Models without a place are left to rule R4.
 """
 
 from collections.abc import Sequence
@@ -31,9 +31,9 @@ from queueing.planning.states import BackendState, CopyState, Eviction, HostStat
 
 
 def relieve(board: FleetState) -> None:
-    """Unload idle copies of hosts on which other programs have taken memory, the cheapest first.
+    """Unload idle copies on hosts where other programs have taken memory, the cheapest first.
 
-    Copies no job waits for go first. Copies that still do not fit are left running.
+    Copies without waiting jobs go first. Running copies stay even if they exceed the memory.
     """
     for host in board.hosts.values():
         excess = _excess_mb(host) if host.used_mb > host.view.usable_mb else 0
@@ -48,7 +48,7 @@ def relieve(board: FleetState) -> None:
 
 
 def _excess_mb(host: HostState) -> int:
-    """Return by how much what stays exceeds the usable memory; a model alone may offload."""
+    """Return by how many MB the staying copies exceed the memory. A single model may offload."""
     staying = [copy for copy in host.copies if copy.residency is not Residency.UNLOADING]
     if len(staying) == 1 and staying[0].mb_on(host) >= host.view.budget_mb:
         return 0
@@ -62,13 +62,13 @@ def _goes_alone(copy: CopyState) -> bool:
 
 
 def place_all(board: FleetState) -> list[ModelState]:
-    """Load the models that need it where there is space now; return the others (rules R2 and R3).
+    """Load the models that need it where there is space now. Returns the others (R2, R3).
 
-    An admin's preloads first, then models past half their age limit, then by oldest head.
+    An admin's preloads come first, then models past half their age limit, then the oldest head.
     """
     models = _wanted(board)
     if not _has_place(board, models):
-        return models  # the usual case in a crowd: then their order changes nothing
+        return models  # the common case under load; it saves sorting them
     models.sort(key=lambda model: _urgency(board, model))
     return [
         model
@@ -78,7 +78,7 @@ def place_all(board: FleetState) -> list[ModelState]:
 
 
 def _wanted(board: FleetState) -> list[ModelState]:
-    """Return the models that need a load, with when each is overdue."""
+    """Return the models that need a load, and set when each is overdue."""
     found, now = [], board.now
     for model in board.asking:
         if model.view.load_after > now:
@@ -106,12 +106,12 @@ def _urgency(board: FleetState, model: ModelState) -> tuple[bool, bool, float, i
         return False, False, 0.0, model.order
     preload = bool(model.view.wanted_by_admin) and bool(unmet_preloads(board, model))
     since = max(oldest, model.left_at)
-    half_at = since + age_limit_s(board, model) / 2  # alone it changes nothing: no look then
+    half_at = since + age_limit_s(board, model) / 2  # no look then: it changes nothing alone
     return not preload, half_at > board.now, oldest, model.order
 
 
 def place(board: FleetState, model: ModelState) -> bool:
-    """Load a wanted model where that costs least now; return whether it found a place (rule R3)."""
+    """Load a wanted model where that costs least now. Returns whether it found a place (R3)."""
     room = _cheapest_room(board, model)
     if room is None:
         return False
@@ -121,12 +121,12 @@ def place(board: FleetState, model: ModelState) -> bool:
 
 
 def reserve_for_overdue(board: FleetState, homeless: Sequence[ModelState]) -> None:
-    """Reserve hosts for wanted models without a place that are overdue longest (rule R4)."""
+    """Reserve hosts for wanted models without a place, the longest overdue first (R4)."""
     if not board.rules.gate:
         return
     overdue = []
     if all_reserved(board) and not any(model.spans for model in homeless):
-        return  # the usual case in a crowd: lifting one of them looks at all that are due
+        return  # the common case under load; a release makes all of them candidates
     for model in homeless:
         if model.due > board.now:
             board.look(model.due)
@@ -136,7 +136,8 @@ def reserve_for_overdue(board: FleetState, homeless: Sequence[ModelState]) -> No
         overdue.sort(key=lambda model: (model.due, *_urgency(board, model)))
     for model in overdue:
         if model.reserved is None and reserve(board, model):
-            # The models it displaces may have no jobs left that the gate admits.
+            # The displaced models may have no jobs left that the gate admits, so it may fit at
+            # once.
             place(board, model)
 
 
@@ -157,7 +158,7 @@ def _cheapest_room(board: FleetState, model: ModelState) -> Eviction | None:
 
 
 def _kept(board: FleetState, reserved: Reservation, model: ModelState) -> list[BackendState]:
-    """Return the backends of the host that is reserved for the model, if they could load now."""
+    """Return the backends of the hosts reserved for the model that could load now."""
     host, backend = board.hosts[reserved.host], board.backends[reserved.backend]
     hosts = kept_hosts(board, reserved)
     for each in hosts:
@@ -182,5 +183,5 @@ def _lies_on(model: ModelState, backend: BackendState, hosts: Sequence[HostState
 
 
 def _preference(model: ModelState, room: Eviction) -> tuple[bool, float, float]:
-    """Order places: free memory, the cheapest eviction, the shortest load, as configured."""
+    """Order places: free memory, then the cheapest eviction, then the shortest load."""
     return bool(room.victims), room.cost, model.load_s(room.backend.view.name)

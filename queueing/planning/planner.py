@@ -1,7 +1,7 @@
-"""The router's decision: what starts now, what is loaded or evicted, and why the rest waits.
+"""The scheduling decision: what starts, what is loaded or evicted, and why the rest waits.
 
-`plan()` is a pure function of a `Snapshot`. Nothing in this package does I/O, waits, logs or reads a
-clock; the rules and their numbers are those of the scheduling design (R1 to R5).
+`plan()` is a pure function of a `Snapshot`. Nothing in this package does I/O, waits, logs or reads
+a clock. The rules R1 to R5 and their numbers are those of the scheduling design.
 """
 
 from collections.abc import Mapping
@@ -15,30 +15,31 @@ from queueing.planning.hosts import rests, wakes
 from queueing.planning.reasons import explain, why_not_loaded
 from queueing.planning.states import BackendState, CopyState
 
-SOON = 0.1  # requests expected within the time of a load: from here on a copy will be missed soon
-LONGEST = 2.0  # as many times as long stays one that will be missed soon
+SOON = 0.1  # requests expected during a load; from this number on, a copy will be missed soon
+LONGEST = 2.0  # times its idle limit that a copy stays if it will be missed soon
 
 
 def plan(world: Snapshot) -> Plan:
     """Decide what happens now.
 
-    Repeating it on a world in which its answer has been carried out changes nothing: starts and
-    loads already given away are in the world then. Decision tree, numbers as in `decide`:
+    The result is stable: a snapshot in which the plan has been carried out yields no further
+    changes, because it contains the starts and loads. The steps are numbered as in `decide`:
 
-    0.  Unload what is idle on hosts that rest; nothing is given to them (`usable`).
+    0.  Unload idle copies on resting hosts. These hosts get no work (`usable`).
     0a. Close the gates of the last plan's reservations that still hold (R4).
     0b. A surplus copy on a host starts nothing more while a model waits for its memory.
-    1.  A head with a ready, free copy that no gate closes starts (R1).
-        1a. Of several such copies a conversation goes on at the one that remembers it, if the rest of
-            the answer stays what it is without this; else where fewest jobs run.
+    1.  A head starts if its model has a ready, free copy that no gate closes (R1).
+        1a. Of several such copies, a conversation continues at the one that remembers it, provided
+            the rest of the plan is the same without this. Otherwise the job goes where fewest jobs
+            run.
     2.  A host whose budget shrank unloads idle copies.
-    3.  A model that waits and has no copy ready or loading is wanted: one load (R2).
+    3.  A model that waits and has no copy ready or loading gets one load (R2).
         3a. It goes where the loader is free and eviction costs least (R3).
-        3b. Placed nowhere and overdue: a host is reserved, its victims are gated, for those
-            overdue longest first (R4): one just evicted may have the oldest head all the same.
-    4.  A backlog large enough loads a further copy (R5): on another host, or in free memory of one
-        that has a copy already, if the model may have several there.
-    5.  A copy that was idle for as long as it may be leaves.
+        3b. If it has no place and is overdue, a host is reserved and its victims are gated. Those
+            overdue longest go first (R4), as even a model just evicted may have the oldest head.
+    4.  A backlog large enough loads a further copy (R5): on another host, or in free memory of a
+        host that already has one, if the model may have several there.
+    5.  A copy that has reached its idle limit is unloaded.
 
     Then every model that still waits gets its reason.
     """
@@ -47,7 +48,7 @@ def plan(world: Snapshot) -> Plan:
 
 
 def preload_waits_for(world: Snapshot, model: str) -> Reason | None:
-    """Return what keeps a model from being loaded for an admin; None if its load begins."""
+    """Return what prevents loading a model for an admin; None if its load begins."""
     board = decided(world)
     begins = any(load.model == model for load in board.loads)
     reason = None if begins else why_not_loaded(board, board.models[model])
@@ -56,7 +57,7 @@ def preload_waits_for(world: Snapshot, model: str) -> Reason | None:
 
 
 def decided(world: Snapshot) -> FleetState:
-    """Return the board with every decision made, from which a forecast continues."""
+    """Return the fleet state after every decision; a forecast continues from it."""
     board = _tried(world, conversations=True)
     if board.called_back:  # 1a
         plain = _tried(world, conversations=False)
@@ -74,7 +75,10 @@ def _tried(world: Snapshot, *, conversations: bool) -> FleetState:
 
 
 def decide(board: FleetState) -> None:
-    """Decide everything on a board, with conversations placed as it says."""
+    """Make every decision on a fleet state.
+
+    Its `conversations` says whether they return to their copy.
+    """
     _clear_resting_hosts(board)  # 0
     if board.rules.gate:
         reservations.renew(board)  # 0a
@@ -111,7 +115,7 @@ def _answer(board: FleetState, reasons: Mapping[str, Reason]) -> Plan:
 
 
 def _clear_resting_hosts(board: FleetState) -> None:
-    """Unload every idle copy of the hosts that rest, pinned ones as well."""
+    """Unload every idle copy of resting hosts, pinned ones included."""
     for host in board.lent:
         if not rests(host.view, board.now) or wakes(host.view, board.now):
             continue
@@ -129,10 +133,10 @@ def _idle(backend: BackendState) -> list[CopyState]:
 
 
 def _unload_idle(board: FleetState) -> None:
-    """Unload the copies that were idle for long enough, and will not be missed soon.
+    """Unload the copies that have reached their idle limit and will not be missed soon.
 
-    One that will be, as its arrival rate times its load time says, stays up to twice as long. Pinned
-    copies stay, and so do those that leave only together with one that stays.
+    A copy that will be missed soon, by its arrival rate and load time, stays up to twice as long.
+    Pinned copies stay, as do copies that can only be unloaded together with one that stays.
     """
     for copy in list(board.copies.values()):
         if copy.idle_at < inf and copy in copy.backend.copies and _is_due(board, copy):
@@ -149,7 +153,7 @@ def _leaving_with(copy: CopyState) -> tuple[CopyState, ...]:
 
 
 def _is_due(board: FleetState, copy: CopyState) -> bool:
-    """Whether a copy should leave now; if it will later, that moment is looked at again."""
+    """Whether a copy should be unloaded now. If only later, schedule a look at that time."""
     view = copy.view
     if view.pinned or not view.vram_mb or not copy.backend.view.can_unload:
         return False

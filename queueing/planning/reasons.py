@@ -1,6 +1,6 @@
 """Why each waiting model waits: one reason per model, after everything else is decided.
 
-Looks at the board and changes nothing; `bot.texts.reasons` puts a reason into words.
+Only reads the fleet state; `bot.texts.reasons` puts a reason into words.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,7 +27,7 @@ def why_not_loaded(board: FleetState, model: ModelState) -> Reason:
 
 
 def _keeping(board: FleetState) -> Collection[str]:
-    """Return the hosts on which a copy stays, however long others wait: most have none."""
+    """Return the hosts with a copy that stays however long others wait; most have none."""
     return {
         host.view.name
         for copy in board.copies.values()
@@ -37,7 +37,7 @@ def _keeping(board: FleetState) -> Collection[str]:
 
 
 def _reason(board: FleetState, model: ModelState, keeping: Collection[str]) -> Reason:
-    """Return the first that applies, from what concerns the model to what concerns its hosts."""
+    """Return the first reason that applies: first those of the model, then those of its hosts."""
     name = model.view.name
     if model.view.paused:
         return Reason(why=WaitCause.PAUSED, model=name)
@@ -91,7 +91,7 @@ def _why_not_started(board: FleetState, model: ModelState, ready: Sequence[CopyS
 
 
 def _emptied(copy: CopyState, gate: Cutoff) -> str:
-    """Return the GPU of a copy that is kept for what it makes room for."""
+    """Return the GPU on which a gated copy makes room for another model."""
     kept = [gpu.view.name for gpu in copy.hosts if _is_kept(gpu, gate.model)]
     return kept[0] if kept else copy.hosts[0].view.name
 
@@ -107,7 +107,7 @@ def _has_time(board: FleetState, copy: CopyState) -> bool:
 
 
 def _too_late(board: FleetState, name: str, backends: Sequence[BackendState]) -> Reason:
-    """Return the reason of a model for which no time is left before quiet hours."""
+    """Return the reason of a model that cannot finish before quiet hours."""
     hosts = {host.view.name: host.view for backend in backends for host in backend.hosts}
     spans = [(span, host) for host, view in hosts.items() if (span := next_quiet(view, board.now))]
     (begins_at, ends_at), host = min(spans, key=lambda found: found[0][1])
@@ -115,7 +115,7 @@ def _too_late(board: FleetState, name: str, backends: Sequence[BackendState]) ->
 
 
 def _runner(backend: BackendState) -> str | None:
-    """Name a model whose jobs occupy the backend."""
+    """Return a model whose jobs occupy the backend."""
     running = [copy.view.model for copy in backend.copies if copy.running > 0]
     return running[0] if running else backend.waits_for
 
@@ -146,7 +146,7 @@ def _why_not_loaded(board: FleetState, model: ModelState, keeping: Collection[st
 
 
 def _why_not_usable(board: FleetState, model: ModelState) -> Reason:
-    """Return why a model cannot be loaded anywhere: its hosts are away, or paused."""
+    """Return why a model cannot be loaded anywhere: its hosts are down or paused."""
     name = model.view.name
     backends = [board.backends[b] for b in model.view.backends if b in board.backends]
     up = [backend for backend in backends if backend.view.up]
@@ -163,7 +163,7 @@ def _why_not_usable(board: FleetState, model: ModelState) -> Reason:
 
 
 def _works_besides(board: FleetState, away: BackendState) -> bool:
-    """Return whether another server of its hosts answers, so that they are not offline."""
+    """Return whether another server of its hosts answers, so that the hosts are not offline."""
     return any(
         other.view.up and any(host in away.hosts for host in other.hosts)
         for other in board.backends.values()
@@ -171,13 +171,13 @@ def _works_besides(board: FleetState, away: BackendState) -> bool:
 
 
 def _place(backend: BackendState) -> str:
-    """Return where a server is: its host, or the machine of which it has several GPUs."""
+    """Return where a server runs: its host, or the machine if it has several GPUs."""
     host = backend.host.view
     return host.machine or host.name if len(backend.hosts) > 1 else host.name
 
 
 def _why_resting(board: FleetState, name: str, up: Sequence[BackendState]) -> Reason:
-    """Return why hosts that are up do nothing: what ends soonest, a pause by an admin last of all."""
+    """Return why hosts that are up do nothing: what ends soonest, an admin's pause last of all."""
     rests = [
         reason
         for backend in up
@@ -194,7 +194,7 @@ def _why_resting(board: FleetState, name: str, up: Sequence[BackendState]) -> Re
 def _why_no_room(
     model: ModelState, usable: Sequence[BackendState], keeping: Collection[str]
 ) -> Reason:
-    """Return what keeps the model out of the host that will take it soonest, as far as known."""
+    """Return what keeps the model off the host that will take it soonest, as far as known."""
     name = model.view.name
     able, kept = _able(model, usable, keeping)
     if not able:
@@ -220,7 +220,7 @@ def _why_no_room(
 def _able(
     model: ModelState, usable: Sequence[BackendState], keeping: Collection[str]
 ) -> tuple[Sequence[BackendState], tuple[BackendState, CopyState] | None]:
-    """Return where there will be space once others have left, and a copy that stays elsewhere."""
+    """Return the backends with space after evictions, and a copy that stays on another."""
     needed_mb, able = model.view.vram_mb, []
     kept: tuple[BackendState, CopyState] | None = None
     for backend in usable:
@@ -243,21 +243,21 @@ def _able(
 def _over_gpus(
     model: ModelState, backend: BackendState, keeping: Collection[str]
 ) -> tuple[bool, bool]:
-    """Return whether other programs hold what it needs on any GPU, and whether a copy stays there."""
+    """Return whether other programs hold memory it needs, and whether a copy stays on a GPU."""
     needs = [(host.view, mb) for host, mb in model.needs(backend)]
     lacks = any(host.usable_mb < mb < host.budget_mb for host, mb in needs)
     return lacks, any(host.name in keeping for host, _ in needs)
 
 
 def _never(model: ModelState, backend: BackendState) -> Reason:
-    """Return on which GPU other programs hold what the model needs."""
+    """Return the reason that other programs hold memory the model needs, with the GPU."""
     needs = [(host.view, mb) for host, mb in model.needs(backend)]
     full = next((view.name for view, mb in needs if view.usable_mb < mb), needs[0][0].name)
     return _plain(WaitCause.NO_ROOM, model.view.name, full)
 
 
 def _stays(model: ModelState, backend: BackendState, kept: CopyState) -> Reason:
-    """Return which copy stays where the model would have to lie, on a GPU that lacks room."""
+    """Return the reason that a copy stays on a GPU that the model needs and that lacks room."""
     shared = [(host, mb) for host, mb in model.needs(backend) if host in kept.hosts]
     full = (host for host, mb in shared if lacking_mb(host, mb) > 0)
     why = WaitCause.PINNED if kept.view.pinned else WaitCause.KEPT
@@ -265,7 +265,7 @@ def _stays(model: ModelState, backend: BackendState, kept: CopyState) -> Reason:
 
 
 def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | None:
-    """Return a backend of the host reserved for the model, otherwise the first on a free one."""
+    """Return a backend of the host reserved for the model, or else the first on a free host."""
     free = None
     for backend in able:
         if model.view.shares:
@@ -283,5 +283,5 @@ def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | 
 
 @lru_cache(maxsize=10_000)
 def _plain(why: WaitCause, model: str, host: str, other: str | None = None) -> Reason:
-    """Return a reason without moments: the same few are returned again and again."""
+    """Return a cached reason without times: the same few are returned again and again."""
     return Reason(why=why, model=model, host=host, other=other)

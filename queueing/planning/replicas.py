@@ -1,7 +1,7 @@
 """Rule R5: further copies of a model: which are worth their load, and how they give way.
 
-Evicts only copies no job waits for, and never reserves. On a host that has a copy already, a
-further one takes free memory only; when another model needs the memory, it goes first.
+It evicts only copies without waiting jobs, and never reserves. On a host that already has a copy, a
+further one uses free memory only, and goes first when another model needs the memory.
 """
 
 from collections.abc import Sequence
@@ -33,18 +33,19 @@ from queueing.planning.states import (
 
 
 def give_way(board: FleetState) -> None:
-    """Let surplus copies start nothing more where they would keep another model waiting.
+    """Stop surplus copies from starting jobs if they would keep another model waiting.
 
-    One on a server that does one thing at a time leaves it to the other models there. A model that
-    waits for memory or a server waits for a running job to end, not for its age limit: without the
-    further copy it would have been loaded at once. One for which there is space now needs none of it.
+    A surplus copy on a serial server leaves the server to the other models there. A model that
+    waits for memory or a server then waits for a running job to end instead of its age limit:
+    without the surplus copy it would have been loaded at once. Models that have space now need
+    nothing closed.
     """
     if not board.doubles or not any(map(surplus, board.hosts.values())):
         return
     for backend in board.backends.values():
         if backend.view.serial and len(backend.copies) > 1:
             _leave_to_others(board, backend)
-    given: set[BackendState] = set()  # the servers that one model has been given already
+    given: set[BackendState] = set()  # servers already emptied for a model
     waiting = [(model.oldest_at, model) for model in board.waiting if model.oldest_at is not None]
     for _, model in sorted(waiting, key=lambda found: (found[0], found[1].order)):
         if is_homeless(board, model) and not any(
@@ -61,21 +62,21 @@ def _leave_to_others(board: FleetState, backend: BackendState) -> None:
 
 
 def is_homeless(board: FleetState, model: ModelState) -> bool:
-    """Return whether a model waits, may be loaded and has no copy that serves or will."""
+    """Return whether a model waits, may be loaded, and has no copy ready or on its way."""
     if model.oldest_at is None or model.view.paused or model.view.load_after > board.now:
         return False
     return not (model.copies and model.served)
 
 
 def _has_place(board: FleetState, model: ModelState, backend: BackendState) -> bool:
-    """Return whether a model could be loaded as things are, but for the loader."""
-    if backend.occupied or (backend.view.serial and _goes_on(board, model, backend)):
+    """Return whether a model could be loaded now, apart from the loader."""
+    if backend.occupied or (backend.view.serial and _is_needed(board, model, backend)):
         return False
     return make_room(model, backend, may_leave_now(board, model)) is not None
 
 
-def _goes_on(board: FleetState, model: ModelState, backend: BackendState) -> bool:
-    """Whether jobs wait for a copy of another model on a server."""
+def _is_needed(board: FleetState, model: ModelState, backend: BackendState) -> bool:
+    """Whether a copy of another model on a server has waiting jobs."""
     return any(
         copy.model is not model and copy.gate is None and is_awaited(board, copy)
         for copy in backend.copies
@@ -83,7 +84,7 @@ def _goes_on(board: FleetState, model: ModelState, backend: BackendState) -> boo
 
 
 def _empty_for(board: FleetState, model: ModelState, given: set[BackendState]) -> None:
-    """Close the surplus copies whose memory or server the model would have."""
+    """Close the surplus copies whose memory or server the model needs."""
     idle = may_leave_now(board, model)
     for backend in sorted(candidates(board, model), key=_rests_at):
         hosts = model.hosts_at(backend)
@@ -95,7 +96,7 @@ def _empty_for(board: FleetState, model: ModelState, given: set[BackendState]) -
         room = make_room(model, backend, leaving.__contains__)
         if room is None or not has_time_to_load(board, model, backend):
             continue
-        if backend.view.serial and not all(c in extra for c in backend.copies if _moves(c)):
+        if backend.view.serial and not all(c in extra for c in backend.copies if _is_busy(c)):
             continue
         closing = {*room.victims, *(backend.copies if backend.view.serial else ())}
         if _close(board, model, [copy for copy in extra if copy in closing]):
@@ -104,17 +105,20 @@ def _empty_for(board: FleetState, model: ModelState, given: set[BackendState]) -
 
 
 def _rests_at(backend: BackendState) -> float:
-    """Return when a server will have ended what it runs, as far as that is known."""
+    """Return when a server will have finished its running jobs, as far as known."""
     running = [copy for copy in backend.copies if copy.running]
     return max((max(copy.view.ends_at, default=inf) for copy in running), default=0.0)
 
 
-def _moves(copy: CopyState) -> bool:
+def _is_busy(copy: CopyState) -> bool:
     return copy.running > 0 or copy.residency is not Residency.READY
 
 
 def _close(board: FleetState, model: ModelState, extra: list[CopyState]) -> bool:
-    """Close those copies to all jobs whose model has another open one there; return whether any."""
+    """Close those copies whose model has another open copy there.
+
+    Returns whether any was closed.
+    """
     closed = False
     for copy in extra:
         if copy.model is not model and _is_open(board, copy) and _has_another(copy):
@@ -133,7 +137,7 @@ def _is_open(board: FleetState, copy: CopyState) -> bool:
 
 
 def _has_another(copy: CopyState) -> bool:
-    """Whether an open copy of the model is left on the host."""
+    """Whether the host has another open copy of the model."""
     return any(
         other is not copy
         and other.gate is None
@@ -143,8 +147,8 @@ def _has_another(copy: CopyState) -> bool:
     )
 
 
-AWAY_SHARE = 0.45  # of the time a further copy is useful, during which what it evicts cannot return
-EARLY_QUEUE = 4  # jobs per slot: a model that is not ready anywhere yet has its one load for fewer
+AWAY_SHARE = 0.45  # share of a further copy's useful time in which its victims cannot return
+EARLY_QUEUE = 4  # jobs per slot; with fewer, a model that is not ready yet gets no second load
 
 
 def replicate(board: FleetState) -> None:
@@ -160,14 +164,14 @@ def replicate(board: FleetState) -> None:
         and model.view.load_after <= board.now
     ]
     if not may_be_placed(board, backlogged):
-        return  # the usual case in a crowd: then their order changes nothing
+        return  # the common case under load; it saves sorting them
     for model in sorted(backlogged, key=lambda model: (-model.waiting, model.order)):
         while _add_copy(board, model):
             pass
 
 
 def _add_copy(board: FleetState, model: ModelState) -> bool:
-    """Load one further copy where that pays best; return whether one pays."""
+    """Load one further copy where that pays most. Returns whether one pays."""
     best: Eviction | None = None
     best_net = 0.0
     places = places_for(board, model)
@@ -184,7 +188,7 @@ def _add_copy(board: FleetState, model: ModelState) -> bool:
             continue
         gain, drain_s = _gain(model, backend)
         if gain <= best_net:
-            continue  # it would not pay better, whatever it costs others
+            continue  # it cannot pay more, whatever it costs others
         room = make_room(model, backend, lambda copy: is_idle(copy) and not is_awaited(board, copy))
         if room is None or (room.victims and beside):
             continue
@@ -200,10 +204,9 @@ def _add_copy(board: FleetState, model: ModelState) -> bool:
 def _may_have_another(
     board: FleetState, model: ModelState, backend: BackendState, hosts: Sequence[HostState]
 ) -> bool:
-    """Return whether hosts may hold one more copy of a model, beside the one any of them has.
+    """Return whether hosts that may have a copy of a model may hold one more.
 
-    Not on a server that does one thing at a time and has other models, and not while others wait for
-    memory there: they come first.
+    Not on a serial server that has other models, and not while other models wait for memory there.
     """
     there = max(sum(host in copy.hosts for copy in model.copies) for host in hosts)
     if not board.rules.double or there >= model.view.copies:
@@ -219,17 +222,17 @@ def _may_have_another(
 
 
 def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:
-    """Return the total waiting a further copy saves (job seconds), and how long it is useful.
+    """Return the total waiting a further copy saves (job seconds), and for how long it is useful.
 
-    `left` jobs will still wait when the load ends. Served by k slots they wait left²·s/2k in total,
-    by k + p slots left²·s/2(k + p); the difference is the gain.
+    `left` jobs still wait when the load ends. With k slots they wait left²·s/2k in total, with k +
+    p slots left²·s/2(k + p). The difference is the gain.
     """
     name = backend.view.name
     serving = [copy for copy in model.copies if copy.serves]
     slots = model.view.parallel * len(serving)
     ready = any(copy.residency is Residency.READY for copy in serving)
     if not ready and model.waiting <= EARLY_QUEUE * slots:
-        return 0.0, 0.0  # two first requests at once must not load two copies
+        return 0.0, 0.0  # two simultaneous first requests must not load two copies
     more = model.view.parallel
     service_s, load_s = model.service_s(name), model.load_s(name)
     if service_s <= 0:
@@ -242,7 +245,7 @@ def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:
 
 
 def _loss(board: FleetState, model: ModelState, room: Eviction, drain_s: float) -> float:
-    """Return the waiting a further copy costs others (job seconds), within the time it is useful."""
+    """Return the waiting a further copy costs others (job seconds) while it is useful."""
     load_s = model.load_s(room.backend.view.name)
     reloads = 0.0
     for copy in room.victims:
@@ -258,10 +261,10 @@ def _loss(board: FleetState, model: ModelState, room: Eviction, drain_s: float) 
 
 
 def _could_return(board: FleetState, victim: CopyState, model: ModelState, room: Eviction) -> bool:
-    """Return whether a victim could be loaded again beside the further copy, or on another host.
+    """Return whether a victim could be loaded again next to the further copy, or on another host.
 
-    Checked if servers share the GPU. Under one server victims return sooner than such a check
-    shows: bursts there waited 1 to 2 % longer with it.
+    Only checked if servers share the GPU. With one server, victims return sooner than this check
+    predicts: bursts waited 1 to 2 % longer with it.
     """
     if all(len(host.backends) == 1 for host in room.hosts):
         return True
@@ -272,7 +275,7 @@ def _could_return(board: FleetState, victim: CopyState, model: ModelState, room:
 
 
 def _left_mb(board: FleetState, host: HostState, model: ModelState, room: Eviction) -> int:
-    """Return a host's free memory with the further copy, counting copies no job needs as free."""
+    """Return a host's free MB with the further copy; copies no job needs count as free."""
     free_mb = host.view.usable_mb - host.used_mb
     for copy in host.copies:
         needless = is_idle(copy) and not copy.view.pinned and not is_awaited(board, copy)
@@ -285,7 +288,8 @@ def _left_mb(board: FleetState, host: HostState, model: ModelState, room: Evicti
 def _delayed(board: FleetState, model: ModelState, room: Eviction) -> float:
     """Return the arrivals per second that would have to wait for this load to end.
 
-    They need the host's one loader or, if the backend is serial, are held up in its memory.
+    They need the host's one loader or, on a serial backend, their copies cannot run during the
+    load.
     """
     backend = room.backend
     names = {other.view.name for host in room.hosts for other in host.backends}

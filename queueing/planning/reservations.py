@@ -1,6 +1,6 @@
 """Rule R4: hosts reserved for models that waited too long, and age gates on their victims.
 
-Reserves and gates; evicting and loading stay with rule R3.
+It only reserves and gates; rule R3 evicts and loads.
 """
 
 from collections.abc import Iterator
@@ -18,28 +18,28 @@ from queueing.planning.states import (
     ModelState,
 )
 
-CLOSED_AFTER_LOADS = 4.0  # a gate closes for all jobs that many swaps after its moment
-LOADS_IN_LIMIT = 2.0  # the age limit grows by this many loads of the waiting model
-CROWD_SHARE = 3.0  # it grows this many times with the models beyond the hosts, for each host
+CLOSED_AFTER_LOADS = 4.0  # a gate closes for all jobs this many swaps after `arrived_by`
+LOADS_IN_LIMIT = 2.0  # the age limit includes this many loads of the waiting model
+CROWD_SHARE = 3.0  # growth of the age limit per model in excess of the hosts, divided by the hosts
 
 
 def age_limit_s(board: FleetState, model: ModelState) -> float:
-    """Return how long a wanted model waits before a host is reserved for it.
+    """Return how many seconds a wanted model waits before a host is reserved for it.
 
-    If more models than hosts wait for a load with long queues, no order of loads serves all of them
-    in time, and frequent loads only cost time: then a copy may serve for longer. It depends on the
-    number of models, however many requests arrive.
+    If more models with long queues wait for a load than there are hosts, no order serves them all
+    in time, and frequent loads only cost time. The limit then grows, so that a copy serves for
+    longer. It depends on the number of models, not on the number of requests.
     """
     common_s = board.crowded_limit_s
-    if common_s is None:  # asked for each model of a decision, and found for the first
+    if common_s is None:  # computed once per decision
         common_s = crowded_limit_s(board)
     return common_s + LOADS_IN_LIMIT * model.usual_load_s
 
 
 def crowded_limit_s(board: FleetState) -> float:
-    """Return what the age limits of all models have in common: it grows with those that wait.
+    """Return the part of the age limit that all models share; it grows with the waiting models.
 
-    It is at least the limit of the rules, at most as if every model waited.
+    It is between the limit of the rules and the limit if every model waited.
     """
     if board.crowded_limit_s is not None:
         return board.crowded_limit_s
@@ -55,13 +55,13 @@ def crowded_limit_s(board: FleetState) -> float:
 
 
 def waits_since(model: ModelState) -> float | None:
-    """Return since when the model has waited for a copy; None when nothing startable waits."""
+    """Return since when the model has waited for a copy; None if nothing startable waits."""
     oldest = model.oldest_at
     return None if oldest is None else max(oldest, model.left_at)
 
 
 def due_at(board: FleetState, model: ModelState) -> float | None:
-    """Return when the model is overdue; an admin's preload is at once, None for neither."""
+    """Return when the model is overdue: 0 for an admin's preload, None if it does not wait."""
     if model.view.wanted_by_admin and unmet_preloads(board, model):
         return 0.0
     since = waits_since(model)
@@ -69,7 +69,7 @@ def due_at(board: FleetState, model: ModelState) -> float | None:
 
 
 def unmet_preloads(board: FleetState, model: ModelState) -> list[BackendState]:
-    """Return the backends on which an admin wants the model and it neither is nor is being loaded."""
+    """Return the backends where an admin wants the model and it is neither loaded nor loading."""
     if not model.view.wanted_by_admin:
         return []
     return [
@@ -84,7 +84,7 @@ def unmet_preloads(board: FleetState, model: ModelState) -> list[BackendState]:
 
 
 def renew(board: FleetState) -> None:
-    """Take over the last plan's reservations that still hold, and close their gates again."""
+    """Renew the last plan's reservations that still hold, and close their gates again."""
     for old in board.reservations:
         model = board.models.get(old.model)
         backend = board.backends.get(old.backend)
@@ -99,19 +99,19 @@ def renew(board: FleetState) -> None:
             if room is not None:
                 _reserve(board, model, room)
         elif old.due == due:
-            _close(board, model, held)  # unchanged: no copy has come or gone
+            _close(board, model, held)  # no copy has come or gone
         else:
             _reserve(board, model, held.space)
 
 
 def _holds(held: HeldReservation) -> bool:
-    """Return whether no copy has come to any of its hosts, or gone."""
+    """Return whether no copy on any of its hosts has come or gone."""
     hosts = held.space.hosts
     return len(hosts) == 1 or all(host.held is held for host in hosts)
 
 
 def _room_among(old: Reservation, model: ModelState, backend: BackendState) -> Eviction | None:
-    """Return the space that victims chosen before still make, None if they no longer suffice."""
+    """Return the space that the earlier victims still make, None if it no longer suffices."""
     names = {(victim.model, victim.backend) for victim in old.victims}
     victims = [
         copy
@@ -123,7 +123,7 @@ def _room_among(old: Reservation, model: ModelState, backend: BackendState) -> E
 
 
 def _still_waits(board: FleetState, model: ModelState, backend: BackendState) -> bool:
-    """Return whether a model that is overdue could still be loaded there, and needs to be."""
+    """Return whether an overdue model could still be loaded there, and needs to be."""
     if not backend.usable:
         return False
     for host in model.hosts_at(backend):
@@ -135,7 +135,7 @@ def _still_waits(board: FleetState, model: ModelState, backend: BackendState) ->
 
 
 def reserve(board: FleetState, model: ModelState) -> bool:
-    """Reserve the host whose cheapest victims leave soonest for an overdue model, if there is one."""
+    """Reserve the host whose cheapest victims leave soonest, if any, for an overdue model."""
     if not model.spans and all_reserved(board):
         return False
     targets = unmet_preloads(board, model) or candidates(board, model)
@@ -143,7 +143,7 @@ def reserve(board: FleetState, model: ModelState) -> bool:
     rooms = [
         room
         for backend in targets
-        if (len(backend.hosts) > 1 or backend.host.reservation is None)  # in a crowd most have one
+        if (len(backend.hosts) > 1 or backend.host.reservation is None)  # under load most have one
         and backend.usable
         and _may_be_kept(board, model, backend)
         and has_time_to_load(board, model, backend)
@@ -161,7 +161,7 @@ def reserve(board: FleetState, model: ModelState) -> bool:
 
 
 def all_reserved(board: FleetState) -> bool:
-    """Return whether no host is left to reserve."""
+    """Return whether every host is reserved."""
     return None not in [host.reservation for host in board.hosts.values()]
 
 
@@ -171,10 +171,10 @@ def kept_hosts(board: FleetState, reserved: Reservation) -> list[HostState]:
 
 
 def _may_be_kept(board: FleetState, model: ModelState, backend: BackendState) -> bool:
-    """Return whether the hosts of a place are free to be reserved.
+    """Return whether the hosts of a place can be reserved.
 
-    A model that spans GPUs may take those kept for models that became overdue later: otherwise one
-    GPU or the other might always be kept for another model.
+    A model that spans GPUs may take those reserved for models that became overdue later. Otherwise
+    one GPU or another might always be reserved for another model.
     """
     if len(backend.hosts) == 1:
         return backend.host.reservation is None
@@ -187,10 +187,10 @@ def _may_be_kept(board: FleetState, model: ModelState, backend: BackendState) ->
 
 
 def _may_be_reserved(board: FleetState, model: ModelState) -> May:
-    """Return which copies could ever be made to leave, however busy they are now.
+    """Return which copies could ever be evicted, however busy they are now.
 
-    A copy that is still loading may not be before the model has waited twice its limit: when the
-    load ends, others may fit beside it first, and memory would stay empty until the gate closes.
+    A copy that is still loading counts only once the model has waited twice its limit. When the
+    load ends, others may fit next to it first, and memory would stay empty until the gate closes.
     """
     late_at = (due_at(board, model) or 0.0) + age_limit_s(board, model)
     given = board.now >= late_at or bool(unmet_preloads(board, model))
@@ -215,9 +215,9 @@ def _preference(board: FleetState, model: ModelState, room: Eviction) -> tuple[f
 
 
 def _gated(room: Eviction) -> Iterator[CopyState]:
-    """Yield the copies a reservation closes: the victims, and everything on a serial target.
+    """Yield the copies a reservation gates: the victims, and everything on a serial target.
 
-    A serial backend loads only while it does nothing else, so everything on it must pause.
+    A serial backend loads only while it does nothing else, so all its copies must pause.
     """
     yield from room.victims
     if room.backend.view.serial:
@@ -227,7 +227,7 @@ def _gated(room: Eviction) -> Iterator[CopyState]:
 def _leaves_at(
     board: FleetState, model: ModelState, target: BackendState, copy: CopyState
 ) -> float:
-    """Estimate when a copy will have finished what its gate would let it start."""
+    """Estimate when a copy will have finished what its gate lets it start."""
     now = board.now
     service_s = copy.model.service_s(copy.view.backend)
     begins = max(now, copy.view.ready_at)
@@ -243,10 +243,10 @@ def _leaves_at(
 def _gate(
     board: FleetState, model: ModelState, target: BackendState, copy: CopyState, due: float
 ) -> Cutoff:
-    """Return the gate a copy gets when it must leave for a model overdue since `due`.
+    """Return the gate of a copy that must leave for a model overdue since `due`.
 
-    Jobs that arrive after the gate's moment wait; the moment leaves a copy that has just been
-    loaded time to be worth its load (`patience` swaps), so that two hot models do not thrash.
+    Jobs that arrive after its `arrived_by` wait. That leaves a newly loaded copy enough time to be
+    worth its load (`patience` swaps), so that two busy models do not thrash.
     """
     swap_s = model.load_s(target.view.name) + copy.model.load_s(copy.view.backend)
     return gate_for(
@@ -278,7 +278,7 @@ def _reserve(board: FleetState, model: ModelState, room: Eviction) -> None:
 
 
 def _close(board: FleetState, model: ModelState, held: HeldReservation) -> None:
-    """Reserve hosts, and close the gates of what must leave them."""
+    """Reserve the hosts, and gate the copies that must leave them."""
     model.reserved = held.reservation
     for host in held.space.hosts:
         host.reservation = held.reservation
@@ -290,7 +290,7 @@ def _close(board: FleetState, model: ModelState, held: HeldReservation) -> None:
 
 
 def release(board: FleetState, model: ModelState) -> None:
-    """Lift a model's reservation with its gates: it has a place now."""
+    """Lift a model's reservation and its gates."""
     if model.reserved is None:
         return
     backend = board.backends[model.reserved.backend]

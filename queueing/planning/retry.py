@@ -21,20 +21,20 @@ from queueing.core.specs import ModelSpec
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 120.0
-LOST_MOST = 20  # starts; a job that takes the whole machine down with it must end some day
-LOST_AT_ONCE = 10  # starts; fewer restarts cost a job no pause
-OVERSIZE_MOST = 2  # attempts at what asks for more memory than there is
-BUSY_MOST = 6  # starts; who asked is told within minutes that a server takes nothing
+LOST_MOST = 20  # starts: a job that crashes the whole machine must be given up some day
+LOST_AT_ONCE = 10  # starts without a backoff after a restart
+OVERSIZE_MOST = 2  # attempts for a job that needs more memory than there is
+BUSY_MOST = 6  # starts: people learn within minutes that a server has no capacity
 LONGEST_BUSY_S = 60.0  # of one wait for a busy server
 LOST = problem(ProblemKind.LOST)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
-    """The job goes back to its place and may start again from `not_before` (UNIX seconds).
+    """The job returns to its place and may start again from `not_before` (UNIX seconds).
 
-    A failure that is not `charged` does not count as one of the job's attempts. A `suspect` may
-    have stopped its server and runs alone from now on.
+    A failure that is not `charged` does not count as an attempt. A `suspect` may have stopped its
+    server and runs alone from then on.
     """
 
     not_before: float
@@ -59,22 +59,22 @@ def after_failure(
     lost_in_a_row: int = 0,
     far: bool = False,
 ) -> Retry | Fail:
-    """Decide what becomes of a job in state processing whose attempt raised `error`.
+    """Decide the fate of a processing job whose attempt raised `error`.
 
-    `alone` is False when other jobs ran on the server as it, or its model, crashed: then none can
+    `alone` is False if other jobs ran on the server when it, or its model, crashed. Then none can
     be blamed, so none is charged, and each runs alone the next time. `lost_in_a_row` counts how
-    often the model failed to load, or was unloaded by another program right after. `far`: the
-    request is far above what its model is made for.
+    often the model failed to load, or was unloaded by another program right after. `far` means that
+    the request is far above what its model is made for.
     """
     crashed = isinstance(error, Unavailable | ModelCrashed)
-    # 1. Not the job's doing: back to its place, and the attempt is given back.
+    # 1. Not the job's fault: it returns to its place, and the attempt is not charged.
     if isinstance(error, NotLoaded) and lost_in_a_row < spec.max_attempts:
         return Retry(not_before=now, charged=False, suspect=job.suspect)
     if isinstance(error, Busy):
         return _after_busy(job, error, spec, now)
     if crashed and not alone:
         return Retry(not_before=now, charged=False, suspect=True)
-    # 2. A bug, a request the server will never take, or a model that never stays.
+    # 2. A bug, a request the server will never accept, or a model that is always unloaded.
     if not _another_attempt_may_help(error):
         return Fail(problem=problem_of(error))
     # 3. Another attempt may help, as long as one is left.
@@ -89,21 +89,21 @@ def after_failure(
 
 
 def _after_busy(job: Job, error: Busy, spec: ModelSpec, now: float) -> Retry | Fail:
-    """Ask a busy server again a few times, unless it says that this is no use and is the only one."""
-    told_s, released = error.after_s or 0.0, job.sendings - job.attempt
-    useless = told_s > LONGEST_BUSY_S and len(spec.backends) == 1
+    """Retry on a busy server a few times, unless it is the only one and its delay is long."""
+    delay_s, released = error.after_s or 0.0, job.sendings - job.attempt
+    useless = delay_s > LONGEST_BUSY_S and len(spec.backends) == 1
     if useless or released + 1 >= BUSY_MOST:
         return Fail(problem=problem_of(error))
-    wait_s = min(max(pause_s(released + 1), told_s), LONGEST_BUSY_S)
+    wait_s = min(max(pause_s(released + 1), delay_s), LONGEST_BUSY_S)
     return Retry(not_before=now + wait_s, charged=False, suspect=job.suspect)
 
 
 def after_loss(job: Job, now: float) -> Retry | Fail:
-    """Decide what becomes of a job in state processing whose attempt ended with the bot's last run.
+    """Decide the fate of a processing job whose attempt ended with the bot's last run.
 
-    A restart is not the job's fault, so it is not charged. After many, the job may be what ends
-    every run: growing pauses then let the others be done between two of its starts, and leave
-    the operator time to look before it is given up.
+    A restart is not the job's fault, so it is not charged. After many restarts the job may be their
+    cause. Growing pauses then let other jobs finish between two of its starts, and give the
+    operator time to investigate before it is given up.
     """
     if job.sendings >= LOST_MOST:
         return Fail(problem=LOST)
@@ -119,7 +119,7 @@ def _another_attempt_may_help(error: Exception) -> bool:
 
 
 def pause_s(failures: int) -> float:
-    """Return how long to wait after that many failures: 5, 10, 20 … 120 seconds."""
+    """Return the backoff in seconds after that many failures: 5, 10, 20 … 120."""
     return float(min(FIRST_PAUSE_S * 2 ** min(failures - 1, 16), LONGEST_PAUSE_S))
 
 

@@ -1,4 +1,4 @@
-"""The state on the board of a decision: hosts, backends, copies and models as it changes them."""
+"""The mutable state of a decision: hosts, backends, copies and models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,12 +19,12 @@ class Cutoff:
     Until `ends_at` only jobs that arrived by `arrived_by` may start, and none after it.
     """
 
-    model: str  # the model the copy is being emptied for
+    model: str  # the model for which the copy must leave
     arrived_by: float
     ends_at: float
 
     def admits(self, job: Job, now: float) -> bool:
-        """Return whether the job may still start behind this gate."""
+        """Return whether the gate lets the job start."""
         return now < self.ends_at and job.queued_at <= self.arrived_by
 
 
@@ -36,14 +36,12 @@ class HostState:
     backends: list["BackendState"] = field(default_factory=list)
     copies: list["CopyState"] = field(default_factory=list)
     used_mb: int = 0
-    loading: "CopyState | None" = None  # its one loader is busy with this copy
+    loading: "CopyState | None" = None  # the copy that its one loader is loading
     reservation: Reservation | None = None
     running: int = 0
-    spare_mb: int | None = None  # found by `space.spare_mb`, until a copy comes or goes
-    held: "HeldReservation | None" = (
-        None  # the effect of its last reservation, until a copy comes or goes
-    )
-    closes_at: float = inf  # what runs here must have ended by then
+    spare_mb: int | None = None  # cache of `eviction.spare_mb` until a copy comes or goes
+    held: "HeldReservation | None" = None  # its last reservation, until a copy comes or goes
+    closes_at: float = inf  # running jobs must have ended by then
     doubles: int = 0  # copies beyond the first of each model
 
     @property
@@ -54,7 +52,7 @@ class HostState:
 
 @dataclass(slots=True, eq=False)
 class BackendState:
-    """A backend and how much of it is occupied."""
+    """A backend and how much of it is in use."""
 
     view: BackendView
     host: HostState
@@ -63,12 +61,12 @@ class BackendState:
     alone: bool
     hosts: "tuple[HostState, ...]"  # all its GPUs; `host` is the first
     copies: list["CopyState"] = field(default_factory=list)
-    usable: bool = True  # whether work may be given to it at all
+    usable: bool = True  # whether it may get work at all
     waits_for: str | None = None  # a suspect job of this model waits until nothing runs here
 
     @property
     def open(self) -> bool:
-        """Whether work may be given to it while its host does not rest."""
+        """Whether it can take jobs while its host does not rest."""
         if not self.view.up or self.view.paused:
             return False
         return not any(host.view.paused for host in self.hosts)
@@ -90,7 +88,7 @@ class BackendState:
         return self.busy > 0 or any(c.residency is not Residency.READY for c in self.copies)
 
     def note_rest(self) -> None:
-        """Note that a serial one is free again once the last of its copies has come or gone."""
+        """Free a serial backend once the last of its copies has finished loading or unloading."""
         self.alone = False
         if self.view.serial and all(copy.residency is Residency.READY for copy in self.copies):
             self.busy = max(0, self.busy - 1)
@@ -100,8 +98,8 @@ class BackendState:
 class CopyState:
     """A copy; `gate` closes it to late jobs while it must leave.
 
-    `idle_at` is when it will have been idle for long enough to leave. `on` is what it takes on each
-    of the `hosts` it lies on, None where that is one.
+    `idle_at` is when it will have reached its idle limit. `on` is the MB it takes on each of its
+    `hosts`, None if it has one host.
     """
 
     view: Copy
@@ -115,7 +113,7 @@ class CopyState:
     idle_at: float = inf
 
     def mb_on(self, host: HostState) -> int:
-        """Return what it takes on a host."""
+        """Return the MB it takes on a host."""
         if self.on is None:
             return self.view.vram_mb if host is self.hosts[0] else 0
         return self.on.get(host.view.name, 0)
@@ -127,7 +125,7 @@ class CopyState:
 
     @property
     def free(self) -> bool:
-        """Whether it could start a job now, gates aside."""
+        """Whether it could start a job now, apart from its gate."""
         backend = self.backend
         return (
             self.residency is Residency.READY
@@ -140,7 +138,7 @@ class CopyState:
         )
 
     def begin(self) -> None:
-        """Note that it begins a job."""
+        """Record the start of a job."""
         self.running += 1
         self.idle_at = inf
         self.backend.busy += 1
@@ -148,7 +146,7 @@ class CopyState:
             host.running += 1
 
     def end(self) -> None:
-        """Note that it has ended a job."""
+        """Record the end of a job."""
         self.running -= 1
         self.backend.busy = max(0, self.backend.busy - 1)
         self.backend.alone = False
@@ -156,7 +154,7 @@ class CopyState:
             host.running -= 1
 
     def arrive(self) -> None:
-        """Note that its load has ended."""
+        """Record the end of its load."""
         self.residency = Residency.READY
         for host in self.hosts:
             rest = [other for other in host.copies if other.residency is Residency.LOADING]
@@ -164,7 +162,7 @@ class CopyState:
         self.backend.note_rest()
 
     def shown(self) -> Copy:
-        """Return it as a planner would be shown it now."""
+        """Return its present state as a `Copy` for the planner."""
         return replace(
             self.view,
             residency=self.residency,
@@ -175,9 +173,9 @@ class CopyState:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A way to make a model fit on a backend: the copies that must leave, and their price.
+    """A way to make a model fit on a backend: the copies that must leave, and the cost.
 
-    `hosts` are the GPUs it will lie on.
+    `hosts` are the GPUs the model will use.
     """
 
     backend: BackendState
@@ -197,9 +195,9 @@ class HeldReservation:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A backend that could load now, and how much memory it could offer at most.
+    """A backend that could load now, and the most memory it could offer.
 
-    `gpus` are those of a backend with several that could load now.
+    For a backend with several GPUs, `gpus` are those that could load now.
     """
 
     backend: BackendState
@@ -209,8 +207,8 @@ class Opening:
     gpus: "Mapping[str, Opening] | None" = None
 
     def takes(self, model: ModelView) -> bool:
-        """Return whether the model may fit: a bound that saves a hopeless search."""
-        if self.gpus is None:  # as in `has_room`, which would cost a call
+        """Return whether the model may fit: a bound that saves hopeless searches."""
+        if self.gpus is None:  # inlined from `has_room` for speed
             larger = model.vram_mb >= self.host.view.budget_mb
             return self.all_may_leave if larger else model.vram_mb <= self.room_mb
         shares = model.shares.get(self.backend.view.name)
@@ -219,7 +217,7 @@ class Opening:
         )
 
     def has_room(self, needed_mb: int) -> bool:
-        """Return whether so much may fit on its host."""
+        """Return whether so many MB may fit on its host."""
         larger = needed_mb >= self.host.view.budget_mb
         return self.all_may_leave if larger else needed_mb <= self.room_mb
 
@@ -234,17 +232,17 @@ class ModelState:
     copies: list[CopyState] = field(default_factory=list)
     reserved: Reservation | None = None
     oldest_at: float | None = None  # when its oldest startable job arrived, None without one
-    waiting: int = 0  # how many jobs wait after what this plan starts
+    waiting: int = 0  # how many jobs wait after the starts of this plan
     left_at: float = 0.0  # its last eviction anywhere
-    usual_service_s: float = 0.0  # of a job, and of a load, before it is known where
+    usual_service_s: float = 0.0  # of a job, while its backend is unknown; likewise for loads
     usual_load_s: float = 0.0
-    load_work_s: float = 0.0  # what a copy could do in the time of a load
-    candidates: "list[BackendState] | None" = None  # found by `space.candidates`
-    spans: bool = False  # whether it takes several GPUs at once anywhere
-    due: float = inf  # found by `placing.place_all`
+    load_work_s: float = 0.0  # job seconds that a copy could work during a load
+    candidates: "list[BackendState] | None" = None  # cache of `eviction.candidates`
+    spans: bool = False  # whether it uses several GPUs at once on any backend
+    due: float = inf  # set by `placement.place_all`
 
     def __post_init__(self) -> None:
-        """Count those who wait, and find the oldest and the usual times."""
+        """Count the waiting jobs, and find the oldest one and the usual times."""
         self.left_at = self.view.left_at
         self.usual_service_s = _usual(self.view.service_s, DEFAULT_SERVICE_S)
         self.usual_load_s = _usual(self.view.load_s, DEFAULT_LOAD_S)
@@ -263,9 +261,9 @@ class ModelState:
         self.note_oldest()
 
     def note_oldest(self) -> None:
-        """Find the oldest of the known jobs again, after one has been taken.
+        """Find the oldest of the known jobs, after one has been taken.
 
-        It need not be a head: `/move` puts a new job first, and the others stay as old as they are.
+        It need not be a head: `/move` puts a new job first, and the others keep their age.
         """
         oldest_at = None
         for lane in self.lanes:
@@ -275,14 +273,14 @@ class ModelState:
         self.oldest_at = oldest_at
 
     def needs(self, backend: BackendState) -> "Sequence[tuple[HostState, int]]":
-        """Return what a copy would take there, by host."""
+        """Return the MB a copy would take there, by host."""
         if not self.view.shares or backend.view.name not in self.view.shares:
             return ((backend.host, self.view.vram_mb),)
         by_name = {host.view.name: host for host in backend.hosts}
         return [(by_name[name], mb) for name, mb in self.view.shares[backend.view.name]]
 
     def hosts_at(self, backend: BackendState) -> tuple[HostState, ...]:
-        """Return the hosts a copy would lie on there."""
+        """Return the hosts a copy would use there."""
         if len(backend.hosts) == 1:
             return backend.hosts
         return tuple([host for host, _ in self.needs(backend)])
@@ -301,7 +299,7 @@ class ModelState:
         return False
 
     def shown(self) -> ModelView:
-        """Return it as a planner would be shown it now."""
+        """Return its present state as a `ModelView` for the planner."""
         waiting = tuple([lane.view for lane in self.lanes])
         return replace(self.view, left_at=self.left_at, waiting=waiting)
 
@@ -316,7 +314,7 @@ class ModelState:
 
 
 def typical_s(model: ModelView, backend: str) -> float:
-    """Return how long a job of a model takes there, whatever its size."""
+    """Return the average seconds of a job of a model there."""
     return model.service_s.get(backend, model.service_s.get("", DEFAULT_SERVICE_S))
 
 
