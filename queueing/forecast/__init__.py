@@ -1,1 +1,1 @@
-"""How long things take and when jobs will be done; pure."""
+"""How long work takes and when jobs will be done; pure."""

@@ -1,7 +1,8 @@
-"""How often each model is requested, and who of those to come a fair order puts first; pure.
+"""How often each model is requested, and which future requests a fair order will put first; pure.
 
-A person goes first while they have used less than this one's person will have by its turn. They
-come as often as of late, and all together go no further than the bound of the order allows.
+A person goes first as long as they have used less than the owner of the waiting job will have used
+by its turn. They are assumed to arrive at their recent rate. Together they can delay the job by no
+more than the fair order's bound.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,15 +10,15 @@ from math import exp, expm1
 from typing import NamedTuple
 
 RATE_TAU_S = 900.0
-LEAST_WATCHED_S = 60.0  # a rate is not judged on less: a single arrival is no stream
+LEAST_WATCHED_S = 60.0  # minimum window: a single arrival is not a rate
 
 
 class ArrivalRates:
-    """Arrivals per second of each model, exponentially weighted: old ones fade within 15 minutes."""
+    """Arrivals per second of each model, exponentially weighted with a time constant of 15 min."""
 
     def __init__(self, tau_s: float = RATE_TAU_S) -> None:
         self._tau_s = tau_s
-        self._weights: dict[str, tuple[float, float]] = {}  # by model: per second, and as of when
+        self._weights: dict[str, tuple[float, float]] = {}  # by model: rate, and its time
         self._began_at: float | None = None
 
     def arrived(self, model: str, now: float) -> None:
@@ -29,8 +30,8 @@ class ArrivalRates:
     def per_s(self, model: str, now: float) -> float:
         """Return the present rate; 0 for a model never requested.
 
-        It is divided by the share of the window watched so far: otherwise everything would seem
-        rarely requested during the first half hour.
+        It is divided by the share of the window watched so far. Otherwise every model would seem
+        rarely requested in the first half hour.
         """
         if self._began_at is None:
             return 0.0
@@ -42,30 +43,33 @@ class ArrivalRates:
         return weight * exp((at - now) / self._tau_s)
 
 
-LASTS_S = 3600.0  # within which a rate is expected to fall to a third
-ROUNDS = 12  # until the delay by those who come during the delay is found
+LASTS_S = 3600.0  # time in which a rate is expected to fall to a third
+ROUNDS = 12  # most iterations: arrivals during the delay lengthen it
 
 
 class Newcomer(NamedTuple):
-    """A person who will go first: how often, and how many times at most."""
+    """A person who will go first: their arrival rate, and how many of their jobs do at most."""
 
     per_s: float
     most: float
 
 
 class Newcomers(NamedTuple):
-    """Those who will go first, and how much of their work may do so at all."""
+    """The people who will go first, and the most seconds by which they can delay a job."""
 
     persons: tuple[Newcomer, ...]
     most_s: float
 
     def number(self, wait_s: float) -> float:
-        """Return how many of their jobs come within a wait and go first."""
+        """Return how many of their jobs arrive within a wait and go first."""
         seconds = LASTS_S * -expm1(-max(0.0, wait_s) / LASTS_S)
         return sum(most * -expm1(-per_s * seconds / most) for per_s, most in self.persons)
 
     def delay_s(self, wait_s: float, each_s: float) -> float:
-        """Return how much later a job starts that would start after that wait without them."""
+        """Return by how many seconds they delay a job that would otherwise start after that wait.
+
+        `each_s` is the delay by one of their jobs.
+        """
         delay_s = 0.0
         for _ in range(ROUNDS):
             before_s, delay_s = (
@@ -78,14 +82,14 @@ class Newcomers(NamedTuple):
 
 
 class Comings:
-    """How often each person asks for a model in a lane, of late."""
+    """How often each person has recently requested a model in a lane."""
 
     def __init__(self, now: float) -> None:
         self._since = now
-        self._seen: dict[str, tuple[float, float]] = {}  # weight, and as of when
+        self._seen: dict[str, tuple[float, float]] = {}  # weight, and its time
 
     def note(self, person: str, at: float) -> None:
-        """Note an arrival."""
+        """Record an arrival."""
         weight, before = self._seen.get(person, (0.0, at))
         self._seen[person] = weight * exp((before - at) / RATE_TAU_S) + 1, at
 
@@ -101,7 +105,7 @@ class Comings:
 def going_first(
     others: Iterable[tuple[float, float]], used_s: float, cost_s: float
 ) -> tuple[Newcomer, ...]:
-    """Return who goes first of others (how often they come, what they will have used)."""
+    """Return which other people go first, given their arrival rates and their usage by then."""
     return tuple(
         Newcomer(per_s, max(1.0, (used_s - theirs_s) / max(cost_s, 0.001)))
         for per_s, theirs_s in others

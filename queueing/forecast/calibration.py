@@ -1,10 +1,10 @@
-"""Calibration: ranges for estimates, as wide as earlier estimates were wrong; pure.
+"""Turns estimates into ranges that are as wide as earlier estimates were wrong; pure.
 
-Split conformal prediction: the score of an estimate is how far it was off, as a share of the time it
-looked ahead. The range is the shortest that holds the wanted share of the newest scores: errors lean
-to one side, so that equal tails would be wider. If the next estimate is wrong in the same way, its job
-ends within the range as often as wanted. Adaptive conformal inference follows a drift: missed too
-often, the range holds more of the scores, otherwise fewer (Gibbs and Candès, 2021).
+This is split conformal prediction. The score of an estimate is its error as a share of the time it
+looked ahead. The range is the shortest that holds the wanted share of the newest scores; errors
+lean to one side, so equal tails would be wider. If the next estimate is wrong in the same way, its
+job ends within the range as often as wanted. Adaptive conformal inference follows a drift (Gibbs
+and Candès, 2021): if ranges are missed too often they hold more of the scores, otherwise fewer.
 """
 
 from bisect import insort
@@ -14,24 +14,25 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple
 
-KEPT = 200  # newest scores of a category
-MISSED = 0.17  # of the jobs may end outside their range; less than one in five, for luck
+KEPT = 200  # newest scores per category
+MISSED = 0.17  # share of jobs that may end outside their range: one in five, less a margin
 MISSED_MOST = 0.4
-STEP = 0.02  # by how much one missed range changes that share; a kept one by a fifth of it
+STEP = 0.02  # change of that share after a missed range; after a kept one, about a fifth of it
 LEAST_SCALE_S = 5.0
-MARGIN_S = 0.1  # at both ends: what no estimate is exact to
-ENOUGH = 30  # scores of a category of its own, before which those of its kin count, too
+MARGIN_S = 0.1  # added at both ends, as no estimate is this exact
+ENOUGH = 30  # scores in a category; with fewer, related categories count as well
 
 MEASURED = (-0.15, -0.08, -0.03, 0.0, 0.04, 0.08, 0.15, 0.3, 0.6)
-"""Scores that stand in for those of a model whose times are known, until there are some."""
+"""Prior scores for a model whose times are known."""
 NEW = (-0.75, -0.65, -0.5, -0.3, 0.0, 0.5, 1.2, 2.5, 4.0)
-"""The same of a model that never ran there: its kind says little about its speed."""
+"""Prior scores for a model that never ran there: its kind says little about its speed."""
 
 
 class Category(NamedTuple):
-    """What estimates are alike: of jobs that run, or wait in a lane, with a load or without.
+    """A class of comparable estimates: of running jobs, or of waiting ones by lane.
 
-    `measured` says whether the model's times are known there. `lane` is "" for running jobs.
+    `loads` says whether a load comes first. `measured` says whether the model's times are known
+    there. `lane` is "" for running jobs.
     """
 
     lane: str
@@ -40,20 +41,21 @@ class Category(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How it is stored."""
+        """The stored name."""
         loads = "load" if self.loads else "loaded"
         return f"{self.lane or 'running'}/{loads}/{'measured' if self.measured else 'new'}"
 
     def is_kin_of(self, other: "Category") -> bool:
-        """Whether scores of the other say something about it."""
+        """Whether the other's scores say something about this category."""
         return self[1:] == other[1:] and bool(self.lane) == bool(other.lane)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Score:
-    """How far off an estimate was, as a share of the time it looked ahead.
+    """The error of an estimate as a share of the time it looked ahead.
 
-    `number` counts those of its category; a newer one in the same `slot` replaces an older one.
+    `number` counts the scores of a category. A newer score in the same `slot` replaces an older
+    one.
     """
 
     category: str
@@ -63,7 +65,7 @@ class Score:
 
 
 class Range(NamedTuple):
-    """Between which two moments something probably happens (UNIX seconds)."""
+    """The two times between which something probably happens (UNIX seconds)."""
 
     earliest: float
     latest: float
@@ -71,7 +73,7 @@ class Range(NamedTuple):
 
 @dataclass(slots=True)
 class _Scores:
-    """The newest scores of a category, in their order, and the share outside of its range."""
+    """The newest scores of a category, oldest first, and the share that may miss its range."""
 
     newest: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
     number: int = 0
@@ -79,7 +81,7 @@ class _Scores:
 
 
 class Calibration:
-    """Keeps the scores of all categories, and makes ranges from them. Owned by one task."""
+    """Keeps the scores of all categories and makes ranges from them. Owned by one task."""
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
         self._of: dict[Category, _Scores] = {}
@@ -90,13 +92,13 @@ class Calibration:
             self._of[category].number = score.number + 1
 
     def observe(self, category: Category, told_at: float, expected: float, actual: float) -> Score:
-        """Learn how far off an estimate was, made at `told_at`; return the row to store."""
+        """Record the error of an estimate made at `told_at`. Returns the row to store."""
         value = (actual - expected) / scale_s(told_at, expected)
         number = self._take(category, value)
         return Score(category=category.name, slot=number % KEPT, number=number, value=value)
 
     def range(self, category: Category, now: float, expected: float) -> Range:
-        """Return the range of an expected moment, which begins no sooner than now."""
+        """Return the range of an expected time; it never starts before `now`."""
         low, high = self._ends(category)
         scale = scale_s(now, expected)
         latest = max(now, expected + high * scale + MARGIN_S)
@@ -122,7 +124,7 @@ class Calibration:
         return known
 
     def _known(self, category: Category, scores: _Scores) -> Sequence[float]:
-        """Return what is known in order: its own scores; with few, those of its kin and a prior."""
+        """Return the sorted scores to use: its own; if few, also related ones and a prior."""
         if len(scores.newest) >= ENOUGH:
             return sorted(scores.newest)
         kin = [
@@ -140,12 +142,12 @@ class Calibration:
 
 
 def scale_s(now: float, expected: float) -> float:
-    """Return how long an estimate looks ahead; below some seconds errors do not shrink with it."""
+    """Return the seconds an estimate looks ahead; below a minimum, errors do not shrink with it."""
     return max(LEAST_SCALE_S, expected - now)
 
 
 def _shortest(values: Sequence[float], share: float) -> tuple[float, float]:
-    """Return the ends of the shortest range that holds a share of these values, which are in order."""
+    """Return the ends of the shortest range that holds a share of these sorted values."""
     held = min(len(values), ceil(share * (len(values) + 1)))
     return min(
         zip(values, values[held - 1 :], strict=False), key=lambda ends: (ends[1] - ends[0], ends)

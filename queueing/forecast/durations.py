@@ -1,7 +1,7 @@
 """How long loads and jobs usually take, and how much work a request is; pure.
 
-The queue keeps what is learned and the store persists it. Knows nothing of what is running now:
-that is the forecast's part.
+The queue keeps the learned durations, and the store persists them. Running jobs are not considered
+here; the forecast does that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,26 +33,31 @@ USUAL_SPEECH_CHARS = 400
 USUAL_ANSWER_TOKENS = 400
 CHARS_PER_TOKEN = 4
 USUAL_EMBEDDED_TOKENS = 250  # a passage of a thousand characters
-CALL_TOKENS = 250  # what a call costs besides its tokens
+CALL_TOKENS = 250  # fixed cost of a call, in tokens
 IMAGE_TOKENS = 500
-PROMPT_SHARE = 0.05  # reading a token costs about this share of writing one
-USUAL_SIZE = ""  # the class of a request about which nothing is known: work 1
+PROMPT_SHARE = 0.05  # cost of reading a token, relative to writing one
+USUAL_SIZE = ""  # a request about which nothing is known: work 1
 
 
 def size_class(request: Request) -> str:
-    """Return the class of requests that take about as long as this one, such as "1.41".
+    """Return the size class of a request, such as "1.41"; requests of a class take about as long.
 
-    It names the work in units of a usual request of its kind, in steps of the square root of two:
-    steps times pixels times count for images, steps times pixels times frames for videos, steps
-    times seconds for music, characters for speech, prompt and answer length for texts, the tokens of
-    a whole batch for embeddings. Options left open count as usual ones. The length of a recording is
-    not in its request: transcribing counts as usual.
+    It is the work relative to a usual request of the same kind, in steps of the square root of two.
+    Options left open count as usual ones. The work is:
+
+    - images: steps times pixels times count
+    - videos: steps times pixels times frames
+    - music: steps times seconds
+    - speech: characters
+    - texts: prompt and answer length
+    - embeddings: the tokens of a whole batch
+    - transcription: always usual, because a recording's length is not in its request
     """
     return f"{2 ** (round(2 * log2(_work(request))) / 2):.4g}"
 
 
 def work_of(size: str) -> float:
-    """Return the work a size class stands for; 1 for an unknown one."""
+    """Return the work of a size class; 1 for an unknown one."""
     try:
         return float(size) or 1.0
     except ValueError:
@@ -62,7 +67,7 @@ def work_of(size: str) -> float:
 def _work(request: Request) -> float:
     match request:
         case TextToImage() | TextToVideo() | TextToAudio():
-            steps = request.steps or USUAL_STEPS  # at any strength: servers run all of them
+            steps = request.steps or USUAL_STEPS  # at any strength: servers run all steps
             return steps / USUAL_STEPS * _extent(request)
         case TextToSpeech():
             return len(request.text) / USUAL_SPEECH_CHARS
@@ -78,7 +83,7 @@ def _work(request: Request) -> float:
 
 
 def _extent(request: TextToImage | TextToVideo | TextToAudio) -> float:
-    """Return the pixels, frames or seconds a request generates, in units of the usual ones."""
+    """Return the pixels, frames or seconds a request generates, relative to the usual ones."""
     if isinstance(request, TextToAudio):
         return (request.seconds or USUAL_MUSIC_S) / USUAL_MUSIC_S
     usual = USUAL_PIXELS if isinstance(request, TextToImage) else USUAL_VIDEO_PIXELS
@@ -99,15 +104,15 @@ def _tokens(given: EmbedInput) -> float:
     return len(given)
 
 
-WINDOW = 25  # newest samples kept: enough to be steady, few enough to follow a change
-PRIOR_SPREAD = 0.3  # share by which a configured time may be off
+WINDOW = 25  # newest samples kept: enough for stability, few enough to follow changes
+PRIOR_SPREAD = 0.3  # relative error of a configured time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DurationEstimate:
-    """How long something usually takes, in seconds; `samples` is 0 for a prior alone.
+    """How long something usually takes, in seconds; `samples` is 0 for a prior.
 
-    The median is what a person sees of one job; the mean is what sums over many jobs need.
+    Use the median for a single job shown to a person, and the mean for sums over many jobs.
     """
 
     samples: int
@@ -116,7 +121,7 @@ class DurationEstimate:
     spread_s: float  # mean distance from the median
 
     def scaled(self, factor: float) -> "DurationEstimate":
-        """Return the same for a request with that many times the work."""
+        """Return the estimate for a request with `factor` times the work."""
         return DurationEstimate(
             samples=self.samples,
             median_s=self.median_s * factor,
@@ -127,12 +132,12 @@ class DurationEstimate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LearnedDuration:
-    """One learned duration: a running median and spread, in seconds."""
+    """One row of learned durations: a running median and spread, in seconds."""
 
     kind: str  # "service" or "load"
     model: str
     host: str
-    size: str  # the class of request sizes it applies to; "" for loads
+    size: str  # size class of the requests; "" for loads
     samples: int
     median_s: float
     spread_s: float
@@ -140,7 +145,7 @@ class LearnedDuration:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The newest durations of one kind, model, host and size; older ones count in `samples`."""
+    """The newest durations of one kind, model, host and size. `samples` also counts older ones."""
 
     recent: tuple[float, ...]
     samples: int
@@ -161,27 +166,30 @@ _Key = tuple[str, str, str, str]  # kind, model, host, size
 class Durations:
     """Learned service and load times, by model, host and size class of the request.
 
-    Unknown times are derived, in this order: from another size on the same host, the same model on
-    another host, the prior of the configuration. Owned by one task; never blocks.
+    Unknown times are derived from another size on the same host, else from the same model on
+    another host, else from the configured prior. Owned by one task; never blocks.
     """
 
     def __init__(self, learned: Iterable[LearnedDuration] = ()) -> None:
         self._seen: dict[_Key, _Seen] = {}
         self._usual: dict[_Key, DurationEstimate] = {}
-        self._known: dict[tuple[str, str], list[_Key]] = {}  # the keys by kind and model
+        self._known: dict[tuple[str, str], list[_Key]] = {}  # keys by kind and model
         for row in learned:
             self._put((row.kind, row.model, row.host, row.size), _restored(row))
 
     def observe_service(self, model: str, host: str, size: str, seconds: float) -> LearnedDuration:
-        """Learn how long a job took on its backend; return the row to store."""
+        """Record how long a job took on its backend. Returns the row to store."""
         return self._observe(("service", model, host, size), seconds)
 
     def observe_load(self, model: str, host: str, seconds: float) -> LearnedDuration:
-        """Learn how long a load took; return the row to store."""
+        """Record how long a load took. Returns the row to store."""
         return self._observe(("load", model, host, ""), seconds)
 
     def observe_wake(self, host: str, seconds: float) -> LearnedDuration:
-        """Learn how long a machine took to wake: a load of it, of no model; return the row to store."""
+        """Record how long a machine took to wake, stored as a load without a model.
+
+        Returns the row.
+        """
         return self._observe(("load", "", host, ""), seconds)
 
     def wake(self, host: str, prior_s: float) -> DurationEstimate:
@@ -189,21 +197,21 @@ class Durations:
         return self._usual.get(("load", "", host, "")) or _prior(prior_s)
 
     def service(self, model: ModelSpec, host: str, size: str = USUAL_SIZE) -> DurationEstimate:
-        """Return how long a job of that size takes there; host "" asks for any host."""
+        """Return how long a job of that size takes there; host "" stands for any host."""
         return self._find("service", model.name, host, size) or _prior(
             model.usual_service_s
         ).scaled(work_of(size))
 
     def load(self, model: ModelSpec, host: str) -> DurationEstimate:
-        """Return how long a load takes there; host "" asks for any host."""
+        """Return how long a load takes there; host "" stands for any host."""
         return self._find("load", model.name, host, "") or _prior(model.usual_load_s)
 
     def has_run(self, model: ModelSpec, host: str) -> bool:
-        """Return whether a job of any size has run there; host "" asks for any host."""
+        """Return whether a job of any size has run there; host "" stands for any host."""
         return any(host in (key[2], "") for key in self._keys("service", model.name))
 
     def typical_service(self, model: ModelSpec, host: str) -> DurationEstimate:
-        """Return how long a job of any size takes there, with the sizes seen so far."""
+        """Return how long a job takes there on average, over the sizes seen so far."""
         keys = [key for key in self._keys("service", model.name) if host in (key[2], "")]
         if not keys:
             return self.service(model, host)
@@ -235,7 +243,7 @@ class Durations:
         return self._known.get((kind, model), ())
 
     def _find(self, kind: str, model: str, host: str, size: str) -> DurationEstimate | None:
-        """Return the nearest known one: this host before others, then the nearest size."""
+        """Return the nearest known duration: this host before others, then the nearest size."""
         exact = self._usual.get((kind, model, host, size))
         if exact is not None:
             return exact
@@ -256,13 +264,13 @@ def _prior(seconds: float) -> DurationEstimate:
 
 
 def _restored(row: LearnedDuration) -> _Seen:
-    """Return samples with the stored median and spread; few, so that new ones soon count more."""
+    """Return samples with the stored median and spread, but few, so that new ones soon dominate."""
     low, high = max(0.0, row.median_s - row.spread_s), row.median_s + row.spread_s
     return _Seen((low, row.median_s, high) if row.samples > 2 else (row.median_s,), row.samples)
 
 
 def _mixed(parts: Sequence[DurationEstimate]) -> DurationEstimate:
-    """Return the combined time of several sizes or hosts, weighted by their shares of samples."""
+    """Return the combined duration of several sizes or hosts, weighted by their samples."""
     total = sum(part.samples for part in parts)
     mean_s = sum(part.mean_s * part.samples for part in parts) / total
     middle = median(part.median_s for part in parts for _ in range(min(part.samples, WINDOW)))

@@ -1,7 +1,7 @@
-"""Forecast: when each waiting job will be done, found by running the planner forward.
+"""Forecasts when each waiting job will be done, by running the planner forward.
 
-Pure and bounded: it looks only as far ahead as it is asked, at most some thousand starts or five
-hundred decisions (fewer among many models), and extrapolates longer queues from how they share the
+Pure and bounded. It looks only as far ahead as asked, at most three thousand starts or five hundred
+decisions (fewer among many models). Beyond that, it extrapolates queues from their shares of the
 GPUs.
 """
 
@@ -25,10 +25,10 @@ _LEAST = 1e-9
 
 @dataclass(slots=True)
 class Share:
-    """What one line has left to do, and its part of all simultaneous work.
+    """The remaining work of one queue, and its part of all simultaneous work.
 
-    `begun` counts its starts so far, `left` those to come; `slots` are busy with it on average, of
-    `most_slots` at most.
+    `begun` counts its starts so far, `left` those to come. It uses `slots` on average, and can use
+    `most_slots`.
     """
 
     service_s: float
@@ -36,10 +36,10 @@ class Share:
     left: float
     slots: float
     most_slots: float
-    stretches: list[tuple[float, float, float]] = field(default_factory=list)  # from, begun, pace
+    stretches: list[tuple[float, float, float]] = field(default_factory=list)  # start, begun, pace
 
     def start_at(self, position: int) -> float:
-        """Return when the job at that position starts; inf if no more are expected."""
+        """Return when the job at that position starts; inf if it is not expected to."""
         if not self.stretches:
             return inf
         index = bisect_left(self.stretches, float(position), key=_begun)
@@ -59,7 +59,7 @@ def shares(
     service_s: Callable[[SimulatedQueue], float],
     most_slots: Callable[[SimulatedQueue], int],
 ) -> dict[Key, Share]:
-    """Return the queues' shares from `now` on, as they were since `since`, run to their ends."""
+    """Extrapolate the queues from `now` until they are empty, by their shares since `since`."""
     seen_s = max(now - since, _LEAST)
     made = {}
     for key, queue in queues.items():
@@ -69,7 +69,7 @@ def shares(
     waiting = [share for share in made.values() if share.left]
     seen = [share.slots for share in waiting if share.slots > 0]
     for share in waiting:
-        if share.slots <= 0:  # its turn was not within sight: taken for one like the others
+        if share.slots <= 0:  # it had no turn in the period: assume the average
             share.slots = sum(seen) / len(seen) if seen else 1.0
     _drain(waiting, sum(share.slots for share in made.values()), now)
     return made
@@ -90,7 +90,7 @@ def _drain(waiting: list[Share], slots: float, now: float) -> None:
 
 
 def _paces(waiting: list[Share], slots: float) -> list[float]:
-    """Return the starts per second of each: shares of the slots, none above its possible maximum."""
+    """Return the starts per second of each: its part of the slots, limited by its maximum."""
     wanted = sum(share.slots for share in waiting)
     return [
         max(min(share.slots * slots / wanted, share.most_slots), _LEAST) / share.service_s
@@ -111,9 +111,9 @@ class Expected:
 
 
 class Forecast:
-    """The expected course of one world.
+    """The expected course from one snapshot.
 
-    Questions may come in any order; each costs only what no earlier question has found out.
+    Questions may come in any order. Each costs only what earlier ones have not computed.
     """
 
     def __init__(
@@ -125,11 +125,11 @@ class Forecast:
 
     @property
     def far(self) -> bool:
-        """Whether it has looked so far ahead that another such look would cost much."""
+        """Whether it has looked so far ahead that a new forecast would be expensive."""
         return self._simulation.far
 
     def knows(self, job: Job) -> bool:
-        """Return whether it has seen the job's queue."""
+        """Return whether the job's queue was in the snapshot."""
         return (job.model, job.lane) in self._simulation.queues
 
     def of(
@@ -139,12 +139,11 @@ class Forecast:
         now: float | None = None,
         newcomers: Newcomers | None = None,
     ) -> Expected | None:
-        """Return when a waiting job will be done; None if nothing can honestly be said.
+        """Return when a waiting job will be done; None if that cannot be estimated.
 
-        `position` counts from 1 in the job's model and lane, at the forecast's own moment or at
-        `now`, when those expected to have started are no longer ahead. Places behind those it
-        knows follow at the queue's pace.
-        Under a fair order `newcomers` will go first, too.
+        `position` counts from 1 in the job's model and lane, at the snapshot's time, or at `now`,
+        when jobs expected to have started are no longer ahead. Positions beyond the known jobs
+        follow at the queue's pace. In a fair order, `newcomers` will go first as well.
         """
         queue = self._simulation.queues.get((job.model, job.lane))
         started = None if queue is None else self._start_of(queue, position, now)
@@ -158,26 +157,26 @@ class Forecast:
         return Expected(start_at=at, done_at=at + usual.mean_s, backend=started.backend)
 
     def _each_s(self, model: str, backend: str) -> float:
-        """Return by how much one that goes first delays a start of a model."""
+        """Return by how many seconds one job that goes first delays a model's next start."""
         usual_s = typical_s(self._origin.models[model], backend)
         return usual_s / max(1, self._simulation.slots(model))
 
     def stands(self, job: Job) -> bool:
-        """Return whether it was made at the moment in which a job of this one's queue started."""
+        """Return whether the snapshot was made while the next job of this queue was starting."""
         queue = self._simulation.queues.get((job.model, job.lane))
         return queue is not None and self._stands(queue)
 
     @staticmethod
     def _stands(queue: SimulatedQueue) -> bool:
-        """Whether a queue's head is being started at this moment, so that its place is unknown.
+        """Whether a queue's head is being started, so that positions in it are unknown.
 
-        Looking ahead all the same would only follow the other queues as far as allowed.
+        Simulating it would only follow the other queues to the limit.
         """
         view = queue.view
         return bool(view.count) and not view.heads and view.next_start_at is None
 
     def _start_of(self, queue: SimulatedQueue, position: int, now: float | None) -> Started | None:
-        """Return the start at a position, counted from `now`; None if nothing can be said."""
+        """Return the start at a position counted from `now`; None if it cannot be estimated."""
         if self._stands(queue):
             return None
         unexpected = 0
@@ -190,7 +189,7 @@ class Forecast:
         started = self._start_at(queue, position)
         if started is None or not unexpected or not queue.starts:
             return started
-        # Jobs expected before it may not have begun yet, and it cannot begin sooner than now.
+        # Jobs expected before it may not have started yet, and it cannot start in the past.
         since = max(started.at, self._origin.now if now is None else now)
         return Started(since + unexpected * self._pace_s(queue), started.backend)
 
@@ -207,7 +206,7 @@ class Forecast:
 
     @cached_property
     def _tail(self) -> Mapping[Key, Share]:
-        """How all queues that are not paused continue from where it was cut short."""
+        """How all queues that are not paused continue after the simulated period."""
         return shares(
             {
                 key: queue
@@ -229,7 +228,7 @@ class Forecast:
         return model.parallel * len(model.backends)
 
     def _pace_s(self, queue: SimulatedQueue) -> float:
-        """Return the seconds from one start of a queue to the next, as far as it was seen."""
+        """Return the seconds between two starts of a queue, as far as simulated."""
         starts = queue.starts
         if len(starts) > 4:
             half = len(starts) // 2

@@ -1,7 +1,7 @@
-"""One queue of a forecast: its waiting jobs, and the known starts.
+"""One queue of a forecast: its waiting jobs, and the simulated starts.
 
-Pure bookkeeping; decides nothing. No further arrivals are expected: those who wait do not ask again,
-and what arrivals change on average is part of the calibrated range.
+Pure bookkeeping without decisions. It assumes no further arrivals: waiting people do not ask again,
+and the average effect of arrivals is part of the calibrated range.
 """
 
 from bisect import bisect_left
@@ -13,14 +13,14 @@ from queueing.core.jobs import Job, stand_in
 from queueing.core.snapshot import ModelView, Waiting
 from queueing.planning.lanes import rank
 
-HEADS = 3  # known heads shown to the planner: any may be the oldest of its queue
+HEADS = 3  # heads always shown to the planner: any may be the oldest of its queue
 
 
 _waiting = quick(Waiting)
 
 
 class Started(NamedTuple):
-    """A future start: when, and on which backend."""
+    """A future start: its time and backend."""
 
     at: float
     backend: str
@@ -28,23 +28,23 @@ class Started(NamedTuple):
 
 @dataclass(slots=True)
 class SimulatedQueue:
-    """The simulation of one line: its jobs before they start, and the starts that are known."""
+    """The simulation of one queue: its jobs before they start, and its simulated starts."""
 
     model: str
     view: Waiting
-    now: float  # of the forecast's beginning
+    now: float  # when the forecast begins
     starts: list[Started] = field(default_factory=list)
     shown: dict[int, Job] = field(default_factory=dict)  # stand-ins, by place
 
     def start(self, started: Started) -> None:
-        """Note that its next job starts."""
+        """Record the start of its next job."""
         self.shown.pop(len(self.starts), None)
         self.starts.append(started)
 
     def waiting(self, moment: float, slots: int = 0) -> Waiting | None:
-        """Return the queue in the planner's terms at that moment, None if it is empty.
+        """Return the queue as the planner sees it at that moment, None if it is empty.
 
-        It shows what may start in as many slots, and one that goes on waiting.
+        It contains the jobs that could start in `slots` free slots, and one that keeps waiting.
         """
         view, done = self.view, len(self.starts)
         if done >= view.count:
@@ -73,11 +73,11 @@ class SimulatedQueue:
         return heads[done] if done < len(heads) else None
 
     def begun(self, moment: float) -> int:
-        """Return how many of the known starts will have happened before then."""
+        """Return how many of the simulated starts happen before `moment`."""
         return bisect_left(self.starts, moment, key=lambda start: start.at)
 
     def job(self, index: int) -> Job:
-        """Return the job at that place; beyond the known heads a stand-in."""
+        """Return the job at that place; beyond the known heads, a stand-in."""
         heads = self.view.heads
         if index < len(heads):
             return heads[index]
@@ -87,11 +87,10 @@ class SimulatedQueue:
         return job
 
     def _stand_in(self, index: int) -> Job:
-        """Return a job in place of one the snapshot does not name."""
         return stand_in(0, self.model, self._queued_at(index), lane=self.view.lane)
 
     def _queued_at(self, index: int) -> float:
-        """Return when the job at a place beyond the known heads probably arrived."""
+        """Estimate when the job at a place beyond the known heads arrived."""
         heads = self.view.heads
         first_at = heads[-1].queued_at if heads else self.view.oldest_at
         share = (index + 1 - len(heads)) / max(1, self.view.count - len(heads))

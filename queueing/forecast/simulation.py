@@ -1,4 +1,4 @@
-"""The simulation: one world run forward, step by step, by asking the planner.
+"""The simulation: runs a snapshot forward, step by step, by asking the planner.
 
 Pure. Assumes that nothing fails and that no further requests arrive.
 """
@@ -17,24 +17,24 @@ from queueing.planning.lanes import cost, lanes_of, levelled
 from queueing.planning.planner import decide, decided
 from queueing.planning.states import CopyState, ModelState
 
-MOST_PLANS = 500  # a start costs little beside the plans that lead to it
-LOOKS_AT_MODELS = 8_000  # all those plans together, so that many models cost no more than a few
-FAR_STARTS = 500  # from here on another forecast costs more than most answers are worth
-OVERDUE_SHARE = 0.15  # of the usual time: the rest of a job or load that should be done by now
-LEAVING_S = 2.0  # an unload under way
+MOST_PLANS = 500  # per forecast; starts are cheap compared with the plans that lead to them
+LOOKS_AT_MODELS = 8_000  # for all plans together, so that many models cost no more than a few
+FAR_STARTS = 500  # from here on a new forecast costs more than most answers are worth
+OVERDUE_SHARE = 0.15  # of the usual time: the remaining time of an overdue job or load
+LEAVING_S = 2.0  # rest of an unload in progress
 
 Service = Callable[[Job, str], DurationEstimate]
-"""How long this job takes on that backend."""
+"""Returns how long a job takes on a backend."""
 
 _LOADED, _LEFT, _ENDED = range(3)
 
 
 class Simulation:
-    """What will probably happen, as far as `step` has been called.
+    """The probable future, as far as `step` has been called.
 
-    `over` says that no further step will change anything; `cut_short` that this is only because it
-    has looked as far ahead as it may. Decisions and events since are recorded on one board, on
-    which the next decision is made: a new board each time would cost most of the forecast.
+    `over` says that no further step changes anything. `cut_short` says that this is only because
+    the limit of the simulation is reached. Decisions and events are applied to one `FleetState`, on
+    which the next decision is made: a new one each time would cost most of the forecast.
     """
 
     def __init__(self, world: Snapshot, service: Service, *, most_starts: int) -> None:
@@ -45,7 +45,7 @@ class Simulation:
         }
         self.over = False
         self.cut_short = False
-        self.now = world.now  # the moment it has reached
+        self.now = world.now  # the simulated time
         self._service = service
         self._started, self._starts_left = 0, most_starts
         self._plans_left = min(MOST_PLANS, LOOKS_AT_MODELS // max(1, len(world.models)))
@@ -71,12 +71,12 @@ class Simulation:
 
     @property
     def far(self) -> bool:
-        """Whether it has looked so far ahead that another such look would cost much."""
+        """Whether it has looked so far ahead that a new forecast would be expensive."""
         return self.cut_short or self._started >= FAR_STARTS
 
     @property
     def world(self) -> Snapshot:
-        """The world of the next decision."""
+        """The snapshot for the next decision."""
         return self._board.world(self._origin, self._spent)
 
     def of_model(self, model: str) -> Sequence[SimulatedQueue]:
@@ -84,14 +84,14 @@ class Simulation:
         return self._queues_of.get(model, ())
 
     def slots(self, model: str) -> int:
-        """Return how many jobs of a model can run at once at that moment."""
+        """Return how many jobs of a model can run at once at the simulated time."""
         state = self._board.models[model]
         return len(state.copies) * state.view.parallel
 
     # ------------------------------------------------------------ one step
 
     def _first_events(self) -> list[tuple[float, int, str, str]]:
-        """Return what is under way: (moment, what, model, backend) of jobs, loads and unloads."""
+        """Return what is in progress: (time, event, model, backend) of jobs, loads and unloads."""
         now, events = self.now, []
         for copy in self._origin.copies:
             model = self._board.models[copy.model]
@@ -109,19 +109,19 @@ class Simulation:
         return events
 
     def step(self) -> None:
-        """Decide at the present moment, then go to the next one that needs a decision."""
+        """Decide at the simulated time, then advance to the next time that needs a decision."""
         self._plans_left -= 1
         self._decide()
         again = self._carry_out()
         if again:
-            self._show()  # more of that queue may start in this moment
+            self._show()  # more of that queue may start at the same time
         else:
             self._pass_time()
         self.cut_short = self._starts_left <= 0 or self._plans_left <= 0
         self.over = self.over or self.cut_short
 
     def _decide(self) -> None:
-        """Decide on the board; conversations' wishes are compared with what others would get."""
+        """Make the next decision. With conversations, compare it with the plan without them."""
         if self._remembered and any(
             len(self._board.models[name].copies) > 1 for name in self._remembered
         ):
@@ -132,7 +132,7 @@ class Simulation:
             decide(self._board)
 
     def _carry_out(self) -> bool:
-        """Record the decisions; return whether a queue began everything it showed."""
+        """Record the decisions. Returns whether a queue started every job it showed."""
         board = self._board
         self._spent = spent(board)
         for start in board.starts:
@@ -152,10 +152,10 @@ class Simulation:
         )
 
     def _pass_time(self) -> None:
-        """Let time pass until a decision is needed.
+        """Advance the time until a decision is needed.
 
-        A copy that continues with the next job of its queue needs no decision: most events of a long
-        queue are such, and asking the planner each time would cost ten times as much.
+        A copy that continues with the next job of its queue needs no decision. Most events of a
+        long queue are of this kind, and asking the planner each time would cost ten times as much.
         """
         look_at = inf if self._board.look_at is None else self._board.look_at
         events, now = self._events, self.now
@@ -168,7 +168,7 @@ class Simulation:
             obvious = now < look_at
             while events and events[0][0] <= now:
                 _, what, model, backend = heappop(events)
-                copy = self._happen(what, model, backend)
+                copy = self._apply_event(what, model, backend)
                 goes_on = what == _ENDED and copy is not None and self._goes_on(now, copy)
                 obvious = obvious and goes_on
                 if not goes_on and model in self._queues_of:
@@ -177,29 +177,29 @@ class Simulation:
         self._show()
 
     def _goes_on(self, now: float, copy: CopyState) -> bool:
-        """Start the next job of a queue on the copy that has just ended one, if that is plain."""
+        """Start the next job of a queue on a copy that just finished one, if that is obvious."""
         model = copy.model.view.name
         queues = [queue for queue in self._queues_of.get(model, ()) if queue.left > 0]
         if not queues or not self._takes_next(copy):
             return False
         for queue in queues:
-            if not self._lets(now, copy, queue):
+            if not self._may_start(now, copy, queue):
                 return False
         copy.begin()
         self._note_start(queues[self._next_lane(model, queues)], copy.backend.view.name, now)
         return True
 
     def _takes_next(self, copy: CopyState) -> bool:
-        """Whether nothing but a gate keeps a copy from the next job of its queue."""
+        """Whether nothing but a gate can keep a copy from the next job of its queue."""
         if copy.model.view.name in self._pausing or self._board.giving_way:
             return False
         backend = copy.backend
         return backend.usable and not (backend.view.serial and len(backend.copies) > 1)
 
-    def _lets(self, now: float, copy: CopyState, queue: SimulatedQueue) -> bool:
-        """Whether the next job of a queue may begin on a copy with a free slot."""
+    def _may_start(self, now: float, copy: CopyState, queue: SimulatedQueue) -> bool:
+        """Whether the next job of a queue may start on a copy with a free slot."""
         if copy.gate is None and queue.next_head is None and not self._board.quiet:
-            return True  # nearly all of a long queue: nothing is known that could be against it
+            return True  # the common case in a long queue: nothing can prevent the start
         job = queue.job(len(queue.starts))
         if job.suspect or (copy.gate is not None and not copy.gate.admits(job, now)):
             return False
@@ -221,8 +221,8 @@ class Simulation:
         self._spent.update({(model, lane): spent for lane, spent in before.items()})
         return picked
 
-    def _happen(self, what: int, model: str, backend: str) -> CopyState | None:
-        """Record an event on the board; return its copy, None if that has left."""
+    def _apply_event(self, what: int, model: str, backend: str) -> CopyState | None:
+        """Apply an event to the fleet state. Returns its copy, None if it was unloaded."""
         copy = self._board.copies.get((model, backend))
         if copy is not None:
             if what == _LEFT:
@@ -236,7 +236,7 @@ class Simulation:
     # ------------------------------------------------------------ what begins
 
     def _note_start(self, queue: SimulatedQueue, backend: str, now: float) -> None:
-        """Note that the next job of a queue has begun."""
+        """Record that the next job of a queue has started."""
         head, name = queue.next_head, queue.model
         seconds = (
             self._board.models[name].service_s(backend)
@@ -251,7 +251,7 @@ class Simulation:
     # ------------------------------------------------------------ the board of the next decision
 
     def _show(self) -> None:
-        """Prepare the board for the decision of that moment."""
+        """Prepare the fleet state for the decision at the simulated time."""
         for name in self._moved | self._pausing:
             self._show_lines(self._board.models[name], self.now)
         self._moved.clear()
@@ -274,7 +274,7 @@ def _key(copy: Copy) -> tuple[str, str]:
 
 
 def _ends(copy: Copy, model: ModelState, now: float) -> list[float]:
-    """Return when the running jobs of a copy will end; overdue ones soon."""
+    """Return when the running jobs of a copy will end; overdue ones end soon."""
     usual_s = model.service_s(copy.backend)
     known = list(copy.ends_at[: copy.running])
     known += [now + usual_s / 2] * (copy.running - len(known))
