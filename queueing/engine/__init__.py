@@ -1,1 +1,1 @@
-"""The loop, and what carries a plan out."""
+"""The scheduling loop and the parts that carry out its plans."""

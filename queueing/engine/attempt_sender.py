@@ -1,6 +1,6 @@
-"""Attempts: how an attempt reaches its server, and how its output comes back.
+"""Sends attempts to servers and fetches their output.
 
-Owns the attempt's key, by which its server knows it after any crash; changes no job.
+Creates the key by which a server recognises an attempt after any crash. Changes no job.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from queueing.store.jobs.job_store import JobStore
 log = logging.getLogger(__name__)
 
 FETCH_TRIES = 5
-ABANDON_S = 5.0  # long enough to ask whether a server still works on a cancelled job
-RESUME_PATIENCE_S = 60.0  # how long an unreachable server may keep what it has finished
+ABANDON_S = 5.0  # enough to ask whether a server still works on a cancelled job
+RESUME_PATIENCE_S = 60.0  # how long to retry an unreachable server that may hold a result
 
 Attempted = Callable[[Report], Awaitable[Fetch]]
-"""An attempt that still needs a receiver for its progress."""
+"""An attempt that still needs a callback for its progress."""
 
 
 class Lost(Exception):
@@ -32,7 +32,7 @@ class Lost(Exception):
 
 
 class AttemptSender:
-    """Sends attempts to servers and fetches their results, while this process `held` the queue."""
+    """Sends attempts and fetches results while this process has the queue's lease (`held`)."""
 
     def __init__(
         self,
@@ -50,31 +50,31 @@ class AttemptSender:
         self._held = held
 
     def usual(self, job: Job, backend: str) -> Mapping[str, float]:
-        """Return the numbers a job's model works with there where a request names none."""
+        """Return the values that a job's model uses on a backend where a request names none."""
         server, known = self._backends.get(backend), self._fleet.catalog.models
         if server is None or job.model not in known:
-            return {}  # taken out of the configuration meanwhile
+            return {}  # removed from the configuration by a reload
         return server.usual(self._fleet.spec(job.model, backend))
 
     async def send(self, job: Job, backend: str, sent: Callable[[], None], report: Report) -> Fetch:
-        """Run a job whose start is stored; return when the server has finished it.
+        """Run a job whose start is stored. Returns once the server has finished it.
 
-        Calls `sent` right before the server is asked. Another process may have begun the job if
-        this one was frozen: raises `Fenced` then.
+        Calls `sent` right before the request goes out. Raises `Fenced` if this process lost the
+        queue's lease, for instance because it was frozen: another process may have begun the job.
         """
         spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
         files = await self._jobs.inputs(job) or ()
         if not self._held():
-            raise Fenced("the queue is no longer held here: nothing is sent")
+            raise Fenced("this process has lost the queue's lease: nothing is sent")
         sent()
         fetch = await self._found_before(job, files, backend, report)
         return fetch or await server.run(spec, self._work(job, files), report)
 
     async def resume(self, job: Job, backend: str, report: Report) -> Fetch:
-        """Resume an attempt that was sent before a crash; return when its server has finished it.
+        """Resume an attempt that was sent before a crash. Returns once its server has finished it.
 
-        Raises `Lost` when the server does not know it, otherwise as `send`. A server that is away
-        is asked again for `RESUME_PATIENCE_S`.
+        Raises `Lost` if the server does not know the attempt, otherwise the same errors as `send`.
+        An unreachable server is retried for `RESUME_PATIENCE_S`.
         """
         spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
         files = await self._jobs.inputs(job) or ()
@@ -96,24 +96,23 @@ class AttemptSender:
     async def _found_before(
         self, job: Job, files: tuple[File, ...], backend: str, report: Report
     ) -> Fetch | None:
-        """Resume the attempt before the newest one, if that is useful.
+        """Resume the previous attempt of a suspect, if its server still has it.
 
-        Perhaps only the connection broke under a suspect, and the server is still working on it or
-        finished long ago.
+        Perhaps only the connection broke, and the server is still working on it or has finished it.
         """
         if not job.suspect:
             return None
         spec, server = self._fleet.spec(job.model, backend), self._backends[backend]
         try:
             return await server.resume(spec, self._work(job, files, ago=1), report)
-        except BackendError as error:  # has been handled
-            log.info("job %d: its previous attempt is of no use: %s", job.id, error)
+        except BackendError as error:  # its cause has been handled already
+            log.info("job %d: its previous attempt cannot be resumed: %s", job.id, error)
             return None
 
     async def fetch(self, fetch: Fetch, job: Job) -> Output:
-        """Fetch the output; a broken connection is no reason to generate it again.
+        """Fetch the output, retrying when the connection breaks instead of generating it again.
 
-        One that the server no longer has is not asked for twice.
+        Raises `ResultGone` without a retry if the server no longer has the output.
         """
         for tries in range(1, FETCH_TRIES):
             try:
@@ -126,16 +125,16 @@ class AttemptSender:
         return await fetch()
 
     async def abandon(self, job: Job) -> None:
-        """Stop what a server may still do for a job that was cancelled as the last run ended.
+        """Stop the server's work on a job that was cancelled while the last run was ending.
 
-        Takes at most `ABANDON_S` and never fails. Idempotent.
+        Takes at most `ABANDON_S` and never raises. Idempotent.
         """
         spec = self._fleet.catalog.models.get(job.model)
         if spec is None or job.backend is None or job.backend not in self._fleet.serving(spec):
             return
         try:
             work = self._work(job, await self._jobs.inputs(job) or ())
-            async with timeout(ABANDON_S):  # giving up on an attempt stops it
+            async with timeout(ABANDON_S):  # cancelling a resumed attempt stops it
                 await self._backends[job.backend].resume(spec, work, _unheard)
         except TimeoutError:
             log.info("job %d was cancelled: stopped on %s", job.id, job.backend)
@@ -143,14 +142,14 @@ class AttemptSender:
             log.info("job %d was cancelled: %s: %s", job.id, job.backend, error)
 
     def leave(self) -> frozenset[str]:
-        """Let servers keep running their attempts without a caller; return the servers that do."""
+        """Let servers finish their attempts after this process ends. Returns those that will."""
         return frozenset(name for name, server in self._backends.items() if server.leave())
 
     def _work(self, job: Job, files: tuple[File, ...], *, ago: int = 0) -> Work:
-        """Return the attempt at a job that was sent last, or `back` attempts before it."""
+        """Return the newest attempt at a job, or the one `ago` attempts earlier."""
         key = uuid5(self._jobs.database_id, f"{job.id}:{job.sendings - ago}")
         return Work(key=str(key), request=job.request, files=files)
 
 
 def _unheard(_progress: Progress) -> None:
-    """Receive progress that has no reader."""
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-"""Watches one attempt: how long its server may be silent, and when it will be done."""
+"""Watches one attempt: enforces its timeouts and estimates its end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,16 +10,16 @@ from queueing.core.specs import Timeouts
 
 
 class NeverBegan(TimeoutError):
-    """A server accepted work and showed no sign of it within `first_s`."""
+    """A server accepted a job but sent no sign of progress within `first_s`."""
 
 
 async def watched(
     call: Callable[[Report], Awaitable[Fetch]], timeouts: Timeouts, report: Report
 ) -> Fetch:
-    """Await `call(report)` as long as signs of progress arrive in time.
+    """Await `call(report)` while signs of progress arrive in time.
 
-    Raises `NeverBegan` when the first sign is missing, `TimeoutError` when the server falls silent
-    later or takes longer than `total_s`; the call is cancelled then.
+    Cancels the call on a timeout. Raises `NeverBegan` if the first sign is missing, and
+    `TimeoutError` if the server falls silent later or takes longer than `total_s`.
     """
     signs = _Signs(timeouts, report)
     try:
@@ -35,10 +35,10 @@ async def watched(
 
 
 class _Signs:
-    """The signs of one attempt; `limit` expires when the next one is late.
+    """The signs of progress of one attempt; `limit` expires when the next one is late.
 
-    A sign moves the end further away, so a timer looks again when it rings, and a stream of
-    hundreds of signs a second needs no timer for each.
+    A single timer checks again when it fires, so that hundreds of signs a second do not each need
+    their own timer.
     """
 
     def __init__(self, timeouts: Timeouts, report: Report) -> None:
@@ -52,18 +52,18 @@ class _Signs:
         self._closed = False
 
     def note(self, progress: Progress) -> None:
-        """Take a sign and pass it on."""
+        """Record a sign of progress and pass it on."""
         if self._closed or self.limit.expired():
             return
         self._heard_at = self._loop.time()
-        if progress.ahead is None:  # else the server is alive, but this attempt has not begun
+        if progress.ahead is None:  # otherwise the attempt is still queued on the server
             self._count += 1
             if self._count == 1:
-                self.look()  # from now on, `idle_s` may end it earlier
+                self.look()  # from now on `idle_s` applies, which may be shorter
         self._report(progress)
 
     def look(self) -> None:
-        """Give the attempt up if it is late, otherwise look again when it would be."""
+        """Expire the limit if a sign is late, otherwise schedule the next check."""
         if self._timer is not None:
             self._timer.cancel()
         ends = self._ends()
@@ -73,7 +73,7 @@ class _Signs:
             self._timer = self._loop.call_at(ends, self.look)
 
     def missing(self) -> TimeoutError:
-        """Return the error that says which sign was missing."""
+        """Return the error for the missing sign."""
         took_s = self._loop.time() - self._began
         silent_for = f"after {took_s:.0f} s"
         if not self._count and took_s < (self._timeouts.total_s or float("inf")):
@@ -81,7 +81,7 @@ class _Signs:
         return TimeoutError(f"given up {silent_for}, {self._count} signs of progress")
 
     def close(self) -> None:
-        """Ignore all further signs: asyncio raises for those that come after the end."""
+        """Ignore all further signs: rescheduling an expired timeout raises in asyncio."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -94,26 +94,26 @@ class _Signs:
         return min(ends, default=None)
 
 
-_NEARLY = 0.8  # of all the work: so little is left that it may end sooner than usual
-_ENOUGH = 3  # steps between two looks: single ones say too little
+_NEARLY = 0.8  # share of the work done: from here on the job may end sooner than usual
+_ENOUGH = 3  # steps between two estimates: fewer are too noisy
 
 
 class ProgressEstimate:
-    """Follows the steps of one attempt.
+    """Estimates when an attempt ends, from its steps.
 
-    The time learned from other jobs stands until this one is seen to be slower, such as the first
-    image of a new size. A faster one changes nothing: more stages may follow its steps.
+    The learned time is kept until this job proves slower, as with the first image of a new size. A
+    faster job does not shorten it, because more stages may follow.
     """
 
     def __init__(self, ends_at: float, now: float = 0.0) -> None:
         self._usual_end = ends_at
         self._usual_s = ends_at - now
-        self._held = False  # waiting at the server behind other clients' prompts
-        self._first = self._last = (0, 0)  # steps of this stage, and their total
+        self._held = False  # waiting in the server's queue behind prompts of other clients
+        self._first = self._last = (0, 0)  # (step, total) of the current stage
         self._began = 0.0
 
     def heard(self, progress: Progress, now: float) -> float | None:
-        """Take in a sign of the server; return the expected end if it changes."""
+        """Process a sign of progress. Returns the expected end if it changes."""
         if progress.ahead:
             self._held = True
             return None
@@ -126,7 +126,7 @@ class ProgressEstimate:
         return ends_at and self._sooner(progress, now, ends_at)
 
     def _sooner(self, progress: Progress, now: float, ends_at: float) -> float:
-        """Return an earlier end for a job that is nearly done, by all its work."""
+        """Return an earlier end for a job that is nearly done, based on its share of all work."""
         share, (number, total) = progress.fraction or 0.0, progress.step or (0, 0)
         done = number - self._first[0]
         if share < _NEARLY or not done:
@@ -136,12 +136,13 @@ class ProgressEstimate:
         return min(ends_at, now + max(rest_s, step_s * max(0, total - number)))
 
     def seen(self, step: tuple[int, int], now: float) -> float | None:
-        """Take in a finished step and the total; return the expected end once it is known."""
+        """Process a finished step. Returns the expected end once it can be estimated.
+
+        `step` is the number of the step and the total of its stage.
+        """
         (number, total), before = step, self._last
         self._last = step
-        if (
-            total != before[1] or number < before[0]
-        ):  # the next stage of the work counts from the start
+        if total != before[1] or number < before[0]:  # the next stage counts from its own start
             self._first, self._began = step, now
         done = number - self._first[0]
         if done < _ENOUGH:

@@ -1,4 +1,4 @@
-"""Which queues a step of the scheduler changes: publishes them, and tells the log of them."""
+"""Tracks which queues a scheduler step changes, publishes them and logs why they wait."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -13,15 +13,15 @@ from queueing.planning.hosts import lies_on, waiting_on
 
 log = logging.getLogger(__name__)
 
-CALM_SHARE = 0.5  # of the bound; below it, the next warning may come
+CALM_SHARE = 0.5  # of the bound: once a queue is shorter than this, it may be warned about again
 
 
 def news(
     before: Snapshot | None, now: Snapshot, moved: Collection[str], turned: Collection[str]
 ) -> QueuesMoved | None:
-    """Return what to report after a look, None for nothing.
+    """Return the changes to publish after a step, or None if there are none.
 
-    `moved` are the queues whose places or reasons changed, `turned` those with another reason.
+    `moved` are the queues whose positions or reasons changed, `turned` those with a new reason.
     """
     changed = _changed_hosts(before, now)
     turned = {*turned, *waiting_on(now, changed)}
@@ -34,7 +34,7 @@ def news(
 
 
 def _changed_hosts(before: Snapshot | None, now: Snapshot) -> set[str]:
-    """Return the hosts where a load began, ended or failed, a copy left, or a server came or went."""
+    """Return the hosts where a load began or ended, a copy left, or a server went up or down."""
     if before is None:
         return set()
     states = _states(before) ^ _states(now)
@@ -47,7 +47,7 @@ def _changed_hosts(before: Snapshot | None, now: Snapshot) -> set[str]:
 
 
 def _states(world: Snapshot) -> set[tuple[str, str, str]]:
-    """Return the state of all copies and servers, by server."""
+    """Return the state of all copies and servers as (server, model, state)."""
     copies = {(copy.backend, copy.model, copy.residency.value) for copy in world.copies}
     return copies | {(view.name, "", str(view.up)) for view in world.backends.values()}
 
@@ -61,20 +61,20 @@ def _hosts_of(world: Snapshot, model: str) -> set[str]:
 
 
 class LongQueues:
-    """Looks at the queues that something has happened in; 0 as `bound` warns of none."""
+    """Warns about queues that reach `bound` jobs; 0 turns the warnings off."""
 
     def __init__(self, bound: Callable[[], int]) -> None:
         self._bound = bound
-        self._touched: set[str] | None = None  # None until the first look, which is at all
+        self._touched: set[str] | None = None  # None until the first check, which covers all queues
         self._deep: set[str] = set()
 
     def touch(self, model: str) -> None:
-        """Note that something has happened in the queue of a model."""
+        """Record a change in a model's queue."""
         if self._touched is not None:
             self._touched.add(model)
 
     def look(self, world: Snapshot, plan: Plan) -> None:
-        """Warn of queues that have become deep."""
+        """Warn about queues that have become long."""
         models = world.models.keys() if self._touched is None else self._touched
         bound = self._bound()
         for model in sorted(models):
@@ -95,31 +95,31 @@ _Gist = tuple[WaitCause, str | None, str | None]
 
 
 class ChangeTracker:
-    """Collects the queues whose places or reasons change, and publishes them after each step."""
+    """Collects the queues whose positions or reasons change, and publishes them after each step."""
 
     def __init__(self, *, bus: EventBus, fair: FairQueues, long_queue: Callable[[], int]) -> None:
-        """Create it; a queue of `long_queue()` jobs is warned of in the log."""
+        """Create it; a queue of `long_queue()` jobs causes a warning in the log."""
         self._bus = bus
         self._fair = fair
         self._long_queues = LongQueues(long_queue)
         self._moved: set[str] = set()
-        self._seen: Snapshot | None = None  # at the last step
-        self._reasons: Mapping[str, Reason] = {}  # after it
+        self._seen: Snapshot | None = None  # at the beginning of the last step
+        self._reasons: Mapping[str, Reason] = {}  # after the last step
         self._logged: dict[str, _Gist | None] = {}
 
     def moved(self, models: Iterable[str]) -> None:
-        """Publish after the next step that positions in the queues of these models changed."""
+        """Publish after the next step that positions in these models' queues changed."""
         self._moved.update(models)
 
     def reconsidered(self) -> None:
-        """Publish every queue that waits for a reason: it may have another one."""
+        """Publish every queue that has a reason to wait, because that reason may change."""
         self.moved(self._reasons)
 
     def on_change(self, event: JobChanged, world: Snapshot | None) -> None:
-        """Note the queues in which a committed change moves jobs.
+        """Record the queues in which a committed change moves jobs.
 
-        An acceptance moves those in other lanes of its model; an end moves none, unless it lets one
-        of an overflow into a queue. Every other change may move some.
+        A new job moves jobs in other lanes of its model. A completed job moves none, unless a job
+        enters its queue from the overflow. Any other change may move some.
         """
         job = event.job
         self._long_queues.touch(job.model)
@@ -135,9 +135,10 @@ class ChangeTracker:
             self._moved.add(job.model)
 
     def step(self, seen: Snapshot, world: Snapshot, plan: Plan) -> None:
-        """Publish what a step has changed, and log it.
+        """Publish and log the changes of a step.
 
-        `seen` is the snapshot it began with, `world` and `plan` are without the starts it made.
+        `seen` is the snapshot at the beginning of the step. `world` and `plan` exclude the starts
+        that it made.
         """
         self._long_queues.look(world, plan)
         before, reasons = self._reasons, plan.reasons
@@ -154,10 +155,10 @@ class ChangeTracker:
             self._bus.publish(told)
 
     def _log_reasons(self, reasons: Mapping[str, Reason]) -> None:
-        """Log why a model begins to wait, once for each reason and not at every step.
+        """Log why a model's queue waits, once per reason instead of at every step.
 
-        What starts at once does not wait. A queue that advances job by job changes between that and
-        its reason with every start, so the reason is remembered until the queue is empty.
+        A queue that moves job by job alternates between `STARTING` and its reason, so the reason is
+        remembered until the queue is empty.
         """
         for model in self._logged.keys() - reasons.keys():
             del self._logged[model]
@@ -169,11 +170,11 @@ class ChangeTracker:
 
 
 def _waits_beside(job: Job, world: Snapshot | None) -> bool:
-    """Return whether jobs of its model waited in other lanes at the last step."""
+    """Return whether the job's model had jobs in other lanes at the last step."""
     view = world.models.get(job.model) if world else None
     return view is not None and any(queue.lane != job.lane for queue in view.waiting)
 
 
 def _gist(reason: Reason | None) -> _Gist | None:
-    """Return what distinguishes one reason from another; its moments only advance."""
+    """Return what identifies a reason. Its times are left out: they only advance."""
     return None if reason is None else (reason.why, reason.host, reason.other)

@@ -1,12 +1,11 @@
-"""Lets jobs through that run when nothing else waits, and those that must begin in time.
+"""Decides when deferred jobs may run: when nothing else waits, or when their deadline requires it.
 
-They have a lane of their own, which the planner does not see while others wait for the same hosts,
-or would probably wait because of them.
+Deferred jobs have their own lane, `later`. The planner does not see it while other jobs wait for
+the same hosts, or are likely to wait because of it.
 
-A load for one begins when the model that must leave has been idle for as long as its own load
-takes, and will probably not be asked for before all is over. It does not wait for that for ever: a
-queue of later jobs that has waited for an hour takes any pause, and then waits as long for the next
-one.
+A deferred job may cause a load once the model to be evicted has been idle for as long as that model
+takes to load, and is unlikely to be needed until the deferred job is done. A queue that has waited
+for an hour may cause a load in any pause, and then waits another hour before doing so again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,12 +20,14 @@ from queueing.core.specs import ModelSpec
 from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.fleet.learned_times import LearnedTimes
 
-PATIENCE_S = 3600.0  # of a queue of later jobs, since its first one came or it last took a pause
-LIKELY = 0.5  # requests expected while it is in the way: from here on it would be missed
+# Counts from a queue's first deferred job, or from its last load in a short pause.
+PATIENCE_S = 3600.0
+# An evicted model is missed if this many requests are expected before it could be loaded again.
+LIKELY = 0.5
 
 
 class Leaver(NamedTuple):
-    """An idle model that would have to leave: since when, how often it is asked for, its load."""
+    """An idle model that would be evicted: its idle time, request rate and load time."""
 
     idle_s: float
     rate_per_s: float
@@ -34,16 +35,19 @@ class Leaver(NamedTuple):
 
 
 def may_leave(leaver: Leaver, in_the_way_s: float) -> bool:
-    """Return whether no one will probably miss a model that leaves for a later job.
+    """Return whether a model can probably be evicted for a deferred job without delaying anyone.
 
-    Loading and serving the job takes `in_the_way_s`.
+    `in_the_way_s` is how long the deferred job takes to load and run.
     """
     missed = leaver.rate_per_s * (in_the_way_s + leaver.load_s)
     return leaver.idle_s >= leaver.load_s and missed < LIKELY
 
 
 def takes_any_pause(first_queued_at: float, took_at: float, now: float) -> bool:
-    """Return whether a queue of later jobs has waited for long enough, `took_at` its last such pause."""
+    """Return whether a queue has waited for so long that it may cause a load in any pause.
+
+    `took_at` is when it last did.
+    """
     return now - max(first_queued_at, took_at) >= PATIENCE_S
 
 
@@ -51,22 +55,22 @@ _WAKES = (WaitCause.ASLEEP, WaitCause.WAKING)
 
 
 class DeferredJobs:
-    """Knows which later jobs may be shown; `urged` are those that must begin now."""
+    """Decides which deferred jobs the planner sees; `urged` holds the ids that must begin now."""
 
     def __init__(self, fleet: Fleet, times: LearnedTimes, clock: Clock) -> None:
         self._fleet = fleet
         self._times = times
         self._clock = clock
         self.urged: set[int] = set()
-        self._queues: set[str] = set()  # models of which later jobs wait
-        self._open: set[str] = set()  # those of which all were shown last
-        self._impatient: set[str] = set()  # those shown because they had waited for so long
+        self._queues: set[str] = set()  # models with deferred jobs
+        self._open: set[str] = set()  # the models whose deferred jobs are all shown
+        self._impatient: set[str] = set()  # models shown after waiting `PATIENCE_S`
         self._took_at: dict[str, float] = {}  # by model: when such a load last began in this run
 
     def shown(
         self, later: Sequence[QueueHead], waiting: Mapping[str, Sequence[Waiting]]
     ) -> Sequence[QueueHead]:
-        """Return the queues of later jobs that the planner may see, perhaps with fewer jobs."""
+        """Return the queues of deferred jobs that the planner may see, perhaps with fewer jobs."""
         self._note_pauses()
         self._queues = {queue.model for queue in later}
         taken = set[str]()
@@ -80,7 +84,7 @@ class DeferredJobs:
         return [each for each in seen if each.heads or each.model in self._open]
 
     def _note_pauses(self) -> None:
-        """Note the loads that have begun since queues were last shown that had waited for so long."""
+        """Record the loads that queues caused after waiting for `PATIENCE_S`."""
         for model in self._impatient:
             if self._fleet.copies.of(model):
                 self._took_at[model] = self._clock.now()
@@ -106,7 +110,7 @@ class DeferredJobs:
         return replace(queue, waiting=len(heads), heads=heads)
 
     def is_shown(self, job: Job) -> bool:
-        """Return whether the planner sees a later job, so that it may begin."""
+        """Return whether the planner sees a deferred job, so that it may begin."""
         return job.model in self._open or job.id in self.urged
 
     # ------------------------------------------------------------ who else wants the hosts
@@ -118,9 +122,10 @@ class DeferredJobs:
         )
 
     def _could_begin_on(self, spec: ModelSpec) -> frozenset[str]:
-        """Return the hosts on which waiting jobs of a model may begin before something changes.
+        """Return the hosts on which waiting jobs of a model can begin as things are.
 
-        Those whose server is away, or that rest, are no reason to leave other hosts idle.
+        Excludes hosts that rest or whose server is down: they must not keep deferred jobs from
+        running.
         """
         fleet = self._fleet
         return frozenset(
@@ -142,7 +147,7 @@ class DeferredJobs:
     # ------------------------------------------------------------ what a load would put out
 
     def _disturbs_no_one(self, spec: ModelSpec) -> bool:
-        """Whether later jobs of a model need a load for which no one will probably wait."""
+        """Return whether a load for deferred jobs of a model probably delays nobody."""
         now, durations = self._clock.now(), self._times.durations
         in_the_way_s = (
             durations.load(spec, "").median_s + durations.typical_service(spec, "").median_s
@@ -156,7 +161,7 @@ class DeferredJobs:
         )
 
     def _would_leave(self, spec: ModelSpec, backend: str) -> Sequence[Copy]:
-        """Return the idle copies of which some must leave for a load there; none if it fits."""
+        """Return the idle copies, some of which a load would evict. Empty if the model fits."""
         fleet = self._fleet
         hosts = tuple(fleet.catalog.parts_of(spec, backend))
         most = fleet.catalog.backends[backend].max_models
@@ -174,16 +179,16 @@ class DeferredJobs:
         return mine_mb <= fleet.memory.usable_mb(host) - fleet.memory.mb_on(host)
 
     def _leaver(self, copy: Copy, now: float) -> Leaver:
-        return Leaver(  # what serves later jobs itself gives way to others of them
+        return Leaver(  # models with deferred jobs give way to other deferred jobs at once
             idle_s=inf if copy.model in self._queues else now - copy.idle_since,
             rate_per_s=self._times.rates.per_s(copy.model, now),
             load_s=self._times.load_s(copy.model, copy.backend),
         )
 
     def _has_unused_copy(self, model: str) -> bool:
-        """Whether a model was loaded and has run nothing: others have come while it was.
+        """Return whether a copy of a model was loaded and has run nothing because other jobs came.
 
-        One later job runs then, or a load would follow every pause, and no job ever.
+        One deferred job runs then. Otherwise every pause could cause a load and none of them a job.
         """
         return any(
             self._fleet.copies.is_unused(copy) and not copy.pinned

@@ -1,4 +1,4 @@
-"""EventBus: tells those who listen what has happened, in its order; none of it blocks."""
+"""EventBus: notifies listeners of events in order, without blocking."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class EventBus:
-    """Hands on events and changes of the fleet; a failing listener keeps nothing from the others."""
+    """Delivers events and fleet changes. A failing listener does not affect the others."""
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
@@ -27,7 +27,7 @@ class EventBus:
         self._listeners.append(listener)
 
     def reading(self, _job_id: int) -> AbstractContextManager[None]:
-        """Do nothing: everything is told here."""
+        """Do nothing: this bus delivers every event anyway."""
         return nullcontext()
 
     def watch_fleet(self, watcher: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class EventBus:
         self._watchers.append(watcher)
 
     def publish(self, event: Event) -> None:
-        """Call every listener, those first who listened first."""
+        """Call every listener, in order of subscription."""
         for listener in self._listeners:
             try:
                 listener(event)
@@ -43,37 +43,37 @@ class EventBus:
                 log.exception("a listener failed")
 
     async def after(self, change: Coroutine[Any, Any, T], follow: Callable[[T], None]) -> T:
-        """Make a change, and at once what follows, in a task of their own; return its result.
+        """Run a change and then its follow-up in a separate task. Returns the change's result.
 
-        A caller cancelled meanwhile keeps neither from happening: a change that is stored and
-        never published would be noticed only with the next one.
+        Cancelling the caller stops neither: a change that is stored but not published would go
+        unnoticed until the next one.
         """
 
         async def both() -> T:
             result = await change
-            follow(result)  # here, not in a callback: another caller could look in between
+            follow(result)  # not in a done callback: another caller could run in between
             return result
 
         told: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(both())
         self._changes.add(task)
         task.add_done_callback(partial(self._made, told))
-        return await told  # as a shield does, in two turns of the event loop fewer
+        return await told  # like `asyncio.shield`, with two fewer passes of the event loop
 
     async def settle(self) -> None:
-        """Wait until what follows from every change under way has been made."""
+        """Wait for all changes in progress and their follow-ups."""
         if self._changes:
             await asyncio.wait(self._changes)
 
     def _made(self, told: asyncio.Future[T], change: asyncio.Task[T]) -> None:
-        """Tell the caller what ended a change, whatever that was, unless the caller has gone."""
+        """Pass the result or error of a change to the caller, unless the caller was cancelled."""
         self._changes.discard(change)
         error = None if change.cancelled() else change.exception()
         if told.done():
             if error is not None:
                 log.debug("a change failed: %s", error)
         elif change.cancelled():
-            told.cancel()  # the event loop is being closed
+            told.cancel()  # the event loop is closing
         elif error is not None:
             told.set_exception(error)
         else:

@@ -1,4 +1,4 @@
-"""Health checks: whether every server answers, what it holds and how much memory is free."""
+"""Health checks: which servers answer, which models they hold, and how much memory is free."""
 
 import asyncio
 import logging
@@ -14,14 +14,14 @@ from queueing.engine.fleet.fleet import Fleet
 log = logging.getLogger(__name__)
 
 EVERY_S = 10.0
-ANSWER_S = 5.0  # a server that needs longer to identify itself counts as not answering
+ANSWER_S = 5.0  # a server that takes longer to identify itself counts as down
 FIRST_DOWN_S = 1.0
-LONGEST_DOWN_S = 4.0  # people are shown that it is away, so its return must be noticed soon
+LONGEST_DOWN_S = 4.0  # people see that the server is down, so its return must be noticed soon
 FORGET_S = 30.0
 
 
 class HealthChecker:
-    """Keeps the fleet's knowledge of servers and GPUs fresh, one task per backend."""
+    """Keeps the fleet's view of servers and GPUs up to date, with one task per backend."""
 
     def __init__(
         self,
@@ -35,21 +35,21 @@ class HealthChecker:
         self._backends = backends
         self._memory = memory
         self._clock = clock
-        self.first_looked = asyncio.Event()  # every server has been looked at once
+        self.first_looked = asyncio.Event()  # set once every server has been checked
         self._noted: dict[str, frozenset[str]] = {}
-        self._held: dict[str, dict[str, int]] = {}  # by server, what it holds for others in MB
-        self._measured_at: dict[str, float] = {}  # by host
-        self._told_at: dict[str, float] = {}  # when a server last told what it holds for others
-        self._attended: dict[str, asyncio.Task[None]] = {}  # waiting for the end of wedged servers
+        self._held: dict[str, dict[str, int]] = {}  # by server: MB per model of other programs
+        self._measured_at: dict[str, float] = {}  # by host: when it was last measured
+        self._told_at: dict[str, float] = {}  # by server: when it last reported these models
+        self._attended: dict[str, asyncio.Task[None]] = {}  # by wedged server: waits for its end
         self._again = {name: asyncio.Event() for name in backends}
         self._watches: TaskGroup | None = None
         self._watched: dict[str, asyncio.Task[None]] = {}
         fleet.health.look_soon = lambda name: self._again[name].set()
 
     async def first_look(self, noted: Mapping[str, frozenset[str]]) -> None:
-        """Look at every server once, all at the same time, before anything is planned.
+        """Check all servers once, concurrently, before anything is planned.
 
-        `noted` are the models by backend that the last run left there.
+        `noted` maps each backend to the models that the last run left there.
         """
         self._noted = dict(noted)
         async with TaskGroup() as looks:
@@ -59,7 +59,7 @@ class HealthChecker:
 
     @contextmanager
     def watching(self, tasks: TaskGroup) -> Iterator[None]:
-        """Watch every server in a task of its own until the block ends."""
+        """Watch every server in its own task until the block ends."""
         self._watches = tasks
         self.follow()
         try:
@@ -70,7 +70,7 @@ class HealthChecker:
                 self._watched.pop(name).cancel()
 
     def follow(self, renewed: Collection[str] = ()) -> None:
-        """Watch the servers there are now, and no others; look at those that are renewed soon."""
+        """Start and stop watches to match the current servers; check `renewed` ones soon."""
         for name in self._watched.keys() - self._backends.keys():
             self._watched.pop(name).cancel()
             del self._again[name]
@@ -83,7 +83,7 @@ class HealthChecker:
                 self._watched[name] = self._watches.create_task(watch, name=f"health of {name}")
 
     async def watch(self, name: str) -> None:
-        """Look at one server for ever; when it is down, soon at first, then less often."""
+        """Check one server until cancelled; while it is down, soon at first, then less often."""
         pause_s = EVERY_S
         try:
             while True:
@@ -96,12 +96,12 @@ class HealthChecker:
                 health = self._fleet.health.of(name)
                 pause_s = EVERY_S if health.up else min(pause_s * 2, LONGEST_DOWN_S)
                 if health.wedged_until is not None:
-                    pause_s = FIRST_DOWN_S  # a proxy may hide all but a moment of a restart
+                    pause_s = FIRST_DOWN_S  # a proxy may hide a restart except for a moment
         finally:
             await self._leave(name)
 
     async def _woken(self, name: str, pause_s: float) -> bool:
-        """Rest until the pause is over; return True if the server went down or is in doubt before."""
+        """Wait for the pause to end. Returns True if a check was requested before that."""
         try:
             async with timeout(pause_s):
                 await self._again[name].wait()
@@ -113,7 +113,7 @@ class HealthChecker:
     # ------------------------------------------------------------ restarts between two looks
 
     async def _attend(self, name: str) -> None:
-        """Keep a task waiting for the end of a server's process while it is wedged, and only then."""
+        """Keep a task waiting for a server's process to end, only while the server is wedged."""
         if self._fleet.health.of(name).wedged_until is None:
             await self._leave(name)
         elif name not in self._attended:
@@ -129,31 +129,31 @@ class HealthChecker:
         try:
             await self._backends[name].gone()
         except Exception:
-            log.exception("waiting for the end of %s failed; its pause goes on", name)
+            log.exception("cannot detect the restart of %s; it stays paused", name)
             return
-        log.info("%s has gone away", name)
-        self._fleet.health.down(name, "it has gone away")
+        log.info("%s has stopped", name)
+        self._fleet.health.down(name, "it has stopped")
         self._again[name].set()
 
     # ------------------------------------------------------------ looks
 
     async def look(self, name: str) -> None:
-        """Look at one server and note the answer; raises nothing but `CancelledError`."""
+        """Check one server and record the result. Raises only `CancelledError`."""
         server = self._backends[name]
         try:
             async with timeout(ANSWER_S):
                 info = await server.probe()
-            # Before it counts as up: a server that died and is back holds none of its models, and
-            # a job started there would seem to have lost its model to another program.
+            # Compare before marking the server as up. A server that restarted holds none of its
+            # models, and a job started there would seem to have lost its model to another program.
             await self._compare(name, server)
             self._fleet.health.up(name, info)
         except (BackendError, TimeoutError) as error:
             if isinstance(error, Busy) and self._fleet.health.of(name).up:
-                return  # it answers, and is what it was
+                return  # it answers, so nothing has changed
             cause = str(error) or "it does not answer in time"
             self._missed(name, cause)
         except Exception as error:
-            log.exception("looking at %s failed", name)
+            log.exception("checking %s failed", name)
             self._missed(name, repr(error))
         else:
             await self._weigh(name, server, info)
@@ -161,7 +161,7 @@ class HealthChecker:
     def _missed(self, name: str, cause: str) -> None:
         self._fleet.health.down(name, cause)
         if self._clock.now() - self._fleet.health.of(name).since >= FORGET_S:
-            # A server that is gone holds nothing: its GPU's other servers may have the memory.
+            # A server that is gone holds no memory, so others on its GPU may use it.
             self._fleet.copies.forget_idle(name)
             self._fleet.memory.lent(name, 0, self._fleet.catalog.hosts_of[name])
             self._held.pop(name, None)
@@ -169,19 +169,19 @@ class HealthChecker:
     # ------------------------------------------------------------ copies
 
     async def _compare(self, name: str, server: Backend) -> None:
-        """Notice models that another program loaded or evicted, or that a restart left or lost."""
+        """Detect models that other programs loaded or evicted, or that a restart left or lost."""
         specs = [spec for spec in self._fleet.catalog.models.values() if name in spec.backends]
         epoch = self._fleet.copies.epochs[name]
         async with timeout(ANSWER_S):
             loaded = await server.loaded(specs)
         noted = self._noted.pop(name, frozenset())
-        if loaded is None:  # it cannot say: what was noted before a restart is likely still there
+        if loaded is None:  # unknown: it likely still holds what the last run left
             for spec in specs:
                 if spec.name in noted and self._fleet.copies.get(spec.name, name) is None:
                     self._fleet.copies.found(spec, name)
             return
         if epoch != self._fleet.copies.epochs[name]:
-            return  # copies moved meanwhile, and the answer is old
+            return  # copies changed during the request, so the answer is outdated
         here = {copy.model: copy for copy in self._fleet.copies if copy.backend == name}
         for copy in here.values():
             idle = copy.residency is Residency.READY and not copy.running
@@ -189,11 +189,11 @@ class HealthChecker:
                 self._miss(copy)
         for spec in specs:
             if spec.name in loaded and spec.name not in here:
-                log.info("%s is loaded on %s already", spec.name, name)
+                log.info("found %s already loaded on %s", spec.name, name)
                 self._fleet.copies.found(spec, name)
 
     def _miss(self, copy: Copy) -> None:
-        """Believe a server that has unloaded a model by itself, or lost it in a restart."""
+        """Record a copy that its server unloaded by itself or lost in a restart."""
         health = self._fleet.health.of(copy.backend)
         if health.up and health.since <= copy.ready_at:
             log.info("%s: unloaded by its server %s", copy.model, copy.backend)
@@ -208,7 +208,7 @@ class HealthChecker:
         hosts, unmeasured = self._fleet.catalog.hosts_of[name], []
         for host in hosts:
             measured = await self._gpu(host)
-            if measured is None and len(hosts) == 1:  # of several, it may tell of any
+            if measured is None and len(hosts) == 1:  # of several, it may mean any one
                 measured = _told(info)
             if measured is None:
                 unmeasured.append(host)
@@ -220,17 +220,17 @@ class HealthChecker:
             await self._ask_for_others(name, server, unmeasured)
 
     def _expire(self, host: str) -> None:
-        """Drop the figures of a host that could not be measured for a while: they may be untrue."""
+        """Discard the measurement of a host that could not be measured for `FORGET_S`."""
         measured_at = self._measured_at.get(host)
         if measured_at is not None and self._clock.now() - measured_at >= FORGET_S:
             del self._measured_at[host]
             log.warning(
-                "%s has not been measured for %.0f s: its configured memory counts", host, FORGET_S
+                "%s has not been measured for %.0f s: using its configured memory", host, FORGET_S
             )
             self._fleet.memory.unmeasured(host, measured_at)
 
     async def _ask_for_others(self, name: str, server: Backend, hosts: Collection[str]) -> None:
-        """Learn from a server what other programs had it load on hosts that nothing measures."""
+        """Ask a server for the memory of other programs' models, on hosts that nothing measures."""
         fleet = self._fleet
         ours = {spec.name: spec for spec in fleet.catalog.served_by(name)}
         ours |= {
@@ -250,7 +250,7 @@ class HealthChecker:
         self._told_at[name] = self._clock.now()
         if held != self._held.get(name, {}):
             told = ", ".join(f"{model} ({mb} MB)" for model, mb in sorted(held.items()))
-            log.info("%s holds for other programs: %s", name, told or "nothing any more")
+            log.info("%s holds for other programs: %s", name, told or "nothing")
             self._held[name] = dict(held)
         fleet.memory.lent(name, sum(held.values()), hosts)
 
@@ -265,7 +265,7 @@ class HealthChecker:
             return None
 
     async def free_mb(self, host: str) -> int | None:
-        """Return the free memory of a host in MB now, None if nothing can measure it."""
+        """Return the free memory of a host in MB, or None if nothing can measure it."""
         measured = await self._gpu(host)
         if measured is not None:
             return measured[1]

@@ -1,6 +1,7 @@
-"""Sleepers: wakes machines that jobs wait for, and has machines sleep that are not used.
+"""Wakes the machines that waiting jobs need and puts idle machines to sleep.
 
-Decides by `queueing.planning.hosts`; every call to a machine is a task of its own and may fail.
+`queueing.planning.hosts` decides which ones to wake. Every call to a machine runs in its own task
+and may fail.
 """
 
 import logging
@@ -17,12 +18,12 @@ from queueing.planning.hosts import is_busy, to_wake
 
 log = logging.getLogger(__name__)
 
-CALLED_AGAIN_S = 10.0  # a packet may be lost, or come before the machine sleeps
-CALLED_LATE_S = 60.0  # the same for one that did not wake
+CALLED_AGAIN_S = 10.0  # a wake-up packet may be lost, or arrive before the machine is asleep
+CALLED_LATE_S = 60.0  # the same for a machine that did not wake in time
 
 
 class HostPower:
-    """Looks at every step of the router; without machines it does nothing."""
+    """Checks the machines at every step of the scheduler; does nothing if there are none."""
 
     def __init__(
         self, *, fleet: Fleet, health: HealthChecker, machines: HostControl | None, clock: Clock
@@ -36,7 +37,7 @@ class HostPower:
         self._called_at: dict[str, float] = {}
 
     def observe(self) -> None:
-        """Note which machines answer."""
+        """Record which machines answer."""
         if not self._looked.is_set():
             return
         hosts_of = self._fleet.catalog.machines
@@ -46,7 +47,7 @@ class HostPower:
             self._fleet.rests.sleep.observe(host, answers)
 
     def act(self, world: Snapshot, work: TaskGroup) -> bool:
-        """Wake and put to sleep what should be; return whether the world has changed by it."""
+        """Wake machines and put them to sleep as needed. Returns whether `world` is outdated."""
         hosts, machines = self._hosts(), self._machines
         if not hosts or machines is None or not self._looked.is_set():
             return False
@@ -78,7 +79,7 @@ class HostPower:
         return self._clock.now() >= self._called_at.get(host.machine_name, 0.0) + every_s
 
     def _may_sleep(self, world: Snapshot, host: HostSpec) -> bool:
-        """Return whether a machine has been idle for long enough; note when it last was not."""
+        """Return whether a machine has been idle for long enough, and record when it is busy."""
         if host.sleep is None:
             return False
         name, gpus = host.machine_name, self._fleet.catalog.machines[host.machine_name]
@@ -107,7 +108,7 @@ async def _call(machines: HostControl, host: HostSpec) -> None:
     try:
         await machines.wake(host)
     except BackendError as error:
-        log.warning("%s could not be called: %s", host.machine_name, error)
+        log.warning("%s could not be woken: %s", host.machine_name, error)
 
 
 async def _guarded(steps: Coroutine[None, None, None], name: str) -> None:

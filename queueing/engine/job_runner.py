@@ -1,6 +1,6 @@
 """Job runner: runs one job on a backend and stores its outcome.
 
-It never decides what runs where; the router decides, or recovery after a restart.
+What runs where is decided by the scheduler, or by recovery after a restart.
 """
 
 import asyncio
@@ -40,24 +40,24 @@ from queueing.planning.retry import FIRST_PAUSE_S, Fail, Retry, after_failure, a
 from queueing.store.jobs.job_store import JobStore
 
 log = logging.getLogger(__name__)
-GIVE_WAY_S = 0.25  # how long fetching a result yields to the next start
+GIVE_WAY_S = 0.25  # how long fetching a result waits for the next start to be sent
 
 
 @dataclass(slots=True, eq=False)
 class _Attempt:
-    """An attempt under way: `finished` by its server, `crowded` when the server went away."""
+    """An attempt in progress."""
 
     task: asyncio.Task[None]
-    backend: str | None = None  # where it runs; None for an attempt that only gives its job back
-    started: asyncio.Future[None] | None = None  # done once it is stored, or this is over
-    sent: asyncio.Event = field(default_factory=asyncio.Event)  # its server is asked, or it is over
-    finished: bool = False  # only its output is still to be fetched and stored
-    crowded: bool = False  # other jobs ran, or it was finished, when their server went away
-    stored: bool = False  # its output is stored; the slot was free before
+    backend: str | None = None  # None for an attempt that only returns its job to the queue
+    started: asyncio.Future[None] | None = None  # done once the start is stored or this is over
+    sent: asyncio.Event = field(default_factory=asyncio.Event)  # set when sent or over
+    finished: bool = False  # the server has finished; the output has yet to be fetched and stored
+    crowded: bool = False  # when the server crashed, other jobs ran there or this one had finished
+    stored: bool = False  # the output is stored; the slot was freed earlier
 
 
 class JobRunner:
-    """Runs attempts, each in a task of its own, and owns their changes of state."""
+    """Runs each attempt in its own task and makes all its state changes."""
 
     def __init__(
         self,
@@ -82,17 +82,17 @@ class JobRunner:
         self._bus = bus
         self._runner = runner
         self._attempts: dict[int, _Attempt] = {}
-        self._ended_now: list[asyncio.Future[None]] = []  # done when the next starts are stored
+        self._ended_now: list[asyncio.Future[None]] = []  # resolved once the next starts are stored
         self.attempt_ended: Callable[[], None] = lambda: None
-        self._left = frozenset[str]()  # servers that keep running while the bot is away
+        self._left = frozenset[str]()  # servers that keep running their jobs after the bot stops
 
     # ------------------------------------------------------------ the way in
 
     def begin(self, start: Start, ends_at: float, work: TaskGroup) -> asyncio.Future[None]:
-        """Occupy the slot now and run the job in a task of its own.
+        """Occupy the slot immediately and run the job in a new task.
 
-        The future is done when the store has recorded the start, or another change was faster; it
-        carries the `StoreError` when the store failed and the job therefore did not start.
+        The future resolves once the start is stored or another change has preempted it. It raises
+        `StoreError` if the store fails; the job does not start then.
         """
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._fleet.jobs.occupy(start.job, start.backend, ends_at)
@@ -101,9 +101,9 @@ class JobRunner:
         return started
 
     def recover(self, job: Job, work: TaskGroup) -> None:
-        """Resume a job that was running when the last run ended.
+        """Resume a job that was running when the previous run of the bot ended.
 
-        It occupies its slot while the server is asked and watched.
+        The job occupies its slot while its server is queried and watched.
         """
         spec, backend = self._fleet.catalog.models.get(job.model), job.backend
         if spec is None or backend is None or backend not in self._fleet.serving(spec):
@@ -111,38 +111,42 @@ class JobRunner:
             return
         self._fleet.copies.found(spec, backend)
         now, usual_s = self._clock.now(), self._times.service(job, backend).median_s
-        # How long its server worked while the bot was away is unknown: a usual job's time at most.
+        # Nobody measured how long the server worked while the bot was down: at most a usual job.
         taken_s = min(usual_s, max(0.0, now - (job.started_at or now)))
         self._fleet.jobs.occupy(job, backend, now + usual_s, taken_s=taken_s)
         attempt = partial(self._sending.resume, job, backend)
         self._spawn(job, lambda: self._run(job, backend, attempt), work, backend).sent.set()
 
     def cancel(self, job_id: int) -> None:
-        """Stop the work on a job whose end is already stored. Idempotent."""
+        """Stop the work on a job that is already stored as ended. Idempotent."""
         attempt = self._attempts.get(job_id)
         if attempt is not None:
             attempt.task.cancel()
 
     @property
     def under_way(self) -> KeysView[int]:
-        """The jobs with an attempt under way, from its start to its stored end."""
+        """The ids of jobs with an attempt in progress, until its end is stored."""
         return self._attempts.keys()
 
     def at(self, backend: str) -> frozenset[int]:
-        """Return the jobs with an attempt under way on a backend, its output still being fetched."""
+        """Return the jobs with an attempt on a backend, including while their output is fetched."""
         return frozenset(
             job_id for job_id, attempt in self._attempts.items() if attempt.backend == backend
         )
 
     def take_ended(self) -> list[asyncio.Future[None]]:
-        """Return, each once, what ended attempts wait for: that the next starts are on their way."""
+        """Return the futures that ended attempts wait for, and forget them.
+
+        The caller resolves them once the next starts are on their way.
+        """
         ended, self._ended_now = self._ended_now, []
         return ended
 
     async def stop(self, grace_s: float) -> None:
-        """Give running jobs `grace_s` seconds to end; then leave the rest to their servers.
+        """Give running jobs `grace_s` seconds to end, then leave the rest to their servers.
 
-        Jobs on servers that cannot be asked for them later are stopped, and return to their place.
+        If a server cannot be asked for a job later, the job is stopped and returns to its place in
+        the queue.
         """
         tasks = [attempt.task for attempt in self._attempts.values()]
         if tasks:
@@ -163,7 +167,7 @@ class JobRunner:
         task = work.create_task(self._guarded(job, steps), name=f"job {job.id}")
         attempt = _Attempt(task, backend)
         self._attempts[job.id] = attempt
-        # As a callback, because a task cancelled before its first step never enters its body.
+        # A callback, because a task that is cancelled before its first step never runs its body.
         attempt.task.add_done_callback(lambda _task: self._leave(job.id))
         return attempt
 
@@ -182,7 +186,7 @@ class JobRunner:
         try:
             await steps()
         except asyncio.CancelledError:
-            # A job that the server has finished, or keeps running, stays in state processing: the
+            # A job that its server has finished or keeps running stays in state processing. The
             # next run fetches or watches it.
             attempt = self._attempts[job.id]
             if not attempt.finished and attempt.backend not in self._left:
@@ -195,7 +199,6 @@ class JobRunner:
     # ------------------------------------------------------------ the steps of an attempt
 
     async def _process(self, start: Start, started: asyncio.Future[None]) -> None:
-        """Store the start, then run the job."""
         begun = await self._start(start, started)
         if begun is not None:
             sent = self._attempts[begun.job.id].sent.set
@@ -203,7 +206,7 @@ class JobRunner:
             await self._run(begun.job, start.backend, attempt)
 
     async def _start(self, start: Start, started: asyncio.Future[None]) -> JobChanged | None:
-        """Store a start; return None when another change was faster or the store failed."""
+        """Store a start. Returns None if another change came first or the store failed."""
 
         def follow(change: JobChanged) -> None:
             _resolve(started)
@@ -232,7 +235,7 @@ class JobRunner:
         try:
             pace = ProgressEstimate(self._fleet.jobs.slots[job.id].ends_at, self._clock.now())
             fetch = await watched(attempt, spec.timeouts, lambda p: self._progressed(job, pace, p))
-            # The server has finished: the slot is free, and fetching overlaps the next job.
+            # The server has finished, so the slot is free: fetching overlaps with the next job.
             self._fleet.jobs.vacate(job.id)
             self._attempts[job.id].finished = True
             self._fleet.health.worked(backend)
@@ -242,7 +245,7 @@ class JobRunner:
         except Lost:
             await self._lost(job)
         except StoreError as error:
-            # Its inputs could not be read, so nothing was sent: not the job's fault.
+            # The inputs could not be read and nothing was sent, so the job is not to blame.
             log.warning("job %d: %s", job.id, error)
             await self._outcomes.conclude(
                 job, JobEvent.RELEASE, not_before=self._clock.now() + FIRST_PAUSE_S
@@ -255,7 +258,7 @@ class JobRunner:
             self._attempts[job.id].stored = True
 
     async def _give_way(self, backend: str) -> None:
-        """Let the next start in the free slot go first: its server idles until that is sent."""
+        """Let the next job start in the free slot first: the server idles until it is sent."""
         written = asyncio.get_running_loop().create_future()
         self._ended_now.append(written)
         with suppress(TimeoutError):
@@ -290,14 +293,14 @@ class JobRunner:
             far=far,
         )
         self._fleet.jobs.vacate(job.id)
-        if isinstance(error, OutOfMemory) and not far:  # others do not pay for its size
+        if isinstance(error, OutOfMemory) and not far:  # an oversized job must not evict others
             for host in self._fleet.catalog.hosts_of[backend]:
                 await self._loader.relieve(host)
         log.warning("job %d on %s: %s: %s", job.id, backend, type(error).__name__, error)
         await self._conclude(job, outcome)
 
     async def _conclude(self, job: Job, outcome: Retry | Fail) -> None:
-        """Store what becomes of a job without a result."""
+        """Store the outcome of a job that has no result."""
         if isinstance(outcome, Fail):
             await self._outcomes.conclude(job, JobEvent.FAIL, problem=outcome.problem)
             return
@@ -309,7 +312,7 @@ class JobRunner:
         )
 
     def _note_error(self, job: Job, backend: str, error: Exception) -> bool:
-        """Record what an error means for its server; return whether the job ran alone."""
+        """Record what an error says about its server. Returns whether the job ran alone there."""
         match error:
             case Unavailable():
                 alone = self._crowd(job, backend)
@@ -318,7 +321,7 @@ class JobRunner:
             case ModelCrashed():
                 self._fleet.health.look_soon(backend)
                 return self._crowd(job, backend)
-            case UnreadableAnswer() | UnknownFailure():  # in use as long as it answers a look
+            case UnreadableAnswer() | UnknownFailure():  # up while it passes health checks
                 self._fleet.health.look_soon(backend)
             case NotLoaded():
                 self._fleet.copies.lost(job.model, backend)
@@ -327,10 +330,13 @@ class JobRunner:
         return True
 
     def _crowd(self, job: Job, backend: str) -> bool:
-        """Return whether a job ran alone as something crashed; else none beside it can be blamed."""
+        """Return whether a job was alone on a server that crashed, so that it can be blamed.
+
+        Otherwise marks the other jobs there, so that none of them is blamed either.
+        """
         others = [j.id for j in self._fleet.jobs.running_on(backend) if j.id != job.id]
         alone = not others and not self._attempts[job.id].crowded
-        # A job that had finished there, and loses its result with the server, did not end it.
+        # A job that had finished did not cause the crash, although it loses its result.
         for other in (*others, *self._fetching_from(backend, but=job.id)):
             self._attempts[other].crowded = True
         return alone
@@ -343,7 +349,7 @@ class JobRunner:
         ]
 
     async def _lost(self, job: Job) -> None:
-        """Return a job whose attempt ended with the bot's last run to its place, or give it up."""
+        """Requeue a job whose attempt no server knows, or fail it."""
         await self._conclude(job, after_loss(job, self._clock.now()))
 
 

@@ -1,7 +1,7 @@
-"""Loads and unloads models, learns what a load takes, and notes the result in the fleet.
+"""Loads and unloads models, measures what a load takes, and updates the fleet.
 
-The router and admins decide what is loaded where. On a GPU that nothing measures, a load neither
-waits for room nor teaches what the model takes.
+The scheduler and admins decide what is loaded where. On a GPU that nothing measures, a load does
+not wait for free memory, and the model's size is not learned.
 """
 
 import asyncio
@@ -33,21 +33,21 @@ from queueing.engine.outcomes import Outcomes
 from queueing.engine.program_watcher import ProgramWatcher
 from queueing.planning.retry import given_up
 
-ROOM_S = 30.0  # how long freed memory may take to appear: drivers report it late
+ROOM_S = 30.0  # how long freed memory may take to show up: drivers report it late
 ROOM_POLL_S = 0.5
-STIRRED_MB = 256  # by so much a desktop may change while a model is loaded
+STIRRED_MB = 256  # desktop programs may change their memory use by this much during a load
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What was free on each host before a load, and what the largest other program held there."""
+    """Memory per host before a load: free, and held by the largest other program."""
 
     free_mb: Mapping[str, int]
-    others_mb: Mapping[str, int | None]  # None where processes are not told one from another
+    others_mb: Mapping[str, int | None]  # None if usage per process is unknown
 
 
 class LoadMeasurement:
-    """Measures the GPUs around each load."""
+    """Measures the memory of GPUs before and after each load."""
 
     def __init__(self, *, fleet: Fleet, health: HealthChecker, others: ProgramWatcher) -> None:
         self._fleet = fleet
@@ -55,9 +55,10 @@ class LoadMeasurement:
         self._others = others
 
     async def room(self, spec: ModelSpec, backend: str) -> Before | None:
-        """Wait until there is room on every host and return what is; None if one is not measured.
+        """Wait until there is enough free memory on every host and return what was measured.
 
-        Raises `OutOfMemory` if it does not become free.
+        Returns None if a host is not measured. Raises `OutOfMemory` if the memory does not become
+        free within `ROOM_S`.
         """
         needs = self._needs(spec, backend)
         free: dict[str, int] = {}
@@ -70,15 +71,16 @@ class LoadMeasurement:
         return Before(free, {host: await self._others.held_mb(host) for host in free})
 
     def _needs(self, spec: ModelSpec, backend: str) -> dict[str, int]:
-        """Return what a model takes on each of its hosts."""
+        """Return the memory that a model takes on each of its hosts, in MB."""
         shares = dict(self._fleet.memory.shares(spec, backend))
         hosts = self._fleet.catalog.parts_of(spec, backend)
         return {host: shares.get(host, self._fleet.memory.vram_mb(spec)) for host in hosts}
 
     async def learn(self, spec: ModelSpec, backend: str, before: Before | None) -> None:
-        """Correct the model's size to what its load took, if nothing else moved meanwhile.
+        """Correct a model's size from a measured load, unless other memory use changed during it.
 
-        Of one that spans GPUs the part that is largest for its share counts, so that none overflows.
+        For a model that spans GPUs, the part that most exceeds its share determines the size, so
+        that no GPU overflows.
         """
         if before is None:
             return
@@ -95,15 +97,16 @@ class LoadMeasurement:
             self._fleet.memory.budget.learn(spec.name, whole_mb(taken, parts))
 
     async def _stirred(self, host: str, before_mb: int | None) -> bool:
-        """Return whether another program took memory meanwhile, or gave it back.
+        """Return whether another program took or freed memory during the load.
 
-        A model would be believed to be larger by a game, for good: it might fit nowhere after it.
+        Otherwise a game that starts during a load would permanently inflate the model's learned
+        size, until it might fit nowhere.
         """
         now_mb = None if before_mb is None else await self._others.held_mb(host)
         return before_mb is not None and now_mb is not None and abs(now_mb - before_mb) > STIRRED_MB
 
     async def _room(self, host: str, need_mb: int) -> int | None:
-        """Wait until the memory is really free and return it; None if nothing measures it."""
+        """Wait until the memory is measured as free. Returns it, or None if nothing measures it."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + ROOM_S
         while (free_mb := await self._health.free_mb(host)) is not None and free_mb < need_mb:
@@ -115,13 +118,13 @@ class LoadMeasurement:
 
 log = logging.getLogger(__name__)
 
-UNLOAD_S = 60.0  # a server that needs longer to unload counts as unreachable
+UNLOAD_S = 60.0  # a server that takes longer to unload counts as down
 STORE_PAUSE_S = 5.0
-_COSTLY = "its last load failed for no known reason, and other models would have to leave for it"
+_COSTLY = "its last load failed for an unknown reason, and another try would evict other models"
 
 
 class Loader:
-    """Carries out loads and unloads, each in a task of its own."""
+    """Runs loads and unloads, each in its own task."""
 
     def __init__(
         self,
@@ -148,9 +151,10 @@ class Loader:
     # ------------------------------------------------------------ loading
 
     def begin(self, load: Load, expected_s: float, work: TaskGroup) -> None:
-        """Take the memory into account now and load in a task of its own.
+        """Reserve the memory immediately and load in a new task.
 
-        A load that failed for no known reason is not tried again at the cost of other models.
+        If the model's last load failed for an unknown reason, it is not retried when that would
+        evict other models.
         """
         spec = self._fleet.catalog.models[load.model]
         if load.evict and self._fleet.load_failures.of(load.model).unknown:
@@ -171,7 +175,7 @@ class Loader:
         return LoadCause.COPY if stays else LoadCause.REQUEST
 
     def stop(self) -> None:
-        """Stop loads and unloads that are under way, and begin none from now on."""
+        """Cancel loads and unloads in progress and accept no further ones."""
         self._stopped = True
         for task in self._tasks:
             task.cancel()
@@ -182,7 +186,7 @@ class Loader:
         task.add_done_callback(self._tasks.discard)
 
     async def outcome(self, model: str, backend: str) -> None:
-        """Wait for the next load of a model there to end. Raises `BackendError` when it failed."""
+        """Wait for the next load of a model on a backend. Raises `BackendError` if it fails."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.setdefault((model, backend), []).append(future)
         await future
@@ -226,19 +230,21 @@ class Loader:
         self._bus.publish(ended)
 
     async def _noted(self) -> None:
-        """Store the load before it begins: after a crash its memory may be taken unseen."""
+        """Store the load before it begins, so that a restart after a crash knows of its memory."""
         while True:
             try:
                 return await self._checkpoint.write()
             except StoreError as error:
-                log.warning("a load waits for the database: %s", error)
+                log.warning("loading waits for the database: %s", error)
                 await asyncio.sleep(STORE_PAUSE_S)
 
     async def _bring(self, spec: ModelSpec, backend: str) -> None:
         try:
             await self._attempt(spec, backend)
         except OutOfMemory as error:
-            log.warning("loading %s on %s: %s; emptying the GPU", spec.name, backend, error)
+            log.warning(
+                "loading %s on %s: %s; unloading all idle models", spec.name, backend, error
+            )
             for host in self._fleet.catalog.parts_of(spec, backend):
                 await self.relieve(host)
             await self._attempt(spec, backend)
@@ -257,7 +263,7 @@ class Loader:
     async def _failed(
         self, spec: ModelSpec, backend: str, error: Exception, *, costly: bool
     ) -> None:
-        """Note a failed load; `costly` if other models left for it."""
+        """Handle a failed load; `costly` if other models were evicted for it."""
         if isinstance(error, BackendError | TimeoutError):
             log.warning(
                 "loading %s on %s failed: %s: %s", spec.name, backend, type(error).__name__, error
@@ -268,8 +274,8 @@ class Loader:
         if isinstance(error, Unavailable):
             self._fleet.health.down(backend, str(error))
         unknown = isinstance(error, UnknownFailure | UnreadableAnswer)
-        # A process that ends as it loads its model is the model's fault, until somebody mends it.
-        # For one short of memory the room is made by now: it is tried again at nobody's cost.
+        # A server process that crashes while loading will do so again until somebody fixes the
+        # model. After a `ShortOfMemory` the memory has been freed, so a retry evicts nothing.
         short = isinstance(error, ShortOfMemory)
         lasting = isinstance(error, ModelCrashed) or (unknown and costly and not short)
         if lasting or (isinstance(error, BackendError) and not error.retryable):
@@ -284,7 +290,7 @@ class Loader:
             await self._outcomes.fail_waiting(spec.name, why, cause)
 
     async def _clear(self, spec: ModelSpec, backend: str) -> None:
-        """Unload what a failed load may have left: the server may even finish it later."""
+        """Unload what a failed load may have left: the server may even complete the load later."""
         copy = self._fleet.copies.get(spec.name, backend)
         if copy is not None and self._fleet.copies.may_leave(copy):
             await self.leave(Evict(model=spec.name, backend=backend, why=EvictionCause.FAILURE))
@@ -303,24 +309,27 @@ class Loader:
     # ------------------------------------------------------------ unloading
 
     def begin_leaving(self, victims: Sequence[Evict], work: TaskGroup) -> None:
-        """Mark idle copies as being unloaded now and unload them in a task of its own."""
+        """Mark idle copies as unloading immediately and unload them in a new task."""
         for victim in victims:
             self._fleet.copies.leaving(victim.model, victim.backend)
         self._spawn(self._leave(victims), "unload", work)
 
     async def relieve(self, host: str) -> None:
-        """Unload every idle copy of a host that is not pinned."""
+        """Unload every idle copy on a host that is not pinned."""
         await self._leave_at_once(self._fleet.copies.idle_on(host), EvictionCause.MEMORY)
 
     async def empty(self, host: str) -> None:
-        """Unload every idle copy of a host, pinned ones as well; nothing must start there."""
+        """Unload every idle copy on a host, including pinned ones.
+
+        The caller must prevent new starts there.
+        """
         await self._leave_at_once(
             self._fleet.copies.idle_on(host, pinned=True), EvictionCause.ADMIN
         )
 
     async def _leave_at_once(self, idle: Sequence[Copy], why: EvictionCause) -> None:
         victims = [Evict(model=copy.model, backend=copy.backend, why=why) for copy in idle]
-        for victim in victims:  # all at once: none may be given work while the first ones leave
+        for victim in victims:  # mark all first, so that none gets a job while others unload
             self._fleet.copies.leaving(victim.model, victim.backend)
         await self._leave(victims)
 
@@ -329,10 +338,10 @@ class Loader:
             await self.leave(victim)
 
     async def leave(self, victim: Evict) -> None:
-        """Unload an idle copy, and the others its server frees with it. Idempotent.
+        """Unload an idle copy and the copies that its server frees with it. Idempotent.
 
-        Never fails: a server that cannot unload is noted as down. Does nothing once stopped: a copy
-        that seems idle then may still be running a job, which the next start finds.
+        Never raises: a server that fails to unload is marked as down. Does nothing after `stop`: a
+        copy that looks idle then may still be running a job, which the next run resumes.
         """
         if self._stopped:
             return
@@ -355,7 +364,7 @@ class Loader:
         self._bus.publish(left)
 
     async def _unload(self, victim: Evict) -> bool:
-        """Have a server unload a copy; return whether it has."""
+        """Unload a copy. Returns whether the server did."""
         server = self._backends[victim.backend]
         if not server.can_unload:
             return False
@@ -364,7 +373,7 @@ class Loader:
                 await server.unload(self._fleet.copies.loaded_as(victim.model, victim.backend))
         except (BackendError, TimeoutError) as error:
             log.warning("unloading %s on %s failed: %s", victim.model, victim.backend, error)
-            self._fleet.health.down(victim.backend, str(error) or "it does not unload in time")
+            self._fleet.health.down(victim.backend, str(error) or "unloading timed out")
         except Exception:
             log.exception("unloading %s on %s failed", victim.model, victim.backend)
         else:
@@ -374,7 +383,7 @@ class Loader:
 
 
 async def _guarded(steps: Coroutine[None, None, None], name: str) -> None:
-    """Keep a bug from taking everything else down with it."""
+    """Log a bug instead of letting it cancel the task group."""
     try:
         await steps
     except Exception:

@@ -1,4 +1,4 @@
-"""Outcomes: stores what became of jobs, and publishes it once that is durable."""
+"""Stores the outcomes of jobs and publishes them once they are durable."""
 
 import asyncio
 import itertools
@@ -17,11 +17,11 @@ from queueing.store.jobs.job_store import JobStore
 log = logging.getLogger(__name__)
 
 LONGEST_STORE_PAUSE_S = 30.0
-NAMED_MOST = 20  # jobs named in one line of the log
+NAMED_MOST = 20  # jobs named in one log line
 
 
 class Outcomes:
-    """How the job runner and the loader reach the store."""
+    """Stores outcomes for the job runner and the loader."""
 
     def __init__(self, *, jobs: JobStore, clock: Clock, bus: EventBus) -> None:
         self._jobs = jobs
@@ -39,9 +39,9 @@ class Outcomes:
         suspect: bool = False,
         gpu_s: float = 0.0,
     ) -> None:
-        """Store an outcome, retrying as often as needed: a full disk must not lose finished work.
+        """Store an outcome, retrying until it succeeds: a full disk must not lose finished work.
 
-        Does nothing when another change was faster.
+        Does nothing if another change came first.
         """
         for failures in itertools.count(1):
             try:
@@ -57,7 +57,7 @@ class Outcomes:
                 )
                 await self._bus.after(change, partial(self._follow, output))
             except StaleJob:
-                log.info("job %d: another change was faster than its %s", job.id, event.value)
+                log.info("job %d: another change came before its %s", job.id, event.value)
                 return
             except StoreError as failure:
                 log.warning("job %d: its %s is not stored yet: %s", job.id, event.value, failure)
@@ -71,10 +71,10 @@ class Outcomes:
         self._bus.publish(change)
 
     async def give_back(self, job: Job, event: JobEvent, *, problem: Problem | None = None) -> None:
-        """Return or end a job that was interrupted, unless its end is stored already.
+        """Return an interrupted job to its queue or end it, unless its end is already stored.
 
-        Tries only once: a job that a failing database leaves in state processing is recovered at
-        the next start.
+        Tries only once. If the database fails, the job stays in state processing and is recovered
+        at the next start.
         """
         now = self._clock.now()
         try:
@@ -91,9 +91,9 @@ class Outcomes:
             )
             await self._bus.after(change, self._bus.publish)
         except (StaleJob, StoreError) as failure:
-            log.warning("job %d: could not be returned to its line: %s", job.id, failure)
+            log.warning("job %d: could not be returned to its queue: %s", job.id, failure)
         except Exception:
-            log.exception("job %d: could not be returned to its line", job.id)
+            log.exception("job %d: could not be returned to its queue", job.id)
 
     async def fail_waiting(self, model: str, problem: Problem, cause: str) -> None:
         """Fail every waiting job of a model; `cause` is for the log."""

@@ -1,4 +1,4 @@
-"""Preloads: which models admins keep in memory and which they unload."""
+"""Preloads: the models that admins keep in memory or unload."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ from queueing.planning.planner import preload_waits_for
 
 
 class Preloader:
-    """Pins and unpins models; the router loads what is pinned and not there."""
+    """Pins and unpins models. The scheduler loads pinned models that are not in memory."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class Preloader:
         self._looked = health.first_looked
 
     async def waits_for(self, model: str, host: str | None) -> Reason | None:
-        """Return what keeps a preload from beginning now; None if nothing does, or it is loaded.
+        """Return what delays a preload, or None if nothing does or the model is loaded.
 
-        Right after the start, before the servers have been asked, nothing is known of it. Raises
-        `Refused` as `preload` does, and `StoreError`.
+        Returns None right after the start, until all servers have been checked. Raises `Refused` as
+        `preload` does, and `StoreError`.
         """
         spec = self._fleet.catalog.named(model)
         if not self._looked.is_set():
@@ -57,12 +57,14 @@ class Preloader:
         return preload_waits_for(world, spec.name)
 
     async def preload(self, model: str, host: str | None) -> str:
-        """Pin a model, wait until it is loaded and return its backend.
+        """Pin a model, wait until it is loaded and return its backend. Idempotent.
 
-        Raises `Refused` when it cannot be there or is unloaded meanwhile, `BackendError` when its
-        load failed; it is not pinned then, and the problem is what an admin is shown. Right after
-        the start it waits until the servers have identified themselves. A cancelled caller leaves
-        the pin. Idempotent.
+        Right after the start, first waits until all servers have been checked. Cancelling the
+        caller leaves the model pinned.
+
+        Raises `Refused` if the model cannot be loaded there or somebody unloads it during the load,
+        and `BackendError` if the load fails. A failed load removes the pin, and the error carries
+        the problem to show to an admin.
         """
         spec = self._fleet.catalog.named(model)
         await self._looked.wait()
@@ -77,7 +79,7 @@ class Preloader:
             try:
                 await self._loader.outcome(spec.name, backend)
             except Refused:
-                raise  # another admin intervened, and it is no longer pinned
+                raise  # another admin unloaded the model, which removed the pin
             except Exception as error:
                 self._fleet.copies.pins.discard(spec.name, backend)
                 gpus = together(self._fleet.catalog.gpus_of(spec.name, backend))
@@ -85,11 +87,11 @@ class Preloader:
         return backend
 
     async def unload(self, model: str, host: str | None) -> Sequence[str]:
-        """Unpin a model and unload it; return the backends it leaves. Raises `Refused`.
+        """Unpin a model and unload it. Returns the backends it leaves. Raises `Refused`.
 
-        Idle copies have left by then; busy ones start nothing more and leave when they are idle,
-        and those that are being loaded as soon as they are.
-        Right after the start it waits until the servers have reported what they hold.
+        Idle copies are unloaded on return. Busy copies start no further jobs and unload once idle;
+        copies that are still loading unload once loaded. Right after the start, first waits until
+        all servers have been checked.
         """
         spec = self._fleet.catalog.named(model)
         await self._looked.wait()
@@ -126,14 +128,14 @@ class Preloader:
         return places
 
     def _place_for(self, spec: ModelSpec, host: str | None) -> str:
-        """Return where to preload: where it is already, otherwise the first backend that is up."""
+        """Return the backend that has the model, otherwise the first one that is up."""
         places = self._running(spec, self._places(spec, host))
         here = {copy.backend for copy in self._fleet.copies.of(spec.name)}
         up = [name for name in places if self._fleet.health.of(name).up]
         return next((name for name in places if name in here), (up or places)[0])
 
     def _running(self, spec: ModelSpec, places: list[str]) -> list[str]:
-        """Return the backends where something may be loaded. Raises `Refused` for none."""
+        """Return the backends that are not paused. Raises `Refused` if all are."""
         paused, hosts_of = self._fleet.rests.paused, self._fleet.catalog.hosts_of
         if paused.stops_model(spec.name):
             if paused.everything:
@@ -155,7 +157,7 @@ def _refused(what: ProblemKind, **values: str) -> Refused:
 
 
 def _failure(spec: ModelSpec, backend: str, gpus: str, error: Exception) -> BackendError:
-    """Return a failed load with what an admin is shown; the cause is logged already."""
+    """Convert the failure of a load into one to show to an admin. The loader logs the cause."""
     cause = str(error).partition("\n")[0]
     match error:
         case TimeoutError():

@@ -1,7 +1,8 @@
-"""Leaves a GPU to other programs, such as games, and takes it back.
+"""Yields a GPU to other programs, such as games, and takes it back afterwards.
 
-A game is seen by its memory, in processes that belong to no server of the host. Where those cannot
-be told from servers, it is seen by the GPU's memory and by its work while no server has any.
+A game is detected by the memory of processes that belong to no server of the host. Where processes
+cannot be told apart, it is detected by the GPU's memory, and by its load while no server is
+working.
 """
 
 import asyncio
@@ -19,16 +20,14 @@ from queueing.engine.fleet.fleet import Fleet
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-SURE = 2  # looks in a row: a program that checks for a GPU and ends is no game
-GONE_S = 120.0  # between two levels a game may free its memory
-BUSY = (
-    0.1  # of the GPU's time, where processes cannot be looked at: a forgotten program does nothing
-)
+SURE = 2  # consecutive looks: a program that only probes for a GPU is not a game
+GONE_S = 120.0  # a game may free its memory between two levels
+BUSY = 0.1  # of the GPU's time, where processes are not visible; an idle program stays below it
 
 
 @dataclass(frozen=True, slots=True)
 class Yielding:
-    """What is known of other programs on a GPU; `since` when its host yields, None if it does not."""
+    """What is known of other programs on a GPU; the host has yielded to them `since` then."""
 
     since: float | None = None
     seen_at: float = -inf
@@ -36,10 +35,10 @@ class Yielding:
 
 
 def is_used(use: GpuLook | None, *, foreign_mb: int, least_mb: int, still: bool) -> bool | None:
-    """Return whether another program uses a GPU; None if this look cannot tell.
+    """Return whether another program uses a GPU, or None if this look cannot say.
 
-    `foreign_mb` is what the GPU holds beside the models that are known there, and `still` is whether
-    no model runs or moves there: only then is the GPU's work not that of its servers.
+    `foreign_mb` is the memory in use in addition to the known models. `still` says that no model
+    runs, loads or unloads there; otherwise the GPU's load may come from its servers.
     """
     if use is None:
         return None
@@ -53,7 +52,7 @@ def is_used(use: GpuLook | None, *, foreign_mb: int, least_mb: int, still: bool)
 
 
 def after(state: Yielding, now: float, *, used: bool | None, at_once: bool = False) -> Yielding:
-    """Return what is known after a look; `at_once` believes a single one, as at the start."""
+    """Return the state after a look; `at_once` acts on a single one, as at the start."""
     if used is None:
         return state if state.since is None else replace(state, seen_at=now)
     if used:
@@ -72,11 +71,11 @@ ANSWER_S = 5.0
 
 
 async def _nothing(_host: str) -> None:
-    """Do nothing: no one asks when a program has gone."""
+    """Default for `gone`."""
 
 
 class ProgramWatcher:
-    """Keeps the fleet's knowledge of who uses a GPU; `gone` is called when a program has left one."""
+    """Keeps track of which GPUs other programs use. Calls `gone` when a program has left one."""
 
     def __init__(self, *, fleet: Fleet, gpus: GpuWatch | None, clock: Clock) -> None:
         self.gone: Callable[[str], Awaitable[None]] = _nothing
@@ -87,19 +86,19 @@ class ProgramWatcher:
         self._told: set[str] = set()  # hosts whose failing GPU has been logged
 
     async def first_look(self) -> None:
-        """Look once at every GPU before anything is planned; what is seen counts at once."""
+        """Look at every GPU once before anything is planned, and act on it at once."""
         for host in list(self._fleet.catalog.hosts):
             await self.look(host, at_once=True)
 
     async def watch(self) -> None:
-        """Look at the GPUs for ever."""
+        """Look at the GPUs until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S)
             for host in list(self._fleet.catalog.hosts):
                 await self.look(host)
 
     async def held_mb(self, host: str) -> int | None:
-        """Return what the largest other program holds on a GPU now; None if that cannot be told."""
+        """Return the memory of the largest other program on a GPU in MB, or None if unknown."""
         spec = self._fleet.catalog.hosts.get(host)
         if self._gpus is None or spec is None:
             return None
@@ -107,12 +106,12 @@ class ProgramWatcher:
         return None if use is None else use.others_mb
 
     async def look(self, host: str, *, at_once: bool = False) -> None:
-        """Look at one GPU and note whether its host yields; raises nothing but `CancelledError`."""
+        """Look at one GPU and record whether its host yields. Raises only `CancelledError`."""
         spec = self._fleet.catalog.hosts.get(host)
         least_mb = None if spec is None else spec.yields_above_mb
         if self._gpus is None or spec is None or least_mb is None:
             if self._known.pop(host, Yielding()).since is not None:
-                self._fleet.rests.yields(host, None)  # the operator wants it to work from now on
+                self._fleet.rests.yields(host, None)  # a reload turned yielding off
             return
         used = is_used(
             await self._use(self._gpus, spec),
@@ -127,7 +126,7 @@ class ProgramWatcher:
             return
         self._fleet.rests.yields(host, now.since)
         if now.since is not None:
-            log.info("another program uses the GPU of %s: it is left to it", host)
+            log.info("another program is using the GPU of %s: yielding it", host)
         else:
             log.info("%s has its GPU back", host)
             await self.gone(host)
@@ -144,7 +143,7 @@ class ProgramWatcher:
                 found = await gpus.use(host, loaded)
         except Exception as error:  # noqa: BLE001 - a sick driver must not stop the queue
             if host.name not in self._told:
-                log.warning("programs on the GPU of %s cannot be seen: %r", host.name, error)
+                log.warning("cannot see the programs on the GPU of %s: %r", host.name, error)
             self._told.add(host.name)
             return None
         self._told.discard(host.name)

@@ -1,7 +1,7 @@
-"""Router: the one loop that looks at the world, asks `plan()` and carries out the answer.
+"""Scheduler: takes a snapshot, calls `plan()` and carries out the plan, in a single loop.
 
-Level-triggered: every wake-up means "look again", so a lost signal costs no more than a tick. It
-decides nothing itself.
+The loop is level-triggered: every wake-up means "check everything", so a lost signal costs at most
+one tick. All decisions are made by the planner.
 """
 
 import asyncio
@@ -30,25 +30,25 @@ from queueing.engine.snapshot_builder import SnapshotBuilder
 from queueing.planning.planner import plan
 from queueing.planning.retry import pause_s
 
-PATIENCE_S = 0.5  # then a job is told to wait, whatever the router is doing
+PATIENCE_S = 0.5  # the longest a caller waits for the scheduler's decision about its job
 
 
 class Decided:
-    """Tells when the router has decided about new jobs."""
+    """Lets callers wait until the scheduler has decided about new jobs."""
 
     def __init__(self, slots: Callable[[], Mapping[int, Slot]]) -> None:
-        """Create it; `slots` returns those that are occupied, by job id."""
+        """Create it; `slots` returns the occupied slots by job id."""
         self._slots = slots
-        self._newest = 0  # job accepted
-        self._seen = 0  # the newest in the last step that has ended
+        self._newest = 0  # the newest accepted job
+        self._seen = 0  # the newest job that a completed step has covered
         self._stepped = asyncio.Event()
 
     def accepted(self, job_id: int) -> None:
-        """Note a new job: nothing is decided about it yet."""
+        """Record a new job, which no step has covered yet."""
         self._newest = max(self._newest, job_id)
 
     def step(self) -> Callable[[], None]:
-        """Begin a step of the router; returns what ends it."""
+        """Begin a scheduler step. Returns the function to call when it ends."""
         newest = self._newest
 
         def ended() -> None:
@@ -58,7 +58,7 @@ class Decided:
         return ended
 
     async def about(self, jobs: Collection[Job]) -> None:
-        """Wait until each of these jobs is running or waits for a reason, for a moment at most."""
+        """Wait until each job is running or has a reason to wait, at most `PATIENCE_S`."""
         if not self._open(jobs):
             return
         with suppress(TimeoutError):
@@ -84,14 +84,14 @@ TICK_S = 5.0
 _LEAVES = {
     EvictionCause.ROOM: "its memory is needed",
     EvictionCause.MEMORY: "other programs have taken memory",
-    EvictionCause.IDLE: "it was not used for a while",
+    EvictionCause.IDLE: "it has been idle",
     EvictionCause.QUIET: "quiet hours begin",
     EvictionCause.OTHERS: "another program uses the GPU",
 }
 
 
 class Scheduler:
-    """Runs steps until cancelled; keeps the last plan for callers that ask why something waits."""
+    """Runs steps until cancelled. Keeps the last plan, which explains why jobs wait."""
 
     def __init__(
         self,
@@ -119,18 +119,18 @@ class Scheduler:
         self._changes = changes
         self._awake = asyncio.Event()
         self.decided = Decided(lambda: fleet.jobs.slots)
-        self.on_step: Callable[[Snapshot], None] = lambda _world: None  # told after each step
+        self.on_step: Callable[[Snapshot], None] = lambda _world: None  # called after each step
         self.plan = Plan()
         self.world: Snapshot | None = None
 
     def wake(self) -> None:
-        """Look again soon. Cheap and idempotent."""
+        """Request a step soon. Cheap and idempotent."""
         self._awake.set()
 
     def on_event(self, event: Event) -> None:
-        """Look again where a committed change may let another job start, or moves jobs that wait.
+        """Request a step if a committed change may let another job start or moves waiting jobs.
 
-        A start and an end do not: the slot was taken or free before.
+        Starts and completions do neither: their slot was taken or freed earlier.
         """
         if not isinstance(event, JobChanged):
             return
@@ -142,7 +142,7 @@ class Scheduler:
             self.wake()
 
     def reconsider(self) -> None:
-        """Decide again without the plans of before: models or servers have changed."""
+        """Plan again without the current reservations, after models or servers have changed."""
         self.plan = replace(self.plan, reservations=())
         self._changes.reconsidered()
         self.wake()
@@ -153,12 +153,15 @@ class Scheduler:
         self.wake()
 
     def waiting(self, model: str) -> int:
-        """Return how many jobs of a model had a place in line at the last step."""
+        """Return how many jobs of a model were in its queue at the last step."""
         view = self.world.models.get(model) if self.world else None
         return sum(lane.count for lane in view.waiting) if view else 0
 
     def oldest_at(self, model: str) -> float | None:
-        """Return when the first in a model's queues was accepted, as of the last step; None if empty."""
+        """Return when the oldest job in a model's queue was accepted, as of the last step.
+
+        None if the queue is empty.
+        """
         view = self.world.models.get(model) if self.world else None
         return min((lane.oldest_at for lane in view.waiting), default=None) if view else None
 
@@ -171,7 +174,7 @@ class Scheduler:
         )
 
     async def run(self, work: TaskGroup) -> None:
-        """Take step after step; jobs and loads become tasks of `work`."""
+        """Run steps until cancelled; jobs and loads become tasks of `work`."""
         failures = 0
         while True:
             self._awake.clear()
@@ -179,7 +182,7 @@ class Scheduler:
                 await self._step(work)
             except StoreError as error:
                 failures += 1
-                log.warning("the database cannot be used: %s", error)
+                log.warning("the database is unavailable: %s", error)
                 await asyncio.sleep(pause_s(failures))
             except Exception:
                 failures += 1
@@ -198,7 +201,7 @@ class Scheduler:
                     await self._awake.wait()
 
     async def snapshot(self) -> Snapshot:
-        """Return the world as it is now. Raises `StoreError`."""
+        """Take a snapshot. Raises `StoreError`."""
         return await self._snapshots.take(self.plan)
 
     async def _step(self, work: TaskGroup) -> None:
@@ -220,7 +223,7 @@ class Scheduler:
         woken = self._awake.is_set()
         self._carry_out_moves(work)
         pending = self._begin_starts(work)
-        if not woken:  # a plan already takes its own actions into account
+        if not woken:  # the plan already accounts for its own actions
             self._awake.clear()
         await _stored(pending)
         self._note_starts(world)
@@ -244,7 +247,7 @@ class Scheduler:
             self._loader.begin(load, self._times.load_s(load.model, load.backend), work)
 
     def _begin_starts(self, work: TaskGroup) -> list[asyncio.Future[None]]:
-        """Begin every start at once, so that the store can commit them together."""
+        """Begin all starts together, so that the store can commit them in one transaction."""
         now = self._clock.now()
         return [
             self._processor.begin(
@@ -254,9 +257,9 @@ class Scheduler:
         ]
 
     def _note_starts(self, world: Snapshot) -> None:
-        """Remove what has begun from the published world, until the next look.
+        """Remove the jobs that have started from the published world until the next step.
 
-        A queue that began everything it showed is looked at again at once: it may continue.
+        If every job that a queue showed has started, the next step follows at once: more may start.
         """
         begun = Counter((start.job.model, start.job.lane) for start in self.plan.starts)
         models = dict(world.models)
@@ -279,17 +282,17 @@ class Scheduler:
 
 
 async def _stored(starts: Sequence[asyncio.Future[None]]) -> None:
-    """Wait until all starts are stored. Raises `StoreError` when one cannot be."""
+    """Wait until all starts are stored. Raises `StoreError` if one fails."""
     try:
-        for start in starts:  # most are stored together: one turn of the event loop for all
+        for start in starts:  # most are stored together, so one pass of the event loop covers all
             await start
     finally:
         for start in starts:
-            start.cancel()  # of those that no one waits for any more
+            start.cancel()  # after an error, nobody waits for the remaining ones
 
 
 def _without(queue: Waiting, begun: int) -> Waiting:
-    """Return a queue without its first `begun` heads."""
+    """Return a queue without its first `begun` jobs."""
     if not begun:
         return queue
     heads = queue.heads[begun:]

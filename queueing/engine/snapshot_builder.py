@@ -1,6 +1,6 @@
-"""Snapshots: the world as the planner sees it, built from store, fleet and learned times.
+"""Builds snapshots for the planner from the store, the fleet and learned times.
 
-Reads, and caches what has not changed; changes nothing.
+Caches what has not changed, and changes nothing itself.
 """
 
 from collections import defaultdict
@@ -30,13 +30,13 @@ from queueing.engine.fleet.learned_times import LearnedTimes
 from queueing.engine.job_runner import JobRunner
 
 _ON_ONE: Mapping[str, Shares] = {}
-_model_view, _backend_view = quick(ModelView), quick(BackendView)  # all of them at each step
-HEADS_PER_QUEUE = 8  # starts of one line in one step; the next step follows at once
-_HEADS_MOST = 64  # the same where a model takes so many jobs at once
+_model_view, _backend_view = quick(ModelView), quick(BackendView)  # every step builds them all
+HEADS_PER_QUEUE = 8  # most starts from one queue in one step; the next step follows at once
+_HEADS_MOST = 64  # the same for a model that runs this many jobs at a time
 
 
 class SnapshotBuilder:
-    """Takes snapshots; the router and the forecast ask for them, thousands of times an hour."""
+    """Takes snapshots for the scheduler and the forecast, thousands of times an hour."""
 
     def __init__(
         self,
@@ -58,25 +58,29 @@ class SnapshotBuilder:
         self._times = times
         self._clock = clock
         self._rules = rules
-        # By queue: its last state, the jobs at its head, and the value made from them.
+        # By model and lane: the queue's last state, the ids of its first jobs, and the view built
+        # from it.
         self._shown: dict[tuple[str, str], tuple[QueueHead, list[int], Waiting]] = {}
 
     def follow(self, rules: Rules) -> None:
-        """Plan by other rules from now on."""
+        """Use other planning rules from now on."""
         self._rules = rules
 
     async def take(self, last: Plan) -> Snapshot:
-        """Return the world as it is now, after the last plan. Raises `StoreError`."""
+        """Take a snapshot, carrying over reservations and lane shares from the last plan.
+
+        Raises `StoreError`.
+        """
         now = self._clock.now()
         queues = await self._fair.queues(now, per_queue=self._per_queue())
         return self._world(now, queues, last)
 
     def _per_queue(self) -> int:
-        """Return how many heads of each queue are read: all that one copy could begin at once."""
+        """Return how many jobs to read from the head of each queue: as many as one copy can run."""
         return max(HEADS_PER_QUEUE, min(self._fleet.catalog.widest, _HEADS_MOST))
 
     async def with_preload(self, last: Plan, model: str, backend: str) -> Snapshot:
-        """Return the world as it would be if an admin wanted a model there."""
+        """Return a snapshot in which an admin wants a model on a backend."""
         world = await self.take(last)
         known = world.models.get(model)
         waiting = known.waiting if known is not None else ()
@@ -84,10 +88,10 @@ class SnapshotBuilder:
         return replace(world, models={**world.models, model: wanted})
 
     async def with_later(self, last: Plan, later: Mapping[str, Sequence[Job]]) -> Snapshot:
-        """Return the world as it would be if these were the later jobs, each model's in this order."""
+        """Return a snapshot in which these jobs, in this order, replace the deferred jobs."""
         world = await self.take(last)
         models = dict(world.models)
-        for name in dict.fromkeys((*models, *later)):  # a set's order differs from run to run
+        for name in dict.fromkeys((*models, *later)):  # a set's order varies between runs
             jobs, known = later.get(name, ()), models.get(name)
             waiting = tuple(w for w in (known.waiting if known else ()) if w.lane != LATER)
             if jobs:
@@ -99,7 +103,7 @@ class SnapshotBuilder:
         return replace(world, models=models)
 
     def real(self, plan: Plan) -> Plan:
-        """Return a plan whose starts are of the jobs as they are: a fair order moves their moments."""
+        """Replace the jobs in a plan with the real ones: a fair order alters their times."""
         if not self._fair.is_on or not plan.starts:
             return plan
         starts = (replace(start, job=self._fair.real(start.job)) for start in plan.starts)
@@ -133,7 +137,7 @@ class SnapshotBuilder:
     # ------------------------------------------------------------ models
 
     def _in_play(self, waiting: Iterable[str]) -> Iterable[str]:
-        """Return the models that wait, have copies or are pinned, each once."""
+        """Return the models that have waiting jobs, copies or pins, each once."""
         copies = (copy.model for copy in self._fleet.copies)
         return dict.fromkeys((*waiting, *copies, *sorted(m for m, _ in self._fleet.copies.pins)))
 
@@ -172,10 +176,10 @@ class SnapshotBuilder:
         return {name: shares for name, shares in found.items() if shares}
 
     def _waiting(self, queue: QueueHead) -> Waiting:
-        """Return a queue in the planner's terms.
+        """Convert a queue for the planner.
 
-        A head whose last attempt is still being wound up ends the list: it may have come back to
-        its place a moment ago, so it must neither start twice nor be passed.
+        Stops before the first job whose last attempt has not been cleaned up. It may have just
+        returned to its place, so it must neither start twice nor be overtaken.
         """
         under_way = self._processor.under_way
         key = queue.model, queue.lane
@@ -202,9 +206,9 @@ class SnapshotBuilder:
         )
 
     def _job_s(self, queues: Sequence[QueueHead]) -> dict[tuple[int, str], float]:
-        """Return how long the first waiting jobs take where quiet hours may be near.
+        """Return how long the first waiting jobs take on hosts with quiet hours.
 
-        With how far off that may be: a job that only probably ends in time would run over.
+        Includes the spread, because a job that only probably ends in time would overrun.
         """
         catalog = self._fleet.catalog
         quiet = {
@@ -236,7 +240,7 @@ class SnapshotBuilder:
         return {name: self._backend(name, running[name]) for name in self._backends}
 
     def _is_up(self, name: str, host: str) -> bool:
-        """Return whether a backend can be planned with: one whose host wakes will be up by then."""
+        """Return whether to plan with a backend. One whose host is waking counts as up."""
         spec, sleep = self._fleet.catalog.hosts[host], self._fleet.rests.sleep
         if sleep.waking_until(spec) is not None:
             return True

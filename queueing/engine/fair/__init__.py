@@ -1,1 +1,1 @@
-"""The order of queues by what people used lately."""
+"""Fair order: queues ordered by recent usage per person."""

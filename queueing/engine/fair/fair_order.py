@@ -1,7 +1,7 @@
-"""Fair order of a queue: the next start goes to the person who used the GPUs least of late; pure.
+"""Fair order of a queue: the next start goes to the person with the least recent usage. Pure.
 
-No job is overtaken without end: what starts before it although it came later may take at most
-`overtaken_s` together. With one person, or a bound of nothing, it is the order of arrival.
+No job is overtaken indefinitely: jobs that came later and start before it may take at most
+`overtaken_s` in total. With one person or a bound of 0, this is the order of arrival.
 """
 
 from bisect import bisect_right
@@ -13,14 +13,15 @@ from math import exp, log
 from typing import NamedTuple
 
 HALF_LIFE_S = 3600.0
-"""In this time what a person used comes to count half."""
+"""Half-life of a person's recent usage."""
 
 
 class Claim(NamedTuple):
-    """A waiting job: its place by arrival, whose it is, and what it will probably take of a GPU.
+    """A waiting job: its place by arrival, its person, and the GPU seconds it will probably take.
 
-    It may take `margin_s` longer than that. By the clock it waits `late_s` longer than by arrival.
-    One without a person was made for another job, or moved by an admin: it goes first.
+    It may take up to `margin_s` longer than that. Measured by the clock, it is `late_s` later than
+    by arrival. A claim without a person goes first: its job was made for another job, or an admin
+    moved it.
     """
 
     seq: int
@@ -31,7 +32,7 @@ class Claim(NamedTuple):
 
 
 class Overtaker(NamedTuple):
-    """A job that has started: its place by arrival, what it took or will take of a GPU, when it came."""
+    """A started job: its place by arrival, its GPU seconds so far or expected, its arrival time."""
 
     seq: int
     cost_s: float
@@ -39,7 +40,7 @@ class Overtaker(NamedTuple):
 
 
 def remaining(seconds: float, age_s: float) -> float:
-    """Return what seconds of a GPU still count for after some time."""
+    """Return what GPU seconds still count for after `age_s`."""
     return seconds * exp(-log(2.0) * max(0.0, age_s) / HALF_LIFE_S)
 
 
@@ -49,11 +50,11 @@ def fair_order(
     overtakers: Iterable[Overtaker],
     overtaken_s: float,
 ) -> list[int]:
-    """Return the order in which jobs start, as indexes of the claims, which come by arrival.
+    """Return the order in which jobs start, as indexes of `claims`, which are in order of arrival.
 
-    Each start goes to the person who used least, with what the starts before it will take, and of
-    equals to the one who came first; each person's own jobs keep their order. If that would let
-    more than `overtaken_s` go before the one waiting longest, that one starts instead.
+    Each start goes to the person with the least usage, including the starts ordered before it. Ties
+    go to the earlier arrival, and each person's own jobs keep their order. If more than
+    `overtaken_s` would then go before the longest-waiting job, that job starts instead.
     """
     waits: dict[str | None, deque[int]] = {}
     for index, claim in enumerate(claims):
@@ -70,7 +71,7 @@ def fair_order(
         _, index, person = heap[0]
         if index != oldest:
             late_s = before[oldest] + placed_s - arrived_s
-            if claims[oldest].late_s > 0:  # a swap of models fell between
+            if claims[oldest].late_s > 0:  # a model swap came between
                 late_s = max(late_s, claims[oldest].late_s + placed_s)
             if late_s + claims[index].cost_s + claims[index].margin_s > overtaken_s:
                 index, person = oldest, claims[oldest].person
@@ -91,7 +92,7 @@ def _used(person: str | None, used_s: Mapping[str, float]) -> float:
 def _take(
     heap: list[_Entry], waits: Mapping[str | None, deque[int]], person: str | None, cost_s: float
 ) -> None:
-    """Take a person's first job, and charge them."""
+    """Remove a person's first job from the heap and add its cost to their usage."""
     mine = waits[person]
     mine.popleft()
     at = 0 if heap[0][2] == person else next(i for i, each in enumerate(heap) if each[2] == person)
@@ -111,9 +112,9 @@ def _take(
 
 
 def behind_by(claims: Sequence[Claim], overtakers: Iterable[Overtaker]) -> list[float]:
-    """Return how much later than by arrival each job is, in work of its queue; at most 0 for none.
+    """Return how much later each job starts than by arrival, in GPU seconds; at most 0 if not late.
 
-    By arrival, what came later and has started would have been work that came before.
+    By arrival, the overtakers would have come after the job instead of before it.
     """
     ahead_s = [0.0, *accumulate(claim.cost_s for claim in claims)]
     return [
@@ -123,7 +124,7 @@ def behind_by(claims: Sequence[Claim], overtakers: Iterable[Overtaker]) -> list[
 
 
 def _overtaken_by(claims: Sequence[Claim], overtakers: Iterable[Overtaker]) -> Iterator[float]:
-    """Yield what has gone before each job although it came later."""
+    """Yield for each job the total cost of the started jobs that came after it."""
     started = sorted(overtakers)
     seqs = [each.seq for each in started]
     sums = [0.0, *accumulate(each.cost_s for each in started)]

@@ -1,7 +1,7 @@
-"""Fair queues: the queues of the store in the order in which people's fair turns come.
+"""Fair queues: reorders the store's queues by recent usage per person.
 
-The planner is shown the same moments of arrival at the same places as without this: which model has
-its turn when is decided as ever, and only whose job takes a turn is another matter.
+The planner sees the same arrival times at the same positions as without a fair order. Which model
+starts when is therefore unaffected; the fair order only decides whose job takes each start.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,14 +21,14 @@ from queueing.forecast.arrivals import Newcomers
 from queueing.forecast.durations import size_class
 from queueing.store.jobs.job_store import JobStore
 
-WINDOW = 500  # jobs of a queue that are put in order; those behind them keep the order of arrival
+WINDOW = 500  # jobs of a queue to reorder; the ones behind them stay in order of arrival
 
-MARGIN = 1.5  # times its usual time, a slot may be taken by a start
+MARGIN = 1.5  # times the usual duration, for which a job may hold its slot
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Ordered:
-    """A queue in its fair order; it holds while the queue and its people's use are the same."""
+    """A queue in fair order. Valid while the queue and the usage of its people stay the same."""
 
     queue: QueueHead
     jobs: tuple[Job, ...]
@@ -40,7 +40,7 @@ class _Ordered:
 
 
 class FairQueues:
-    """The store's queues, in fair order once it has begun, for rules that say so; otherwise as they are."""
+    """The store's queues: in fair order after `begin`, otherwise in order of arrival."""
 
     def __init__(
         self, store: JobStore, *, fleet: Fleet, times: LearnedTimes, clock: Clock, rules: Rules
@@ -52,7 +52,7 @@ class FairQueues:
         self._rules = rules
         self.use = RecentUsage(rules.lane_weights)
         self._ordered: dict[QueueKey, _Ordered] = {}
-        self._key_of: dict[int, QueueKey] = {}  # of the jobs in order
+        self._key_of: dict[int, QueueKey] = {}  # by job id, for the ordered jobs
         self._late = FairDelays()
         self._coming = NewcomerEstimate(self.use, self._cost_s)
         self._per_queue = 1
@@ -60,15 +60,16 @@ class FairQueues:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the rules say so."""
+        """Whether the rules ask for a fair order."""
         return self._rules.order == "fair"
 
     def begin(
         self, used: Iterable[QuarterUse], running: Iterable[Job], passed: Iterable[Job] = ()
     ) -> None:
-        """Put queues in order from now on, by what people used of late and what runs.
+        """Start ordering queues, based on recent usage and on the running jobs.
 
-        `passed` are ended jobs that went before some that wait: those are as late as before.
+        `passed` are ended jobs that overtook jobs which still wait, so that those keep their
+        delays.
         """
         self.is_on = True
         self.use.restore(used)
@@ -78,7 +79,7 @@ class FairQueues:
             self.began(job)
 
     def _leave_off(self) -> None:
-        """Leave queues in the order of arrival, and forget what was counted."""
+        """Return to the order of arrival and discard all counts."""
         self.is_on = False
         self.use = RecentUsage(self._rules.lane_weights)
         self._ordered.clear()
@@ -87,7 +88,7 @@ class FairQueues:
         self._coming = NewcomerEstimate(self.use, self._cost_s)
 
     def follow(self, rules: Rules) -> None:
-        """Order by other rules; what was used until now counts as it did."""
+        """Apply other rules. Recent usage is kept."""
         self._rules = rules
         self.use.weigh(rules.lane_weights)
         self._ordered.clear()
@@ -96,7 +97,7 @@ class FairQueues:
             self._leave_off()
 
     def on_event(self, event: Event) -> None:
-        """Follow what starts and ends."""
+        """Count jobs that start and end."""
         if not self.is_on or not isinstance(event, JobChanged):
             return
         match event.event:
@@ -120,7 +121,7 @@ class FairQueues:
     # ------------------------------------------------------------ queues
 
     async def queues(self, now: float, *, per_queue: int) -> list[QueueHead]:
-        """Return every queue with its first startable jobs in fair order."""
+        """Return every queue with its first startable jobs, in fair order."""
         if not self.is_on:
             return await self._store.queues(now, per_queue=per_queue)
         self._per_queue = per_queue
@@ -132,7 +133,7 @@ class FairQueues:
         return [self._of(queue, now, per_queue).shown for queue in found]
 
     def real(self, job: Job) -> Job:
-        """Return a job of a queue with its own moment of arrival."""
+        """Return the job with its real arrival time, as `queues` may have changed it."""
         ordered = self._ordered.get((job.model, job.lane))
         place = None if ordered is None else ordered.places.get(job.id)
         return job if ordered is None or place is None else ordered.jobs[place]
@@ -181,7 +182,7 @@ class FairQueues:
         )
 
     def newcomers(self, job: Job) -> Newcomers | None:
-        """Return who will yet come and go before a waiting job; None if that is not known."""
+        """Return the jobs expected to arrive and start before a waiting job, or None if unknown."""
         key = self._key_of.get(job.id)
         if key is None:
             return None
@@ -198,7 +199,7 @@ class FairQueues:
         return Claim(job.seq or 0, person, cost_s, MARGIN * alone_s - cost_s)
 
     def _cost_s(self, job: Job) -> float:
-        """Return what a job will probably take of a GPU that runs as many as it can."""
+        """Return the GPU seconds a job will probably take, on a GPU that runs as many as it can."""
         spec = self._fleet.catalog.models.get(job.model)
         if spec is None:
             return 0.0
@@ -208,7 +209,7 @@ class FairQueues:
     # ------------------------------------------------------------ places
 
     async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
-        """Return 1 + the number of jobs that wait and start first in the same model and lane."""
+        """Return each job's position: 1 + the jobs of its model and lane that start first."""
         if not self.is_on:
             return await self._store.positions(job_ids)
         await self.queues(self._clock.now(), per_queue=self._per_queue)
@@ -221,7 +222,7 @@ class FairQueues:
     async def turns(
         self, job_ids: Sequence[int], *, begun: Collection[int]
     ) -> Mapping[int, StartOrder]:
-        """Return where waiting jobs with a place stand, as the queues were last read."""
+        """Return the start order of waiting jobs, as the queues were last read."""
         turns = dict(await self._store.turns(job_ids, begun=begun))
         for job_id in turns.keys() & self._key_of.keys():
             if turns[job_id].number is not None:

@@ -1,6 +1,6 @@
-"""Yet to come: who will ask again and go before jobs that wait in fair queues, by how often they came.
+"""Newcomers: estimates which future jobs will start before jobs that already wait in fair queues.
 
-Memory only; a restart begins to watch again from nothing.
+Based on how often each person comes. In memory only; observation starts anew after a restart.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,23 +17,23 @@ from queueing.forecast.arrivals import Comings, Newcomers, going_first
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FairTurns:
-    """What decides who may yet go first, by the place of each turn."""
+    """What decides who can still go first, for each place in the order."""
 
-    used_s: tuple[float, ...]  # what its person will have used by then
-    spare_s: tuple[float, ...]  # how much more may go first
+    used_s: tuple[float, ...]  # usage of the place's person by then
+    spare_s: tuple[float, ...]  # how much more work may go first
 
 
 class NewcomerEstimate:
-    """Watches who comes to each queue; `cost_s` is what a job will probably take of a GPU."""
+    """Observes who comes to each queue; `cost_s` returns the expected GPU seconds of a job."""
 
     def __init__(self, use: RecentUsage, cost_s: Callable[[Job], float]) -> None:
         self._use = use
         self._cost_s = cost_s
         self._arrived: dict[QueueKey, Comings] = {}
-        self._newest: dict[QueueKey, int] = {}  # the last job of each queue that was noted there
+        self._newest: dict[QueueKey, int] = {}  # by queue: id of the newest observed job
 
     def note(self, queue: QueueHead, now: float) -> None:
-        """Note those who have come since the queue was last put in order."""
+        """Record the jobs that have arrived since the last call."""
         key = queue.model, queue.lane
         arrived = self._arrived.setdefault(key, Comings(now))
         last = self._newest.get(key, 0)
@@ -46,7 +46,7 @@ class NewcomerEstimate:
     def before(
         self, job: Job, place: int, turns: FairTurns, jobs: Iterable[Job], now: float
     ) -> Newcomers:
-        """Return who will yet come and go before a job at that place of a queue with these jobs."""
+        """Return the jobs expected to arrive and start before the job at `place` of `jobs`."""
         rates = self._arrived[job.model, job.lane].per_s(now)
         levels = self._levels(jobs, rates.keys(), now)
         person = person_of(job)
@@ -57,7 +57,7 @@ class NewcomerEstimate:
     def _levels(
         self, jobs: Iterable[Job], persons: Iterable[str], now: float
     ) -> Mapping[str, float]:
-        """Return what people will have used when all of theirs that wait have started."""
+        """Return each person's usage once their waiting jobs have started."""
         levels = dict(self._use.used_s(persons, now))
         for job in jobs:
             person = person_of(job)
@@ -73,7 +73,7 @@ def turns_of(
     overtakers: Collection[Overtaker],
     overtaken_s: float,
 ) -> FairTurns:
-    """Return what each turn of an order comes after, and leaves room for."""
+    """Return each place's usage and the work that may still go before it."""
     used = dict[str | None, float](used_s.items())
     used[None] = -inf
     by_turn = []

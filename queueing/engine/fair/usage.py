@@ -1,7 +1,7 @@
-"""What each person took of the GPUs of late, and how much later the jobs of fair queues start.
+"""Recent usage per person, and the delays that a fair order causes.
 
-Time in a lane of greater weight counts less. What runs counts from its start with what it will
-probably take. Memory only; after a restart it begins with what the store counted.
+Time in a lane with a greater weight counts less. A running job counts from its start with its
+expected time. In memory only; a restart begins with what the store counted.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from queueing.engine.fair.fair_order import Claim, Overtaker, behind_by, remaini
 
 
 def person_of(job: Job) -> str | None:
-    """Return whose time a job takes; None if it is made for another job."""
+    """Return the person whose time a job takes, or None if it was made for another job."""
     return job.owner if job.parent is None else None
 
 
@@ -25,44 +25,47 @@ class _Running:
 
 
 class RecentUsage:
-    """Adds up by person; `changed` counts the changes of each person's sum."""
+    """Sums up usage by person.
+
+    `changes` counts all changes; `changed` has its value at each person's last change.
+    """
 
     def __init__(self, weights: Mapping[str, int]) -> None:
         self._weights = weights
-        self._ended: dict[str, tuple[float, float]] = {}  # seconds, and when they counted as much
+        self._ended: dict[str, tuple[float, float]] = {}  # seconds, and as of when
         self._running: dict[int, _Running] = {}
         self.changed: dict[str, int] = {}
         self.changes = 0
 
     def weigh(self, weights: Mapping[str, int]) -> None:
-        """Count what begins from now on by other weights."""
+        """Use other weights for jobs that start from now on."""
         self._weights = weights
 
     def restore(self, quarters: Iterable[QuarterUse]) -> None:
-        """Take what was used before this run; it counts as of the normal lane."""
+        """Load the usage of earlier runs, with the weight of the normal lane."""
         for each in quarters:
             self._add(each.owner, each.seconds, each.at)
 
     def began(self, job: Job, seconds: float) -> None:
-        """Count a job that starts with what it will probably take."""
+        """Count a job that starts, with its expected seconds."""
         person = person_of(job)
         if person is not None:
             self._running[job.id] = _Running(person, self._weighed(job, seconds))
             self._note(person)
 
     def ended(self, job: Job, seconds: float, now: float) -> None:
-        """Count what a job has taken in place of what was expected; 0 for nothing."""
+        """Replace a job's expected seconds with what it took; 0 counts nothing."""
         running = self._running.pop(job.id, None)
         if running is not None:
             self._add(running.person, self._weighed(job, seconds), now)
 
     def used_s(self, persons: Iterable[str], now: float) -> Mapping[str, float]:
-        """Return what each of these persons used of late."""
+        """Return each person's recent usage in GPU seconds."""
         wanted = set(persons)
         used = dict.fromkeys(wanted, 0.0)
         for person in wanted & self._ended.keys():
             seconds, at = self._ended[person]
-            # To the second, so that two who used as much stay in the order in which they came.
+            # Rounded to seconds, so that people with equal usage stay in order of arrival.
             used[person] = float(round(remaining(seconds, now - at)))
         for running in self._running.values():
             if running.person in wanted:
@@ -92,16 +95,16 @@ QueueKey = tuple[str, str]
 
 
 class FairDelays:
-    """Knows what has gone before the jobs of each queue although it came later."""
+    """Tracks the jobs of each queue that started before others which came first."""
 
     def __init__(self) -> None:
         self._overtakers: dict[QueueKey, dict[int, Overtaker]] = {}
-        self._busy_until: dict[QueueKey, float] = {}  # when the last start has been worked off
+        self._busy_until: dict[QueueKey, float] = {}  # when the work of the last start is done
         self._late_since: dict[QueueKey, dict[int, float]] = {}
-        self._restored: set[QueueKey] = set()  # queues with jobs that an earlier run let go first
+        self._restored: set[QueueKey] = set()  # queues with overtakers from an earlier run
 
     def restore(self, job: Job, cost_s: float) -> None:
-        """Take an ended job that went before some that wait: those are as late as before."""
+        """Record an ended job that overtook jobs which still wait: those keep their delays."""
         self._goes_before(job, cost_s)
         self._restored.add((job.model, job.lane))
 
@@ -116,19 +119,19 @@ class FairDelays:
         overtakers[job.id] = Overtaker(job.seq or 0, cost_s, job.queued_at)
 
     def ended(self, job: Job, taken_s: float) -> None:
-        """Count what a job has taken in place of what was expected; 0 leaves that."""
+        """Replace a job's expected seconds with what it took; 0 keeps the estimate."""
         overtakers = self._overtakers.get((job.model, job.lane), {})
         if taken_s and job.id in overtakers:
             overtakers[job.id] = overtakers[job.id]._replace(cost_s=taken_s)
 
     def keep(self, keys: Collection[QueueKey]) -> None:
-        """Forget the queues that no longer wait."""
+        """Forget all queues but these."""
         for state in (self._overtakers, self._busy_until, self._late_since):
             for gone in state.keys() - set(keys):
                 del state[gone]
 
     def overtakers_of(self, queue: QueueHead) -> Collection[Overtaker]:
-        """Return what has started and can have overtaken a job of the queue; forget the rest."""
+        """Return the started jobs that came after a waiting job of the queue; forget the others."""
         key = queue.model, queue.lane
         if key in self._restored:
             self._restored.discard(key)
@@ -143,10 +146,11 @@ class FairDelays:
         return kept.values()
 
     def moments(self, queue: QueueHead) -> Sequence[float]:
-        """Return when the jobs came that would wait now by arrival, in that order.
+        """Return the arrival times of the jobs that would now wait by arrival, in that order.
 
-        Each that went first leaves its own moment to those it passed: with the moment of who was passed
-        a queue would seem to wait longer than by arrival, and get turns from other models.
+        An overtaker leaves its own arrival time to the jobs it overtook. If they kept theirs, the
+        queue would seem to have waited longer than by arrival, and would take starts from other
+        models.
         """
         waiting = {job.id: job.queued_at for job in queue.heads}
         overtakers = self._overtakers.get((queue.model, queue.lane), {})
@@ -154,9 +158,10 @@ class FairDelays:
         return sorted((*waiting.values(), *begun))[len(begun) :]
 
     def _let_come(self, queue: QueueHead) -> None:
-        """Let what went before by an earlier run go before those who wait now, and no one to come.
+        """Let restored overtakers count only for the jobs that wait now.
 
-        After a restart, places are given again that jobs had which went before others and ended.
+        After a restart, places in the queue are assigned anew, including those of overtakers that
+        have ended.
         """
         last = 1 + max((job.seq or 0 for job in queue.heads), default=0)
         overtakers = self._overtakers.get((queue.model, queue.lane), {})
@@ -171,7 +176,7 @@ class FairDelays:
         overtakers: Collection[Overtaker],
         now: float,
     ) -> Sequence[Claim]:
-        """Return the claims with how late each is by the clock, and remember since when."""
+        """Return the claims with their delays by the clock, and record since when they are late."""
         key = queue.model, queue.lane
         known = self._late_since.get(key, {})
         until = self._busy_until.get(key, now)

@@ -1,1 +1,1 @@
-"""What is in which memory, and which host works: state in memory, no I/O."""
+"""In-memory state of the fleet: which models are loaded where, and which hosts are available."""

@@ -1,4 +1,4 @@
-"""Which copies of models are in which memory, and which may leave it; unloads nothing."""
+"""The copies of models in memory, and which of them may be unloaded. Unloads nothing itself."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,9 +18,9 @@ _altered = altering(Copy)
 
 
 class Copies:
-    """Keeps the copies; calls `changed` after every change of what is there.
+    """Tracks the copies of models. Calls `changed` whenever one changes.
 
-    A copy that drains leaves once it runs nothing; one that is still being loaded, once it is.
+    A draining copy is unloaded once it runs nothing, or once its load ends.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class Copies:
         changed: Callable[[], None],
     ) -> None:
         self.catalog = catalog
-        self.epochs: Counter[str] = Counter()  # by backend: grows whenever its copies change
-        self.unsaved = False  # whether they have changed since the last checkpoint
+        self.epochs: Counter[str] = Counter()  # by backend: incremented when its copies change
+        self.unsaved = False  # changed since the last checkpoint
         self._backends = backends
         self._clock = clock
         self._memory = memory
@@ -47,7 +47,7 @@ class Copies:
         self._loaded_as: dict[Place, ModelSpec] = {}
         self._found: set[Place] = set()
         self._draining: set[Place] = set()
-        self._view: tuple[Copy, ...] | None = None  # `view`, until something changes
+        self._view: tuple[Copy, ...] | None = None  # cached until something changes
         self._left_at: dict[str, float] = {}
         self.pins = Pins(self._copies, self._moved)
 
@@ -55,7 +55,7 @@ class Copies:
 
     @property
     def view(self) -> tuple[Copy, ...]:
-        """All copies, with what they run now."""
+        """All copies, with the jobs they are running."""
         if self._view is None:
             ends: dict[Place, list[float]] = {}
             for slot in self._jobs.slots.values():
@@ -67,7 +67,7 @@ class Copies:
         return self._view
 
     def __iter__(self) -> Iterator[Copy]:
-        """Yield all copies, with what they run now."""
+        """Yield all copies, with the jobs they are running."""
         return iter(self.view)
 
     def get(self, model: str, backend: str) -> Copy | None:
@@ -75,95 +75,98 @@ class Copies:
         return next((c for c in self.view if (c.model, c.backend) == (model, backend)), None)
 
     def of(self, model: str) -> tuple[Copy, ...]:
-        """Return the copies of a model anywhere."""
+        """Return the copies of a model on all backends."""
         return tuple(copy for copy in self.view if copy.model == model)
 
     def on(self, host: str) -> tuple[Copy, ...]:
-        """Return the copies of any model in the memory of a host."""
+        """Return all copies in the memory of a host."""
         if self.catalog.has_gpus:
             return tuple([copy for copy in self.view if host in self.hosts_of(copy)])
         host_of = self.catalog.host_of
         return tuple([copy for copy in self.view if host_of[copy.backend] == host])
 
     def hosts_of(self, copy: Copy) -> tuple[str, ...]:
-        """Return the hosts a copy lies on: several where it spans GPUs."""
+        """Return the hosts of a copy: several if it spans GPUs."""
         if copy.shares:
             return tuple([host for host, _ in copy.shares])
         return (self.catalog.host_of[copy.backend],)
 
     def loaded_as(self, model: str, backend: str) -> ModelSpec:
-        """Return a model as it was when its copy there was loaded: it may have changed since."""
+        """Return a model as it was when this copy was loaded; the catalog may have changed."""
         return self._loaded_as.get((model, backend)) or self.catalog.spec_of(model)
 
     def is_unused(self, copy: Copy) -> bool:
-        """Return whether a copy was loaded in this run and nothing has begun on it since."""
+        """Return whether a copy was loaded in this run and has not run a job yet."""
         if copy.residency is not Residency.READY or copy.running:
             return False
         return copy.idle_since == copy.ready_at and (copy.model, copy.backend) not in self._found
 
     def left_at(self, model: str) -> float:
-        """Return when a model was last evicted anywhere, 0 for never."""
+        """Return when a copy of a model last left the memory, 0 for never."""
         return self._left_at.get(model, 0.0)
 
     # ------------------------------------------------------------ what comes and goes
 
     def loading(self, spec: ModelSpec, backend: str, *, expected_s: float) -> None:
-        """Note that a load begins; its memory counts from now on."""
+        """Record the start of a load. Its memory counts from now on."""
         self._put(spec, backend, Residency.LOADING, ready_at=self._clock.now() + expected_s)
 
     def ready(self, spec: ModelSpec, backend: str) -> None:
-        """Note that a copy has just been loaded and is usable, unless it is to leave again."""
+        """Record that a copy is loaded and usable; mark it as unloading if it drains."""
         self._load_failures.worked(spec.name)
         self._put(spec, backend, Residency.READY, ready_at=self._clock.now())
         if (spec.name, backend) in self._draining:
             self.leaving(spec.name, backend)
 
     def found(self, spec: ModelSpec, backend: str) -> None:
-        """Note that a copy is in a server's memory, or was when an earlier run ended."""
+        """Record a copy that was in a server's memory already, or was when an earlier run ended."""
         self.ready(spec, backend)
         self._found.add((spec.name, backend))
 
     def leaving(self, model: str, backend: str) -> None:
-        """Note that a copy is being unloaded; nothing starts on it, its memory still counts."""
+        """Record that a copy is being unloaded. No job starts on it; its memory still counts."""
         copy = self._copies.get((model, backend))
         if copy is not None:
             self._copies[model, backend] = replace(copy, residency=Residency.UNLOADING)
             self._moved(backend)
 
     def drain(self, model: str, backend: str) -> None:
-        """Start nothing more on a busy copy; it is taken by `take_drained` once it runs nothing."""
+        """Start no more jobs on a copy. `take_drained` returns it once it is idle."""
         self._draining.add((model, backend))
         self.leaving(model, backend)
 
     def unwanted(self, model: str, backend: str) -> None:
-        """Let a copy that is being loaded leave as soon as it is."""
+        """Unload a copy as soon as its load ends."""
         self._draining.add((model, backend))
 
     def wanted(self, model: str, backend: str) -> None:
-        """Let a copy that is being loaded stay after all."""
+        """Keep a copy that is still loading, even if `unwanted` was called for it."""
         copy = self.get(model, backend)
         if copy is not None and copy.residency is Residency.LOADING:
             self._draining.discard((model, backend))
 
     def lost(self, model: str, backend: str) -> None:
-        """Note that a server reports not holding a copy that was believed ready.
+        """Record that a server reports not having a copy that was considered ready.
 
-        It is unloaded all the same, because it may be half loaded.
+        The copy is drained and unloaded anyway, because it may be partly loaded.
         """
         copy = self._copies.get((model, backend))
         if copy is not None and copy.residency is Residency.READY:
             self.drain(model, backend)
-            if (model, backend) not in self._found:  # otherwise no load of this run has failed
+            if (
+                model,
+                backend,
+            ) not in self._found:  # a found copy did not fail to load
                 self._load_failures.lost(model, copy.ready_at)
 
     def forget_idle(self, backend: str) -> None:
-        """Note that what a server held idle is lost: it has been away too long."""
+        """Forget the idle copies of a server that has been down for too long."""
         for copy in self.view:
             if copy.backend == backend and copy.residency is Residency.READY and not copy.running:
                 self.gone(copy.model, backend)
 
     def gone(self, model: str, backend: str) -> None:
-        """Note that a copy is no longer in memory. Idempotent."""
+        """Record that a copy has left the memory. Idempotent."""
         copy = self._copies.pop((model, backend), None)
         self._draining.discard((model, backend))
         self._loaded_as.pop((model, backend), None)
@@ -173,21 +176,21 @@ class Copies:
             self._moved(backend)
 
     def dropped(self, model: str, backend: str) -> None:
-        """Note that a server that was up all the while has unloaded an idle copy by itself.
+        """Record that a server unloaded an idle copy by itself, without a restart.
 
-        It has its reasons, such as a time-out of its own: a pinned one returns with the next job.
+        The server may have its own idle timeout, so a pinned model returns only with its next job.
         """
         self.pins.dropped((model, backend))
         self.gone(model, backend)
 
     def used(self, model: str, backend: str) -> None:
-        """Note that a job of a copy has just ended: from now on it may be idle."""
+        """Record that a job on a copy has ended. The copy's idle time starts now."""
         copy = self._copies.get((model, backend))
         if copy is not None:
             self._copies[model, backend] = _altered(copy, idle_since=self._clock.now())
 
     def look_again(self) -> None:
-        """Note that what the copies run has changed."""
+        """Invalidate the view after the running jobs changed."""
         self._view = None
 
     def _put(self, spec: ModelSpec, backend: str, residency: Residency, *, ready_at: float) -> None:
@@ -216,7 +219,7 @@ class Copies:
     # ------------------------------------------------------------ another catalog
 
     def adopt(self, moved: Collection[str]) -> None:
-        """Let what no longer fits the catalog leave; of `moved`, what is idle is out of sight."""
+        """Drain copies that do not fit a reloaded catalog; forget idle ones of `moved` backends."""
         models = self.catalog.models
         self.pins.retain({(m, b) for m, b in self.pins if m in models and b in models[m].backends})
         for backend in moved:
@@ -228,7 +231,7 @@ class Copies:
         self.expel()
 
     def fit_again(self) -> None:
-        """Update how much memory each copy takes and how long it may be idle."""
+        """Update each copy's memory and idle timeout from the catalog."""
         for key, copy in self._copies.items():
             spec = self.catalog.models.get(copy.model)
             if spec is not None:
@@ -239,13 +242,13 @@ class Copies:
                     shares=self._memory.shares(spec, copy.backend),
                     idle_unload_s=idle_s,
                 )
-                self._view = None  # what those of unknown size take depends on the others
+                self._view = None  # the sizes of unmeasured copies depend on each other
         self._view, self.unsaved = None, True
 
     def expel(self) -> bool:
-        """Drain every ready copy that the catalog no longer has in this form or place.
+        """Drain every ready copy whose model, options or backend the catalog no longer has.
 
-        Returns whether such copies are there, on their way in or out as well.
+        Returns whether any such copies exist, including those being loaded or unloaded.
         """
         found = False
         for (model, backend), copy in tuple(self._copies.items()):
@@ -260,9 +263,9 @@ class Copies:
     # ------------------------------------------------------------ what may leave
 
     def idle_on(self, host: str, *, pinned: bool = False) -> tuple[Copy, ...]:
-        """Return the ready copies of a host that run nothing and may be unloaded.
+        """Return the ready, idle copies of a host that may be unloaded.
 
-        Copies that an admin keeps loaded are included only with `pinned`.
+        Includes pinned copies only if `pinned` is set.
         """
         return tuple(
             copy
@@ -274,7 +277,7 @@ class Copies:
         )
 
     def leaving_with(self, copy: Copy) -> tuple[Copy, ...]:
-        """Return the copies one unload frees: this one, or all of a server that frees everything."""
+        """Return the copies that unloading this one frees: some servers free all at once."""
         if not self._backends[copy.backend].unloads_together:
             return (copy,)
         return tuple(
@@ -286,7 +289,7 @@ class Copies:
         )
 
     def may_leave(self, copy: Copy) -> bool:
-        """Return whether unloading this copy would disturb neither a job nor a load."""
+        """Return whether unloading a copy would interrupt neither a job nor a load."""
         if not self._backends[copy.backend].unloads_together:
             return not copy.running
         return not any(
@@ -296,7 +299,7 @@ class Copies:
         )
 
     def take_drained(self) -> tuple[Copy, ...]:
-        """Return the drained copies that can be unloaded now, each once."""
+        """Return the drained copies that can be unloaded now, each only once."""
         drained = tuple(
             copy
             for copy in self.view

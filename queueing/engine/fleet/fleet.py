@@ -1,7 +1,7 @@
-"""Fleet: the parts that know what is in which memory, what runs there and which servers work.
+"""Fleet: what is loaded, what runs and which servers are up. In memory only.
 
-Memory only, changed by the loader, the job runner and the health checker; the router reads it as part
-of a `Snapshot`. It never calls a server or the store.
+The loader, the job runner and the health checker change it, and the scheduler reads it in a
+`Snapshot`. It never calls a server or the store.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -18,7 +18,10 @@ from queueing.engine.fleet.running_jobs import RunningJobs
 
 
 class Fleet:
-    """Makes the parts and tells who can serve what; `changed` is called after every change."""
+    """Creates the parts of the fleet and answers which backends can serve a model.
+
+    Calls `changed` after every change.
+    """
 
     def __init__(
         self,
@@ -50,15 +53,15 @@ class Fleet:
     # ------------------------------------------------------------ another catalog
 
     def know(self, catalog: Catalog) -> None:
-        """Look things up in another catalog from now on: one with the same hosts and further models."""
+        """Use another catalog with the same hosts and additional models."""
         self.catalog = catalog
         for part in (self.memory, self.rests, self.jobs, self.copies):
             part.catalog = catalog
 
     def adopt(self, catalog: Catalog, moved: Collection[str]) -> None:
-        """Go on with another catalog; jobs run to their ends, and what no longer fits leaves.
+        """Switch to a reloaded catalog. Running jobs finish; copies that do not fit are unloaded.
 
-        `moved` are the backends that are another server now: what they held idle is out of sight.
+        `moved` are the backends that now point to another server. Their idle copies are forgotten.
         """
         self.know(catalog)
         self.health.know(catalog.backends.values(), moved)
@@ -69,23 +72,23 @@ class Fleet:
     # ------------------------------------------------------------ who can serve what
 
     def spec(self, model: str, backend: str) -> ModelSpec:
-        """Return a model for its server, with `preload` where an admin wants it kept there."""
+        """Return a model for its server, with `preload` set if it is pinned there."""
         spec = self.catalog.spec_of(model)
         pinned = (model, backend) in self.copies.pins
         return spec if pinned == spec.preload else replace(spec, preload=pinned)
 
     def serving(self, spec: ModelSpec) -> tuple[str, ...]:
-        """Return the backends that can serve a model, in the configuration's order."""
+        """Return the backends that can serve a model, in order of the configuration."""
         known, unable = self._backends, self.load_failures.unable_now()
         there = tuple([name for name in spec.backends if name in known])
-        if not unable:  # nearly always, and asked for every model at every step
+        if not unable:  # the usual case, on a hot path
             return there
         return tuple([name for name in there if (spec.name, name) not in unable])
 
     def can_ever_serve(self, spec: ModelSpec) -> bool:
-        """Return whether any configured host could run a model if it were empty and up.
+        """Return whether some configured host could run a model if it were up and empty.
 
-        A server that offloads can run one larger than its GPU.
+        A server that offloads can run models larger than its GPU.
         """
         return any(
             self.catalog.backends[name].offloads or self.catalog.fits(spec, name)

@@ -1,7 +1,7 @@
-"""Which servers can be used, and which loads failed; memory only.
+"""Which servers are up, and which loads failed. In memory only.
 
-Updated by the health checker and by any caller that meets a failing server. Each loss and return of
-a server is logged once.
+Updated by the health checker and by every caller that finds a server failing. Each loss and return
+of a server is logged once.
 """
 
 import logging
@@ -15,16 +15,16 @@ from queueing.planning.retry import pause_s
 
 log = logging.getLogger(__name__)
 
-WEDGE_PAUSE_S = 60.0  # how long a server that never ran its work stays out at first
+WEDGE_PAUSE_S = 60.0  # first pause of a server that never began its work
 LONGEST_WEDGE_PAUSE_S = 1800.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HealthRecord:
-    """Whether a backend can be used, since when, and its last error.
+    """Whether a backend is up, since when, and its last error.
 
-    `error` is None before the first look and while it is up. `wedged_until` is set while it answers
-    but was seen not to run the work it accepted; `wedges` counts how often in a row.
+    `error` is None before the first check and while the backend is up. `wedged_until` is set while
+    a server answers but does not run the jobs it accepted; `wedges` counts how often in a row.
     """
 
     up: bool = False
@@ -36,13 +36,13 @@ class HealthRecord:
 
 
 class BackendHealth:
-    """Keeps the health of every backend; calls `changed` when one goes or comes back."""
+    """Tracks the health of every backend. Calls `changed` when one goes down or comes back."""
 
     def __init__(
         self, backends: Iterable[BackendSpec], clock: Clock, changed: Callable[[], None]
     ) -> None:
         self.look_soon: Callable[[str], None] = lambda _backend: None
-        self.may_sleep: Callable[[str], bool] = lambda _backend: False  # then it is no alarm
+        self.may_sleep: Callable[[str], bool] = lambda _backend: False  # logged as info then
         self._clock = clock
         self._changed = changed
         self._names: dict[str, str] = {}
@@ -50,7 +50,7 @@ class BackendHealth:
         self.know(backends)
 
     def know(self, backends: Iterable[BackendSpec], renewed: Collection[str] = ()) -> None:
-        """Keep the health of these backends alone; nothing is known yet of those that are renewed."""
+        """Track exactly these backends. The health of `renewed` ones is reset to unknown."""
         self._names = {
             spec.name: f"{spec.name} ({spec.address})" if spec.url else spec.name
             for spec in backends
@@ -66,7 +66,7 @@ class BackendHealth:
         return self._health[backend]
 
     def up(self, backend: str, info: ServerInfo) -> None:
-        """Note that a backend answered; one that is wedged stays out until its pause is over."""
+        """Record that a backend answered. A wedged one stays down until its pause is over."""
         now, health = self._clock.now(), self._health[backend]
         if health.wedged_until is not None and now < health.wedged_until:
             return
@@ -82,9 +82,9 @@ class BackendHealth:
             self._changed()
 
     def down(self, backend: str, error: str) -> None:
-        """Note that a backend does not answer; a restart also ends its being wedged."""
+        """Record that a backend is down. This ends its being wedged: it may have restarted."""
         health = self._health[backend]
-        news = health.up or health.error is None  # or it was never up, which is not known yet
+        news = health.up or health.error is None  # None also before the first check
         if news:
             level = logging.INFO if self.may_sleep(backend) else logging.WARNING
             log.log(level, "%s is down: %s", self._names[backend], error)
@@ -101,10 +101,10 @@ class BackendHealth:
             self.look_soon(backend)
 
     def wedged(self, backend: str, error: str) -> None:
-        """Note that a backend answers but never ran the work it accepted.
+        """Record that a backend answers but never ran the work it accepted.
 
-        Its answers prove nothing then, so it comes back after a restart, or for a trial after a
-        pause that doubles each time.
+        Its answers to checks prove nothing, so it comes back after a restart, or for a trial after
+        a pause that doubles each time.
         """
         now, health = self._clock.now(), self._health[backend]
         pause_s = min(WEDGE_PAUSE_S * 2 ** min(health.wedges, 16), LONGEST_WEDGE_PAUSE_S)
@@ -120,22 +120,22 @@ class BackendHealth:
         self.look_soon(backend)
 
     def worked(self, backend: str) -> None:
-        """Note that a backend finished a job: it is not wedged."""
+        """Record that a backend finished a job, so it is not wedged."""
         if self._health[backend].wedges:
             self._health[backend] = replace(self._health[backend], wedges=0)
 
 
-MENDING_S = 600.0  # how long a model that cannot work on a backend is not tried there again
-LASTING_S = 30.0  # a copy that leaves by itself sooner was not loaded properly
+MENDING_S = 600.0  # backoff before retrying a model on a backend that cannot run it
+LASTING_S = 30.0  # a copy that disappears sooner counts as a failed load
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailureStreak:
-    """A model's failed loads in a row, and when it may be tried again.
+    """A model's consecutive failed loads, and when it may be retried.
 
-    `good_at` is set by a successful load; the streak ends only if its copy then lasts a while.
-    `told` of them were counted for requests that have failed since. `unknown`: the last of them had
-    no known reason, so no other model leaves for the next try.
+    `good_at` is the time of a successful load, which ends the streak only if its copy lasts for
+    `LASTING_S`. `told` counts the failures already reported with failed jobs. `unknown`: the last
+    failure had no known cause, so a retry must not evict other models.
     """
 
     count: int = 0
@@ -149,7 +149,7 @@ _NONE = FailureStreak()
 
 
 class LoadFailures:
-    """Keeps failures in memory; calls `changed` when one is added."""
+    """Tracks failed loads in memory. Calls `changed` when one is added."""
 
     def __init__(self, clock: Clock, changed: Callable[[], None]) -> None:
         self._clock = clock
@@ -158,11 +158,11 @@ class LoadFailures:
         self._unable: dict[tuple[str, str], Trouble] = {}
 
     def of(self, model: str) -> FailureStreak:
-        """Return a model's failed loads in a row."""
+        """Return a model's streak of failed loads."""
         return self._failures.get(model, _NONE)
 
     def failed(self, model: str, *, unknown: bool = False) -> int:
-        """Note a failed load and begin its pause; return how many failed in a row."""
+        """Record a failed load and start its backoff. Returns how many failed in a row."""
         now, past = self._clock.now(), self.of(model)
         lasted = past.good_at is not None and now - past.good_at >= LASTING_S
         count, told = (1, 0) if lasted else (past.count + 1, past.told)
@@ -173,37 +173,40 @@ class LoadFailures:
         return count
 
     def given_up(self, model: str) -> int:
-        """Return how many loads failed for the requests that fail now; the next are counted from zero."""
+        """Return the failures to report with the jobs that fail now; the next count from zero."""
         streak = self.of(model)
         self._failures[model] = replace(streak, told=streak.count)
         return streak.count - streak.told
 
     def forget(self) -> None:
-        """Try everything again: an operator has changed the configuration."""
+        """Reset everything after a change of the configuration."""
         self._failures.clear()
         self._unable.clear()
 
     def worked(self, model: str) -> None:
-        """Note a successful load."""
+        """Record a successful load."""
         if model in self._failures:
             self._failures[model] = replace(self._failures[model], good_at=self._clock.now())
 
     def lost(self, model: str, ready_at: float) -> None:
-        """Note that a copy left by itself; right after its load that counts as a failed load.
+        """Record that a copy disappeared; shortly after its load, this counts as a failed load.
 
-        The pause keeps two owners of one GPU from loading in turns for ever.
+        The backoff keeps two programs that share a GPU from evicting each other's models endlessly.
         """
         if self._clock.now() - ready_at < LASTING_S:
             self.failed(model)
 
     def unable(self, model: str, backend: str, cause: str) -> None:
-        """Note that a backend cannot serve a model as configured; an admin may fix that meanwhile."""
+        """Record that a backend cannot serve a model as configured, for `MENDING_S`.
+
+        An admin may fix the cause in that time.
+        """
         again_at = self._clock.now() + MENDING_S
         self._unable[model, backend] = Trouble(backend=backend, cause=cause, again_at=again_at)
         self._changed()
 
     def troubles(self, model: str) -> tuple[Trouble, ...]:
-        """Return where a model cannot be served now."""
+        """Return the backends that cannot serve a model now, with the causes."""
         now = self._clock.now()
         return tuple(
             trouble
@@ -212,7 +215,7 @@ class LoadFailures:
         )
 
     def unable_now(self) -> frozenset[tuple[str, str]]:
-        """Return the models and backends that are not able now."""
+        """Return the (model, backend) pairs that cannot be served now."""
         if not self._unable:
             return frozenset()
         now = self._clock.now()

@@ -1,7 +1,7 @@
-"""Which hosts do nothing now, and why: paused, quiet, asleep, or left to another program.
+"""Which hosts are unavailable and why: paused, quiet, asleep, or yielded to another program.
 
-Memory only; told what servers answer, and never calls one. The rules are those of
-`queueing.planning.hosts`.
+In memory only; it receives the results of checks and never calls a server.
+`queueing.planning.hosts` has the rules.
 """
 
 import logging
@@ -21,17 +21,19 @@ from queueing.planning.hosts import why_rests
 
 log = logging.getLogger(__name__)
 
-OVERDUE_SHARE = 0.15  # of the usual time: the rest of a waking that should be done by now
-SINKS_S = 90.0  # how long a machine that was told to sleep may go on answering
-OTHERS_S = 10.0  # how long the first server that is back waits for the others of its machine
-PATIENCE, LEAST_PATIENCE_S = 3.0, 180.0  # times the usual waking: then it does not wake
+OVERDUE_SHARE = 0.15  # of the usual wake time: the least that remains until it is awake
+SINKS_S = 90.0  # how long a machine may keep answering after it is put to sleep
+OTHERS_S = 10.0  # how long to wait for a machine's other servers after the first is back
+PATIENCE, LEAST_PATIENCE_S = 3.0, 180.0  # times the usual wake time: then waking has failed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slumber:
-    """A machine that may sleep: `up` while a server answers, `sinks_until` while it goes to sleep.
+    """The sleep state of a machine.
 
-    `woken_at` is since when it is being woken, `back_at` when its first server answered again.
+    `up` is set while one of its servers answers, and `sinks_until` while it goes to sleep.
+    `woken_at` is when waking began, and `back_at` when its first server answered again. `overslept`
+    is set if it did not wake in time.
     """
 
     up: bool = True
@@ -41,11 +43,11 @@ class Slumber:
     overslept: bool = False
 
 
-_UP = Slumber()  # most machines at most times, and asked for at every step
+_UP = Slumber()  # most machines at most times; every step asks
 
 
 class HostSleep:
-    """Keeps the machines that have a way to be woken; `learned` is told how long each took."""
+    """Tracks the machines that can be woken. Calls `learned` with how long each took to wake."""
 
     def __init__(self, clock: Clock) -> None:
         self.learned: Callable[[str, float], None] = lambda _host, _seconds: None
@@ -54,16 +56,16 @@ class HostSleep:
         self._known: dict[str, Slumber] = {}
 
     def of(self, host: HostSpec) -> Slumber:
-        """Return what is known of a machine; one that cannot be woken never sleeps."""
+        """Return the sleep state of a machine. One that cannot be woken never sleeps."""
         return self._known.get(host.machine_name, _UP) if host.wake else _UP
 
     def is_asleep(self, host: HostSpec) -> bool:
-        """Return whether a machine can be taken to sleep, or to be about to."""
+        """Return whether a machine is asleep or going to sleep."""
         known = self.of(host)
         return (not known.up or known.sinks_until is not None) and known.woken_at is None
 
     def waking_until(self, host: HostSpec) -> float | None:
-        """Return when a machine that is being woken is expected back; None for any other."""
+        """Return when a waking machine is expected to be up, or None if it is not waking."""
         known = self.of(host)
         if known.woken_at is None or known.overslept:
             return None
@@ -71,22 +73,22 @@ class HostSleep:
         return max(known.woken_at + usual_s, self._clock.now() + OVERDUE_SHARE * usual_s)
 
     def put_to_sleep(self, host: HostSpec) -> None:
-        """Note that a machine was told to sleep: nothing begins there until it is woken."""
+        """Record that a machine is being put to sleep. No job starts there until it is woken."""
         self._known[host.machine_name] = Slumber(sinks_until=self._clock.now() + SINKS_S)
 
     def stays_awake(self, host: HostSpec) -> None:
-        """Note that it could not be told."""
+        """Record that a machine could not be put to sleep."""
         self._known[host.machine_name] = Slumber()
 
     def woken(self, host: HostSpec) -> None:
-        """Note that a machine is called from now on; one that overslept stays told as down."""
+        """Record that a machine is being woken. One that overslept stays reported as down."""
         known = self.of(host)
         if known.woken_at is None:
             log.info("waking %s", host.machine_name)
             self._known[host.machine_name] = replace(known, woken_at=self._clock.now())
 
     def observe(self, host: HostSpec, answers: list[bool]) -> None:
-        """Take into account which of a machine's servers answer; empty before the first look."""
+        """Update a machine from its servers' checks: one value each, empty before the first."""
         if answers:
             known = self.of(host)
             seen = self._seen(host, known, answers)
@@ -105,7 +107,7 @@ class HostSleep:
             return replace(known, up=False, sinks_until=None)
         if known.sinks_until is None or self._clock.now() < known.sinks_until:
             return known
-        log.warning("%s was told to sleep, and goes on", host.machine_name)
+        log.warning("%s was put to sleep, but still answers", host.machine_name)
         return Slumber()
 
     def _away(self, host: HostSpec, known: Slumber) -> Slumber:
@@ -113,15 +115,13 @@ class HostSleep:
         patience_s = max(LEAST_PATIENCE_S, PATIENCE * self.usual_s(host))
         if known.woken_at is not None and now >= known.woken_at + patience_s:
             if not known.overslept:
-                log.error(
-                    "%s does not wake: it was called for %.0f s", host.machine_name, patience_s
-                )
+                log.error("%s does not wake: no answer after %.0f s", host.machine_name, patience_s)
             return replace(known, overslept=True, woken_at=None)
         return known
 
     def _back(self, host: HostSpec, known: Slumber, answers: list[bool], now: float) -> Slumber:
         if known.woken_at is None:
-            return Slumber()  # it woke by itself
+            return Slumber()  # it was woken by something else
         back_at = now if known.back_at is None else known.back_at
         if not all(answers) and now < back_at + OTHERS_S:
             return replace(known, back_at=back_at)
@@ -131,11 +131,11 @@ class HostSleep:
         return Slumber()
 
 
-_host_view = quick(HostView)  # one is made for each host at each step
+_host_view = quick(HostView)  # each step makes one per host
 
 
 class HostAvailability:
-    """Keeps why hosts rest, and shows each host to the planner; calls `changed` after a change."""
+    """Tracks why hosts rest and builds their views for the planner. Calls `changed` on changes."""
 
     def __init__(
         self, catalog: Catalog, memory: HostMemory, clock: Clock, changed: Callable[[], None]
@@ -146,15 +146,15 @@ class HostAvailability:
         self._memory = memory
         self._clock = clock
         self._changed = changed
-        self._yields: dict[str, float] = {}  # by host: since when another program has its GPU
+        self._yields: dict[str, float] = {}  # by host: since when another program uses its GPU
 
     def pause(self, paused: Pauses) -> None:
-        """Replace what is paused: it starts and loads nothing; everything else may again."""
+        """Replace the set of pauses. Paused models and hosts start and load nothing."""
         self.paused = paused
         self._changed()
 
     def view(self, name: str) -> HostView:
-        """Return a host in the planner's terms."""
+        """Return a host's view for the planner."""
         host, now = self.catalog.hosts[name], self._clock.now()
         return _host_view(
             name=name,
@@ -171,7 +171,7 @@ class HostAvailability:
         )
 
     def _quiet_of(self, host: HostSpec, now: float) -> tuple[QuietSpan, ...]:
-        """Return the quiet hours that are kept: an admin may have put the host to work until some end."""
+        """Return the coming quiet hours but those that end while an admin keeps the host awake."""
         if host.quiet is None:
             return ()
         spans = host.quiet.coming(now)
@@ -179,7 +179,7 @@ class HostAvailability:
         return tuple(span for span in spans if span.ends_at > awake_until)
 
     def yields(self, host: str, since: float | None) -> None:
-        """Note since when another program has a host's GPU, None for no longer."""
+        """Record since when another program uses a host's GPU, or None if it has left."""
         if since is None:
             self._yields.pop(host, None)
         else:
@@ -187,14 +187,14 @@ class HostAvailability:
         self._changed()
 
     def awake_until(self, host: str) -> float | None:
-        """Return until when a host works because an admin wants it to, None if it need not."""
+        """Return until when an admin keeps a host awake, or None if it is not being kept awake."""
         awake = self.paused.is_awake(host, self._clock.now())
         return self.paused.awake[host] if awake else None
 
     def until(self, host: str) -> float | None:
-        """Return until when a host rests, as if no admin had put it to work: None if it does not.
+        """Return until when a host would rest if no admin kept it awake, or None if it would not.
 
-        `inf` while another program has its GPU.
+        `inf` while another program uses its GPU.
         """
         view = replace(
             self.view(host),
@@ -206,5 +206,5 @@ class HostAvailability:
         return None if reason is None else reason.until or inf
 
     def why(self, host: str) -> Reason | None:
-        """Return why a host does nothing now, a pause by an admin aside; None if it does not rest."""
+        """Return why a host rests, or None if it does not. Ignores pauses by admins."""
         return why_rests(self.view(host), self._clock.now())

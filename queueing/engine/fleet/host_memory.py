@@ -1,6 +1,6 @@
-"""How much memory models may take on each host, and how much a copy of each takes there.
+"""How much memory models may use on each host, and how much each copy takes.
 
-Memory only; receives measurements, and never measures itself.
+In memory only; it receives measurements and never measures anything itself.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,24 +12,24 @@ from queueing.core.specs import HostSpec, ModelSpec, Shares, divided
 
 
 class MemoryBudget:
-    """Tracks what other programs hold and what loads were measured to take, in MB."""
+    """Tracks the memory that other programs hold and that loads were measured to take, in MB."""
 
     def __init__(self) -> None:
         self._other_mb: dict[str, int] = {}  # by host
-        self._unmeasured_since: dict[str, float] = {}  # by host that was measured before
-        self._lent_mb: dict[str, dict[str, int]] = {}  # by host and server, where none is measured
+        self._unmeasured_since: dict[str, float] = {}  # by host whose measurements have stopped
+        self._lent_mb: dict[str, dict[str, int]] = {}  # by host and server, on unmeasured hosts
         self._learned_mb: dict[str, int] = {}  # by model
         self._bound_mb: dict[str, dict[str, int]] = {}  # by host and model of unknown size
-        self._restored: set[str] = set()  # models not measured since the start
+        self._restored: set[str] = set()  # models not measured in this run
         self._unsaved: set[str] = set()
 
     def measured(self, host: str, *, used_mb: int, ours_mb: int, quiet: bool) -> bool:
-        """Take a measurement into account; return whether it changed anything.
+        """Apply a measurement of a host. Returns whether it changed anything.
 
-        What a running job takes temporarily belongs to the models as well, so other programs can be
-        seen to grow only while the host is `quiet`.
+        Temporary memory of running jobs looks like other programs' memory. Growth of other programs
+        therefore counts only while the host is `quiet`.
         """
-        lent = self._lent_mb.pop(host, None) is not None  # a measurement contains it
+        lent = self._lent_mb.pop(host, None) is not None  # the measurement includes it
         back = self._unmeasured_since.pop(host, None) is not None
         other = max(0, used_mb - ours_mb)
         before = self._other_mb.get(host, 0)
@@ -39,23 +39,23 @@ class MemoryBudget:
         return True
 
     def unmeasured(self, host: str, since: float) -> None:
-        """Drop what other programs held on a host: nothing has measured it since then."""
+        """Discard what other programs hold on a host that has not been measured since then."""
         self._other_mb.pop(host, None)
         self._unmeasured_since[host] = since
 
     def unmeasured_since(self, host: str) -> float | None:
-        """Return when a host was measured last that can no longer be, None for all others."""
+        """Return when a host's measurements stopped, or None if they have not."""
         return self._unmeasured_since.get(host)
 
     def lent(self, host: str, backend: str, mb: int) -> bool:
-        """Note what a server holds for other programs; return whether that is news."""
+        """Record what a server holds for other programs. Returns whether it changed."""
         by_server = self._lent_mb.setdefault(host, {})
         news = by_server.get(backend, 0) != mb
         by_server[backend] = mb
         return news
 
     def forget_lent(self, hosts_of: Mapping[str, Collection[str]]) -> None:
-        """Forget what servers held that are gone, or elsewhere now."""
+        """Forget what servers held that were removed or have moved to another host."""
         self._lent_mb = {
             host: {name: mb for name, mb in held.items() if host in hosts_of.get(name, ())}
             for host, held in self._lent_mb.items()
@@ -65,33 +65,33 @@ class MemoryBudget:
         return sum(self._lent_mb.get(host, {}).values())
 
     def foreign_mb(self, host: str) -> int:
-        """Return what other programs held on a host when it was last looked at."""
+        """Return what other programs hold on a host, as last measured or reported."""
         return self._other_mb.get(host, 0) + self._all_lent_mb(host)
 
     def usable_mb(self, host: HostSpec) -> int:
-        """Return what models may take together now.
+        """Return what all models together may take on a host now.
 
-        Half of the margin is for desktops and the servers' own overhead; what other programs hold
-        beyond that shrinks the budget, and so does each model that a server holds for them.
+        Half of the configured margin covers desktops and the overhead of servers. Memory of other
+        programs beyond that reduces the budget, as does each model that a server holds for them.
         """
         tolerated = (host.vram_mb - host.usable_mb) // 2
         taken = max(0, self._other_mb.get(host.name, 0) - tolerated)
         return max(0, host.usable_mb - taken - self._all_lent_mb(host.name))
 
     def restore(self, sizes: Mapping[str, int]) -> None:
-        """Start from what earlier runs measured."""
+        """Load the sizes that earlier runs measured."""
         self._learned_mb = dict(sizes)
         self._restored = set(sizes)
 
     def doubt(self, model: str) -> None:
-        """Let the next measurement replace what is known: the model may be another one by now."""
+        """Let the next measurement replace a model's size, because the model may have changed."""
         self._restored.add(model)
 
     def learn(self, model: str, vram_mb: int) -> None:
-        """Correct what a model is believed to take, upwards only.
+        """Record a measured size of a model. Within a run, the size only grows.
 
-        The first measurement of a run replaces what earlier runs measured: the operator may have
-        put a smaller model behind the name since.
+        The first measurement of a run replaces the stored size: the operator may have put a smaller
+        model behind the same name.
         """
         believed = 0 if model in self._restored else self._learned_mb.get(model, 0)
         self._restored.discard(model)
@@ -99,26 +99,26 @@ class MemoryBudget:
         self._unsaved.add(model)
 
     def take_unsaved(self) -> Mapping[str, int]:
-        """Return the sizes learned since the last call, for the store."""
+        """Return the sizes learned since the last call, to be stored."""
         sizes = {model: self._learned_mb[model] for model in sorted(self._unsaved)}
         self._unsaved.clear()
         return sizes
 
     def known_mb(self, model: ModelSpec) -> int | None:
-        """Return what a copy takes as configured or learned; None until it is measured."""
+        """Return what a copy takes as configured or learned, or None until it is measured."""
         learned_mb = self._learned_mb.get(model.name, 0)
         return (learned_mb or None) if model.vram_mb is None else max(model.vram_mb, learned_mb)
 
     def bounds_on(self, host: str, models: Collection[str]) -> Mapping[str, int]:
-        """Return the bounds of these models on a host; those of all others there are forgotten."""
+        """Return the upper bounds of these models on a host, and forget those of all others."""
         kept = {m: mb for m, mb in self._bound_mb.get(host, {}).items() if m in models}
         self._bound_mb[host] = kept
         return kept
 
     def bound(self, host: str, model: str, mb: int) -> bool:
-        """Note that a copy of unknown size takes no more than this; return whether that is news.
+        """Record an upper bound for a copy of unknown size. Returns whether it is a new low.
 
-        It takes something, however little the GPU shows.
+        The bound is at least 1 MB, even if the GPU shows no memory in use.
         """
         found, before = max(1, mb), self._bound_mb[host].get(model)
         if before is not None and before <= found:
@@ -127,23 +127,23 @@ class MemoryBudget:
         return True
 
     def bound_mb(self, host: str, model: str) -> int | None:
-        """Return what a copy of unknown size takes on a host at most; None if nothing shows it."""
+        """Return the upper bound of a copy of unknown size on a host, or None."""
         return self._bound_mb.get(host, {}).get(model)
 
     def unknown_mb(self, host: HostSpec, kept_mb: int) -> int:
-        """Return what a copy of unknown size takes until it is measured: all that may become free.
+        """Return what to reserve for a copy of unknown size: all memory that can become free.
 
-        That is the whole host, or what is left beside `kept_mb` of copies that never leave it: a
-        model that waited for those as well would wait for ever.
+        This is the whole host, or what `kept_mb` leaves of it: copies that never leave. Waiting for
+        the memory of those would never end.
         """
         left_mb = self.usable_mb(host) - kept_mb
         return left_mb if kept_mb and left_mb > 0 else host.usable_mb
 
 
 class HostMemory:
-    """Answers how large models are and what is left for them; calls `changed` after a change.
+    """Answers how large models are and how much memory is left for them.
 
-    `serving` returns the backends that can serve a model.
+    Calls `changed` after a change. `serving` returns the backends that can serve a model.
     """
 
     def __init__(
@@ -160,21 +160,21 @@ class HostMemory:
         self._serving = serving
         self.copies_on: Callable[[str], Sequence[Copy]] = lambda _host: ()
         self._changed = changed
-        # Called when copies turn out to take less than was assumed.
+        # Called when copies prove smaller than assumed.
         self.resized: Callable[[], None] = lambda: None
-        self._weightless: dict[str, bool] = {}  # models that take no memory anywhere
+        self._weightless: dict[str, bool] = {}  # models that take no memory on any server
 
     def forget(self) -> None:
-        """Forget what servers held that are gone or elsewhere, and which models take no memory."""
+        """Forget, after a reload, what removed servers held and which models take no memory."""
         self.budget.forget_lent(self.catalog.hosts_of)
         self._weightless.clear()
 
     def mb_on(self, host: str) -> int:
-        """Return what all copies together take on a host."""
+        """Return what all copies together take on a host, in MB."""
         return sum(_mb_on(copy, host) for copy in self.copies_on(host))
 
     def quiet(self, host: str, *, but: str = "") -> bool:
-        """Return whether nothing runs, loads or unloads on a host, apart from one model's load."""
+        """Return whether nothing runs, loads or unloads on a host, ignoring the model `but`."""
         return all(
             copy.residency is Residency.READY and not copy.running
             for copy in self.copies_on(host)
@@ -182,23 +182,24 @@ class HostMemory:
         )
 
     def measured(self, host: str, total_mb: int, free_mb: int) -> None:
-        """Take a measurement of a host's GPU into account."""
+        """Apply a measurement of a host's GPU."""
         if self._bound(host, total_mb - free_mb):
             self.resized()
             self._changed()
         ours_mb = self.mb_on(host)
-        # The configured memory may be a part of the GPU: the rest is there for other programs.
+        # The configured memory may be only a part of the GPU. The rest belongs to other programs.
         theirs_mb = max(0, total_mb - self.catalog.hosts[host].vram_mb)
         used_mb, quiet = max(0, total_mb - free_mb - theirs_mb), self.quiet(host)
         if self.budget.measured(host, used_mb=used_mb, ours_mb=ours_mb, quiet=quiet):
             self._changed()
 
     def _bound(self, host: str, held_mb: int) -> bool:
-        """Bound what staying copies of unknown size take by what all programs hold on a host.
+        """Derive upper bounds for copies of unknown size from the total memory in use on a host.
 
-        A server may have had its model before it was asked to load it, and then no load shows its
-        size. Without a bound it would keep every other model away for as long as it runs. What a
-        bound leaves out counts as other programs' memory.
+        Only for copies that their server never unloads. Such a server may have had its model before
+        it was asked to load it, so no load shows the size. Without a bound, the copy would block
+        every other model as long as it runs. Memory in use beyond the bounds counts as other
+        programs' memory.
         """
         copies = self.copies_on(host)
         unknown = {copy.model for copy in copies if self._is_unmeasured(copy)}
@@ -215,15 +216,14 @@ class HostMemory:
         return self._keeps(copy.backend) and spec is not None and self.known_vram_mb(spec) is None
 
     def unmeasured(self, host: str, since: float) -> None:
-        """Count on the configured memory of a host that nothing has measured since then."""
+        """Fall back to the configured memory of a host that has not been measured since then."""
         self.budget.unmeasured(host, since)
         self._changed()
 
     def lent(self, backend: str, mb: int, on: Collection[str]) -> None:
-        """Take into account what a server holds for other programs, on those of its GPUs.
+        """Record what a server holds for other programs, on its unmeasured GPUs `on`.
 
-        They are those that nothing measures. What models of others are divided by is not known: as
-        the server's own are, therefore.
+        How those models are split among GPUs is unknown, so the server's own split is assumed.
         """
         shares = dict(self.catalog.spread(mb, backend))
         news = [self.budget.lent(host, backend, shares[host]) for host in on]
@@ -231,11 +231,11 @@ class HostMemory:
             self._changed()
 
     def usable_mb(self, host: str) -> int:
-        """Return how much memory models may take together on a host now."""
+        """Return how much memory all models together may take on a host now, in MB."""
         return self.budget.usable_mb(self.catalog.hosts[host])
 
     def vram_mb(self, spec: ModelSpec) -> int:
-        """Return what a copy takes; one of unknown size takes all that may become free on a host."""
+        """Return what a copy takes in MB. For an unknown size, all memory that can become free."""
         known_mb = self.known_vram_mb(spec)
         if known_mb is not None:
             return known_mb
@@ -244,7 +244,7 @@ class HostMemory:
         return max(rooms, default=0)
 
     def shares(self, spec: ModelSpec, backend: str) -> Shares:
-        """Return what a copy takes on each host there; empty where it takes all on the only one."""
+        """Return what a copy takes on each host of a backend; empty if the backend has only one."""
         if len(self.catalog.hosts_of[backend]) == 1:
             return ()
         parts = self.catalog.parts_of(spec, backend)
@@ -260,9 +260,9 @@ class HostMemory:
         return self.budget.unknown_mb(self.catalog.hosts[host], self._kept_mb(host))
 
     def _kept_mb(self, host: str) -> int:
-        """Return what copies take on a host that never leave it for another model.
+        """Return what copies take on a host that never leave to make room for another model.
 
-        Nothing can be left beside one whose size is neither known nor bounded: those do not count.
+        Copies without a known or bounded size do not count: they would leave no memory at all.
         """
         return sum(
             _mb_on(copy, host)
@@ -273,12 +273,12 @@ class HostMemory:
         )
 
     def _keeps(self, backend: str) -> bool:
-        """Return whether a server drops no model, neither on request nor for another one."""
+        """Return whether a server never unloads a model, neither on request nor to load another."""
         bound = self.catalog.backends[backend].max_models
         return bound is None and not self._backends[backend].can_unload
 
     def known_vram_mb(self, spec: ModelSpec) -> int | None:
-        """Return what a copy takes, None until it is measured."""
+        """Return what a copy takes in MB, or None if it has not been measured."""
         return 0 if self._is_weightless(spec) else self.budget.known_mb(spec)
 
     def _is_weightless(self, spec: ModelSpec) -> bool:

@@ -1,7 +1,7 @@
-"""Learned durations and arrivals of this installation, and what is stored of them for a restart.
+"""Learned durations and arrival rates of this installation, and their checkpoints.
 
-`LearnedTimes` keeps the estimates and the rows not yet in the store, and never waits; `Checkpoint` writes
-them.
+`LearnedTimes` holds the estimates and the rows not yet stored, and never blocks. `Checkpoint`
+writes them to the store.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _Tables = tuple[Mapping[str, float], Mapping[str, float]]  # load and service ti
 
 
 class LearnedTimes:
-    """Learned durations by model and backend; the configured ones serve until then."""
+    """Learned durations by model and backend, falling back to the configured ones."""
 
     def __init__(self, fleet: Fleet, clock: Clock) -> None:
         self._fleet = fleet
@@ -30,47 +30,47 @@ class LearnedTimes:
         self.durations = Durations()
         self.rates = ArrivalRates()
         self.calibration = Calibration()
-        self._scores: list[Score] = []  # not yet in the store
+        self._scores: list[Score] = []  # not yet stored
         self._unsaved: dict[tuple[str, str, str, str], LearnedDuration] = {}
         self._worked_out: dict[str, tuple[Sequence[str], _Tables]] = {}  # by model: backends, times
 
     def restore(self, learned: Sequence[LearnedDuration], scores: Sequence[Score] = ()) -> None:
-        """Start from what an earlier run learned."""
+        """Load what earlier runs learned."""
         self.durations = Durations(learned)
         self.calibration = Calibration(scores)
         self._worked_out.clear()
 
     def forget_tables(self) -> None:
-        """Work the times out again: models, or where they run, have changed."""
+        """Drop the cached tables after models or their hosts have changed."""
         self._worked_out.clear()
 
     def take_unsaved(self) -> list[LearnedDuration]:
-        """Return what was learned since the last call, for the store."""
+        """Return what was learned since the last call, to be stored."""
         rows = list(self._unsaved.values())
         self._unsaved.clear()
         return rows
 
     def take_scores(self) -> list[Score]:
-        """Return the scores of estimates since the last call, for the store."""
+        """Return the scores of estimates since the last call, to be stored."""
         scores, self._scores = self._scores, []
         return scores
 
     # ------------------------------------------------------------ asking
 
     def load_s(self, model: str, backend: str) -> float:
-        """Return how long a load of a model usually takes there."""
+        """Return how long a load of a model usually takes on a backend, in seconds."""
         spec = self._fleet.catalog.spec_of(model)
         return self.durations.load(spec, self._host(backend)).median_s
 
     def service(self, job: Job, backend: str) -> DurationEstimate:
-        """Return how long this job will take there."""
+        """Return how long a job is expected to take on a backend."""
         spec = self._fleet.catalog.spec_of(job.model)
         return self.durations.service(spec, self._host(backend), size_class(job.request))
 
     def tables(self, spec: ModelSpec, backends: Sequence[str]) -> _Tables:
-        """Return the load and service times of a model's usual jobs by backend, "" for any.
+        """Return the load and service times of a model's typical job by backend; "" is any backend.
 
-        Recomputed only after something was learned, because every step asks for all of them.
+        Cached until something is learned, because every step asks for all of them.
         """
         asked, tables = self._worked_out.get(spec.name, ((), None))
         if tables is None or asked != backends:
@@ -84,7 +84,7 @@ class LearnedTimes:
         return tables
 
     def is_measured(self, model: str, backend: str, *, load: bool) -> bool:
-        """Return whether a job of a model has run there before, and with `load` whether it was loaded."""
+        """Return whether a model has run on a backend, and with `load` also been loaded there."""
         host = self._host(backend)
         spec = self._fleet.catalog.spec_of(model)
         return self.durations.has_run(spec, host) and (
@@ -92,24 +92,24 @@ class LearnedTimes:
         )
 
     def wake_s(self, host: HostSpec) -> float:
-        """Return how long a machine usually takes to wake."""
+        """Return how long a machine usually takes to wake, in seconds."""
         prior_s = host.wake.takes_s if host.wake else 0.0
         return self.durations.wake(host.machine_name, prior_s).median_s
 
     # ------------------------------------------------------------ learning
 
     def woke(self, host: str, seconds: float) -> None:
-        """Learn from a machine that was woken."""
+        """Learn how long a machine took to wake."""
         self._keep(self.durations.observe_wake(host, seconds))
 
     def arrived(self, job: Job) -> None:
-        """Learn from an accepted job how often its model is requested."""
-        if job.lane == LATER:  # it gives way to all others
+        """Learn how often a model is requested, from an accepted job."""
+        if job.lane == LATER:  # deferred jobs compete with nobody
             return
         self.rates.arrived(job.model, self._clock.now())
 
     def job_ended(self, job: Job, backend: str) -> None:
-        """Learn from a job the server has finished."""
+        """Learn from a job that its server has finished."""
         if job.started_at is not None:
             seconds = self._clock.now() - job.started_at
             size = size_class(job.request)
@@ -118,11 +118,11 @@ class LearnedTimes:
             )
 
     def loaded(self, model: str, backend: str, seconds: float) -> None:
-        """Learn from a load."""
+        """Learn how long a load took."""
         self._keep(self.durations.observe_load(model, self._host(backend), seconds))
 
     def came_true(self, category: Category, told_at: float, expected: float, actual: float) -> None:
-        """Learn from a job that ended how far off its estimate was."""
+        """Learn how far off a job's estimate was, once it has ended."""
         self._scores.append(self.calibration.observe(category, told_at, expected, actual))
 
     def _keep(self, row: LearnedDuration) -> None:
@@ -134,21 +134,21 @@ class LearnedTimes:
 
 
 class Checkpoint:
-    """Keeps the store's tables of copies, learned times and sizes up to date."""
+    """Writes copies, learned times and model sizes to the store."""
 
     def __init__(self, *, store: JobStore, fleet: Fleet, times: LearnedTimes) -> None:
         self._store = store
         self._fleet = fleet
         self._times = times
         self._writing = asyncio.Lock()
-        self._learned: list[LearnedDuration] = []  # not yet in the store
+        self._learned: list[LearnedDuration] = []  # not yet stored
         self._scores: list[Score] = []
         self._sizes: dict[str, int] = {}
 
     async def write(self) -> None:
-        """Write what has changed; when it returns, all changes before the call are durable.
+        """Write what has changed. On return, all changes made before the call are durable.
 
-        Raises `StoreError`; nothing is lost then.
+        Raises `StoreError`; the next call retries the unwritten changes then.
         """
         async with self._writing:
             if self._fleet.copies.unsaved:
@@ -172,7 +172,7 @@ class Checkpoint:
                 self._sizes.clear()
 
     def _residency(self) -> list[tuple[str, str, str, str, bool]]:
-        """Return the rows of the store's table: all copies, and pins without one."""
+        """Return the rows to store: all copies, and pins without a copy."""
         host_of = self._fleet.catalog.host_of
         copies = [
             (host_of[copy.backend], copy.backend, copy.model, copy.residency.value, copy.pinned)

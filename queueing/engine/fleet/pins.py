@@ -1,4 +1,4 @@
-"""Which models an admin keeps in memory, and where."""
+"""Pins: the models that admins keep in memory, and where."""
 
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -8,11 +8,11 @@ Place = tuple[str, str]
 
 
 class Pins:
-    """Keeps the places that are pinned; `moved` is called with the backend of each change."""
+    """Tracks pins. Calls `moved` with the backend of each change."""
 
     def __init__(self, copies: Mapping[Place, object], moved: Callable[[str], None]) -> None:
         self._pinned: set[Place] = set()
-        self._dropped: set[Place] = set()  # those whose server has unloaded the model
+        self._dropped: set[Place] = set()  # pins whose server unloaded the model
         self._copies = copies
         self._moved = moved
 
@@ -21,36 +21,36 @@ class Pins:
         return place in self._pinned
 
     def __iter__(self) -> Iterator[Place]:
-        """Yield what is pinned."""
+        """Yield all pins."""
         return iter(self._pinned)
 
     def retain(self, places: AbstractSet[Place]) -> None:
-        """Forget all others."""
+        """Remove all pins but these."""
         self._pinned &= places
 
     def dropped(self, place: Place) -> None:
-        """Note that a server has unloaded a model by itself: it returns with the next job."""
+        """Record that a server unloaded a model by itself. It returns with its next job."""
         self._dropped.add(place)
 
     def came(self, place: Place) -> None:
-        """Note that a model is there, or on its way."""
+        """Record that a model is loaded or being loaded."""
         self._dropped.discard(place)
 
     def add(self, model: str, backend: str) -> None:
-        """Keep a model loaded there, and load it if it is not."""
+        """Pin a model to a backend. The scheduler loads it if needed."""
         self._pinned.add((model, backend))
         self._dropped.discard((model, backend))
         self._moved(backend)
 
     def discard(self, model: str, backend: str) -> None:
-        """Allow a model to be evicted again when its memory is needed. Idempotent."""
+        """Allow a model to be evicted again. Idempotent."""
         self._pinned.discard((model, backend))
         self._moved(backend)
 
     def unmet(self) -> list[tuple[str, str]]:
-        """Return the pins (model, backend) without a copy, in order."""
+        """Return the pins without a copy as (model, backend), sorted."""
         return sorted(self._pinned - self._copies.keys()) if self._pinned else []
 
     def wanted(self) -> list[tuple[str, str]]:
-        """Return those of them whose model is to be loaded without a job: no server dropped it."""
+        """Return the unmet pins to load without a job: those that no server has dropped."""
         return [pin for pin in self.unmet() if pin not in self._dropped]

@@ -1,9 +1,9 @@
-"""Which job runs on which backend, and how much of its GPU it takes.
+"""Running jobs: which backend each one occupies, and how much GPU time it takes.
 
-Memory only, changed by the job runner. It never calls a server or the store.
+In memory only, changed by the job runner. It never calls a server or the store.
 
-A GPU shared by several running jobs is split among them: while n run, each takes 1/n of a second a
-second.
+Jobs that run on a GPU at the same time share its time: while n jobs run, each takes 1/n of a second
+per second.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from queueing.core.ports import Clock
 
 @dataclass(slots=True)
 class _Gpu:
-    """`share_s` is what a job that ran all the time would have taken by the moment `at`."""
+    """A GPU's clock: a job running on it all along would have taken `share_s` by the time `at`."""
 
     at: float
     share_s: float = 0.0
@@ -33,11 +33,11 @@ class _Gpu:
 
 @dataclass(slots=True)
 class _Metered:
-    """A job on its GPUs: what it took before `since_s`, its gpus' share when it went on."""
+    """A job on its GPUs: `taken_s` before it last resumed, when their shares were `since_s`."""
 
     gpus: tuple[_Gpu, ...]
     taken_s: float
-    since_s: float | None = None  # None while it takes nothing
+    since_s: float | None = None  # None while paused
 
     def go_on(self, now: float) -> None:
         if self.since_s is None:
@@ -57,7 +57,7 @@ class _Metered:
 
 
 class GpuMeter:
-    """Keeps the jobs on each host's GPU; a model that spans several takes its share of each."""
+    """Measures the GPU time of jobs. A job on several GPUs takes its share of each."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -65,9 +65,9 @@ class GpuMeter:
         self._jobs: dict[int, _Metered] = {}
 
     def begin(self, job_id: int, hosts: Sequence[str], *, taken_s: float = 0.0) -> None:
-        """Note that an attempt begins on hosts' GPUs; an earlier one of the job is not counted.
+        """Start measuring an attempt on the GPUs of these hosts; discard the job's earlier ones.
 
-        `taken_s` is what this very attempt took before.
+        `taken_s` is the time that this attempt has taken before.
         """
         self.forget(job_id)
         now = self._clock.now()
@@ -76,22 +76,22 @@ class GpuMeter:
         metered.go_on(now)
 
     def go_on(self, job_id: int) -> None:
-        """Note that a job that rested takes its share again. Idempotent."""
+        """Resume measuring a job. Idempotent."""
         if (metered := self._jobs.get(job_id)) is not None:
             metered.go_on(self._clock.now())
 
     def rest(self, job_id: int) -> None:
-        """Note that a job takes nothing: it has ended there, or not begun yet. Idempotent."""
+        """Pause measuring a job that has ended or is queued on its server. Idempotent."""
         if (metered := self._jobs.get(job_id)) is not None:
             metered.rest(self._clock.now())
 
     def forget(self, job_id: int) -> None:
-        """Drop what a job took. Idempotent."""
+        """Discard the time a job has taken. Idempotent."""
         self.rest(job_id)
         self._jobs.pop(job_id, None)
 
     def taken_s(self, job_id: int) -> float:
-        """Return the seconds of a GPU that a job's present attempt has taken so far."""
+        """Return the GPU seconds that a job's current attempt has taken so far."""
         metered = self._jobs.get(job_id)
         if metered is None:
             return 0.0
@@ -102,39 +102,40 @@ class GpuMeter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slot:
-    """A job's place on a backend, from before its start is stored until the server has finished."""
+    """A job's place on a backend, from just before its start is stored until the server is done."""
 
     job: Job
     backend: str
     ends_at: float
-    held: bool = False  # by other clients' prompts in the server's own queue
+    held: bool = False  # queued on the server behind other clients
     began_at: float = 0.0
-    fraction: float | None = None  # of its work, as its server has reported last
+    fraction: float | None = None  # of its work, as last reported by the server
 
 
 _altered = altering(Slot)
 
 
 class RunningJobs:
-    """Keeps the slots of all backends, and what each job takes of its GPUs."""
+    """Tracks the occupied slots of all backends and the GPU time of each job."""
 
     def __init__(self, catalog: Catalog, clock: Clock, changed: Callable[[], None]) -> None:
-        """Create it; `changed` is called when the router should look again."""
+        """Create it; `changed` is called when the scheduler should run a step."""
         self.catalog = catalog
-        # Called when what copies run has changed, and with the model and backend of an ended job.
+        # Called when the jobs of copies change, and with the model and backend of an ended job.
         self.shown: Callable[[], None] = lambda: None
         self.ended: Callable[[str, str], None] = lambda _model, _backend: None
         self.meter = GpuMeter(clock)
         self.busy: Counter[tuple[str, str]] = Counter()  # running jobs by model and backend
-        self.turned: set[str] = set()  # backends where a model began or ceased to run, or moved
+        # Backends where a model began or stopped running, or a copy changed.
+        self.turned: set[str] = set()
         self._clock = clock
         self._changed = changed
         self._slots: dict[int, Slot] = {}
 
     def occupy(self, job: Job, backend: str, ends_at: float, *, taken_s: float = 0.0) -> None:
-        """Give a job a slot on a backend until it is vacated; `ends_at` is only an expectation.
+        """Give a job a slot on a backend until `vacate` is called; `ends_at` is an estimate.
 
-        `taken_s` is what the same attempt took of the GPU before the last restart.
+        `taken_s` is the GPU time that the same attempt took before a restart.
         """
         hosts = self.catalog.parts_of(self.catalog.spec_of(job.model), backend)
         self.meter.begin(job.id, tuple(hosts), taken_s=taken_s)
@@ -148,13 +149,13 @@ class RunningJobs:
         self._changed()
 
     def begun(self, job: Job) -> None:
-        """Note that a job's start is stored."""
+        """Record that a job's start is stored."""
         slot = self._slots.get(job.id)
         if slot is not None:
             self._slots[job.id] = _altered(slot, job=job)
 
     def expect(self, job_id: int, ends_at: float) -> None:
-        """Correct when a running job is expected to end, from its own progress."""
+        """Update the expected end of a running job from its progress."""
         slot = self._slots.get(job_id)
         if slot is not None:
             self._slots[job_id] = _altered(slot, ends_at=ends_at, held=False)
@@ -162,7 +163,7 @@ class RunningJobs:
             self.shown()
 
     def hold(self, job_id: int) -> None:
-        """Note that a job waits in its server's own queue for an unknown time."""
+        """Record that a job is queued on its server for an unknown time."""
         slot = self._slots.get(job_id)
         if slot is not None:
             self._slots[job_id] = _altered(slot, held=True)
@@ -170,13 +171,13 @@ class RunningJobs:
             self.shown()
 
     def reach(self, job_id: int, fraction: float) -> None:
-        """Note how much of a running job is done; nothing is planned by it."""
+        """Record how much of a running job is done. Planning does not use it."""
         slot = self._slots.get(job_id)
         if slot is not None:
             self._slots[job_id] = _altered(slot, fraction=fraction)
 
     def last_to_end(self, host: str, *, apart_from: str) -> str | None:
-        """Return, of the other models that run on a host, the one whose jobs end last."""
+        """Return the other model on a host whose jobs end last, or None if there is none."""
         running = [
             (slot.ends_at, slot.job.model)
             for slot in self._slots.values()
@@ -204,9 +205,9 @@ class RunningJobs:
 
     @property
     def slots(self) -> Mapping[int, Slot]:
-        """The occupied slots, by job id."""
+        """The occupied slots by job id."""
         return self._slots
 
     def running_on(self, backend: str) -> tuple[Job, ...]:
-        """Return the jobs that occupy slots of a backend."""
+        """Return the jobs that occupy slots on a backend."""
         return tuple(slot.job for slot in self._slots.values() if slot.backend == backend)
