@@ -1,1 +1,1 @@
-"""Opens and maintains a database."""
+"""The database: opening, reading, writing and maintaining it."""

@@ -1,4 +1,4 @@
-"""Chooses the engine by the address of a database."""
+"""Opens a database with the engine that its address names."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ NOT_INSTALLED = "PostgreSQL needs its driver: pip install usher-bot[postgres]"
 
 
 def is_postgres(url: str) -> bool:
-    """Return whether an address names a database on a PostgreSQL server."""
+    """Return whether an address names a PostgreSQL database."""
     return url.startswith(POSTGRES)
 
 
@@ -29,14 +29,16 @@ async def open_database(
 ) -> Database:
     """Open or create the database and migrate it to this version's schema.
 
-    `sqlite:///relative/path`, `sqlite:////absolute/path`, `sqlite://` for one in memory, or
-    `postgresql://user:password@host/database`, which must exist. `migrations` are further sets
-    beside the queue's own. `inline` does everything in the calling thread. Beyond `most_mb` a
-    file does not grow: it then counts as a full disk, until something is deleted; a server's
-    database is the server's to limit. With a `lease`, which only a server knows, nothing is written
-    once another process has taken its post (`Fenced`). `shared`, several processes may open it so
-    at once: they write what the bot keeps beside the jobs, and no job. Raises `StoreError` with what to do when
-    the database cannot be used.
+    The address is `sqlite:///relative/path`, `sqlite:////absolute/path`, `sqlite://` for a database
+    in memory, or `postgresql://user:password@host/database`, which must exist.
+
+    `migrations` are further sets in addition to the queue's. `inline` does all work in the calling
+    thread. `most_mb` limits the size of a SQLite file: at the limit, writes fail as on a full disk
+    until something is deleted. It does not apply to PostgreSQL. `lease` is for PostgreSQL only:
+    once another process takes its role, every write raises `Fenced`. `shared` lets several
+    processes open a PostgreSQL database at once; they may write everything except jobs.
+
+    Raises `StoreError`, which says what to do, if the database cannot be used.
     """
     if not is_postgres(url):
         return await open_sqlite(url, migrations=migrations, inline=inline, most_mb=most_mb)
@@ -58,10 +60,11 @@ async def open_posts(
     lease_s: float,
     compared: Callable[[float], None],
 ) -> AsyncIterator[LeaseStore]:
-    """Provide the posts of a database on a server, which is migrated first.
+    """Migrate a database on a server and provide its leases.
 
-    `process` names this process for people. `compared` is told, in a thread, how far the server's
-    clock is ahead of this machine's. Raises `StoreError` when the database cannot be used.
+    `process` names this process for people. `compared` is called, in a thread, with how far the
+    server's clock is ahead of this machine's, in seconds. Raises `StoreError` if the database
+    cannot be used.
     """
     try:
         from queueing.store.postgres.database import migrate_postgres  # noqa: PLC0415  # an extra

@@ -1,4 +1,4 @@
-"""What an operator does to a database of any engine: try, read all of it, copy, back up."""
+"""Maintenance by an operator, for both engines: rehearsing the start, checks, copies, backups."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -16,7 +16,7 @@ from queueing.store.sqlite import backup
 from queueing.store.sqlite.database import path_of
 from queueing.store.sqlite.file_lock import made_by
 
-_FIRST = ("jobs", "web_messages")  # rows of other tables belong to theirs
+_FIRST = ("jobs", "web_messages")  # rows of other tables refer to these
 _FILES = frozenset({"inputs", "outputs", "web_files"})
 _ROWS, _FILES_AT_ONCE = 500, 4
 _KEY_OF_FILES = ("job_id", "number")
@@ -37,7 +37,6 @@ class _Table:
         return ", ".join(f'"{column}"' for column in self.columns)
 
     def page(self) -> str:
-        """Return the query for the rows after a key."""
         key = ", ".join(f'"{column}"' for column in self.key)
         values = ", ".join("?" * len(self.key))
         return (
@@ -46,21 +45,19 @@ class _Table:
         )
 
     def first_page(self) -> str:
-        """Return the query for the first rows."""
         key = ", ".join(f'"{column}"' for column in self.key)
         return f'SELECT {self.listed} FROM "{self.name}" ORDER BY {key} LIMIT ?'  # noqa: S608  # as above
 
     def insert(self) -> str:
-        """Return the statement for a row."""
         values = ", ".join("?" * len(self.columns))
         return f'INSERT INTO "{self.name}" ({self.listed}) VALUES ({values})'  # noqa: S608  # as above
 
 
 def copy_all(source: Connection, target: Connection) -> Mapping[str, int]:
-    """Copy every row inside the callers' transactions; return how many of each table.
+    """Copy all rows inside the callers' transactions. Returns the number of rows by table.
 
-    Jobs keep their numbers, and the database its id, by which servers know what they were given.
-    Raises `StoreError` for a target that holds anything, or if the counts differ afterwards.
+    Jobs keep their ids, and the database keeps its id, from which the keys of attempts on servers
+    are derived. Raises `StoreError` if the target is not empty or the counts differ afterwards.
     """
     tables = _tables(source)
     filled = [table.name for table in tables if _count(target, table)]
@@ -75,12 +72,12 @@ def copy_all(source: Connection, target: Connection) -> Mapping[str, int]:
     counts = {table.name: _count(source, table) for table in tables}
     arrived = {table.name: _count(target, table) for table in tables}
     if arrived != counts:
-        raise StoreError(f"not every row arrived ({arrived} of {counts}): nothing was changed")
+        raise StoreError(f"not all rows were copied ({arrived} of {counts}): nothing was changed")
     return counts
 
 
 def _tables(connection: Connection) -> Sequence[_Table]:
-    """Return the tables, those that others refer to first."""
+    """Return all tables, referenced ones first."""
     columns: dict[str, list[str]] = {}
     keys: dict[str, list[str]] = {}
     for table, column, in_key in connection.execute(connection.statements.columns):
@@ -111,7 +108,7 @@ def _count(connection: Connection, table: _Table) -> int:
 
 
 def _take_id(source: Connection, target: Connection) -> None:
-    """Give the target the source's id and numbers."""
+    """Copy the database id and the counters that generate ids."""
     (database_id,) = source.execute("SELECT value FROM meta WHERE key = 'database_id'").fetchone()
     target.execute(_TAKE_META, ("database_id", database_id))
     (last_id,) = source.execute(source.statements.last_id).fetchone()
@@ -123,19 +120,19 @@ def _take_id(source: Connection, target: Connection) -> None:
 
 
 def examine_server(url: str, migrations: Sequence[MigrationSet]) -> str:
-    """Do what the bot does at its start, and undo it; return what the server is like."""
+    """Rehearse the bot's start and roll it back. Returns a description of the server."""
     described: str = _server_tools().rehearse(url, migrations)
     return described
 
 
 def look_at_server(url: str) -> ServerLook:
-    """Read who holds which post and which jobs are open; nothing changes. Raises `StoreError`."""
+    """Return the held roles and open jobs. Changes nothing. Raises `StoreError`."""
     found: ServerLook = _server_tools().look_at(url)
     return found
 
 
 def damage_of(url: str) -> list[str]:
-    """Read everything and return the damage, nothing when all is well. Raises `StoreError`."""
+    """Read the whole database and return the damage found, empty if none. Raises `StoreError`."""
     if is_postgres(url):
         found: list[str] = _server_tools().damage(url)
         return found
@@ -143,7 +140,7 @@ def damage_of(url: str) -> list[str]:
 
 
 def back_up(url: str, target: Path) -> None:
-    """Write a consistent copy of a file; raises `StoreError`, also for a server's database."""
+    """Write a consistent copy of a SQLite file. Raises `StoreError`, also for PostgreSQL."""
     if is_postgres(url):
         raise StoreError(_server_tools().BACKUP_ADVICE)
     backup.backup(_file(url), target)
@@ -152,10 +149,10 @@ def back_up(url: str, target: Path) -> None:
 def copy_database(
     source: str, target: str, migrations: Sequence[MigrationSet]
 ) -> Mapping[str, int]:
-    """Copy everything into an empty database, in one transaction; return the rows of each table.
+    """Copy everything into an empty database in one transaction. Returns the row counts by table.
 
-    Both must be stopped, and are brought to this version's schema. Raises `StoreError`; the target
-    then is as it was.
+    No Usher may use either database. Both are migrated to this version's schema. Raises
+    `StoreError`; the target is unchanged then.
     """
     if not is_postgres(source) and not _file(source).is_file():
         raise StoreError(f"{_file(source)}: there is no such file")
@@ -184,7 +181,7 @@ def _transaction(
 def _file(url: str) -> Path:
     path = path_of(url)
     if path is None:
-        raise StoreError("a database in memory ends with its process: name a file")
+        raise StoreError("a database in memory is lost with its process: name a file")
     return path
 
 

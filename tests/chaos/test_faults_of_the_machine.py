@@ -119,8 +119,8 @@ def _read_only(running: Bot, _: Path) -> Callable[[], None]:
 @pytest.mark.parametrize(
     ("harm", "advice"),
     [
-        (_held_by_another, "another program holds the database: close it and try again"),
-        (_read_only, "the database cannot be written: give the file and its folder to the user"),
+        (_held_by_another, "another program has locked the database: close it and try again"),
+        (_read_only, "the database is read-only: give the file and its folder to the user"),
     ],
 )
 def test_a_database_that_takes_nothing_for_a_while_loses_nothing(

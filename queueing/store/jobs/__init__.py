@@ -1,1 +1,1 @@
-"""What each change of a job means, in SQL for both engines."""
+"""Stores jobs, in SQL that both engines understand."""

@@ -1,8 +1,8 @@
-"""What counts when a job is accepted: open jobs, jobs of the last hour, and time on the GPUs.
+"""Limits that are checked when a job is accepted: open jobs, hourly quotas and GPU time.
 
-A job has one row in the hour, written with the job and deleted with its failure; nothing else deletes
-one before its hour is over. Rows of time are sums of a quarter of an hour: few, and the days of every
-time zone consist of them.
+A job has one row in the hourly quota. It is written with the job and deleted if the job fails;
+otherwise only its age removes it. GPU time is stored as sums per quarter of an hour: few rows, and
+the days of every time zone consist of whole quarters.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -18,14 +18,14 @@ from queueing.store.sql.database import Connection
 
 HOUR_S = 3600.0
 _PRUNE_EVERY_S = 600.0
-_Charge = tuple[float, int]  # moment and job
+_Charge = tuple[float, int]  # time and job id
 
 
 class Charges:
-    """Counts against quotas inside the writer's transaction.
+    """Counts jobs against hourly quotas, inside the writer's transaction.
 
-    Caches the hour once a quota is checked: a table in the order of its jobs is cheap to write, and
-    has no index to find a person by.
+    The table is ordered by job, which makes writing cheap, and has no index by owner. The last hour
+    is therefore cached from the first check of a quota on.
     """
 
     def __init__(self) -> None:
@@ -34,19 +34,19 @@ class Charges:
         self._pruned_at: float | None = None
 
     def forget(self) -> None:
-        """Drop everything: the transaction it described was rolled back."""
+        """Discard all cached state after a rollback."""
         self._new.clear()
         self._hour = None
 
     def charge(self, job: Job) -> None:
-        """Count a job that is being accepted; bulk, or a job made for another, is not counted."""
+        """Count a job that is being accepted, unless it is bulk or made for another job."""
         if job.parent is None and not is_bulk(job.request):
             self._new.append((job.id, job.owner, job.queued_at))
             if self._hour is not None:
                 insort(self._hour.setdefault(job.owner, []), (job.queued_at, job.id))
 
     def write(self, connection: Connection) -> None:
-        """Write what was charged."""
+        """Write the jobs counted by `charge`."""
         if self._new:
             insert_rows(connection, queries.CHARGE, queries.CHARGE_SEVERAL, self._new)
             self._new.clear()
@@ -55,23 +55,23 @@ class Charges:
         """Stop counting these jobs."""
         given = connection.selectmany(queries.GIVE_BACK, [(job.id,) for job in jobs])
         for job, rows in zip(jobs, given, strict=True):
-            for (at,) in rows:  # none, if it was not counted
+            for (at,) in rows:  # no row if the job was not counted
                 charge, charges = (at, job.id), (self._hour or {}).get(job.owner, [])
                 place = bisect_left(charges, charge)
-                if charges[place : place + 1] == [charge]:  # an older one was not read
+                if charges[place : place + 1] == [charge]:  # the cache lacks older charges
                     del charges[place]
 
     def refusal(
         self, connection: Connection, owner: str, per_hour: int, now: float
     ) -> LimitReached | None:
-        """Return the refusal of one more job, None while the hour's quota is not used up."""
+        """Return why one more job is refused, or None if the hourly quota has room."""
         if per_hour <= 0:
             return LimitReached("hour", per_hour, free_at=now + HOUR_S)
         if self._hour is None:
             self._hour = self._read(connection, now)
         charges = self._hour.get(owner, ())
         first = bisect_right(charges, (now - HOUR_S, inf))
-        after = bisect_right(charges, (now, inf))  # a clock that was set back leaves some beyond
+        after = bisect_right(charges, (now, inf))  # some may be later, if the clock was set back
         if after - first < per_hour:
             return None
         return LimitReached("hour", per_hour, free_at=charges[after - per_hour][0] + HOUR_S)
@@ -84,41 +84,41 @@ class Charges:
         return hour
 
     def prune(self, connection: Connection, now: float) -> None:
-        """Delete what is older than an hour, from time to time."""
+        """Delete charges older than an hour, at intervals."""
         if self._pruned_at is not None and abs(now - self._pruned_at) < _PRUNE_EVERY_S:
             return
         connection.execute(queries.PRUNE_CHARGES, (now - HOUR_S,))
         self._pruned_at = now
-        self._hour = None  # read again when needed, so that it does not grow for ever
+        self._hour = None  # so that the cache does not grow without bound
 
 
 QUARTER_S = 900.0
-KEPT_S = 2 * 86_400.0  # a day of any time zone, and the one before it
+KEPT_S = 2 * 86_400.0  # today and yesterday in any time zone
 _PRUNE_SUMS_EVERY_S = 3600.0
 
 
 class GpuUse:
-    """Counts inside the writer's transaction."""
+    """Counts GPU time inside the writer's transaction."""
 
     def __init__(self) -> None:
         self._pruned_at: float | None = None
-        self._arriving: dict[str, float] = {}  # held by jobs of this batch, whose rows come last
+        self._arriving: dict[str, float] = {}  # held by jobs of this batch, not written yet
 
     def arrive(self) -> None:
-        """Begin a batch of acceptances."""
+        """Begin a batch of accepted jobs."""
         self._arriving.clear()
 
     def hold(self, owner: str, seconds: float) -> None:
-        """Hold what a job that is being accepted will probably take."""
+        """Hold the time that an accepted job is expected to take."""
         if seconds:
             self._arriving[owner] = self._arriving.get(owner, 0.0) + seconds
 
     def refusal(
         self, connection: Connection, owner: str, limits: SubmitLimits
     ) -> LimitReached | None:
-        """Return the refusal of one more job, None while some of the owner's time is left.
+        """Return why one more job is refused, or None if its owner has GPU time left.
 
-        The job itself may take more than is left: then it is the last one.
+        The job itself may take more than is left; it is the last one then.
         """
         if limits.max_gpu_s is None:
             return None
@@ -129,7 +129,7 @@ class GpuUse:
         return LimitReached("gpu", round(limits.max_gpu_s))
 
     def count(self, connection: Connection, used: Iterable[tuple[str, float, float]]) -> None:
-        """Count what ended jobs took: their owners, moments and seconds."""
+        """Add the GPU time of ended jobs, given as (owner, end, seconds)."""
         sums: dict[tuple[str, float], float] = {}
         now = None
         for owner, now, seconds in used:
@@ -147,30 +147,30 @@ class GpuUse:
 
 
 class AdmissionCounters:
-    """Counts kept by the writer so that no acceptance has to count rows.
+    """Counts that the writer keeps in memory, so that accepting a job need not count rows.
 
-    Dropped after a rollback and read again from the rows with the next change.
+    Discarded after a rollback and read from the rows again at the next change.
     """
 
     def __init__(self, numbers_used: int) -> None:
         self._numbers_used = numbers_used
         self._known = False
         self._last_id = 0
-        # Plain dicts: a `Counter` calls Python for each key it does not have.
-        self._next_seq: dict[QueueKey, int] = {}  # the first place of a queue is 1
-        self._waiting: dict[str, int] = {}  # by model, overflow included
+        # Plain dicts, because `Counter` runs Python code for each missing key.
+        self._next_seq: dict[QueueKey, int] = {}  # places start at 1
+        self._waiting: dict[str, int] = {}  # by model, including the overflow
         self._open: dict[str, int] = {}  # by account
-        self._placed: dict[str, int] = {}  # by account: open and not in the overflow
+        self._placed: dict[str, int] = {}  # by account: open jobs outside the overflow
         self._charges = Charges()
         self._gpu_use = GpuUse()
 
     def forget(self) -> None:
-        """Drop everything: the transaction it described was rolled back."""
+        """Discard all counts after a rollback."""
         self._known = False
         self._charges.forget()
 
     def know(self, connection: Connection) -> None:
-        """Count the rows, unless the counters are valid already."""
+        """Read the counts from the rows, unless they are valid."""
         if self._known:
             return
         stored = connection.execute(connection.statements.last_id).fetchone()[0]
@@ -193,13 +193,13 @@ class AdmissionCounters:
     # ------------------------------------------------------------ accepting
 
     def arrive(self) -> None:
-        """Begin a batch of acceptances."""
+        """Begin a batch of accepted jobs."""
         self._gpu_use.arrive()
 
     def refusal(
         self, connection: Connection, new: NewJob, limits: SubmitLimits, now: float
     ) -> LimitReached | None:
-        """Return the refusal of a job, None if no limit stands against it."""
+        """Return why a job is refused, or None if it is within all limits."""
         if limits.max_per_hour is not None:
             used_up = self._charges.refusal(connection, new.owner, limits.max_per_hour, now)
             if used_up is not None:
@@ -211,7 +211,7 @@ class AdmissionCounters:
         return self._gpu_use.refusal(connection, new.owner, limits)
 
     def admit(self, new: NewJob, max_queued: int | None) -> tuple[int, int | None]:
-        """Count a job; return its number, and its place unless it joins its owner's overflow."""
+        """Count a job. Returns its id and its place, which is None in its owner's overflow."""
         whose, seq = account(new), None
         unended, placed = self._open.get(whose, 0), self._placed.get(whose, 0)
         if not _must_stand_back(unended, placed, max_queued):
@@ -223,29 +223,29 @@ class AdmissionCounters:
         return self._last_id, seq
 
     def charge(self, job: Job) -> None:
-        """Count an admitted job against its owner's quotas."""
+        """Count an accepted job against its owner's quotas."""
         self._charges.charge(job)
         self._gpu_use.hold(job.owner, job.gpu_s)
 
     def write(self, connection: Connection, now: float) -> None:
-        """Write what was charged with a batch of acceptances."""
+        """Write the charges of a batch of accepted jobs."""
         self._charges.write(connection)
         self._charges.prune(connection, now)
 
     # ------------------------------------------------------------ places and ends
 
     def next_place(self, queue: QueueKey) -> int:
-        """Take the place behind the last one of a queue."""
+        """Take the place after the last one of a queue."""
         seq = self._next_seq.get(queue, 1)
         self._next_seq[queue] = seq + 1
         return seq
 
     def entered(self, whose: str) -> None:
-        """Note that a job of an account's overflow has got a place."""
+        """Record that an overflow job of an account has entered its queue."""
         self._placed[whose] += 1
 
     def let_in(self, whose: str) -> bool:
-        """Give a place to an account's overflow; False if it has ended with this batch."""
+        """Give a place to an overflow job of an account. Returns False if no overflow is left."""
         placed = self._placed.get(whose, 0)
         if self._open.get(whose, 0) <= placed:
             return False
@@ -253,7 +253,7 @@ class AdmissionCounters:
         return True
 
     def count(self, before: Job, after: Job) -> bool:
-        """Count a change; return whether its owner's overflow may move up by it."""
+        """Count a change. Returns whether it lets a job of its owner's overflow move up."""
         waits = (after.state is JobState.PENDING) - (before.state is JobState.PENDING)
         if waits:
             self._waiting[after.model] = self._waiting.get(after.model, 0) + waits
@@ -265,7 +265,7 @@ class AdmissionCounters:
         given_back: Sequence[Job],
         used: Sequence[tuple[str, float, float]],
     ) -> None:
-        """Stop counting jobs against the hour, and count what ended jobs took of the GPUs."""
+        """Stop counting given-back jobs against the hour, and add the GPU time of ended ones."""
         if given_back:
             self._charges.give_back(connection, given_back)
         if used:
@@ -284,13 +284,13 @@ class AdmissionCounters:
 
 
 def account(job: Job | NewJob) -> str:
-    """Return the account a job is counted under."""
+    """Return the account a job is counted under: its owner, by kind of job."""
     return account_of(job.owner, bulk=is_bulk(job.request), later=job.lane == LATER)
 
 
 def _must_stand_back(unended: int, placed: int, max_queued: int | None) -> bool:
     if max_queued is None:
         return False
-    # Behind the owner's own overflow even if a limit was raised, so that they do not pass
-    # themselves.
+    # A job also joins its owner's existing overflow if the limit was raised, so that it does not
+    # overtake the owner's earlier jobs.
     return placed >= max(1, max_queued) or unended > placed

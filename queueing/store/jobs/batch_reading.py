@@ -1,4 +1,4 @@
-"""What the writer reads for a batch: few statements, whatever the number of its jobs."""
+"""Reads for the writer's batches, with few statements for any number of jobs."""
 
 import json
 from collections.abc import Collection, Iterable, Sequence
@@ -14,7 +14,7 @@ PLACES_AT_ONCE = 20_000
 
 
 def known_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, Job]:
-    """Find the jobs that keys made before, many keys in one statement."""
+    """Return the jobs that these idempotency keys created, by key, many keys per statement."""
     most = queries.KEYS_AT_ONCE[-1]
     portions: dict[int, list[tuple[str, ...]]] = {}
     for at in range(0, len(keys), most):
@@ -30,7 +30,7 @@ def known_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, Job]:
 
 
 def jobs_by_id(connection: Connection, job_ids: Iterable[int]) -> dict[int, Job]:
-    """Return the jobs with these numbers, without those that do not exist."""
+    """Return the jobs with these ids that exist."""
     wanted = [(job_id,) for job_id in dict.fromkeys(job_ids)]
     found = chain.from_iterable(connection.selectmany(queries.JOB, wanted))
     return {row[0]: job_from(row) for row in found}
@@ -39,7 +39,7 @@ def jobs_by_id(connection: Connection, job_ids: Iterable[int]) -> dict[int, Job]
 def first_places(
     connection: Connection, queues: Collection[QueueKey]
 ) -> dict[QueueKey, tuple[int | None, int | None]]:
-    """Return the first place of the waiting jobs of each queue, and that of its running ones."""
+    """Return the first place among each queue's waiting jobs, and among its running ones."""
     waiting = connection.selectmany(queries.FIRST_WAITING, queues)
     running = connection.selectmany(queries.FIRST_PROCESSING, queues)
     return {
@@ -49,15 +49,15 @@ def first_places(
 
 
 def counts_of_inputs(connection: Connection, job_ids: Collection[int]) -> dict[int, int]:
-    """Return how many inputs these jobs have."""
+    """Return the number of inputs of each job."""
     counts = connection.selectmany(queries.COUNT_INPUTS, [(job_id,) for job_id in job_ids])
     return {job_id: count for job_id, ((count,),) in zip(job_ids, counts, strict=True)}
 
 
 def load_places(connection: Connection) -> PositionIndex:
-    """Return the places of all waiting jobs from the rows.
+    """Read the places of all waiting jobs.
 
-    Thousands arrive as one row: separate rows would each wait for the other threads' turn.
+    Thousands arrive as one row: for each separate row, the thread would have to wait for its turn.
     """
     places = PositionIndex()
     queues = connection.execute(queries.QUEUES).fetchall()

@@ -1,4 +1,4 @@
-"""What the queue remembers beside its jobs: pauses, learned times, sizes of models, copies."""
+"""Stores what the queue knows apart from its jobs: pauses, learned times, model sizes, copies."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,7 +11,7 @@ from queueing.store.sql.database import Connection, Database
 
 
 class FleetRecords:
-    """Keeps in a database what an admin has paused, and what is known of models."""
+    """Reads and writes the pauses of admins and what is known about models."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -21,7 +21,7 @@ class FleetRecords:
         return await self._database.read(_paused)
 
     async def note_paused(self, paused: Pauses) -> None:
-        """Replace what is paused."""
+        """Replace all pauses."""
         await self._database.write(partial(_note_paused, paused=paused))
 
     async def learned(self) -> list[LearnedDuration]:
@@ -29,11 +29,11 @@ class FleetRecords:
         return await self._database.read(_learned)
 
     async def learn(self, learned: Sequence[LearnedDuration]) -> None:
-        """Replace learned durations."""
+        """Insert or replace learned durations."""
         await self._database.write(partial(_learn, learned=learned))
 
     async def scores(self) -> list[Score]:
-        """Return the newest scores of estimates."""
+        """Return the latest scores of estimates."""
         return await self._database.read(_scores)
 
     async def note_scores(self, scores: Sequence[Score]) -> None:
@@ -45,15 +45,15 @@ class FleetRecords:
         return await self._database.read(_sizes)
 
     async def note_sizes(self, sizes: Mapping[str, int]) -> None:
-        """Replace the measured memory of these models, in MB; others keep theirs."""
+        """Insert or replace the measured memory of these models, in MB."""
         await self._database.write(partial(_note_sizes, sizes=sizes))
 
     async def residency(self) -> list[tuple[str, str, bool]]:
-        """Return the (model, backend, pinned) of the copies stored last."""
+        """Return the stored copies as (model, backend, pinned)."""
         return await self._database.read(_residency)
 
     async def note_residency(self, copies: Sequence[tuple[str, str, str, str, bool]]) -> None:
-        """Replace the table of copies: (host, backend, model, residency, pinned)."""
+        """Replace all stored copies: (host, backend, model, residency, pinned)."""
         await self._database.write(partial(_note_residency, copies=copies))
 
 

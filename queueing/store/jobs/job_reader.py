@@ -1,4 +1,4 @@
-"""Reads jobs and their files; large ones in pieces, so that others are answered in between."""
+"""Reads jobs and their files. Large files are read in pieces, with other queries in between."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,33 +11,33 @@ from queueing.store.sql.batcher import ChangeKind
 from queueing.store.sql.database import Connection, Database
 
 PIECE = 16 * 1024 * 1024
-"""Bytes read at a time: a slow server has sent them long before it counts as gone."""
+"""Bytes to read at a time: few enough for a slow server to send before it counts as gone."""
 
 
 class StoredFiles:
-    """Reads what jobs were accepted with and what they produced.
+    """Reads the inputs and results of jobs.
 
-    Both may be large: every process reads them from the database that it has open, whoever holds
-    the queue. Files of results are numbered from 1.
+    Both may be large, so every process reads them from its own database connection, whichever
+    process runs the queue. Files of results are numbered from 1.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def inputs(self, job: Job) -> tuple[File, ...] | None:
-        """Return the files the job was accepted with; None after retention removed them."""
+        """Return the files a job was accepted with, or None once retention has removed them."""
         rows = await self._parts("inputs", queries.INPUTS, job)
         if rows is None or any(mime == queries.REMOVED for _, _, mime, _ in rows):
             return None
         return files_from([row[1:] for row in rows])
 
     async def output(self, job: Job) -> Output | None:
-        """Return what a completed job produced; None after retention removed it."""
+        """Return the output of a completed job, or None once retention has removed it."""
         rows = await self._parts("outputs", queries.OUTPUTS, job)
         return None if rows is None else output_from(rows)
 
     async def head(self, job_id: int, number: int) -> ResultFile | None:
-        """Return a file's properties, None if it is not kept (any more)."""
+        """Return a file's properties, or None if it does not exist or has been removed."""
 
         def query(connection: Connection) -> ResultFile | None:
             row = connection.execute(queries.RESULT_HEAD, (job_id, number)).fetchone()
@@ -46,7 +46,7 @@ class StoredFiles:
         return await self._database.read(query)
 
     async def result(self, job_id: int) -> Result | None:
-        """Return a job's result, None if there is none (any more)."""
+        """Return a job's result, or None if it has none or it has been removed."""
 
         def query(connection: Connection) -> Result | None:
             texts = connection.execute(queries.RESULT_TEXTS, (job_id,)).fetchall()
@@ -63,13 +63,13 @@ class StoredFiles:
         return await self._database.read(query)
 
     async def piece(self, job_id: int, number: int, start: int, length: int) -> bytes | None:
-        """Return up to `length` bytes from `start`; None if the file is not kept (any more)."""
+        """Return up to `length` bytes from `start`, or None if the file has been removed."""
         if number < 1:
             return None
         return await self._piece("outputs", (job_id, number), start, length)
 
     async def _parts(self, table: str, query: str, job: Job) -> list[Row] | None:
-        """Return (number, name, mime, data) rows; None if one of them is removed meanwhile."""
+        """Return (number, name, mime, data) rows, or None if one is removed during the read."""
         found = await self._database.read(lambda c: c.execute(query, (PIECE, job.id)).fetchall())
         rows: list[Row] = []
         for number, name, mime, size, data in found:
@@ -80,7 +80,7 @@ class StoredFiles:
         return rows
 
     async def _whole(self, table: str, part: tuple[int, int], size: int) -> bytes | None:
-        """Return a large file, None if it is removed before its end is read."""
+        """Return a large file, or None if it is removed during the read."""
         pieces: list[bytes] = []
         for start in range(0, size, PIECE):
             piece = await self._piece(table, part, start, PIECE)
@@ -108,18 +108,18 @@ def _acknowledge(connection: Connection, job_ids: Sequence[int]) -> Sequence[Non
     return [None] * len(job_ids)
 
 
-_ACKNOWLEDGING: ChangeKind[int, None] = ChangeKind(run=_acknowledge)  # there is one for each job
+_ACKNOWLEDGING: ChangeKind[int, None] = ChangeKind(run=_acknowledge)  # one call per job
 
 
 class StoredJobReader(StoredFiles):
-    """Reads the jobs of a database, and notes that their ends were seen."""
+    """Reads the jobs of a database, and marks their ends as delivered."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.database_id = database.id  # attempts derive their keys from it
+        self.database_id = database.id  # keys of attempts are derived from it
 
     async def get(self, job_id: int) -> Job | None:
-        """Return a job, or None."""
+        """Return a job, or None if it does not exist."""
         return await self._one(queries.JOB, job_id)
 
     async def find(self, key: str) -> Job | None:
@@ -127,13 +127,13 @@ class StoredJobReader(StoredFiles):
         return await self._one(queries.JOB_BY_KEY, key)
 
     async def open_jobs(self, owner: str | None = None) -> list[Job]:
-        """Return the open jobs of an owner, or of all owners, oldest first."""
+        """Return the open jobs of an owner, or of everyone, oldest first."""
         if owner is None:
             return await self._many(queries.OPEN_JOBS)
         return await self._many(queries.OPEN_JOBS_OF, owner)
 
     async def held_jobs(self) -> list[Job]:
-        """Return the jobs that start only once they are given another request, oldest first."""
+        """Return the jobs that wait for another request before they may start, oldest first."""
         return await self._many(queries.HELD)
 
     async def history(
@@ -145,10 +145,11 @@ class StoredJobReader(StoredFiles):
         made_for_jobs: bool = False,
         states: tuple[JobState, ...] = (),
     ) -> list[Job]:
-        """Return an owner's jobs, open and ended, newest first.
+        """Return an owner's open and ended jobs, newest first.
 
-        `before` is the id of a job: only older ones are returned. Jobs made for a job, and bulk,
-        are left out unless `made_for_jobs`. With `states`, only jobs in one of them are returned.
+        `before` is a job id: only older jobs are returned. Jobs made for other jobs and bulk jobs
+        are included only with `made_for_jobs`, which ignores `states`. Otherwise, `states` limits
+        the result to jobs in these states.
         """
         last = before if before is not None else queries.AFTER_ALL
         if made_for_jobs:
@@ -159,25 +160,25 @@ class StoredJobReader(StoredFiles):
         return await self._many(queries.HISTORY, owner, last, limit)
 
     async def processing(self) -> list[Job]:
-        """Return the jobs in state processing, oldest start first (after a restart: orphans)."""
+        """Return the jobs in state processing, oldest start first. After a restart: orphans."""
         return await self._many(queries.PROCESSING)
 
     async def overtaking(self) -> list[Job]:
-        """Return the ended jobs that started before one that waits ahead of them, oldest first.
+        """Return the ended jobs that started before a job which waits ahead of them, oldest first.
 
-        One that comes later may have the place that such a job had.
+        After a restart, a later job may be given the place of one of them.
         """
         return await self._many(queries.OVERTAKING)
 
     async def abandoned(self) -> list[Job]:
-        """Return the jobs cancelled after a start and not yet acknowledged, oldest first.
+        """Return the jobs cancelled after a start and not acknowledged, oldest first.
 
-        After a restart, the server of such a job may not know of the cancellation.
+        After a restart, their servers may not know about the cancellation.
         """
         return await self._many(queries.ABANDONED)
 
     async def unacknowledged(self, owner: str | None = None) -> list[Job]:
-        """Return the jobs that are open, or ended and not yet acknowledged, oldest first."""
+        """Return the jobs that are open or not acknowledged, oldest first."""
 
         def query(connection: Connection) -> list[Job]:
             found = jobs_of(connection, queries.UNDELIVERED)
@@ -191,10 +192,10 @@ class StoredJobReader(StoredFiles):
         return await self._database.read(query)
 
     async def to_tell(self, after: int, limit: int) -> list[Job]:
-        """Return at most `limit` waiting jobs whose number is above `after`, oldest first.
+        """Return at most `limit` waiting jobs with an id above `after`, oldest first.
 
-        With 0, those that run and those that ended and are not yet acknowledged come before them,
-        however many there are.
+        If `after` is 0, all running jobs and all unacknowledged ended ones come first, not counted
+        against `limit`.
         """
 
         def query(connection: Connection) -> list[Job]:
@@ -206,9 +207,9 @@ class StoredJobReader(StoredFiles):
         return await self._database.read(query)
 
     async def gpu_time(self, owner: str, since: float) -> GpuTime:
-        """Return what an owner's jobs took of the GPUs since a moment, and what is held.
+        """Return the GPU time that an owner has used since a moment, and what open jobs hold.
 
-        A job counts from its end; a failed one never does.
+        A job counts when it ends; a failed job does not count.
         """
 
         def query(connection: Connection) -> GpuTime:
@@ -219,7 +220,7 @@ class StoredJobReader(StoredFiles):
         return await self._database.read(query)
 
     async def gpu_used(self, since: float) -> Mapping[str, float]:
-        """Return how many seconds of the GPUs each owner's jobs took since a moment."""
+        """Return the GPU seconds that each owner has used since a moment."""
 
         def query(connection: Connection) -> Mapping[str, float]:
             return dict(connection.execute(queries.GPU_USERS, (since,)).fetchall())
@@ -227,7 +228,7 @@ class StoredJobReader(StoredFiles):
         return await self._database.read(query)
 
     async def gpu_quarters(self, since: float) -> list[QuarterUse]:
-        """Return what each owner's jobs took of the GPUs since a moment, the oldest first."""
+        """Return each owner's GPU use since a moment by quarter of an hour, oldest first."""
 
         def query(connection: Connection) -> list[QuarterUse]:
             rows = connection.execute(queries.GPU_QUARTERS, (since,))
@@ -236,23 +237,23 @@ class StoredJobReader(StoredFiles):
         return await self._database.read(query)
 
     async def expired(self, now: float) -> list[Job]:
-        """Return the jobs that have not begun although they should have by now."""
+        """Return the jobs that have not started before their expiry."""
         return await self._many(queries.EXPIRED, now)
 
     async def newest_moment(self) -> float | None:
-        """Return when the newest of the latest jobs came, began or ended; None without any job."""
+        """Return the newest accept, start or end time of the latest jobs, or None without jobs."""
         return await self._moment(queries.NEWEST_MOMENT)
 
     async def next_expiry(self) -> float | None:
-        """Return when the next job ends unless it begins, None if no waiting one does."""
+        """Return when the next waiting job expires, or None if none does."""
         return await self._moment(queries.NEXT_EXPIRY)
 
     async def dated(self) -> list[Job]:
-        """Return the waiting jobs that shall be done at a moment, the soonest first."""
+        """Return the waiting jobs that have a deadline, soonest first."""
         return await self._many(queries.DATED)
 
     async def acknowledge(self, job: Job) -> None:
-        """Note that the person has the job's end: it is not listed again. Idempotent."""
+        """Record that a job's end has been delivered. Idempotent."""
         await self._database.submit(_ACKNOWLEDGING, job.id)
 
     async def _moment(self, query: str) -> float | None:

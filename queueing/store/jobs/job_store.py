@@ -1,7 +1,7 @@
-"""JobStore: the store of jobs in a database; here are the changes and the queues.
+"""JobStore: the durable store of jobs, with their state changes and queues.
 
-Decides which statement runs when; the transactions are the database's, what each writes is `JobWriter`'s,
-the positions are `PositionIndex`'.
+It decides which statement runs when. The database owns the transactions, `JobWriter` writes the
+rows, and `PositionIndex` keeps the positions.
 """
 
 import asyncio
@@ -24,17 +24,15 @@ from queueing.store.jobs.rows import changed
 from queueing.store.sql.batcher import ChangeKind, Item, Result
 from queueing.store.sql.database import Connection, Database, DatabaseAway, DiskFull
 
-_LOOKS = (
-    3  # a queue may change while it is read; under a flood, being one look behind is good enough
-)
+_LOOKS = 3  # a queue may change during a read; in a flood, a slightly outdated view is good enough
 
 
 class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
-    """The durable record of all jobs of a database; at most one for each.
+    """The durable record of all jobs of a database. Create only one per database.
 
-    Every method returns after its change is durable; all are safe to call concurrently and to
-    cancel: the change then happens whole or not at all. All raise `StoreError` when the database
-    fails.
+    Every method returns once its change is durable. All methods may be called concurrently and
+    cancelled; a cancelled change happens entirely or not at all. All raise `StoreError` if the
+    database fails.
     """
 
     def __init__(self, database: Database) -> None:
@@ -60,17 +58,17 @@ class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
         )
 
     async def prepare(self) -> None:
-        """Read the places of all waiting jobs now, so that the first caller need not wait for it."""
+        """Load the places of all waiting jobs, so that the first caller does not wait for it."""
         await self._load()
 
     # ------------------------------------------------------------ changes
 
     async def add(self, new: NewJob, now: float, *, limits: SubmitLimits) -> Job:
-        """Accept a job: place, limits and idempotency key in one transaction.
+        """Accept a job. Its place, limits and idempotency key are handled in one transaction.
 
-        A known key returns the job it made before, whatever the limits. Raises `LimitReached`, and
-        `NotAccepting` when the disk is full, or the file is known to be damaged: the job would be
-        lost with it.
+        If the key is known, returns the job it created earlier, regardless of limits. Raises
+        `LimitReached`. Raises `NotAccepting` if the disk is full, the server is away, or the
+        database is known to be damaged: a restored backup would not contain the job.
         """
         if self._database.damage is not None:
             raise NotAccepting(self._database.damage)
@@ -99,20 +97,20 @@ class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
         gives_back: bool = False,
         gpu_s: float = 0.0,
     ) -> JobChanged:
-        """Change a job's state as `TRANSITIONS` says and return what has happened.
+        """Change a job's state as `TRANSITIONS` allows and return the change.
 
-        `runner` and `backend` are kept where none is given; `not_before` and `suspect` count with
-        RETRY and RELEASE. A job that fails counts no longer against its owner's hour, nor does one
-        with `gives_back`. `gpu_s` is what one that ends took of a GPU; its owner's use grows by
-        it. A job that ends lets its owner's oldest overflow job enter its queue at the end.
+        `runner` and `backend` stay as they are if not given; `not_before` and `suspect` apply to
+        RETRY and RELEASE. A job that fails, or ends with `gives_back`, stops counting against its
+        owner's hourly quota. `gpu_s` is the GPU time of a job that ends, which is added to its
+        owner's usage. When a job ends, its owner's oldest overflow job enters the end of its queue.
 
-        Compare-and-set on id, version and source state: raises `StaleJob` when another change was
-        faster.
+        This is a compare-and-set on id, version and source state. Raises `StaleJob` if another
+        change came first.
         """
         if self._places is None:
             await self._load()
         if event is JobEvent.START and job.seq is None:
-            raise StaleJob(f"job {job.id} has no place in line yet")
+            raise StaleJob(f"job {job.id} has no place in its queue yet")
         after = changed(
             job,
             event,
@@ -127,11 +125,10 @@ class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
         return await self._submit(self._changing, change)
 
     async def move_first(self, job_id: int) -> Job | None:
-        """Move a waiting job to the first place of its queue and return it as it is now.
+        """Move a waiting job to the front of its queue and return its new state.
 
-        Its lane is kept, and the positions of the jobs it passes rise by one. A job in its owner's
-        overflow enters the queue this way. Returns None when there is no such job, or it no longer
-        waits.
+        It keeps its lane, and the jobs it passes move back by one. A job in its owner's overflow
+        enters the queue this way. Returns None if the job does not exist or is not waiting.
         """
         if self._places is None:
             await self._load()
@@ -147,11 +144,11 @@ class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
         release: bool = True,
         version: int | None = None,
     ) -> Job | None:
-        """Replace the request of a job that never started, let it start at once and return it.
+        """Replace the request of a job that has never started, and return its new state.
 
-        `files` are added to its inputs; `reply_to` replaces its own. It keeps its place; its delay,
-        if any, ends, unless it is not to be released. Returns None when it has started or ended,
-        does not exist, or has another `version` than the one given.
+        `files` are added to the job's inputs, and `reply_to` replaces the old one. The job keeps
+        its place. With `release`, its delay ends and it may start at once. Returns None if the job
+        does not exist, has started or ended, or does not have the given `version`.
         """
         if self._places is None:
             await self._load()
@@ -161,10 +158,10 @@ class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
     # ------------------------------------------------------------ queues
 
     async def queues(self, now: float, *, per_queue: int) -> list[QueueHead]:
-        """Return every queue that has waiting jobs; reads only those that changed, at any depth.
+        """Return every queue that has waiting jobs, reading only those that changed.
 
-        A queue that changes while it is read is read again, so that no job is shown as waiting that
-        started before the call; the compare-and-set of `apply` guards the rest.
+        A queue that changes during the read is read again, so that no job is shown as waiting that
+        started before the call. The compare-and-set in `apply` covers what remains.
         """
         places = self._places or await self._load()
         for _ in range(_LOOKS):
@@ -177,10 +174,10 @@ class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
         return self._heads.queues(places)
 
     async def positions(self, job_ids: Sequence[int]) -> Mapping[int, int]:
-        """Return 1 + the number of jobs waiting ahead in the same model and lane, from memory.
+        """Return each job's position: 1 + the jobs ahead in its model and lane. In memory.
 
-        Overflow jobs count the whole queue and their owner's earlier overflow as ahead. Jobs that no
-        longer wait are left out. Microseconds each, at any depth.
+        For an overflow job, the whole queue and its owner's earlier overflow count as ahead. Jobs
+        that are not waiting are omitted. Takes microseconds per job, however long the queue.
         """
         places = self._places or await self._load()
         found = ((job_id, places.position(job_id)) for job_id in job_ids)
@@ -189,22 +186,22 @@ class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
     async def turns(
         self, job_ids: Sequence[int], *, begun: Collection[int]
     ) -> Mapping[int, StartOrder]:
-        """Return where waiting jobs with a place stand, as the queues were last read.
+        """Return the start order of waiting jobs that have a place, as the queues were last read.
 
-        `begun` are those whose start is being stored: they count as started. Microseconds each, at
-        any depth.
+        Jobs in `begun`, whose start is being stored, count as started. Takes microseconds per job,
+        however long the queue.
         """
         places = self._places or await self._load()
         return turns(places, self._heads, job_ids, begun)
 
     async def aclose(self) -> None:
-        """Flush and close the database. Idempotent."""
+        """Finish pending writes and close the database. Idempotent."""
         await self._database.aclose()
 
     # ------------------------------------------------------------ following the commits
 
     async def _load(self) -> PositionIndex:
-        async with self._loading:  # before the first change, so nothing is missed
+        async with self._loading:  # completes before any change, so none is missed
             if self._places is None:
                 self._places = await self._database.write(load_places)
         return self._places

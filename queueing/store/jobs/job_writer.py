@@ -1,7 +1,7 @@
-"""Accepting and changing jobs inside the writer's transaction, many at a time.
+"""Accepts and changes jobs in batches, inside the writer's transaction.
 
-Runs in the writer's thread. Nothing here may write for an item it answers with an exception:
-everything that can refuse comes before the first statement that writes.
+Runs in the writer's thread. Must not write anything for an item that it answers with an exception:
+every check comes before the first write.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ _TEXT_BYTES = 16_384
 
 
 class Submission(NamedTuple):
-    """A job to be accepted, its request already as JSON; a tuple, because there are many."""
+    """A job to accept, with its request as JSON. A tuple for speed."""
 
     new: NewJob
     request: str
@@ -45,9 +45,10 @@ class Submission(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """A job's new request, further inputs, and the replacement for its `reply_to`, if any.
+    """A new request for a job, with further inputs and a new `reply_to` if given.
 
-    With `version`, only if the job still has that one; without `release`, its delay goes on.
+    With `version`, applies only if the job still has that version. Without `release`, the job's
+    delay continues.
     """
 
     job_id: int
@@ -59,7 +60,7 @@ class Replacement(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A job as its caller knows it, and as the event leaves it."""
+    """A job before an event, as the caller knows it, and after it."""
 
     event: JobEvent
     before: Job
@@ -67,25 +68,28 @@ class Change(NamedTuple):
     runner: str | None
     output: Output | None
     gives_back: bool
-    gpu_s: float = 0.0  # what it took of a GPU, if it counts
+    gpu_s: float = 0.0  # GPU time to count, if any
 
 
 class JobWriter:
-    """Answers items with what became of their jobs; `moves` are committed and not yet followed."""
+    """Writes batches of items and returns an outcome for each.
+
+    `moves` are committed changes of place that the `PositionIndex` has not applied.
+    """
 
     def __init__(self, is_short_of_disk: Callable[[], bool], *, numbers_used: int = 0) -> None:
         self._is_short_of_disk = is_short_of_disk
         self._counters = AdmissionCounters(numbers_used)
         self.moves: list[Move] = []
-        self._unsettled: list[Move] = []  # of the transaction that is open
+        self._unsettled: list[Move] = []  # moves of the open transaction
 
     def forget(self) -> None:
-        """Drop everything: the transaction it described was rolled back."""
+        """Discard all cached state after a rollback."""
         self._counters.forget()
         self._unsettled.clear()
 
     def settle(self, _: Connection) -> None:
-        """Keep the changes of place: their transaction is committed, whatever the next one does."""
+        """Keep the moves of the committed transaction, even if the next one is rolled back."""
         self.moves += self._unsettled
         self._unsettled.clear()
 
@@ -94,7 +98,7 @@ class JobWriter:
     def accept(
         self, connection: Connection, arrivals: Sequence[Submission]
     ) -> list[Job | Exception]:
-        """Accept jobs or find those their keys made before."""
+        """Accept jobs, or find those that their keys created earlier."""
         self._counters.know(connection)
         self._counters.arrive()
         known = known_by_key(connection, [arrival.new.key for arrival in arrivals])
@@ -130,7 +134,7 @@ class JobWriter:
     # ------------------------------------------------------------ moving forward
 
     def move_first(self, connection: Connection, job_ids: Sequence[int]) -> list[Job | None]:
-        """Move waiting jobs before all others of their queues, one after the other."""
+        """Move waiting jobs to the front of their queues, one after the other."""
         self._counters.know(connection)
         jobs = jobs_by_id(connection, job_ids)
         waiting = (job for job in jobs.values() if job.state is JobState.PENDING)
@@ -146,7 +150,7 @@ class JobWriter:
             first, running = firsts[queue]
             seq = first
             if first is None or first != job.seq:
-                # A running job keeps its place and may come back to it: no two may have the same.
+                # A running job keeps its place and may return to it, and no two jobs may share one.
                 taken = [each for each in (first, running) if each is not None]
                 seq = min(taken) - 1 if taken else self._counters.next_place(queue)
             if seq != job.seq or not job.moved:
@@ -165,7 +169,7 @@ class JobWriter:
     def replace_request(
         self, connection: Connection, replacements: Sequence[Replacement]
     ) -> list[Job | None]:
-        """Replace the requests of jobs that never started, and end the delays of those released."""
+        """Replace the requests of jobs that never started; end the delays of those released."""
         self._counters.know(connection)
         jobs = jobs_by_id(connection, [each.job_id for each in replacements])
         with_files = {each.job_id for each in replacements if each.files}
@@ -187,7 +191,7 @@ class JobWriter:
             if added:
                 files += file_rows(job_id, added, after=inputs[job_id])
                 inputs[job_id] += len(added)
-            if job.seq is not None:  # to its own place, so that the queue is read again
+            if job.seq is not None:  # a move to its own place, so that the queue is read again
                 self._unsettled.append(Move(job_id, account(job), (job.model, job.lane), job.seq))
             changed = replace(job, request=request, reply_to=reply_to)
             jobs[job_id] = replace(changed, not_before=not_before, version=job.version + 1)
@@ -201,7 +205,7 @@ class JobWriter:
     def change(
         self, connection: Connection, changes: Sequence[Change]
     ) -> list[JobChanged | Exception]:
-        """Apply events to jobs, each only if its job is still what its caller knows."""
+        """Apply events to jobs. A job that is not in the state its caller knows gets `StaleJob`."""
         self._counters.know(connection)
         written = _write_changes(connection, changes)
         outputs: list[Row] = []
@@ -225,12 +229,12 @@ class JobWriter:
         return [
             make_change(job=change.after, event=change.event, entered=entered.get(change.after.id))
             if is_written
-            else StaleJob(f"job {change.before.id} has changed meanwhile")
+            else StaleJob(f"job {change.before.id} has changed since it was read")
             for change, is_written in zip(changes, written, strict=True)
         ]
 
     def _count(self, before: Job, after: Job) -> bool:
-        """Count a change; return whether its owner's overflow may move up by it."""
+        """Count a change. Returns whether it lets a job of its owner's overflow move up."""
         waits = after.state is JobState.PENDING
         if waits or before.state is JobState.PENDING:
             queue = (after.model, after.lane) if waits else None
@@ -238,9 +242,9 @@ class JobWriter:
         return self._counters.count(before, after)
 
     def _let_in(self, connection: Connection, freed: Sequence[Job]) -> Mapping[int, str]:
-        """Give the places of ended jobs to their owners' overflows.
+        """Give the places of ended jobs to their owners' overflow jobs.
 
-        Returns the model whose queue another job has entered, by the ended job.
+        Returns, by the ended job's id, the model whose queue another job entered.
         """
         by_owner: dict[tuple[str, bool, bool], list[int]] = {}
         for job in freed:
@@ -266,9 +270,10 @@ _altered = {event: attrgetter(*columns) for event, columns in queries.ALTERED.it
 
 
 def _write_changes(connection: Connection, changes: Sequence[Change]) -> Sequence[bool]:
-    """Write each change whose job is still what its caller knows; return which were written.
+    """Write each change whose job is in the state its caller knows. Returns which were written.
 
-    Those of one event go together, unless a job is changed twice: then their order counts.
+    Changes with the same event share a statement. If one job is changed twice, each change gets its
+    own statement, because their order matters.
     """
     if len(changes) == 1 or len({change.before.id for change in changes}) < len(changes):
         groups = [_changes(each.event, [each]) for each in changes]
@@ -292,7 +297,7 @@ def _write_changes(connection: Connection, changes: Sequence[Change]) -> Sequenc
 
 
 def _write_outputs(connection: Connection, rows: Sequence[Row]) -> None:
-    """Write texts many to a statement, and files alone: many would not fit into one."""
+    """Write texts many per statement, and files one by one because they are large."""
     texts = [row for row in rows if len(row[-1]) <= _TEXT_BYTES]
     insert_rows(connection, queries.INSERT_OUTPUT, queries.INSERT_OUTPUTS, texts)
     if len(texts) < len(rows):

@@ -1,6 +1,7 @@
-"""PositionIndex: the order of the queues, in memory; follows what was committed, decides nothing.
+"""PositionIndex: the order of all queues, in memory.
 
-A position is arithmetic on the dense sequence of a queue, so it costs the same at any depth.
+It follows committed changes and decides nothing. A position is computed from a queue's dense
+sequence of places, so it costs the same at any depth.
 """
 
 from bisect import bisect_left, insort
@@ -11,7 +12,7 @@ _BULK, _LATER = "\0bulk", "\0later"
 
 
 def account_of(owner: str, *, bulk: bool, later: bool = False) -> str:
-    """Return under which name an owner's jobs are counted: bulk and later ones have their own."""
+    """Return the account for an owner's jobs; bulk and deferred jobs have separate ones."""
     if later:
         owner += _LATER
     return owner + _BULK if bulk else owner
@@ -21,7 +22,7 @@ _MAX_LINES = 1 << 20
 
 
 class Move:
-    """Where a job stands from now on: in a queue (`seq`), in the overflow of its account, or nowhere."""
+    """A job's new place: in a queue, in its account's overflow (no `seq`), or none (no `queue`)."""
 
     __slots__ = ("account", "job_id", "queue", "seq")
 
@@ -35,11 +36,11 @@ class Move:
 
 
 class WaitingQueue:
-    """The places of one line.
+    """The places of one queue.
 
-    From `head` on, every place that is not in `holes` is taken; of the places before `head`, only
-    those in `returned` are (jobs that came back after a failed attempt, or were moved forward).
-    Both lists are sorted and stay short: they contain the exceptions, not the waiting jobs.
+    From `head` on, every place that is not in `holes` is taken. Before `head`, only the places in
+    `returned` are taken: jobs that came back after a failed attempt or were moved to the front.
+    Both lists are sorted and short, because they hold only the exceptions.
     """
 
     __slots__ = ("end", "head", "holes", "key", "number", "returned", "revision", "waiting")
@@ -48,13 +49,11 @@ class WaitingQueue:
         self.key = key
         self.number = number
         self.head = 0
-        self.end = 0  # one past the last place
+        self.end = 0  # one after the last place
         self.holes: list[int] = []
         self.returned: list[int] = []
         self.waiting = 0
-        self.revision = (
-            0  # grows with every change, so that a reader knows whether to read the queue again
-        )
+        self.revision = 0  # incremented by every change: shows whether to read the queue again
 
     def enter(self, seq: int) -> None:
         """Take a place."""
@@ -72,7 +71,7 @@ class WaitingQueue:
         self.revision += 1
 
     def enter_all(self, seqs: Sequence[int]) -> None:
-        """Take places beyond the last one, in their order, all at once."""
+        """Take several places after the last one, in ascending order."""
         if not self.waiting:
             self.head = self.end = seqs[0]
             self.holes.clear()
@@ -115,8 +114,8 @@ class PositionIndex:
         self._queues: dict[QueueKey, WaitingQueue] = {}
         self._numbered: list[WaitingQueue] = []
         self._of_model: dict[str, list[WaitingQueue]] = {}
-        # One integer per waiting job (place x _MAX_LINES + number of the queue): a million of them
-        # take 100 MB and, unlike tuples, cost the garbage collector nothing.
+        # One integer per waiting job: place x _MAX_LINES + the queue's number. A million take 100
+        # MB and, unlike tuples, add no work for the garbage collector.
         self._place_of: dict[int, int] = {}
         self._overflow: dict[str, dict[int, QueueKey]] = {}  # by account, oldest first
         self._overflow_of: dict[int, str] = {}
@@ -130,7 +129,7 @@ class PositionIndex:
         return self._of_model.get(model, ())
 
     def find(self, job_id: int) -> tuple[QueueKey, int] | None:
-        """Return a job's queue and its position there, None if it has no place."""
+        """Return a job's queue and position, or None if it has no place."""
         place = self._place_of.get(job_id)
         if place is None:
             return None
@@ -157,7 +156,7 @@ class PositionIndex:
         self._place_of[move.job_id] = move.seq * _MAX_LINES + queue.number
 
     def enter(self, key: QueueKey, job_ids: Sequence[int], seqs: Sequence[int]) -> None:
-        """Put jobs at the end of a queue, at places beyond its last one, in their order."""
+        """Add jobs to the end of a queue, at ascending places after its last one."""
         queue = self._queues.get(key) or self._new_queue(key)
         queue.enter_all(seqs)
         number = queue.number
@@ -170,7 +169,7 @@ class PositionIndex:
         return job_id in self._overflow_of
 
     def position(self, job_id: int) -> int | None:
-        """Return 1 + the number of jobs ahead, None when the job no longer waits."""
+        """Return 1 + the number of jobs ahead, or None if the job is not waiting."""
         found = self.find(job_id)
         if found is not None:
             return found[1]

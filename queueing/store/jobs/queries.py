@@ -1,6 +1,6 @@
-"""The SQL of the store, by name; columns of a job always come in the order of `JOB_COLUMNS`."""
+"""The SQL of the store. Columns of jobs are always in the order of `JOB_COLUMNS`."""
 
-# ruff: noqa: S608 - every name put into these texts is a constant; values are always parameters
+# ruff: noqa: S608 - only constants are formatted into these texts; values are always parameters
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ _IS_LATER = f"CASE WHEN lane = '{LATER}' THEN 1 ELSE 0 END"
 # ---------------------------------------------------------------- accepting
 
 JOB_BY_KEY = f"SELECT {JOB_COLUMNS} FROM jobs WHERE key = ?"
-KEYS_AT_ONCE = (1, 10, 50)  # one by one they cost as much as the inserts
+KEYS_AT_ONCE = (1, 10, 50)  # single lookups would cost as much as the inserts
 JOBS_BY_KEYS = {
     count: f"SELECT {JOB_COLUMNS}, key FROM jobs WHERE key IN (?{', ?' * (count - 1)})"
     for count in KEYS_AT_ONCE
@@ -27,7 +27,7 @@ INSERT_JOB = (
     "INSERT INTO jobs (id, model, lane, seq, state, not_before, queued_at, owner, key, parent,"
     f" reply_to, request, remembered_by, bulk, gpu_s, due_at, expires_at) VALUES {_ROW}"
 )
-ROWS_AT_ONCE = 20  # rows per statement: a third cheaper than one by one; more rows gain little
+ROWS_AT_ONCE = 20  # a third cheaper than one by one; more rows gain little
 INSERT_JOBS = INSERT_JOB + f", {_ROW}" * (ROWS_AT_ONCE - 1)
 INSERT_INPUT = "INSERT INTO inputs (job_id, number, name, mime, data) VALUES (?, ?, ?, ?, ?)"
 
@@ -54,7 +54,7 @@ PRUNE_GPU_USE = "DELETE FROM gpu_use WHERE at <= ?"
 # ---------------------------------------------------------------- changing
 
 
-# Only what an event can alter: naming a column rewrites every index that depends on it.
+# Only what an event can change: naming a column rewrites every index that depends on it.
 _START = ("attempt", "started_at", "backend", "sendings")
 _RETURN = ("attempt", "started_at", "not_before", "suspect", "error")
 _END = ("finished_at", "error")
@@ -72,8 +72,8 @@ def _change(event: JobEvent) -> str:
     sources, target = TRANSITIONS[event]
     among = ", ".join(f"'{state}'" for state in sorted(sources))
     altered = ", ".join(f"{column} = ?" for column in ALTERED[event])
-    # The state is hidden from the planner of PostgreSQL: it would rather read the whole index of the
-    # jobs in that state than find one by its number, as long as it knows of few.
+    # The expression hides the state from PostgreSQL's planner. With few jobs in a state, it would
+    # otherwise scan the index of that state instead of looking up the id.
     return (
         f"UPDATE jobs SET state = '{target}', version = version + 1, {altered},"
         f" runner = coalesce(?, runner) WHERE id = ? AND version = ? AND state || '' IN ({among})"
@@ -130,7 +130,7 @@ def _least(column: str, *conditions: str) -> str:
     return f"SELECT min({column}) FROM jobs WHERE {among}"
 
 
-QUEUES = (  # a seek for each queue; DISTINCT would walk past every waiting job
+QUEUES = (  # one seek per queue, where DISTINCT would visit every waiting job
     f"WITH RECURSIVE models (model) AS ({_least('model')} UNION ALL"
     f" SELECT ({_least('model', 'model > models.model')}) FROM models WHERE model IS NOT NULL),"
     f" queues (model, lane) AS (SELECT model, ({_least('lane', 'model = models.model')})"
@@ -164,7 +164,7 @@ OVERTAKING = (
 
 
 def waiting_among(ids: str) -> str:
-    """Return a query for the waiting ones of some jobs, whose ids another query finds."""
+    """Return a query for the waiting jobs among the ids that a subquery returns."""
     return f"SELECT {JOB_COLUMNS} FROM jobs WHERE state = 'pending' AND id IN ({ids}) ORDER BY id"
 
 
@@ -184,8 +184,8 @@ ABANDONED = (
     f"SELECT {JOB_COLUMNS} FROM jobs WHERE finished_at IS NOT NULL AND acknowledged = 0"
     " AND state = 'cancelled' AND backend IS NOT NULL ORDER BY id"
 )
-AFTER_ALL = 2**63 - 1  # no job has a greater id or place
-BEFORE_ALL = -(1 << 62)  # a job moved first gets a place below all others
+AFTER_ALL = 2**63 - 1  # greater than any id or place
+BEFORE_ALL = -(1 << 62)  # less than any place: a job moved to the front gets one below all others
 _USUAL = f"SELECT {JOB_COLUMNS} FROM jobs WHERE owner = ? AND id < ? AND bulk = 0"
 _BULK = _USUAL.replace("bulk = 0", "bulk = 1")
 NEWEST_MOMENT = (
@@ -198,14 +198,14 @@ HISTORY = f"{_USUAL} AND parent IS NULL{_NEWEST_FIRST}"
 
 
 def history_in(states: int) -> str:
-    """Return the query of an owner's jobs that are in one of so many states."""
+    """Return the query for an owner's jobs in one of `states` states."""
     return f"{_USUAL} AND parent IS NULL AND state IN ({', '.join('?' * states)}){_NEWEST_FIRST}"
 
 
 REMOVED = "removed"
-"""The kind of a file whose bytes retention removed."""
+"""The type of a file whose data retention has removed."""
 _PARTS = "number, name, mime, length(data), CASE WHEN length(data) <= ? THEN data END"
-"""Of a file; the bytes only if it is not large."""
+"""Columns of a file, with its data only if it is not large."""
 INPUTS = f"SELECT {_PARTS} FROM inputs WHERE job_id = ? ORDER BY number"
 OUTPUTS = f"SELECT {_PARTS} FROM outputs WHERE job_id = ? ORDER BY number"
 RESULT_HEAD = (  # number 0 is the text
@@ -259,7 +259,7 @@ PURGE = (
     " AND acknowledged = 1 AND finished_at < ? ORDER BY finished_at LIMIT ?)"
 )
 ERASE = "DELETE FROM jobs WHERE id = ? AND finished_at IS NOT NULL"
-DELETED_AT_ONCE = 20  # pages are overwritten, so a job with images costs megabytes of writing
+DELETED_AT_ONCE = 20  # pages are overwritten, so deleting a job with images writes megabytes
 ERASE_MADE_FOR = (
     f"DELETE FROM jobs WHERE parent IN (?{', ?' * (DELETED_AT_ONCE - 1)})"
     " AND finished_at IS NOT NULL"
@@ -272,6 +272,6 @@ BYTES_NEWEST_FIRST = (
 DROPPABLE = (  # the sum hides the column from PostgreSQL's planner, as in `CHANGE`
     "SELECT 1 FROM jobs WHERE id = ? AND finished_at IS NOT NULL AND acknowledged + 0 = 1"
 )
-# The empty rows tell that there were files: without them the request means something else.
+# The empty rows show that there were files: without files the request would mean something else.
 DROP_INPUTS = f"UPDATE inputs SET name = '', mime = '{REMOVED}', data = ? WHERE job_id = ?"
 DROP_OUTPUTS = "DELETE FROM outputs WHERE job_id = ?"

@@ -1,4 +1,4 @@
-"""The first startable jobs of every queue, and where jobs stand among them."""
+"""Caches the first startable jobs of every queue, and computes the start order from them."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
@@ -11,14 +11,14 @@ from queueing.store.jobs.positions import PositionIndex, QueueKey
 from queueing.store.jobs.rows import Row, job_from
 from queueing.store.sql.database import Connection
 
-# No job is delayed longer: a later moment was written by a clock that has been set back since.
+# No delay is longer: a later time was written before the clock was set back.
 _LONGEST_DELAY_S = 3600.0
-_MOST_ROWS = 5000  # of a queue read at once, behind many that are delayed
+_MOST_ROWS = 5000  # of a queue, read in one statement
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Seen:
-    """A queue as it was read at one revision; `queue` is None when it had no jobs."""
+    """A queue as read at one revision; `queue` is None if it had no jobs."""
 
     revision: int
     per_queue: int
@@ -27,7 +27,7 @@ class _Seen:
 
 
 class QueueHeads:
-    """Remembers queues between looks; the router looks after every event, but few queues change."""
+    """Caches queues between reads: the scheduler reads after every event, but few queues change."""
 
     def __init__(self) -> None:
         self._seen: dict[QueueKey, _Seen] = {}
@@ -35,7 +35,7 @@ class QueueHeads:
     def stale(
         self, places: PositionIndex, now: float, per_queue: int
     ) -> list[tuple[QueueKey, int, int]]:
-        """Return (queue, revision, number waiting) of the queues to be read again."""
+        """Return (queue, revision, waiting jobs) of the queues that must be read again."""
         return [
             (queue.key, queue.revision, queue.waiting)
             for queue in places.queues()
@@ -83,7 +83,7 @@ class QueueHeads:
             )
 
     def passed(self, key: QueueKey) -> Sequence[int]:
-        """Return the jobs of a queue that others pass, as last read; some may have left it since."""
+        """Return the jobs that others in their queue pass, as last read. Some may have left it."""
         seen = self._seen.get(key)
         return () if seen is None or seen.queue is None else seen.queue.passed
 
@@ -98,7 +98,7 @@ def _later(moment: float | None, now: float) -> bool:
 
 
 class _Walk:
-    """Goes along a queue until enough startable jobs are found, past delayed or pausing ones."""
+    """Reads a queue until enough startable jobs are found, passing over delayed ones."""
 
     def __init__(self, key: QueueKey, waiting: int, now: float, per_queue: int) -> None:
         self._key = key
@@ -110,25 +110,25 @@ class _Walk:
         self._next_start_at: float | None = None
         self._held = False
         self._passed: list[int] = []
-        self._rows = per_queue + 1  # the one behind shows whether another could start later
+        self._rows = per_queue + 1  # one more, to see whether others could start later
         self.heads: dict[int, int] = {}
-        """Versions of the startable jobs, by number."""
+        """Versions of the startable jobs, by id."""
 
     def question(self) -> tuple[str, str, int, int]:
-        """Return what `QUEUE` is asked next."""
+        """Return the parameters of the next `QUEUE` query."""
         return (*self._key, self._last, self._rows)
 
     def follow(self, rows: Sequence[Row]) -> bool:
-        """Take the next rows; return whether more are needed."""
+        """Process the next rows. Returns whether more are needed."""
         for job_id, version, not_before, queued_at, sendings, seq in rows:
             self._last = seq
             if self._first_queued_at is None:
                 self._first_queued_at = queued_at
-            is_held = not_before >= HELD_UNTIL  # until a change of it lets the queue be read again
+            is_held = not_before >= HELD_UNTIL  # a change ends this, and the queue is read again
             if is_held or self._now < not_before <= self._now + _LONGEST_DELAY_S:
                 if not is_held:
                     self._next_start_at = min(not_before, self._next_start_at or not_before)
-                self._held = self._held or sendings == 0  # after its first start it only pauses
+                self._held = self._held or sendings == 0  # later delays are pauses after an attempt
                 if not self.heads:
                     self._passed.append(job_id)
                 continue
@@ -140,7 +140,7 @@ class _Walk:
         return more
 
     def queue(self, jobs: Mapping[int, Job]) -> QueueHead | None:
-        """Return the queue as it was found, None without any job."""
+        """Return the queue as read, or None if it is empty."""
         if self._first_queued_at is None:
             return None
         return QueueHead(
@@ -156,7 +156,7 @@ class _Walk:
 
 
 def _walk_all(connection: Connection, walks: Sequence[_Walk]) -> None:
-    """Go along all queues at once, each as far as it needs."""
+    """Read all queues in parallel, each as far as needed."""
     while walks:
         pages = connection.selectmany(queries.QUEUE, [walk.question() for walk in walks])
         walks = [walk for walk, rows in zip(walks, pages, strict=True) if walk.follow(rows)]
@@ -165,7 +165,7 @@ def _walk_all(connection: Connection, walks: Sequence[_Walk]) -> None:
 def turns(
     places: PositionIndex, heads: QueueHeads, job_ids: Sequence[int], begun: Collection[int]
 ) -> Mapping[int, StartOrder]:
-    """Return where each of the jobs with a place stands."""
+    """Return the start order of each job that has a place."""
     models: dict[str, tuple[Mapping[str, int], Mapping[QueueKey, list[int]]]] = {}
     found = {}
     for job_id in job_ids:
@@ -186,7 +186,7 @@ def turns(
 def _lanes(
     places: PositionIndex, heads: QueueHeads, model: str, begun: Collection[int]
 ) -> tuple[Mapping[str, int], Mapping[QueueKey, list[int]]]:
-    """Return how many of each lane could start, and the positions of those that could not."""
+    """Return how many jobs of each lane can start, and the positions of those that cannot."""
     absent: dict[QueueKey, list[int]] = {queue.key: [] for queue in places.queues_of(model)}
     away = {job_id for key in absent for job_id in heads.passed(key)}
     for job_id in away.union(begun):

@@ -1,4 +1,4 @@
-"""Deletes data past its retention, a little at a time so that no job waits long for it."""
+"""Deletes expired data in small portions, so that jobs do not have to wait long."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -12,16 +12,16 @@ _LOOKED_AT_ONCE = 200
 
 
 class StoredUpkeep:
-    """Deletes jobs for good."""
+    """Deletes jobs permanently."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def purge(self, before: float, *, keep_mb: int | None = None) -> int:
-        """Delete acknowledged ended jobs older than `before` with their bytes.
+        """Delete acknowledged jobs that ended before `before`, with their files.
 
-        With `keep_mb`, also the oldest outputs and inputs beyond that size. Deleted data is
-        overwritten. Returns the number of jobs deleted.
+        With `keep_mb`, also deletes the oldest outputs and inputs beyond that total size. Deleted
+        data is overwritten. Returns the number of jobs deleted.
         """
         deleted = dropped = 0
         while some := await self._database.write(
@@ -36,11 +36,11 @@ class StoredUpkeep:
         return deleted
 
     async def erase(self, job_ids: Sequence[int]) -> int:
-        """Delete the given jobs that have ended, with their files and references from other jobs.
+        """Delete those of the given jobs that have ended, with their files.
 
-        Ended jobs whose `parent` is one of them are deleted too, uncounted. Their bytes are
+        Ended jobs whose `parent` is one of them are deleted too, but not counted. The data is
         overwritten in the store's files before this returns, as far as the file system writes in
-        place; earlier backups keep them. Returns the number deleted.
+        place; earlier backups keep it. Returns the number deleted.
         """
         erased = 0
         for some in _portions(job_ids):
@@ -50,14 +50,14 @@ class StoredUpkeep:
 
 
 def _purge_some(connection: Connection, before: float) -> int:
-    """Delete some acknowledged jobs that ended before a moment, oldest first; return how many."""
+    """Delete some acknowledged jobs, oldest end first. Returns how many."""
     return connection.execute(queries.PURGE, (before, queries.DELETED_AT_ONCE)).rowcount
 
 
 def _drop_some_bytes(connection: Connection, keep_mb: int) -> int:
-    """Delete files and texts of some acknowledged jobs beyond a size; return of how many jobs.
+    """Delete the files and texts of some acknowledged jobs beyond a size. Returns of how many jobs.
 
-    A job that has not been delivered, or may still run, keeps its bytes at any size.
+    Jobs that are open or not delivered keep their files at any size.
     """
     kept, beyond = 0, []
     for job_id, size in connection.execute(queries.BYTES_NEWEST_FIRST).fetchall():
@@ -78,21 +78,20 @@ def _drop_some_bytes(connection: Connection, keep_mb: int) -> int:
 
 
 def _erase(connection: Connection, job_ids: Sequence[int]) -> int:
-    """Delete those of one of the `_portions` of jobs that have ended, with all that belongs to them.
+    """Delete the ended jobs of one portion, with everything that belongs to them.
 
-    What was made for one of them goes too, such as the question that holds its words; it counts
-    only where it was named itself.
+    Jobs made for them are deleted too, such as a question that contains a transcript. Only jobs in
+    `job_ids` are counted.
     """
     erasing = [connection.execute(queries.ERASE, (job_id,)) for job_id in job_ids]
     erased = sum(cursor.rowcount for cursor in erasing)
-    filled = islice(
-        cycle(job_ids), queries.DELETED_AT_ONCE
-    )  # the statement has a fixed number of slots
+    # The statement has a fixed number of parameters.
+    filled = islice(cycle(job_ids), queries.DELETED_AT_ONCE)
     connection.execute(queries.ERASE_MADE_FOR, tuple(filled))
     return erased
 
 
 def _portions(job_ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Split jobs into portions that one transaction deletes."""
+    """Split jobs into portions for one transaction each."""
     size = queries.DELETED_AT_ONCE
     return (job_ids[at : at + size] for at in range(0, len(job_ids), size))

@@ -1,4 +1,4 @@
-"""Jobs as rows and back, and the effect of an event on a job."""
+"""Converts jobs to rows and back, and applies events to jobs."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -23,11 +23,11 @@ Row = Sequence[Any]
 _STATES = {str(state): state for state in JobState}
 _TEXT_MIME = "text/plain; charset=utf-8"
 _ANSWER_MIME = "application/json"
-_TEXT, _ANSWER = 0, -1  # the rows of an output that are no files
+_TEXT, _ANSWER = 0, -1  # numbers of the output rows that are not files
 
 
 def job_from(row: Row) -> Job:
-    """Return the job of a row in the order of `JOB_COLUMNS`."""
+    """Return the job of a row with the columns of `JOB_COLUMNS`."""
     return make_job(
         id=row[0],
         model=row[1],
@@ -64,7 +64,7 @@ def _not_before(new: NewJob, now: float) -> float:
 
 
 def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
-    """Return the job that an acceptance creates."""
+    """Return the new job for an accepted request."""
     return make_job(
         id=job_id,
         model=new.model,
@@ -94,7 +94,7 @@ def accepted(new: NewJob, job_id: int, seq: int | None, now: float) -> Job:
 
 
 def job_row(job: Job, key: str, request: str) -> Row:
-    """Return the values of a new job in the order of `INSERT_JOB`; its request is given as JSON."""
+    """Return the values of a new job in the order of `INSERT_JOB`. `request` is JSON."""
     return (
         job.id,
         job.model,
@@ -125,7 +125,7 @@ def changed(
     error: str | None,
     suspect: bool,
 ) -> Job:
-    """Return the job after an event; the store checks whether the event is legal."""
+    """Return a job after an event, without checking whether the event is legal."""
     state = TRANSITIONS[event][1]
     started_at = job.started_at
     if event is JobEvent.START:
@@ -166,14 +166,15 @@ _ATTEMPTS = {JobEvent.START: 1, JobEvent.RELEASE: -1}
 
 
 def file_rows(job_id: int, files: Sequence[File], *, after: int = 0) -> list[Row]:
-    """Return a row for each file, numbered from 1, or continuing after `after` existing ones."""
+    """Return a row for each file, numbered from `after` + 1."""
     return [(job_id, n, file.name, file.mime, file.data) for n, file in enumerate(files, after + 1)]
 
 
 def output_rows(job_id: int, output: Output) -> list[Row]:
-    """Return the text as row 0, with why files are missing as its name; then the files.
+    """Return the rows of an output: the text is row 0, the files follow.
 
-    What a server said beside the text is a row before them.
+    The reason for missing files is stored as the name of row 0. The server's structured answer, if
+    any, is row -1.
     """
     rows: list[Row] = [(job_id, _TEXT, output.missing, _TEXT_MIME, output.text.encode())]
     if output.answer:
@@ -187,7 +188,7 @@ def files_from(rows: Sequence[Row]) -> tuple[File, ...]:
 
 
 def output_from(rows: Sequence[Row]) -> Output | None:
-    """Return the output of (number, name, mime, data) rows, None when there are none."""
+    """Return the output of (number, name, mime, data) rows, or None if there are none."""
     if not rows:
         return None
     files = files_from([row[1:] for row in rows if row[0] > _TEXT])
@@ -198,12 +199,12 @@ def output_from(rows: Sequence[Row]) -> Output | None:
 
 
 def jobs_of(connection: Connection, query: str, parameters: Row = ()) -> list[Job]:
-    """Return the jobs found by a query of `JOB_COLUMNS`."""
+    """Return the jobs of a query that selects `JOB_COLUMNS`."""
     return [job_from(row) for row in connection.execute(query, parameters)]
 
 
 def insert_rows(connection: Connection, one: str, several: str, rows: Sequence[Row]) -> None:
-    """Insert rows, as many as can be with the statement for `ROWS_AT_ONCE` of them."""
+    """Insert rows, using the statement for `ROWS_AT_ONCE` rows as far as possible."""
     rest = len(rows) - len(rows) % queries.ROWS_AT_ONCE
     for at in range(0, rest, queries.ROWS_AT_ONCE):
         together = rows[at : at + queries.ROWS_AT_ONCE]

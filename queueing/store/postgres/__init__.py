@@ -1,1 +1,1 @@
-"""The engine for a server, and the posts kept there."""
+"""The engine for a PostgreSQL database, and the leases stored in it."""

@@ -1,4 +1,4 @@
-"""Operator's tools for a database on a server: trying it, reading all of it, one transaction by hand."""
+"""Operator's tools for a PostgreSQL database: rehearsal, full check, single transaction."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -18,8 +18,8 @@ from queueing.store.sql.database import Connection
 from queueing.store.sql.migrations import QUEUE, MigrationSet
 
 BACKUP_ADVICE = (
-    "this database is the server's to back up: pg_dump copies it whole while Usher runs, and"
-    " pg_restore brings it back (docs/postgresql.md); `usher db copy` makes a SQLite file of it"
+    "back up this database with PostgreSQL's tools: pg_dump copies it while Usher runs, and"
+    " pg_restore restores it (docs/postgresql.md); `usher db copy` copies it to a SQLite file"
 )
 _FLUSHES = 5
 _TABLES = (
@@ -36,15 +36,15 @@ _INDEXES = (
 
 
 def look_at(url: str) -> ServerLook:
-    """Read who holds what and what is open; nothing changes. Raises `StoreError`."""
+    """Return the held roles and open jobs. Changes nothing. Raises `StoreError`."""
     with _reached(url) as (_, plain):
         return look(plain)
 
 
 def rehearse(url: str, migrations: Sequence[MigrationSet]) -> str:
-    """Do what the bot does at its start, and undo it; return what the server is like.
+    """Rehearse the bot's start and roll it back. Returns a description of the server.
 
-    Raises `StoreError` with what to do if the database cannot be used.
+    Raises `StoreError`, which says what to do, if the database cannot be used.
     """
     with _reached(url) as (address, plain):
         with closing(connect(address)) as other:
@@ -53,7 +53,7 @@ def rehearse(url: str, migrations: Sequence[MigrationSet]) -> str:
         with plain.transaction(force_rollback=True):
             migrate(plain, (QUEUE, *migrations))
         version = plain.info.parameter_status("server_version")
-        state = "fits this version" if known else "is filled at the first start"
+        state = "fits this version" if known else "its tables are created at the first start"
         row = plain.execute(
             "SELECT pg_database_size(current_database()) / 1048576.0::float8"
         ).fetchone()
@@ -63,25 +63,25 @@ def rehearse(url: str, migrations: Sequence[MigrationSet]) -> str:
 
 
 def _flush_ms(plain: Plain) -> float:
-    """Return how long a commit takes at its best, with nothing stored by it."""
+    """Return how long the fastest of several empty commits takes, in milliseconds."""
     took = []
     for _ in range(_FLUSHES):
         began = time.perf_counter()
         with plain.transaction():
-            plain.execute("SELECT pg_current_xact_id()")  # a number makes the commit a written one
+            plain.execute("SELECT pg_current_xact_id()")  # a transaction id forces a real commit
         took.append(time.perf_counter() - began)
     return min(took) * 1000
 
 
 def damage(url: str) -> list[str]:
-    """Read every row, and every index if the server has amcheck; return the damage, if any.
+    """Read every row, and check every index if the server has amcheck. Returns the damage found.
 
     Raises `StoreError`.
     """
     found = []
     with _reached(url) as (_, plain):
         if not is_known(plain):
-            raise StoreError("there are no tables of Usher in it")
+            raise StoreError("it has no tables of Usher")
         checks = [
             f"SELECT sum(length(md5(rows::text))) FROM {table} AS rows"  # noqa: S608  # the database's own names
             for (table,) in plain.execute(_TABLES).fetchall()
@@ -91,16 +91,16 @@ def damage(url: str) -> list[str]:
         for check in checks:
             try:
                 plain.execute(check)
-            except psycopg.errors.InternalError_ as error:  # of the class XX: damage
+            except psycopg.errors.InternalError_ as error:  # class XX: damage
                 found.append(error.diag.message_primary or str(error))
     return found
 
 
 @contextmanager
 def one_transaction(url: str, migrations: Sequence[MigrationSet]) -> Iterator[Connection]:
-    """Own the database, migrate it and hand out a connection; all of it happens, or nothing.
+    """Own and migrate the database, and provide a connection, all in one transaction.
 
-    Raises `StoreError` with what to do if the database cannot be used.
+    Raises `StoreError`, which says what to do, if the database cannot be used.
     """
     with _reached(url) as (address, plain):
         with closing(connect(address)) as other:

@@ -1,7 +1,7 @@
-"""A connection to PostgreSQL as the shared dialect wants it: placeholders, types, many changes.
+"""A connection to PostgreSQL for the shared dialect: placeholders, types, and bulk changes.
 
-Many changes of one form are one statement, and their values come as a table: sent one by one, each
-costs the session and the server several times what its row does.
+Many changes of one form become a single statement, with their values as arrays. Sent one by one,
+each would cost the session and the server several times as much as its row.
 """
 
 import re
@@ -59,27 +59,28 @@ END $$
     turn=("SELECT pg_advisory_xact_lock(1431521365, hashtext(current_schema() || ' ' || ?::text))"),
 )
 
-# What may contain a question mark that is no value: texts, quoted names and comments.
+# Where a question mark may not be a placeholder: strings, quoted names and comments.
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|\?", re.DOTALL)
 
 
 @lru_cache(maxsize=1024)
 def numbered(sql: str) -> str:
-    """Return a statement with `$1`, `$2`, … in place of each `?` that stands for a value."""
+    """Return a statement with each `?` placeholder replaced by `$1`, `$2` and so on."""
     numbers = count(1)
     return replaced(sql, lambda: f"${next(numbers)}")
 
 
 def replaced(sql: str, following: Callable[[], str]) -> str:
-    """Return a statement with the following text in place of each `?` that stands for a value."""
+    """Return a statement with each `?` placeholder replaced by the next result of `following`."""
     return _QUOTED.sub(lambda found: following() if found.group() == "?" else found.group(), sql)
 
 
 @lru_cache(maxsize=256)
 def together(sql: str, kinds: tuple[str, ...]) -> str:
-    """Return an UPDATE that does one of single rows for many; it returns which runs changed a row.
+    """Return an UPDATE that applies a single-row UPDATE to many rows.
 
-    The parameters are `columns`, the runs are numbered from 1.
+    It takes the arrays of `columns` as parameters and returns the numbers, from 1, of the runs that
+    changed a row.
     """
     numbers = count(1)
     change, where, condition = replaced(sql, lambda: f"given.v{next(numbers)}").partition(" WHERE ")
@@ -90,7 +91,7 @@ def together(sql: str, kinds: tuple[str, ...]) -> str:
 
 
 def columns(kinds: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[str]:
-    """Return the values of each column as PostgreSQL writes an array."""
+    """Return the values of each column as a PostgreSQL array literal."""
     return [
         f"{{{','.join(map(_WRITTEN[kind], column))}}}"
         for kind, column in zip(kinds, zip(*rows, strict=True), strict=True)
@@ -123,21 +124,21 @@ Plain = psycopg.Connection[tuple[Any, ...]]
 
 
 class _FlagDumper(Int8BinaryDumper):
-    """Sends True and False as 1 and 0: the columns are numbers, as in SQLite."""
+    """Sends True and False as 1 and 0, because the columns are integers, as in SQLite."""
 
     def dump(self, obj: object) -> Any:
         return super().dump(int(bool(obj)))
 
 
 def adapt(plain: Plain) -> None:
-    """Send every number as the type its columns have, so that a statement is prepared once."""
+    """Send all numbers with the types of their columns, so that each statement is prepared once."""
     plain.adapters.register_dumper(int, Int8BinaryDumper)
     plain.adapters.register_dumper(float, FloatBinaryDumper)
     plain.adapters.register_dumper(bool, _FlagDumper)
 
 
 class PostgresCursor:
-    """The rows of a statement; whichever is read first waits for all that were sent before."""
+    """The rows of a statement. Reading waits for all statements sent before."""
 
     __slots__ = ("_cursor", "_pipeline")
 
@@ -147,13 +148,13 @@ class PostgresCursor:
 
     @property
     def rowcount(self) -> int:
-        """The number of rows a change has touched."""
+        """The number of rows that a change has affected."""
         self._arrive()
         return self._cursor.rowcount
 
     @property
     def status(self) -> str | None:
-        """What the server says it has done, such as COMMIT."""
+        """The command tag that the server returned, such as COMMIT."""
         self._arrive()
         return self._cursor.statusmessage
 
@@ -163,7 +164,7 @@ class PostgresCursor:
         return None if self._cursor.description is None else self._cursor.fetchone()
 
     def fetchall(self) -> list[Any]:
-        """Return the remaining rows; none for a statement that returns no rows."""
+        """Return the remaining rows. Empty for a statement that returns no rows."""
         self._arrive()
         return [] if self._cursor.description is None else self._cursor.fetchall()
 
@@ -177,9 +178,10 @@ class PostgresCursor:
 
 
 class PostgresConnection:
-    """`Connection` on PostgreSQL, for the time of one transaction.
+    """`Connection` on PostgreSQL for one transaction.
 
-    In a pipeline, statements are on their way until something is read; without one, each is awaited.
+    In a pipeline, statements are sent without waiting until something is read. Otherwise each one
+    waits for its result.
     """
 
     def __init__(self, plain: Plain, pipeline: psycopg.Pipeline | None = None) -> None:
@@ -204,7 +206,7 @@ class PostgresConnection:
         return PostgresCursor(cursor, self._pipeline)
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Value]], /) -> PostgresCursor:
-        """Send a statement that returns no rows, once for each."""
+        """Send a statement that returns no rows once per parameter set."""
         rows = [
             [_without_nul(each) for each in row] if any(map(_has_nul, row)) else row
             for row in parameters
@@ -215,18 +217,18 @@ class PostgresConnection:
         return PostgresCursor(cursor, self._pipeline)
 
     def insert_files(self, sql: str, rows: Sequence[Sequence[Value]], /) -> None:
-        """Insert rows whose values may be large; none of them stays in memory."""
+        """Insert rows whose values may be large, without keeping any in memory."""
         self.executemany(sql, rows)
 
     def selectmany(
         self, sql: str, parameters: Iterable[Sequence[Value]], /
     ) -> Sequence[Sequence[Any]]:
-        """Send a statement that returns rows, once for each; return the rows of each."""
+        """Send a query once per parameter set. Returns the rows of each run."""
         sent = [self.execute(sql, each) for each in parameters]
         return [cursor.fetchall() for cursor in sent]
 
     def changemany(self, groups: Sequence[Changes], /) -> Sequence[Sequence[bool]]:
-        """Run groups of changes, each as one statement; return which runs changed a row."""
+        """Run groups of changes, each as one statement. Returns which runs changed a row."""
         sent = [
             self.execute(together(sql, tuple(kinds)), columns(kinds, rows))
             for sql, kinds, rows in groups
@@ -238,9 +240,9 @@ class PostgresConnection:
         ]
 
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
-        """Return some bytes of the column `data` of a row, None if there is no such row.
+        """Return bytes of the column `data` of a row, or None if the row does not exist.
 
-        The server reads only what is asked for: such columns are stored without compression.
+        The server reads only the requested part, because such columns are stored uncompressed.
         """
         where = " AND ".join(f"{column} = ?" for column in key)
         row = self.execute(
@@ -250,13 +252,14 @@ class PostgresConnection:
         return None if row is None else row[0]
 
     def is_spoilt_by(self, error: Exception) -> bool:
-        """Return whether PostgreSQL failed: it then takes no further statement."""
+        """Return whether PostgreSQL failed: the transaction accepts no further statements then."""
         return isinstance(error, psycopg.Error)
 
     def scrub(self) -> None:
-        """Do nothing: the server reuses what was deleted when it vacuums.
+        """Do nothing: the server reuses the space of deleted rows when it vacuums.
 
-        Its log and its copies keep older versions for as long as the server is told to.
+        Its write-ahead log and replicas keep older versions for as long as the server is configured
+        to.
         """
 
 
@@ -265,5 +268,5 @@ def _has_nul(value: Value) -> bool:
 
 
 def _without_nul(value: Value) -> Value:
-    """Replace the one character that PostgreSQL cannot store in a text."""
+    """Replace NUL, the one character that PostgreSQL cannot store in text."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value

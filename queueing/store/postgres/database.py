@@ -1,6 +1,6 @@
 """PostgresDatabase: the database of an installation on a PostgreSQL server.
 
-Owns opening and closing; knows no tables but `meta`.
+Opens and closes it; knows no table except `meta`.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from queueing.store.sql.migrations import QUEUE, MigrationSet
 
 
 def change_nothing(_: Connection) -> None:
-    """Change nothing: the transaction itself is what is tried."""
+    """Change nothing, to test whether a transaction succeeds."""
 
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ _LOOK_EVERY_S = 1.0
 
 
 class PostgresDatabase(Database):
-    """The database on a server; get one from `open_postgres`."""
+    """A database on a server. Created by `open_postgres`."""
 
     size_query = "SELECT pg_database_size(current_database())"
     _writer: PostgresTransactions
@@ -69,13 +69,13 @@ class PostgresDatabase(Database):
 
     @property
     def numbers_used(self) -> int:
-        """Up to which number jobs may have been that the database does not know any more."""
+        """The highest job id that may have been used, even if the database has lost the job."""
         return 0 if self._lease is None else self._lease.numbers_used
 
     async def fenced(self) -> None:
-        """Wait until the post is lost, or the database has gone back in time. Raises `Fenced`.
+        """Wait until the role is lost or the database has lost commits, then raise `Fenced`.
 
-        An idle process writes nothing, and would not notice.
+        Needed because an idle process writes nothing, and would not notice.
         """
         while True:
             try:
@@ -83,7 +83,7 @@ class PostgresDatabase(Database):
             except Fenced:
                 raise
             except StoreError as error:
-                log.debug("the post cannot be looked at: %s", error)
+                log.debug("the lease cannot be checked: %s", error)
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _require_post(self) -> None:
@@ -98,28 +98,28 @@ class PostgresDatabase(Database):
 
     @property
     def damage(self) -> str | None:
-        """What to do about damage or an absent server, None without any."""
+        """What to do about damage or an unreachable server, or None."""
         return super().damage or self._session.trouble
 
     async def runs(self) -> frozenset[str]:
-        """Return the openings of this database that live, as their sessions on the server do."""
+        """Return the `run` of every opening whose session on the server is alive."""
         return await self.read(living_runs)
 
     def _failed(self, failure: Exception) -> None:
-        """Note a failure; if the server is away, look for it until it answers."""
+        """Record a failure. If the server is away, probe it until it answers."""
         self._damage.look(failure)
         if isinstance(failure, DatabaseAway) and self._looking is None:
             self._looking = asyncio.create_task(self._look(), name="look for the database server")
 
     async def _look(self) -> None:
-        """Write nothing until that succeeds: while nothing is accepted, no one else may try."""
+        """Try empty transactions until one succeeds: nothing else writes as no job is accepted."""
         found = False
         while not found:
             await asyncio.sleep(_LOOK_EVERY_S)
             try:
                 await self.write(change_nothing)
             except (Damaged, Fenced):
-                found = True  # it answers, and is not to be written
+                found = True  # it answers, but must not be written
             except StoreError as error:
                 log.debug("the database server is still away: %s", error)
             else:
@@ -142,8 +142,8 @@ async def open_postgres(
 ) -> PostgresDatabase:
     """Open the database and migrate it to this version's schema.
 
-    The parameters are those of `open_database`. Raises `StoreError` with what to do when the
-    database cannot be used; then nothing has changed.
+    Takes the parameters of `open_database`. Raises `StoreError`, which says what to do, if the
+    database cannot be used; nothing has changed then.
     """
     address = read_address(url)
     lock, damage = SessionLock(lease, shared=shared), Damage()
@@ -170,7 +170,7 @@ async def open_postgres(
 
 
 async def migrate_postgres(url: str, *, migrations: Sequence[MigrationSet] = ()) -> None:
-    """Bring the database to this version's schema, alone among all processes. Raises `StoreError`."""
+    """Migrate the database to this version's schema, under a lock. Raises `StoreError`."""
     address = read_address(url)
 
     def forward() -> None:
@@ -188,7 +188,7 @@ async def migrate_postgres(url: str, *, migrations: Sequence[MigrationSet] = ())
 def _prepared(
     address: Address, sessions: tuple[Session, Session], sets: Sequence[MigrationSet]
 ) -> UUID:
-    """Begin both sessions and migrate; return the database's id."""
+    """Start both sessions and migrate. Returns the database's id."""
     with closing(connect(address)) as one, closing(connect(address)) as other:
         refuse_pooler(one, other)
     writing, reading = (session.usable() for session in sessions)
@@ -199,10 +199,10 @@ def _prepared(
 
 
 def _begin_writing(lock: SessionLock, plain: Plain) -> None:
-    """Take the lock, and have rows found by their keys, whatever the server knows of the tables.
+    """Take the lock, and make the planner use indexes whatever it knows about the tables.
 
-    Statements are planned once. One that was planned while there were few rows would otherwise read
-    all of them for a batch of changes.
+    Statements are planned once. A plan made while there were few rows would otherwise scan whole
+    tables for each batch of changes.
     """
     lock(plain)
     for way in ("seqscan", "hashjoin", "mergejoin"):
@@ -210,4 +210,4 @@ def _begin_writing(lock: SessionLock, plain: Plain) -> None:
 
 
 def _begin_reading(_: Plain) -> None:
-    """Nothing is asked of a session that only reads."""
+    """Do nothing: a session that only reads needs no lock."""

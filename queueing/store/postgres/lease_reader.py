@@ -1,4 +1,4 @@
-"""Reads what other processes wrote about the posts, also before this one has opened the database."""
+"""Reads leases and what their holders published, also before this process opens the database."""
 
 import time
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _OPEN = "SELECT model, count(*) FROM jobs WHERE finished_at IS NULL GROUP BY mod
 
 
 def introductions(plain: Plain) -> Sequence[LeaderInfo]:
-    """Return the posts that are held now, by name, with what their holders told."""
+    """Return the held roles by name, with what their holders published."""
     return [
         LeaderInfo(
             post=Leader(name=name, holder=holder, address=address, epoch=epoch, left_s=left_s),
@@ -32,7 +32,7 @@ def introductions(plain: Plain) -> Sequence[LeaderInfo]:
 
 
 def look(plain: Plain) -> ServerLook:
-    """Return who holds which post, and the number of open jobs of each model.
+    """Return the held roles and the number of open jobs of each model.
 
     Raises `StoreError` as `is_known` does.
     """
@@ -43,12 +43,12 @@ def look(plain: Plain) -> ServerLook:
         counts: dict[str, int] = dict(plain.execute(_OPEN).fetchall())
         return ServerLook(held=introductions(plain), open_jobs=counts, off_s=off_s)
     except (errors.UndefinedColumn, errors.UndefinedTable):
-        # A much newer version's, which is refused when the tables are opened.
+        # The tables are of a much newer version, which is rejected when the database is opened.
         return ServerLook(off_s=off_s)
 
 
 def clock_off_s(plain: Plain) -> float:
-    """Return how far the server's clock is ahead of this machine's, but for the way there."""
+    """Return how far the server's clock is ahead of this machine's, ignoring network delays."""
     before = time.time()
     row = plain.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
     middle = (before + time.time()) / 2

@@ -1,4 +1,4 @@
-"""What a process does about posts over one session, and the locks that go with it."""
+"""What a process does with leases over one session, and the locks that end with it."""
 
 import logging
 import secrets
@@ -25,7 +25,7 @@ _MAKE = (
     "INSERT INTO posts (name, holder, address, epoch, until) VALUES ($1, '', '', 0, 0)"
     " ON CONFLICT (name) DO NOTHING"
 )
-# clock_timestamp(): now() is when the transaction began
+# clock_timestamp(), because now() is the start of the transaction
 _LOOK = (
     "SELECT name, epoch, holder = '' OR until <= extract(epoch FROM clock_timestamp()),"
     " holder = '', (SELECT reserved FROM deleted_jobs), address FROM posts WHERE name = ANY($1)"
@@ -71,24 +71,30 @@ _HOLDERS = (
 _REVEAL = "SELECT secret FROM post_secrets WHERE name = $1 AND epoch = $2"
 
 SILENT_S = 2.0
-"""How long a session may pause between statements sent together while another waits for a post."""
+"""How long a session may be silent inside a pipeline while another one waits for its role."""
 
 COMES_BACK_S = 0.75
-"""How long a lock is left to a holder whose session broke; longer than `bot.app.cluster.leases.DOUBT_S`."""
+"""How long a lock is left to a holder whose session broke.
+
+Must be longer than `bot.app.cluster.leases.DOUBT_S`.
+"""
 
 CALL_S, CALL_EVERY_S = 0.3, 1.0
-"""How long a holder without a session is called, and how often: leases are renewed meanwhile."""
+"""Timeout and interval of calls to a holder without a session.
+
+Short, because leases must be renewed in the meantime.
+"""
 
 COMPARE_EVERY_S = 2.0
-"""How often the clocks are compared at most."""
+"""The shortest interval between two comparisons of the clocks."""
 
 Key = tuple[str, int]
-"""A post's name and the epoch that a lock stands for."""
+"""A role's name and the epoch of its lock."""
 
 
 @dataclass
 class Application:
-    """A post that is applied for, and what became of it."""
+    """A request for a role, and its outcome."""
 
     name: str
     address: str
@@ -99,11 +105,11 @@ class Application:
 
 @dataclass
 class Confirmed:
-    """What the database had confirmed: less of it later means that it has gone back in time.
+    """What the database has confirmed. If it later reports less, it has lost commits.
 
-    `epochs` are the highest of each post, `numbers` the highest reserved job number. `lower` are the
-    posts whose epoch has fallen since they were taken here. `off_s` is how far the server's clock is
-    ahead.
+    `epochs` has the highest epoch of each role, and `numbers` is the highest reserved job id.
+    `lower` are the roles whose epoch has fallen since they were last taken here. `off_s` is how far
+    the server's clock is ahead, in seconds.
     """
 
     epochs: dict[str, int] = field(default_factory=dict)
@@ -113,39 +119,39 @@ class Confirmed:
     compared_at: float = -COMPARE_EVERY_S
 
     def compare(self, plain: Plain) -> bool:
-        """Compare the clocks, now and then; return whether this machine's may hold a post."""
+        """Compare the clocks, at intervals. Returns whether they agree enough to hold a role."""
         now = time.monotonic()
         if now - self.compared_at >= COMPARE_EVERY_S:
             self.compared_at, was_off = now, is_off(self.off_s)
             self.off_s = lease_reader.clock_off_s(plain)
             if is_off(self.off_s) and not was_off:
-                log.error("this process takes no post: %s", off_in_words(self.off_s))
+                log.error("this process takes no role: %s", off_in_words(self.off_s))
         return not is_off(self.off_s)
 
     def see(self, name: str, epoch: int) -> None:
-        """Note the epoch of a post, and report a database that has lost what it had confirmed."""
+        """Record the epoch of a role, and log an error if the database has lost commits."""
         known = self.epochs.get(name, 0)
         if epoch < known:
             self.lower.add(name)
             log.error(
-                "the database has gone back in time: it knows the post %s up to epoch %d, and had"
-                " %d before; a stand-by that lacked the last commits has taken over, or a backup was"
+                "the database has gone back in time: it has epoch %d of the role %s, and had epoch"
+                " %d before; a standby without the last commits has taken over, or a backup was"
                 " restored: jobs accepted since then may be lost",
-                *(name, epoch, known),
+                *(epoch, name, known),
             )
         self.epochs[name] = epoch
 
     def used(self, name: str, reserved: int, *, in_order: bool) -> int:
-        """Return up to which number jobs may have been, unless those in the database are all.
+        """Return the highest job id that may be missing from the database, or 0 if none can be.
 
-        They are after a holder that stopped in order, in the database that it wrote.
+        None can be if the last holder stopped in order and the database has all that it wrote.
         """
         certain = in_order and self.numbers <= reserved and name not in self.lower
         return 0 if certain else max(self.numbers, reserved)
 
 
 class _Seen(NamedTuple):
-    """A post as it was looked at: whether it is free, was given up in order, and its holder's address."""
+    """A role as read: whether it is free and was given up in order, and its holder's address."""
 
     epoch: int
     over: bool
@@ -155,10 +161,10 @@ class _Seen(NamedTuple):
 
 
 class LeaseSession:
-    """The posts over one session. `locks` allows locks and notices; `process` is for people.
+    """The leases over one session. `locks` enables locks and notices; `process` is for people.
 
-    `locked` are the locks of the session before, which this one takes again at once. `confirmed` is
-    what is known from before.
+    `locked` are the locks of the previous session, which this one takes again at once. `confirmed`
+    is what previous sessions have learned.
     """
 
     def __init__(
@@ -179,10 +185,10 @@ class LeaseSession:
         self.locked = self._try(locked)
         self._renewed: set[Key] = set()  # or taken, since this session began
         self._left_since: dict[Key, float] = {}
-        self._called: dict[str, float] = {}  # when the holder at an address was called last
+        self._called: dict[str, float] = {}  # by address: when its holder was last called
 
     def take_all(self, asked: Sequence[Application]) -> None:
-        """Decide applications: all posts are looked at together, and none is waited for."""
+        """Decide requests for roles. All roles are read together, and none is waited for."""
         if not self._confirmed.compare(self.plain):
             for each in asked:
                 each.done = True
@@ -205,11 +211,11 @@ class LeaseSession:
                 self.plain.execute(_UNLOCK, key)
 
     def _is_gone(self, asked: Application, post: _Seen) -> bool:
-        """Return whether the holder of a lock that was left has ended for certain.
+        """Return whether the holder of an abandoned lock has certainly ended.
 
-        The server may have ended the session of one that lives and is only cut off from it: it does
-        its duty until its lease is over. Where it listened, nobody may listen any more, or this
-        process. Nothing is known of one without an address but its session.
+        The server may have ended the session of a holder that is alive but cut off, and that works
+        on until its lease expires. The holder has ended if nobody listens at its address, or if the
+        address is this process's. Without an address, the lost session is all there is to go by.
         """
         if post.address in {"", asked.address}:
             return True
@@ -220,9 +226,10 @@ class LeaseSession:
         return _refuses(post.address)
 
     def _left_for_good(self, looked_at: Collection[Key], gone: Collection[Key]) -> set[Key]:
-        """Return those locks that were without a session for so long that none comes back.
+        """Return the locks without a session for so long that their holders will not come back.
 
-        A holder whose session broke takes its lock again over a new one, or stops in time.
+        A holder whose session breaks either takes its lock again over a new session or stops in
+        time.
         """
         now = time.monotonic()
         for key in looked_at:
@@ -233,9 +240,9 @@ class LeaseSession:
         return {key for key in gone if now - self._left_since[key] >= COMES_BACK_S}
 
     def intact(self, lease: Lease, *, speaking: bool) -> bool:
-        """Return whether this session holds the lock of a post that it found its own, and stands.
+        """Return whether this session is alive and holds the lock of a role that it has confirmed.
 
-        While it is not `speaking`, the server sends nothing but its end.
+        Unless `speaking`, any data from the server means that the session has ended.
         """
         if not self._locks:
             return True
@@ -245,7 +252,7 @@ class LeaseSession:
         return speaking or not _says_something(self.plain)
 
     def renew(self, lease: Lease) -> bool:
-        """Prolong a lease; return False if it was lost, or the clock is not to be believed."""
+        """Extend a lease. Returns False if it was lost or the clocks disagree."""
         if not self._confirmed.compare(self.plain):
             return False
         key = (lease.name, lease.epoch)
@@ -256,12 +263,12 @@ class LeaseSession:
             return False
         self._confirmed.numbers = max(self._confirmed.numbers, row[0])
         if key not in self.locked:
-            self.locked |= self._try([key])  # its holder's session is a new one
+            self.locked |= self._try([key])  # the holder has reconnected
         self._renewed.add(key)
         return True
 
     def free(self, lease: Lease, *, in_order: bool) -> None:
-        """Give a post up, if it is still held, and tell those who wait for it."""
+        """Give up a role, if this process still holds it, and notify those who wait for it."""
         key = (lease.name, lease.epoch)
         with self.plain.transaction():
             freed = self.plain.execute(_FREE, [*key, lease.holder, int(in_order)]).rowcount
@@ -270,26 +277,26 @@ class LeaseSession:
         self._unlock(key)
 
     def holders(self) -> Sequence[Leader]:
-        """Return every post."""
+        """Return every role."""
         self._confirmed.compare(self.plain)
         rows = self.plain.execute(_HOLDERS).fetchall()
         return [_holder(row) for row in rows]
 
     def introductions(self) -> Sequence[LeaderInfo]:
-        """Return every post that is held now, with what its holder told."""
+        """Return every held role, with what its holder published."""
         return lease_reader.introductions(self.plain)
 
     def introduce(self, post: Leader, about: str) -> None:
-        """Replace what is told of a post's holder, if it still holds the post."""
+        """Replace what a role's holder publishes, if it still holds the role."""
         self.plain.execute(_INTRODUCE, [post.name, post.epoch, post.holder, about])
 
     def secret(self, name: str, epoch: int) -> bytes | None:
-        """Return the secret of a post's holder."""
+        """Return the secret of a role's holder, or None for another epoch."""
         row = self.plain.execute(_REVEAL, [name, epoch]).fetchone()
         return None if row is None else bytes(row[0])
 
     def _look(self, names: Collection[str]) -> Mapping[str, _Seen]:
-        """Return what there is to know of each post before it is taken."""
+        """Read each role before taking any."""
         rows = self.plain.execute(_LOOK, [list(names)]).fetchall()
         seen = {name: _Seen(*found) for name, *found in rows}
         for name in names - seen.keys():
@@ -310,8 +317,8 @@ class LeaseSession:
         except psycopg.Error as error:
             self._unlock((asked.name, epoch + 1))  # a lock outlives its transaction
             if isinstance(error, errors.LockNotAvailable):
-                # Its holder is within a transaction, perhaps frozen. Between statements that are sent
-                # together no time-out of the server counts: for it the session is at work.
+                # The holder is inside a transaction, perhaps frozen. The server's timeouts do not
+                # apply in a pipeline, where the session counts as active between statements.
                 self.plain.execute(_END_SILENT, [SILENT_S])
                 return None
             raise
@@ -341,14 +348,14 @@ class LeaseSession:
         )
 
     def _unlock(self, key: Key) -> None:
-        """Give up a lock, if it is held."""
+        """Release a lock if it is held."""
         if key in self.locked:
             self.locked.discard(key)
             if not self.plain.closed:
                 self.plain.execute(_UNLOCK, key)
 
     def _try(self, keys: Iterable[Key]) -> set[Key]:
-        """Take those locks that no session holds."""
+        """Take those locks that no session holds. Returns them."""
         wanted = list(keys)
         if not wanted or not self._locks:
             return set()
@@ -358,14 +365,14 @@ class LeaseSession:
 
 
 def _refuses(address: str) -> bool:
-    """Return whether a machine answers that nobody listens at an address of it."""
+    """Return whether a machine answers that nobody listens at one of its addresses."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), CALL_S):
             return False
     except ConnectionRefusedError:
         return True
-    except (OSError, ValueError):  # cut off, perhaps, as the server was from it
+    except (OSError, ValueError):  # perhaps unreachable, as it was for the server
         return False
 
 
@@ -373,7 +380,7 @@ def _says_something(plain: Plain) -> bool:
     ready = select.poll()
     try:
         ready.register(plain.fileno(), select.POLLIN)
-    except psycopg.Error:  # it was closed at this moment
+    except psycopg.Error:  # it was closed just now
         return True
     return bool(ready.poll(0))
 

@@ -1,8 +1,8 @@
-"""PostgresPosts: who does what, in a table, in the server's time.
+"""PostgresLeases: leases in a table, measured by the server's clock.
 
-Beside its row a holder keeps an advisory lock, which goes with its session: when a process ends, the
-next one need not wait for the lease. The lock's key contains the epoch, so that a holder that was
-frozen for long cannot get in the way of its successor. Lease and epoch suffice without it.
+A holder also has an advisory lock, which ends with its session: when a process ends, its successor
+need not wait for the lease to expire. The lock's key contains the epoch, so that a holder which was
+frozen for long cannot block its successor. The lease and the epoch alone are sufficient for safety.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 class PostgresLeases:
-    """`LeaseStore` on a server, over a session of its own; a second one hears of posts that are freed.
+    """`LeaseStore` on a server, over its own session. A second session listens for freed roles.
 
-    `quick` allows locks and notices: without them a successor waits for the lease, and for its next
-    look. Every call is made in a thread; one that is cancelled goes on there. The posts that are
-    applied for at one time are looked at together.
+    `quick` enables locks and notifications. Without them, a successor waits until the lease expires
+    and it polls again. Every call runs in a thread, and a cancelled call continues there. Roles
+    that are requested at the same time are read together.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class PostgresLeases:
         quick: bool = True,
         compared: Callable[[float], None] = lambda _off_s: None,
     ) -> None:
-        """Take what is constant; `compared` is told how far the server's clock is ahead."""
+        """Create it; `compared` is called with how far the server's clock is ahead, in seconds."""
         self._address = read_address(url)
         self._process = process
         self._lease_s = lease_s
@@ -61,11 +61,11 @@ class PostgresLeases:
         self._stopping = threading.Event()
 
     async def take(self, name: str, *, address: str, about: About = nothing) -> Lease | None:
-        """Take a post if it is free or its lease is over. Raises `StoreError`."""
+        """Take a role if it is free or its lease has expired. Raises `StoreError`."""
         asked = Application(name, address, about)
         self._asked.append(asked)
         try:
-            await asyncio.sleep(0)  # until all who apply at this moment have done so
+            await asyncio.sleep(0)  # lets all requests of this moment arrive
             while not asked.done:
                 if self._taking is None or self._taking.done():
                     self._taking = asyncio.ensure_future(self._call(self._take_asked))
@@ -77,46 +77,46 @@ class PostgresLeases:
         return asked.lease
 
     async def renew(self, lease: Lease) -> bool:
-        """Prolong a lease; return False if it was lost. Raises `StoreError`."""
+        """Extend a lease. Returns False if it was lost. Raises `StoreError`."""
         return await self._call(lambda session: session.renew(lease))
 
     def intact(self, lease: Lease) -> bool:
-        """Return at once whether the session stands that keeps the post, or none is needed."""
+        """Return at once whether the session that keeps a role is alive, or none is needed."""
         session = self._session
         if session is None:
             return not self._quick
         return session.intact(lease, speaking=self._speaking)
 
     async def free(self, lease: Lease, *, in_order: bool = True) -> None:
-        """Give a post up. Raises `StoreError`; its lock is given up even so, once the server is back."""
+        """Give up a role. Raises `StoreError`; the lock is then not taken again on reconnecting."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._calls, self._free, lease, in_order)
 
     async def holders(self) -> Sequence[Leader]:
-        """Return every post that was ever held, by name. Raises `StoreError`."""
+        """Return every role that was ever held, by name. Raises `StoreError`."""
         return await self._call(LeaseSession.holders)
 
     async def introductions(self) -> Sequence[LeaderInfo]:
-        """Return every post that is held now, with what its holder told. Raises `StoreError`."""
+        """Return every held role, with what its holder published. Raises `StoreError`."""
         return await self._call(LeaseSession.introductions)
 
     async def introduce(self, post: Leader, about: str) -> None:
-        """Replace what is told of a post's holder. Raises `StoreError`."""
+        """Replace what a role's holder publishes. Raises `StoreError`."""
         await self._call(lambda session: session.introduce(post, about))
 
     async def secret(self, name: str, epoch: int) -> bytes | None:
-        """Return the secret of a post's holder. Raises `StoreError`."""
+        """Return the secret of a role's holder. Raises `StoreError`."""
         return await self._call(lambda session: session.secret(name, epoch))
 
     async def local_host(self) -> str:
         """Return the address from which this machine reaches the server. Raises `StoreError`.
 
-        It is 127.0.0.1 where the server is reached over a file of this machine.
+        It is 127.0.0.1 if the server is reached through a Unix socket.
         """
         return await self._call(lambda session: local_host(session.plain))
 
     async def freed(self, within_s: float) -> None:
-        """Wait until a post may have become free, at most that long; all who wait are told."""
+        """Wait until a role may have become free, for at most `within_s`. Wakes all who wait."""
         if not self._quick:
             await asyncio.sleep(within_s)
             return
@@ -126,7 +126,7 @@ class PostgresLeases:
         await asyncio.wait({self._listening}, timeout=within_s)
 
     async def aclose(self) -> None:
-        """End the sessions; what is still held becomes free as with a crash. Idempotent."""
+        """Close the sessions. Roles still held become free as after a crash. Idempotent."""
         self._stopping.set()
         for pool in (self._calls, self._hearing):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -138,7 +138,7 @@ class PostgresLeases:
         return await asyncio.get_running_loop().run_in_executor(self._calls, self._tried, work)
 
     def _tried(self, work: Callable[[LeaseSession], T]) -> T:
-        """Do something over the session; once more over a new one if the old one was lost.
+        """Do work over the session. Retries once over a new session if the old one is lost.
 
         Raises `StoreError`.
         """
@@ -149,7 +149,7 @@ class PostgresLeases:
                 self._session = self._begin()
             return self._done(work, self._session)
         except psycopg.Error as error:
-            if is_away(error):  # any other failure leaves the session and its locks as they are
+            if is_away(error):  # other failures leave the session and its locks intact
                 self._drop()
                 if known is not None:
                     return self._tried(work)
@@ -160,7 +160,7 @@ class PostgresLeases:
         finally:
             self._speaking = False
             if self._stopping.is_set() and self._session is not None:
-                self._session.plain.close()  # it may have come after the posts were closed
+                self._session.plain.close()  # it may have begun after `aclose`
 
     def _done(self, work: Callable[[LeaseSession], T], session: LeaseSession) -> T:
         result = work(session)
@@ -170,12 +170,12 @@ class PostgresLeases:
     def _free(self, lease: Lease, in_order: bool) -> None:
         try:
             self._tried(lambda session: session.free(lease, in_order=in_order))
-        except StoreError:  # without the lock, others need not wait for the end of the lease
+        except StoreError:  # without the lock, others need not wait for the lease to expire
             self._locked.discard((lease.name, lease.epoch))
             raise
 
     def _drop(self) -> None:
-        """End the session; its locks go with it, the leases remain."""
+        """Close the session. Its locks end with it, but the leases remain."""
         if self._session is not None:
             self._locked = self._session.locked
             self._session.plain.close()
@@ -187,9 +187,9 @@ class PostgresLeases:
         try:
             for name, most_ms in (
                 ("statement_timeout", ms),
-                ("lock_timeout", max(1, ms // 10)),  # the other posts' leases are renewed meanwhile
+                ("lock_timeout", max(1, ms // 10)),  # leases of other roles must be renewed in time
                 ("idle_in_transaction_session_timeout", max(1, ms // 3)),
-                ("idle_session_timeout", ms),  # frees the lock of a process that no longer speaks
+                ("idle_session_timeout", ms),  # frees the lock of a process that went silent
                 ("tcp_user_timeout", ms),
             ):
                 plain.execute(f"SET {name} = {most_ms}")
@@ -209,7 +209,7 @@ class PostgresLeases:
         session.take_all([each for each in tuple(self._asked) if not each.done])
 
     def _hear(self, within_s: float) -> None:
-        """Wait until a post is freed, at most that long."""
+        """Wait until a role is freed, for at most `within_s`."""
         try:
             if self._listener is None or self._listener.closed:
                 self._listener = connect(self._address)

@@ -1,4 +1,4 @@
-"""Brings a PostgreSQL database to the schema this version knows, and refuses other programs' ones."""
+"""Migrates a PostgreSQL database to this version's schema, and rejects those of other programs."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -13,7 +13,7 @@ from queueing.store.sql.migrations import (
     present_number,
 )
 
-_ONE_AT_A_TIME = "1431521363, hashtext(current_schema())"  # two processes may start together
+_ONE_AT_A_TIME = "1431521363, hashtext(current_schema())"  # two processes may start at once
 _OTHERS = (
     "SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(current_schema())"
     " AND relkind IN ('r', 'p', 'v', 'm', 'f')"
@@ -22,20 +22,18 @@ _OURS = (
     "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(quote_ident(current_schema())"
     " || '.meta') AND attname IN ('key', 'value') AND atttypid = 'text'::regtype"
 )
-FOREIGN = (
-    "the database holds the tables of another program: create one for Usher alone, and name it"
-)
+FOREIGN = "the database has the tables of another program: create one for Usher alone, and name it"
 NO_SCHEMA = (
-    "the account has no schema to make tables in: make it the owner of the database"
+    "the account has no schema to create tables in: make it the owner of the database"
     " (ALTER DATABASE … OWNER TO …)"
 )
 
 
 def migrate(plain: Plain, sets: Sequence[MigrationSet]) -> UUID:
-    """Apply the missing migrations, inside the caller's transaction; return the database's id.
+    """Apply missing migrations inside the caller's transaction. Returns the database's id.
 
     Raises `StoreError` for a schema that this version does not know or another program's database,
-    `psycopg.Error` when the database cannot be used.
+    and `psycopg.Error` if the database cannot be used.
     """
 
     def run(script: str) -> None:
@@ -53,9 +51,9 @@ def migrate(plain: Plain, sets: Sequence[MigrationSet]) -> UUID:
 
 
 def is_known(plain: Plain) -> bool:
-    """Return whether Usher's tables are there, False in an empty database.
+    """Return whether Usher's tables exist, False if the database is empty.
 
-    Raises `StoreError` for another program's tables, or those from before the first migration.
+    Raises `StoreError` for tables of another program, or older than the first migration.
     """
     schema = _one(plain, "SELECT current_schema()")
     if schema is None:

@@ -1,6 +1,6 @@
-"""A session with the server: how it begins, what it must be like, and how it comes back.
+"""A session with a PostgreSQL server: its settings and requirements, and how it reconnects.
 
-One session writes. It holds a lock that goes with it, so that a second Usher is refused.
+A single session writes. It holds a lock that ends with it, so that a second Usher is rejected.
 """
 
 import logging
@@ -24,7 +24,7 @@ from queueing.store.sql.database import DatabaseAway
 
 _USUAL: dict[str, str | int] = {
     "connect_timeout": 3,
-    # A cut cable or a server that vanished is noticed within some seconds, in both directions.
+    # Detect a cut cable or a vanished server within seconds, in both directions.
     "keepalives_idle": 3,
     "keepalives_interval": 2,
     "keepalives_count": 3,
@@ -35,23 +35,23 @@ _USUAL: dict[str, str | int] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Address:
-    """What a session is made with; `shown` is the address without its secrets."""
+    """Connection options. `shown` is the address without secrets."""
 
     options: dict[str, str | int] = field(repr=False)
     shown: str
 
 
 def read_address(url: str) -> Address:
-    """Read `postgresql://user:password@host:port/database?option=…`; raises `StoreError`.
+    """Parse `postgresql://user:password@host:port/database?option=…`. Raises `StoreError`.
 
-    What the address leaves out comes from libpq's own variables and files (PGPASSWORD, pgpass).
+    Missing parts come from libpq's environment variables and files, such as PGPASSWORD and pgpass.
     """
     shown = _shown(url)
     try:
         given = conninfo_to_dict(url)
-    except psycopg.Error:  # its text may repeat a part of the password
+    except psycopg.Error:  # its text may contain part of the password
         raise StoreError(
-            f"{shown}: this is no address of a PostgreSQL database; write"
+            f"{shown}: this is not the address of a PostgreSQL database; write"
             " postgresql://user:password@host/database"
         ) from None
     options = {name: value for name, value in given.items() if value is not None}
@@ -59,7 +59,7 @@ def read_address(url: str) -> Address:
 
 
 def _shown(url: str) -> str:
-    """Return the address with neither password nor options, which may hold one, too."""
+    """Return an address without its password and options, which may contain one too."""
     try:
         parts = urlsplit(url)
         user = f"{unquote(parts.username)}@" if parts.username else ""
@@ -71,7 +71,7 @@ def _shown(url: str) -> str:
 log = logging.getLogger(__name__)
 
 OLDEST = 140_000
-PATIENCE_S = 5.0  # a server that restarts is back before anything has failed
+PATIENCE_S = 5.0  # long enough for a server to restart before anything fails
 _PAUSES_S = (0.05, 0.1, 0.2, 0.5)
 _SETTINGS = (
     "SET client_min_messages = warning",
@@ -90,7 +90,7 @@ _SETTINGS = (
 
 
 def connect(address: Address) -> Plain:
-    """Begin a session. Raises `StoreError`, of which `DatabaseAway` may pass by itself."""
+    """Open a session. Raises `StoreError`; its subclass `DatabaseAway` may go away by itself."""
     try:
         plain: Plain = psycopg.connect(
             make_conninfo("", **address.options),
@@ -122,15 +122,15 @@ def _refuse_unfit(plain: Plain) -> None:
     encoding = plain.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise StoreError(
-            f"the database keeps its texts as {encoding}: create one with ENCODING 'UTF8'"
+            f"the encoding of the database is {encoding}: create one with ENCODING 'UTF8'"
         )
     if plain.info.parameter_status("in_hot_standby") == "on":
-        raise DatabaseAway("the database server is a stand-by: name the primary server")
+        raise DatabaseAway("the database server is a standby: name the primary server")
 
 
 def local_host(plain: Plain) -> str:
-    """Return this machine's end of a session, 127.0.0.1 if it has no address of its own."""
-    with socket.socket(fileno=os.dup(plain.fileno())) as end:  # the original is libpq's to close
+    """Return the local IP address of a session, or 127.0.0.1 if it uses a Unix socket."""
+    with socket.socket(fileno=os.dup(plain.fileno())) as end:  # a copy: libpq closes the original
         if end.family not in {socket.AF_INET, socket.AF_INET6}:
             return "127.0.0.1"
         host: str = end.getsockname()[0]
@@ -138,10 +138,11 @@ def local_host(plain: Plain) -> str:
 
 
 class Session:
-    """A session that is begun again when it was lost.
+    """A session that reconnects after it is lost.
 
-    `begun` is called with each new one before it is used, in the thread that needed it, and raises
-    `StoreError` to refuse it. `trouble` says what is the matter while there is none.
+    `begun` is called with each new session before it is used, in the thread that needs it. It
+    raises `StoreError` to reject the session. `trouble` describes the problem while there is no
+    session.
     """
 
     def __init__(self, address: Address, begun: Callable[[Plain], None]) -> None:
@@ -152,9 +153,10 @@ class Session:
         self.trouble: str | None = None
 
     def usable(self) -> Plain:
-        """Return the session, begun again if necessary. Raises `StoreError`.
+        """Return the session, reconnecting if necessary. Raises `StoreError`.
 
-        Waits some seconds for a server that goes away, and not at all for one that is known to be.
+        Waits up to `PATIENCE_S` for a server that goes away, but does not wait for one that is
+        known to be away.
         """
         if self._plain is not None and not self._plain.closed:
             return self._plain
@@ -170,9 +172,9 @@ class Session:
         raise AssertionError  # the pauses never end
 
     def wait_for(self) -> Plain:
-        """Return the session, however long it takes to begin one again.
+        """Return the session, reconnecting for as long as necessary.
 
-        Raises `StoreError` when the server answers and refuses, or when `stop` was called.
+        Raises `StoreError` if the server answers with a refusal, and `DatabaseAway` after `stop`.
         """
         while True:
             try:
@@ -182,29 +184,29 @@ class Session:
                     raise
 
     def pause(self) -> None:
-        """Wait a moment before the server is asked again."""
+        """Wait briefly before asking the server again."""
         self._stopping.wait(_PAUSES_S[-1])
 
     def drop(self) -> None:
-        """End the session, if there is one; the next use begins another."""
+        """Close the session if there is one. The next use opens another."""
         if self._plain is not None:
             self._plain.close()
 
     def hang_up(self) -> None:
-        """Cut the connection, from any thread: whatever waits for an answer fails."""
+        """Cut the connection, from any thread, so that everything waiting for an answer fails."""
         plain = self._plain
         if plain is None or plain.closed:
             return
-        log.warning("the database server gave no answer for long: the connection is cut")
-        with suppress(OSError, psycopg.Error):  # it is gone already
+        log.warning("the database server has not answered for too long: closing the connection")
+        with suppress(OSError, psycopg.Error):  # the connection is already closed
             end = socket.socket(fileno=plain.fileno())
             try:
                 end.shutdown(socket.SHUT_RDWR)
             finally:
-                end.detach()  # the descriptor is psycopg's
+                end.detach()  # the descriptor belongs to psycopg
 
     def stop(self) -> None:
-        """Wait for the server no longer: those who wait get `DatabaseAway`."""
+        """Stop waiting for the server: callers that wait get `DatabaseAway`."""
         self._stopping.set()
 
     def _begin(self) -> Plain:

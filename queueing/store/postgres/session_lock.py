@@ -1,4 +1,4 @@
-"""SessionLock: what goes with the writer's session: who may write, and that this opening lives."""
+"""SessionLock: locks of the writer's session, which show who may write and who is alive."""
 
 import secrets
 
@@ -9,7 +9,7 @@ from queueing.core.leases import Lease
 from queueing.store.postgres.connection import Plain
 from queueing.store.sql.database import Connection, Damaged, DatabaseAway
 
-_LOCK = "1431521362, hashtext(coalesce(current_schema(), ''))"  # the number is "USHR"; a lock is its database's
+_LOCK = "1431521362, hashtext(coalesce(current_schema(), ''))"  # "USHR"; locks are per database
 _RUN = 1431521364
 _RUNS = (
     "SELECT objid::bigint::text FROM pg_locks WHERE locktype = 'advisory' AND granted"
@@ -17,32 +17,32 @@ _RUNS = (
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 _LOST = "SELECT pid FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
-LEAST_S = 2.0  # a busy machine may pause for as long within a transaction
-LINGERING = "the database server has not ended the session that was lost yet"
+LEAST_S = 2.0  # a busy machine may pause for this long inside a transaction
+LINGERING = "the database server has not ended the lost session yet"
 TAKEN = "another Usher runs on this database: stop it first, or name another database"
 TAKEN_OVER = (
-    "another Usher took this database over while the server was away: what is accepted here would"
-    " be in its way; stop one of them and start this one again"
+    "another Usher took over this database while the server was away: jobs accepted here would"
+    " conflict with it; stop one of them and start this one again"
 )
 REPLACED = (
-    "the server came back with another database: what is accepted now would be lost; stop Usher and"
-    " look at what was restored"
+    "the server came back with another database: new jobs would be lost; stop Usher and check what"
+    " was restored"
 )
 POOLED = (
-    "a pooler (pgbouncer, or a managed service's) hands one session to several clients: name the"
-    " server's own address, or set its pool_mode to session"
+    "a pooler (pgbouncer, or a managed service's) shares one session among several clients: name"
+    " the server's own address, or set its pool_mode to session"
 )
 LINGERS_TRIES = 10
-"""At the start: a server may notice some moments late that a session has been closed."""
+"""At the start: the server may take a moment to notice that a session was closed."""
 
 
 class SessionLock:
-    """The writer's hold on a database: locks that go with its session.
+    """The writer's hold on a database: advisory locks that end with its session.
 
-    Called with each new session of the writer. A session that was lost on the way may still hold
-    the lock, so it is ended. `shared`, others that share it too may hold it. Where a post is held
-    (`lease`), its fence takes the place of the lock. `run` is this opening, as others see it for as
-    long as the session lives.
+    It is called with each new session of the writer. A lost session may still hold the lock, so it
+    is terminated. With `shared`, several processes that all use `shared` may hold the lock. With a
+    `lease`, its fence replaces the lock. `run` is a number that identifies this opening to other
+    processes while the session is alive.
     """
 
     def __init__(self, lease: Lease | None = None, *, shared: bool = False) -> None:
@@ -53,7 +53,11 @@ class SessionLock:
         self._before: tuple[int, object] | None = None
 
     def __call__(self, plain: Plain) -> None:
-        """Take the lock. Raises `StoreError` if another Usher holds it, `Damaged` if it took it."""
+        """Take the lock in a new session.
+
+        Raises `StoreError` if another Usher has it. Raises `Damaged` if another Usher has taken it
+        over, or if the server has another database than before.
+        """
         if self._lease is None:
             self._lock(plain)
         else:
@@ -65,7 +69,7 @@ class SessionLock:
                 raise Damaged(REPLACED)
 
     def belongs_to(self, database_id: str) -> None:
-        """Accept no other database from now on."""
+        """Reject any other database from now on."""
         self._database_id = database_id
 
     def _lock(self, plain: Plain) -> None:
@@ -91,10 +95,10 @@ class SessionLock:
 
 
 def _end_with_lease(plain: Plain, lease_s: float) -> None:
-    """Have the server end a session that says nothing, by the end of its lease.
+    """Make the server end a silent session when its lease expires.
 
-    Within a transaction it holds the row of its post, so a holder that is frozen or cut off there
-    would keep the next one out for as long as its session lasts.
+    Inside a transaction, the session locks the row of its role. A holder that is frozen or cut off
+    there would otherwise block its successor for as long as its session lasts.
     """
     ms = round(max(lease_s, LEAST_S) * 1000)
     plain.execute(f"SET idle_in_transaction_session_timeout = {ms}")
@@ -102,19 +106,19 @@ def _end_with_lease(plain: Plain, lease_s: float) -> None:
 
 
 def living_runs(connection: Connection) -> frozenset[str]:
-    """Return the openings of this database whose sessions live."""
+    """Return the `run` of each opening of this database whose session is alive."""
     return frozenset(row[0] for row in connection.execute(_RUNS, (_RUN,)))
 
 
 def refuse_pooler(one: Plain, other: Plain) -> None:
-    """Raise `StoreError` if the sessions behind two connections change with their transactions."""
+    """Raise `StoreError` if two connections do not keep their own sessions between transactions."""
     mine = _pid(one)
     try:
         other.execute("BEGIN")
         changed = _pid(other) == mine or _pid(one) != mine
         other.execute("ROLLBACK")
     except (psycopg.errors.DuplicatePreparedStatement, psycopg.errors.ProtocolViolation):
-        changed = True  # the latter: pool_mode = statement knows no transactions
+        changed = True  # ProtocolViolation: pool_mode = statement has no transactions
     if changed:
         raise StoreError(POOLED)
 
@@ -125,7 +129,7 @@ def _pid(plain: Plain) -> object:
 
 
 def _is_soon_true(plain: Plain, query: str, tries: int) -> bool:
-    """Return whether a query says yes, asked that often every tenth of a second."""
+    """Return whether a query returns true within `tries` attempts, a tenth of a second apart."""
     for again in range(tries):
         if again:
             plain.execute("SELECT pg_sleep(0.1)")

@@ -1,6 +1,7 @@
 """Runs batches on one session, each as one transaction.
 
-Owns the only access to a session, so no caller can leave a transaction open. Knows no tables.
+Only this class has access to the session, so no caller can leave a transaction open. Knows no
+tables.
 """
 
 import asyncio
@@ -19,17 +20,17 @@ from queueing.store.sql.batcher import Batch, Batcher, Outcomes
 from queueing.store.sql.database import DatabaseAway
 
 MUTE_S = 30.0
-_TRIES = 5  # of a transaction that another one was in the way of
+_TRIES = 5  # of a transaction that conflicts with another one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manner:
     """How transactions begin: with these statements, all of which must succeed.
 
-    `numbered` is the writer's: its transactions get a number by which the server is asked, after a
-    commit that was not answered, whether it happened. With a `lease`, each begins by counting
-    itself in the row of its post, which it locks, and nothing is stored once that has another epoch
-    or a lower count than before.
+    `numbered` transactions, those of the writer, get a transaction id. If a commit gets no answer,
+    the server is asked by this id whether it happened. With a `lease`, each transaction first
+    increments the counter in the row of its role, which locks the row. It is aborted if the row has
+    another epoch, or a lower count than before.
     """
 
     begin: Sequence[str]
@@ -38,17 +39,18 @@ class Manner:
 
 
 WRITING = Manner(begin=("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",), numbered=True)
-# A weaker lock is no fence. After a restored backup the epoch may be another holder's, too.
+# A weaker lock would not fence. The holder is compared too, because after a restored backup another
+# holder may have the same epoch.
 FENCE = (
     "UPDATE posts SET written = written + 1 WHERE name = ? AND epoch = ? AND holder = ?"
     " RETURNING written"
 )
 WRITTEN = "SELECT written FROM posts WHERE name = ? AND epoch = ? AND holder = ?"
-FENCED = "another process has taken over the post {}: nothing more is written here"
+FENCED = "another process has taken over the role {}: this one writes nothing more"
 WENT_BACK = (
     "the database has gone back in time: it lacks transactions that it had confirmed, because a"
-    " stand-by without them has taken over or a backup was restored; jobs accepted since then may be"
-    " lost"
+    " standby without them has taken over or a backup was restored; jobs accepted since then may"
+    " be lost"
 )
 READING = Manner(begin=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",), numbered=False)
 
@@ -64,7 +66,7 @@ class _CommitUnanswered(Exception):
 
 
 class PostgresTransactions(Batcher):
-    """One session, its thread and the task that feeds it."""
+    """One session with its thread and the task that feeds it."""
 
     def __init__(
         self,
@@ -78,12 +80,12 @@ class PostgresTransactions(Batcher):
         self._session = session
         self._manner = manner
         self._undone = 0
-        self.written = 0  # the highest count of the post's transactions that was confirmed
+        self.written = 0  # the highest confirmed count of the role's transactions
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="postgres")
         self._start()
 
     async def aclose(self) -> None:
-        """Apply what waits, then close; a server that is away is not waited for. Idempotent."""
+        """Apply the waiting items, then close. Does not wait for an absent server. Idempotent."""
         self._session.stop()
         await super().aclose()
 
@@ -91,9 +93,9 @@ class PostgresTransactions(Batcher):
         self._outcomes = self._apply(self._batch)
 
     async def _run(self) -> None:
-        """Turn `_batch` into `_outcomes`; a server that stays mute is hung up on.
+        """Turn `_batch` into `_outcomes`. Cuts the connection if the server is silent for `MUTE_S`.
 
-        The network's own time-outs do not notice one that is frozen, or a proxy that swallows all.
+        Network timeouts do not detect a frozen server, or a proxy that swallows everything.
         """
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._threads, self._apply, self._batch)
@@ -166,9 +168,9 @@ class PostgresTransactions(Batcher):
     def _begin(
         self, connection: PostgresConnection
     ) -> tuple[PostgresCursor | None, PostgresCursor | None]:
-        """Begin a transaction: what must hold for each of them is asked here, unanswered yet.
+        """Begin a transaction and send its fencing statements, without waiting for the results.
 
-        Returns the cursors of its number and of the fence.
+        Returns the cursors of its transaction id and of the fence.
         """
         for statement in self._manner.begin:
             connection.execute(statement)
@@ -180,9 +182,9 @@ class PostgresTransactions(Batcher):
         return numbering, fence
 
     def _pass(self, fence: PostgresCursor | None) -> int:
-        """Return the count of this transaction, before anything is committed.
+        """Return the count of this transaction, checked before the commit.
 
-        Raises `Fenced` unless the post is still this process's, in a database that knows its writes.
+        Raises `Fenced` if the process has lost the role or the database has lost earlier commits.
         """
         if fence is None or self._manner.lease is None:
             return 0
@@ -195,13 +197,13 @@ class PostgresTransactions(Batcher):
         return written
 
     def _end(self, plain: Plain, error: Exception) -> None:
-        """Leave no transaction open after a failure."""
+        """Close any open transaction after a failure."""
         try:
             if is_away(error):
                 self._session.drop()
             elif not plain.closed:
-                # The driver counts statements as prepared that came after the one that failed, and
-                # forgets them with a rollback, but only with one whose text it has not seen yet.
+                # psycopg also marks statements as prepared that followed the failed one. It forgets
+                # them on a rollback, but only if the text of that statement is new.
                 self._undone += 1
                 plain.execute(f"ROLLBACK -- {self._undone}")
         except psycopg.Error:
@@ -218,9 +220,10 @@ class PostgresTransactions(Batcher):
             kind.undone()
 
     def _has_happened(self, number: int, written: int) -> bool:
-        """Ask, once the server answers again, whether a transaction was committed.
+        """Ask the server, once it answers again, whether a transaction was committed.
 
-        It must be known before anything else is written: jobs would be where no one looks.
+        Nothing else may be written before this is known: otherwise jobs would exist that nobody
+        looks for.
         """
         while True:
             self._session.drop()
@@ -228,7 +231,7 @@ class PostgresTransactions(Batcher):
             try:
                 row = plain.execute("SELECT pg_xact_status($1::xid8)", [str(number)]).fetchone()
             except psycopg.errors.InvalidParameterValue:
-                return False  # after a crash: so high a number was never stored
+                return False  # after a crash: an id this high was never stored
             except psycopg.Error as error:
                 if is_away(error):
                     continue
@@ -238,9 +241,9 @@ class PostgresTransactions(Batcher):
             self._session.pause()
 
     def _counts(self, plain: Plain, written: int) -> bool:
-        """Return whether the post's count includes a transaction.
+        """Return whether the role's count includes a transaction.
 
-        A server that lacks it may have given its number to another.
+        A server that lost it may have given the same transaction id to another one.
         """
         if self._manner.lease is None:
             return True
@@ -249,11 +252,11 @@ class PostgresTransactions(Batcher):
 
 
 def of_post(lease: Lease) -> tuple[str, int, str]:
-    """Return the values by which the row of a post is found."""
+    """Return the parameters that identify the row of a role."""
     return lease.name, lease.epoch, lease.holder
 
 
 def _expect_commit(committing: PostgresCursor) -> None:
-    """Raise `StoreError` for a commit that was none: it is answered without an error."""
+    """Raise `StoreError` if a commit was answered, without an error, by a rollback."""
     if committing.status != "COMMIT":
-        raise StoreError("the database server undid a transaction: see its log")
+        raise StoreError("the database server rolled back a transaction: see its log")

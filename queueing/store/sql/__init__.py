@@ -1,1 +1,1 @@
-"""What both engines share."""
+"""Code that both database engines share."""

@@ -1,7 +1,7 @@
-"""Collects changes: everything that waits when a connection is free becomes one batch.
+"""Batches changes: everything that is waiting when a connection becomes free goes into one batch.
 
-Owns who waits for what, and that no change waits for one that fails; a connection and its
-transactions belong to the engine that subclasses it.
+The batcher tracks which caller waits for which item, and isolates failing items. The connection and
+its transactions belong to the engine's subclass.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ def _nothing_after(_connection: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ChangeKind(Generic[Item, Result]):
-    """A kind of change; all waiting items of one kind are passed on together.
+    """A kind of change. All waiting items of one kind are passed on together.
 
-    `run` works inside the open transaction, in the connection's thread, and answers item by item
-    with a result or an exception; an item answered with an exception must have written nothing.
-    `after` runs in that thread once the transaction is committed, before any caller is answered,
-    and must not raise. `committed` is called in the event loop after the commit, before any caller
-    is answered; `undone` in the connection's thread after a rollback.
+    `run` works inside the open transaction, in the connection's thread. It returns a result or an
+    exception for each item, and must have written nothing for an item that gets an exception.
+    `after` runs in the same thread after the commit, before any caller gets an answer, and must not
+    raise. `committed` is called in the event loop after the commit, before any caller gets an
+    answer. `undone` is called in the connection's thread after a rollback.
     """
 
     run: Callable[[Any, Sequence[Item]], Sequence[Result | Exception]]
@@ -49,18 +49,19 @@ _CLOSED = "the database is closed"
 
 
 def unwatched(_failure: Exception) -> None:
-    """Ignore a failure: the one who asked gets it."""
+    """Ignore a failure: the caller receives it anyway."""
 
 
 def untimed(_seconds: float) -> None:
-    """Ignore how long a batch took."""
+    """Ignore the duration of a batch."""
 
 
 class Batcher(ABC):
-    """Feeds one connection, either from a task of its own or, `inline`, from the event loop's turns.
+    """Feeds one connection from its own task or, if `inline`, from callbacks of the event loop.
 
-    `inline` works in the calling thread when the event loop next turns: the same batches without a
-    thread, for event loops that no thread may wake. `failed` is called with every failure.
+    With `inline`, the same batches run in the calling thread at the next iteration of the event
+    loop. This is for event loops that threads cannot wake up. `failed` is called with every
+    failure.
     """
 
     def __init__(self, failed: Callable[[Exception], None], *, inline: bool) -> None:
@@ -73,19 +74,19 @@ class Batcher(ABC):
         self._wake = asyncio.Event()
         self._closing = False
         self._task: asyncio.Task[None] | None = None
-        self.timed: Callable[[float], None] = untimed  # called with the seconds of each batch
+        self.timed: Callable[[float], None] = untimed  # called with the duration of each batch
 
     @abstractmethod
     def _transaction(self, batch: Batch) -> Outcomes:
-        """Apply a batch in one transaction, which is undone if this raises."""
+        """Apply a batch in one transaction, which is rolled back if this raises."""
 
     @abstractmethod
     def _explained(self, error: Exception) -> Exception:
-        """Return a `StoreError` for an error of the engine, anything else unchanged."""
+        """Return a `StoreError` for an error of the engine, and any other error unchanged."""
 
     @abstractmethod
     def _concerns_all(self, explained: Exception) -> bool:
-        """Return whether no item alone could do better: each would wait as long."""
+        """Return whether a failure affects every item, so that retrying them singly is useless."""
 
     @abstractmethod
     def _run_inline(self) -> None:
@@ -95,7 +96,7 @@ class Batcher(ABC):
     async def _run(self) -> None:
         """Turn `_batch` into `_outcomes` in the connection's thread.
 
-        Cancelled, it raises once the thread has done with the batch.
+        When cancelled, raises only after the thread has finished the batch.
         """
 
     @abstractmethod
@@ -103,9 +104,9 @@ class Batcher(ABC):
         """Close the connection. Idempotent."""
 
     def _apply(self, batch: Batch) -> Outcomes:
-        """Apply a batch in one transaction, or each item in its own when that fails.
+        """Apply a batch in one transaction. If that fails, apply each item in its own transaction.
 
-        So an item that cannot be written only delays its neighbours.
+        An item that cannot be written therefore only delays the others.
         """
         try:
             return self._transaction(batch)
@@ -121,13 +122,14 @@ class Batcher(ABC):
     def _start(self) -> None:
         if not self._inline:
             self._task = asyncio.create_task(self._turns(), name="store worker")
-            # As a callback, because a task cancelled before its first step never enters its body.
+            # A callback, because a task that is cancelled before its first step never runs its
+            # body.
             self._task.add_done_callback(lambda _task: self._refuse())
 
     def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
-        """Apply an item with the next batch; the future receives the result.
+        """Apply an item with the next batch. The future receives the result.
 
-        A cancelled caller changes nothing: its item is applied whole or not at all.
+        Cancelling the caller does not affect the item: it is applied entirely or not at all.
         """
         if self._closing:
             raise StoreError(_CLOSED)
@@ -142,17 +144,15 @@ class Batcher(ABC):
         return future
 
     async def aclose(self) -> None:
-        """Apply what waits, then close. Idempotent."""
+        """Apply the waiting items, then close. Idempotent."""
         self._closing = True
         if self._inline:
             self._turn_inline()
             await self._close()
         elif self._task is not None:
             self._wake.set()
-            await asyncio.wait(
-                {self._task}
-            )  # unlike awaiting it, leaves the task running when cancelled
-            await self._close()  # of a task that was cancelled before its first step
+            await asyncio.wait({self._task})  # unlike `await`, leaves the task running if cancelled
+            await self._close()  # for a task that was cancelled before its first step
 
     def _call(self) -> None:
         if self._inline:
@@ -171,9 +171,9 @@ class Batcher(ABC):
             self._over(waiting, failure, began)
 
     async def _turns(self) -> None:
-        """Apply what comes until it is closed, or cancelled as by an event loop that ends all tasks.
+        """Apply batches until closed, or cancelled by an event loop that ends all its tasks.
 
-        A caller that is not cancelled with it must not wait for an answer that never comes.
+        Callers that are not cancelled along with it must still get an answer.
         """
         try:
             while self._waiting or not self._closing:
@@ -185,7 +185,7 @@ class Batcher(ABC):
             await self._close()
 
     def _refuse(self) -> None:
-        """Answer those who still wait, and take nothing more."""
+        """Fail everything that is still waiting, and accept no more."""
         self._closing = True
         self._answer(self._take(), StoreError(_CLOSED))
 
@@ -207,7 +207,7 @@ class Batcher(ABC):
         failure: Exception | None,
         began: float,
     ) -> None:
-        """Tell of a batch that has ended, and answer those who asked for its items."""
+        """Report the end of a batch and answer its callers."""
         if failure is None:
             try:
                 self.timed(perf_counter() - began)
@@ -233,7 +233,7 @@ class Batcher(ABC):
                 failed = isinstance(answer, Exception)
                 if failed:
                     self._failed(answer)
-                if future.done():  # its caller was cancelled
+                if future.done():  # the caller was cancelled
                     continue
                 if failed:
                     future.set_exception(answer)

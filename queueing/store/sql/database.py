@@ -1,4 +1,4 @@
-"""The database: the few calls that the store and the bot use, on every engine, and how they fail.
+"""The interface to the database for the store and the bot, the same for every engine.
 
 SQL is written in the dialect that SQLite and PostgreSQL share, with `?` for a value.
 """
@@ -21,42 +21,42 @@ T = TypeVar("T")
 _MB = 1024 * 1024
 
 Value = str | int | float | bytes | None
-"""The types of a parameter. An engine stores booleans as 0 or 1, even where it has a type for them."""
+"""The types of parameters. Booleans are stored as 0 or 1 by both engines."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineStatements:
-    """The few statements that differ between engines."""
+    """The statements that differ between engines."""
 
     last_id: str
-    """The highest number any job ever had, 0 before the first."""
+    """The highest job id ever used, 0 before the first."""
 
     overflow: str
-    """(id, model, lane, owner, bulk) of the overflow jobs, by id, without reading those that ended."""
+    """(id, model, lane, owner, bulk) of the overflow jobs, by id, without reading ended jobs."""
 
     open_after: str
-    """Numbers of open jobs after a number, limited, by id; reads none that ended."""
+    """Ids of open jobs after an id, limited, in order, without reading ended jobs."""
 
     places: str
-    """Ids and places in the line of a model and lane after a place, limited, in order.
+    """Ids and places in the queue of a model and lane after a place, limited, in order.
 
-    One row of two JSON arrays as text, both empty where none follows: thousands of rows would each
-    wait for the other threads' turn.
+    Returns one row with two JSON arrays as text, both empty if nothing follows. For each of
+    thousands of rows, the thread would have to wait for its turn.
     """
 
     columns: str
-    """(table, column, whether it belongs to the key) of all tables both engines have, in order."""
+    """(table, column, is in the key) for all tables that both engines have, in order."""
 
     note_last_id: tuple[str, ...]
-    """Have the next number of a job be higher than a greater one than was ever given."""
+    """Raise the job id counter to an id greater than any used before."""
 
     settle_numbers: str
-    """Have the next number of every other row be higher than those that were copied."""
+    """Advance the id counters of all other tables past the copied rows."""
 
     turn: str
-    """Wait for the turn of a name and keep it to the end of the transaction.
+    """Acquire a named lock, and hold it until the end of the transaction.
 
-    What the next statement reads, no other transaction that takes this turn can still change.
+    No other transaction that takes this lock can change what the following statements read.
     """
 
 
@@ -65,22 +65,22 @@ class Cursor(Protocol):
 
     @property
     def rowcount(self) -> int:
-        """The number of rows a change has touched."""
+        """The number of rows that a change has affected."""
 
     def fetchone(self) -> Any:
         """Return the next row, or None."""
 
     def fetchall(self) -> list[Any]:
-        """Return the remaining rows; none for a statement that returns no rows."""
+        """Return the remaining rows. Empty for a statement that returns no rows."""
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the remaining rows."""
 
 
 class Changes(NamedTuple):
-    """An UPDATE of one row or none, PostgreSQL's types of its values, and the values of each run.
+    """An UPDATE of at most one row, its PostgreSQL parameter types, and the parameters of each run.
 
-    The runs have no row in common, so that an engine may do all of them in one statement.
+    No two runs affect the same row, so an engine may combine them into one statement.
     """
 
     sql: str
@@ -89,82 +89,84 @@ class Changes(NamedTuple):
 
 
 class Connection(Protocol):
-    """A connection inside its lender's transaction; a borrower neither commits nor keeps it.
+    """A connection within its owner's transaction. Borrowers must neither commit nor keep it.
 
-    A statement may be on its way until something of its cursor is read, and so may its failure: what
-    is sent as one and read afterwards costs one way to a server and back.
+    A statement may be sent without waiting for its result. Reading from a cursor waits, and raises
+    the failures of statements sent earlier. Statements that are sent together and read afterwards
+    cost a single round trip.
     """
 
     @property
     def statements(self) -> EngineStatements:
-        """The statements in this engine's dialect."""
+        """The engine-specific statements."""
 
     def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
         """Run a statement."""
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Value]], /) -> Cursor:
-        """Run a statement that returns no rows, once for each."""
+        """Run a statement that returns no rows once per parameter set."""
 
     def insert_files(self, sql: str, rows: Sequence[Sequence[Value]], /) -> None:
-        """Insert rows whose values may be large; none of them stays in memory."""
+        """Insert rows whose values may be large, without keeping any in memory."""
 
     def selectmany(
         self, sql: str, parameters: Iterable[Sequence[Value]], /
     ) -> Sequence[Sequence[Any]]:
-        """Run a statement that returns rows, once for each; return the rows of each."""
+        """Run a query once per parameter set. Returns the rows of each run."""
 
     def changemany(self, groups: Sequence[Changes], /) -> Sequence[Sequence[bool]]:
-        """Run groups of changes, one group after the other; return which runs changed a row."""
+        """Run groups of changes one after the other. Returns which runs changed a row."""
 
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
-        """Return up to `length` bytes from `start` of the column `data` of the row with this key.
+        """Return up to `length` bytes from `start` of the column `data` of a row, or None.
 
-        Large files need not be in memory to be sent. None if there is no such row.
+        Large files can thus be sent without being in memory as a whole.
         """
 
     def is_spoilt_by(self, error: Exception) -> bool:
-        """Return whether the transaction cannot go on: the engine failed, not what it was told."""
+        """Return whether the transaction cannot continue, because the engine failed."""
 
     def scrub(self) -> None:
-        """Overwrite what was deleted wherever the engine can, after the commit. Never raises."""
+        """Overwrite deleted data after the commit, as far as the engine can. Never raises."""
 
 
 # ------------------------------------------------------------ how it fails
 
 
 class DiskFull(StoreError):
-    """There is no space for the change; it can succeed later."""
+    """There is no space for a change. It can succeed later."""
 
 
 class DatabaseAway(StoreError):
-    """The database does not answer; nothing was written, and a later try can succeed."""
+    """The database does not answer. Nothing was written, and a retry can succeed."""
 
 
 class Damaged(StoreError):
-    """The database contains something that its engine never wrote; no later try can succeed."""
+    """The database contains data that its engine did not write. Retrying cannot succeed."""
 
 
 DISK_FULL = (
-    "the disk is full, or the database as large as `retention.size` lets it become: make room;"
-    " nothing is lost meanwhile"
+    "the disk is full, or the database has reached `retention.size`: free some space;"
+    " nothing is lost"
 )
+
 
 # ---------------------------------------------------------------- the database
 
 
 class Damage:
-    """Remembers the first damage that any connection met, and reports it to the operator once."""
+    """Keeps the first damage found by any connection, and logs it once."""
 
     def __init__(self) -> None:
         self.met: str | None = None
 
     def look(self, failure: Exception) -> None:
-        """Note a failure if it is damage."""
+        """Record a failure if it is damage."""
         if isinstance(failure, Damaged):
             self.note(str(failure))
 
     def note(self, what: str) -> None:
-        """Remember it, unless there is an earlier one."""
+        """Record damage, unless some was recorded before."""
         if self.met is None:
             self.met = what
             log.error("%s; until then nothing new is accepted", what)
@@ -175,16 +177,17 @@ def _changed(connection: Connection, changes: Sequence[Callable[[Any], Any]]) ->
 
 
 def _in_savepoint(connection: Connection, change: Callable[[Any], Any]) -> Any:
-    """Run a change that alone is undone if it raises, so that its neighbours need not wait.
+    """Run a change that is rolled back alone if it raises, without failing the rest of the batch.
 
-    On a server, both statements are under way with the change's own and cost no further way.
+    On a server, the savepoint statements are sent together with the change and cost no extra round
+    trip.
     """
     connection.execute("SAVEPOINT change")
     try:
         result = change(connection)
     except Exception as error:
         if connection.is_spoilt_by(error):
-            raise  # the whole transaction starts again, each change alone
+            raise  # the batch is retried, with each change in its own transaction
         connection.execute("ROLLBACK TO SAVEPOINT change")
         result = error
     connection.execute("RELEASE SAVEPOINT change")
@@ -198,7 +201,7 @@ def _answered(connection: Connection, queries: Sequence[Callable[[Any], Any]]) -
             results.append(query(connection))
         except Exception as error:
             if connection.is_spoilt_by(error):
-                raise  # each is asked alone
+                raise  # each query is retried alone
             results.append(error)
     return results
 
@@ -211,16 +214,16 @@ QUERIES: ChangeKind[Callable[[Any], Any], Any] = ChangeKind(run=_answered)
 
 
 class Database(ABC):
-    """The database of an installation, shared by the queue and the bot; one class for each engine.
+    """The database of an installation, shared by the queue and the bot. Each engine has a subclass.
 
-    All methods may be called concurrently and cancelled. Errors: `StoreError` when the database
-    fails, including `DiskFull` and `Damaged`.
+    All methods may be called concurrently and cancelled. They raise `StoreError` if the database
+    fails, including its subclasses `DiskFull` and `Damaged`.
 
-    `id` is created once for each database; `run` names this opening, and no other one ever has that
-    name; `alone` is whether no other process can write it while it is open.
+    `id` is created once per database. `run` is a unique name for this opening of the database.
+    `alone` says whether no other process can write to it while it is open.
     """
 
-    size_query: ClassVar[str]  # the bytes in use
+    size_query: ClassVar[str]  # returns the bytes in use
     _writer: Batcher
     _reader: Batcher
 
@@ -232,77 +235,77 @@ class Database(ABC):
 
     @property
     def numbers_used(self) -> int:
-        """Up to which number jobs may have been that the database does not know any more."""
+        """The highest job id that may have been used, even if the database has lost the job."""
         return 0
 
     async def fenced(self) -> None:
-        """Wait until the database refuses what is written here; never returns. Raises `Fenced`."""
+        """Wait until the database rejects this process's writes, then raise `Fenced`."""
         await asyncio.get_running_loop().create_future()
 
     async def runs(self) -> frozenset[str]:
-        """Return the openings, of all processes, that have not ended."""
+        """Return the `run` of every opening, by any process, that has not ended."""
         return frozenset({self.run})
 
     @property
     def damage(self) -> str | None:
-        """What to do about damage found since the database was opened, None without any.
+        """What to do about damage found since the database was opened, or None.
 
-        Data written into a damaged database is lost when the operator restores a backup.
+        What is written to a damaged database is lost when the operator restores a backup.
         """
         return self._damage.met
 
     def look_at_file(self) -> str | None:
-        """Return `damage`, after a look at whether the database is still the one that was opened.
+        """Check whether the database is still the one that was opened, and return `damage`.
 
-        May block for a moment; call it now and then.
+        May block briefly. Call it periodically.
         """
         return self.damage
 
     def is_short_of_disk(self) -> bool:
-        """Return whether the remaining disk space is reserved for jobs accepted before."""
+        """Return whether the remaining disk space is reserved for jobs already accepted."""
         return False
 
     async def write(self, change: Callable[[Connection], T]) -> T:
-        """Run a change in the writer's next transaction; return once it is durable.
+        """Run a change in the writer's next transaction. Returns once it is durable.
 
-        The change must neither commit nor block on anything but its connection, which it gets in
-        another thread. When it raises, it alone is undone and the caller gets the exception. It may
-        run a second time if the transaction around it fails.
+        The change receives a connection in another thread. It must neither commit nor block on
+        anything else. If it raises, it alone is rolled back and the caller gets the exception. It
+        may run twice if the transaction around it fails.
         """
         result: T = await self._writer.submit(CHANGES, change)
         return result
 
     async def write_and_scrub(self, change: Callable[[Connection], T]) -> T:
-        """Run a change as `write` does; deleted data is overwritten as far as the engine can."""
+        """Run a change as `write` does, then overwrite deleted data as far as the engine can."""
         result: T = await self._writer.submit(SCRUBBED, change)
         return result
 
     def time_commits(self, timed: Callable[[float], None]) -> None:
-        """Call a function with the seconds that each of the writer's transactions takes."""
+        """Call `timed` with the duration of each of the writer's transactions, in seconds."""
         self._writer.timed = timed
 
     async def read(self, query: Callable[[Connection], T]) -> T:
-        """Run a query that sees everything written before and cannot write.
+        """Run a read-only query that sees everything written before.
 
-        Raises `StoreError` when the database fails, otherwise what the query raises.
+        Raises `StoreError` if the database fails, and whatever the query raises.
         """
         result: T = await self._reader.submit(QUERIES, query)
         return result
 
     async def used_mb(self) -> int:
-        """Return how much of the database is in use, in MB, rounded up."""
+        """Return the size of the database in use, in MB, rounded up."""
         (used,) = await self.read(lambda connection: connection.execute(self.size_query).fetchone())
         return -(-int(used) // _MB)
 
     def submit(self, kind: ChangeKind[Item, Result], item: Item) -> asyncio.Future[Result]:
-        """Apply a change of a known kind with the writer's next transaction."""
+        """Apply a change of a kind in the writer's next transaction."""
         return self._writer.submit(kind, item)
 
     async def aclose(self) -> None:
         """Finish waiting work and close. Idempotent.
 
-        A cancellation is raised once everything is closed: a task group that fails while it is
-        cancelled cancels its task once more, in the middle of the closing.
+        A cancellation is raised only once everything is closed. A task group that fails while it is
+        being cancelled cancels its task a second time, in the middle of closing.
         """
         closing = asyncio.ensure_future(self._close())
         try:

@@ -1,7 +1,7 @@
-"""The schema of a database: which number it has, and how it is brought forward on every engine.
+"""Schema versions and migrations, for every engine.
 
-Each set of migrations has its own number in `meta`, so the bot's tables are beside the queue's
-without either knowing the other's numbers.
+Each set of migrations has its own schema number in `meta`, so the tables of the queue and of the
+bot evolve independently.
 """
 
 import re
@@ -22,9 +22,9 @@ _HEAD = re.compile(r"-- schema (\d+)\n")
 class MigrationSet:
     """The tables of one part of the program, as numbered SQL files: `0001_queue.sql`, `0002_…`.
 
-    Each engine has a folder, `directory` for SQLite and `postgres` for PostgreSQL, and both make the
-    same tables. The first queue of the first file is `-- schema NUMBER`, the number of the schema it
-    makes; each further file makes the next one.
+    `directory` has the files for SQLite and `postgres` those for PostgreSQL; both create the same
+    tables. The first line of the first file is `-- schema NUMBER`, the schema number that this file
+    creates. Each further file creates the next number.
     """
 
     name: str
@@ -32,11 +32,11 @@ class MigrationSet:
     postgres: Traversable | Path | None = None
 
     def files(self) -> list[tuple[int, str]]:
-        """Return (schema number, SQL) in order for SQLite; raises `ValueError` for wrong numbers."""
+        """Return (schema number, SQL) in order for SQLite. Raises `ValueError` for bad numbers."""
         return self._read(self.directory)
 
     def files_for_postgres(self) -> list[tuple[int, str]]:
-        """Return (schema number, SQL) in order for PostgreSQL; raises `ValueError` as `files`."""
+        """Return (schema number, SQL) in order for PostgreSQL. Raises `ValueError` as `files`."""
         return [] if self.postgres is None else self._read(self.postgres)
 
     def _read(self, folder: Traversable | Path) -> list[tuple[int, str]]:
@@ -72,7 +72,7 @@ _FIRST_ID = "INSERT INTO meta (key, value) VALUES ('database_id', ?) ON CONFLICT
 _VALUE = "SELECT value FROM meta WHERE key = ?"
 
 Files = Sequence[tuple[int, str]]
-"""The numbers and scripts of a set of migrations, in order."""
+"""(schema number, SQL) pairs of a set of migrations, in order."""
 
 
 def bring_forward(
@@ -80,7 +80,7 @@ def bring_forward(
 ) -> None:
     """Run the scripts that a database lacks, inside the caller's transaction.
 
-    Raises `StoreError` for a schema that this version does not know.
+    Raises `StoreError` if the database's schema is newer or older than this version supports.
     """
     number = present_number(connection, name, files)
     newest = files[-1][0] if files else 0
@@ -96,9 +96,9 @@ def bring_forward(
 
 
 def present_number(connection: Connection, name: str, files: Files) -> int:
-    """Return the number of a set's schema in a database, 0 without one.
+    """Return the schema number of a set in a database, 0 if it has none.
 
-    Raises `StoreError` for one from before the first file.
+    Raises `StoreError` for a schema older than the first file.
     """
     row = connection.execute(_VALUE, (_key(name),)).fetchone()
     if row is None:
@@ -110,7 +110,7 @@ def present_number(connection: Connection, name: str, files: Files) -> int:
 
 
 def identify(connection: Connection) -> UUID:
-    """Return the database's id, made at the first call."""
+    """Return the database's id, creating it at the first call."""
     connection.execute(_FIRST_ID, (str(uuid4()),))
     (database_id,) = connection.execute(_VALUE, ("database_id",)).fetchone()
     return UUID(database_id)

@@ -1,1 +1,1 @@
-"""The engine for one file."""
+"""The engine for a database in a SQLite file."""

@@ -1,6 +1,7 @@
-"""Operator's tools for a database: copying it and looking for damage.
+"""Operator's tools for a SQLite file: backups, checks, and a single transaction.
 
-They work beside a running bot, as one more reader, and never change the database.
+Backups and checks are additional readers that can run while the bot does. They never change the
+database.
 """
 
 import shutil
@@ -23,9 +24,9 @@ _READER = (
 
 
 def backup(database: Path, target: Path) -> None:
-    """Write a consistent copy of the present state; replaces `target` only once it is complete.
+    """Write a consistent copy of the database. Replaces `target` only once the copy is complete.
 
-    The copy's access rights are those of the database. Raises `StoreError`.
+    The copy has the database's access rights. Raises `StoreError`.
     """
     if target.exists() and target.samefile(database):
         raise StoreError(f"{target} is the database itself: name another file")
@@ -35,7 +36,7 @@ def backup(database: Path, target: Path) -> None:
     try:
         with _reading(database) as source:
             partial.unlink(missing_ok=True)
-            partial.touch(mode=0o600)  # readable by its owner only while it is written
+            partial.touch(mode=0o600)  # only its owner may read it while it is written
             with closing(sqlite3.connect(partial)) as copy:
                 source.backup(copy)
         shutil.copymode(database, partial)
@@ -47,9 +48,9 @@ def backup(database: Path, target: Path) -> None:
 
 
 def rehearse_migration(database: Path, migrations: Sequence[MigrationSet]) -> None:
-    """Apply the migrations as the bot does at its start, and roll them back.
+    """Apply the migrations as the bot does at its start, then roll them back.
 
-    Raises `StoreError` with what to do if the file cannot be used.
+    Raises `StoreError`, which says what to do, if the file cannot be used.
     """
     try:
         with closing(
@@ -64,9 +65,9 @@ def rehearse_migration(database: Path, migrations: Sequence[MigrationSet]) -> No
 
 @contextmanager
 def one_transaction(database: Path, migrations: Sequence[MigrationSet]) -> Iterator[Connection]:
-    """Own the database, migrate it and hand out a connection; all of it happens, or nothing.
+    """Own and migrate the database, and provide a connection, all in one transaction.
 
-    Raises `StoreError` with what to do if the file cannot be used.
+    Raises `StoreError`, which says what to do, if the file cannot be used.
     """
     with closing(own(database)):
         try:
@@ -85,7 +86,7 @@ def one_transaction(database: Path, migrations: Sequence[MigrationSet]) -> Itera
 
 
 def damage(database: Path) -> list[str]:
-    """Read everything and return the damage, nothing when all is well. Raises `StoreError`."""
+    """Read the whole database and return the damage found, empty if none. Raises `StoreError`."""
     with _reading(database) as connection:
         rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
         orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
@@ -94,10 +95,10 @@ def damage(database: Path) -> list[str]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open an existing database as a reader. Raises `StoreError` for one that is too old."""
+    """Open an existing database as a reader. Raises `StoreError` if it is too old."""
     if not path.is_file():
         raise StoreError(f"{path}: there is no such file")
-    # Not mode=ro: after a crash the log beside the file must be recovered before it can be read.
+    # Not mode=ro: after a crash, the write-ahead log must be recovered before reading.
     address = f"{path.absolute().as_uri()}?mode=rw"
     try:
         with closing(sqlite3.connect(address, uri=True, factory=SqliteConnection)) as connection:
@@ -115,7 +116,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _naming(database: Path) -> Iterator[None]:
-    """Name the file in a refusal: a copy has two."""
+    """Add the file's name to errors, since a copy involves two databases."""
     try:
         yield
     except StoreError as error:

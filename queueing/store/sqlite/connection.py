@@ -1,6 +1,6 @@
-"""A connection to SQLite: parts of blobs, transactions, errors in words, and the schema.
+"""A connection to SQLite: blobs in pieces, transactions, readable errors, and the schema.
 
-`Worker` owns the only access to a connection, so no caller can leave a transaction open.
+Only `Worker` has access to a connection, so no caller can leave a transaction open.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 _LARGE = 64 * 1024  # bytes
 _OPEN = (
-    "FROM jobs INDEXED BY jobs_open WHERE finished_at IS NULL"  # otherwise all that ended are read
+    "FROM jobs INDEXED BY jobs_open WHERE finished_at IS NULL"  # otherwise it reads all ended jobs
 )
 STATEMENTS = EngineStatements(
     last_id="SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0)",
@@ -58,13 +58,13 @@ STATEMENTS = EngineStatements(
         "DELETE FROM sqlite_sequence WHERE name = 'jobs' AND seq < ?",
         "INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs', ?)",
     ),
-    settle_numbers="SELECT 1",  # it follows the rows by itself
-    turn="SELECT ?",  # one transaction writes at a time
+    settle_numbers="SELECT 1",  # SQLite advances it with the rows
+    turn="SELECT ?",  # only one transaction writes at a time
 )
 
 
 class SqliteConnection(sqlite3.Connection):
-    """`Connection` on SQLite: statements run through the engine's own methods, nothing in between."""
+    """`Connection` on SQLite. Statements use the methods of `sqlite3` directly, for speed."""
 
     @property
     def statements(self) -> EngineStatements:
@@ -72,10 +72,11 @@ class SqliteConnection(sqlite3.Connection):
         return STATEMENTS
 
     def insert_files(self, sql: str, rows: Sequence[Sequence[Value]], /) -> None:
-        """Insert rows whose last value, `data`, may be large; it does not stay in memory.
+        """Insert rows whose last value, `data`, may be large, without keeping it in memory.
 
-        Python keeps each statement prepared, and SQLite the values it was last run with and two
-        copies of them: so a large one is written into a row that has only its length.
+        Python keeps each statement prepared, and SQLite keeps the values of its last run and two
+        copies of them. A large value is therefore written into a row that was inserted with its
+        length only.
         """
         table = sql.split()[2]  # INSERT INTO … (…)
         first, value, rest = sql.rpartition("?)")
@@ -91,15 +92,15 @@ class SqliteConnection(sqlite3.Connection):
     def selectmany(
         self, sql: str, parameters: Iterable[Sequence[Value]], /
     ) -> Sequence[Sequence[Any]]:
-        """Run a statement that returns rows, once for each; return the rows of each."""
+        """Run a query once per parameter set. Returns the rows of each run."""
         return [self.execute(sql, each).fetchall() for each in parameters]
 
     def changemany(self, groups: Sequence[Changes], /) -> Sequence[Sequence[bool]]:
-        """Run groups of changes, one group after the other; return which runs changed a row."""
+        """Run groups of changes one after the other. Returns which runs changed a row."""
         return [[self.execute(sql, row).rowcount == 1 for row in rows] for sql, _, rows in groups]
 
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
-        """Return some bytes of the column `data` of a row, None if there is no such row."""
+        """Return bytes of the column `data` of a row, or None if the row does not exist."""
         where = " AND ".join(f"{column} = ?" for column in key)
         row = self.execute(
             f"SELECT rowid FROM {table} WHERE {where}",  # noqa: S608  # table and column names are constants
@@ -112,45 +113,46 @@ class SqliteConnection(sqlite3.Connection):
             return blob.read(length)
 
     def is_spoilt_by(self, error: Exception) -> bool:
-        """Return whether SQLite failed, or has undone the transaction by itself."""
+        """Return whether SQLite failed or has rolled back the transaction by itself."""
         return not self.in_transaction or isinstance(explain(error), StoreError)
 
     def scrub(self) -> None:
-        """Write the log's pages into the file and truncate it: it has older versions of pages.
+        """Checkpoint and truncate the write-ahead log, which contains older versions of pages.
 
-        Deleted bytes are always overwritten in the file itself. While another process reads the
-        whole database (a backup), the log stays for the next such call or an orderly stop.
+        Deleted bytes in the file itself are always overwritten. While another process reads the
+        whole database, such as for a backup, the log remains until the next call or an orderly
+        stop.
         """
         try:
             busy = self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         except sqlite3.Error as error:
-            log.warning("the database's log could not be emptied: %s", error)
+            log.warning("the write-ahead log could not be truncated: %s", error)
         else:
             if busy:
-                log.warning("the database's log is in use, deleted bytes stay in it for a while")
+                log.warning("the write-ahead log is in use: deleted data stays in it for a while")
 
 
 _TEXTS = {
-    sqlite3.SQLITE_READONLY: "the database cannot be written: give the file and its folder to the user that runs Usher",
+    sqlite3.SQLITE_READONLY: "the database is read-only: give the file and its folder to the user that runs Usher",
     sqlite3.SQLITE_CANTOPEN: "the database cannot be opened: its folder must exist and be writable",
     sqlite3.SQLITE_PERM: "the database cannot be opened: give the file and its folder to the user that runs Usher",
-    sqlite3.SQLITE_BUSY: "another program holds the database: close it and try again",
-    sqlite3.SQLITE_LOCKED: "another program holds the database: close it and try again",
+    sqlite3.SQLITE_BUSY: "another program has locked the database: close it and try again",
+    sqlite3.SQLITE_LOCKED: "another program has locked the database: close it and try again",
     sqlite3.SQLITE_CORRUPT: "the database is damaged: stop Usher and restore the newest backup",
-    sqlite3.SQLITE_NOTADB: "the file is no database: name another file, or restore the newest backup",
-    sqlite3.SQLITE_IOERR: "the disk does not work: look at the system's log, then restore the newest backup if needed",
+    sqlite3.SQLITE_NOTADB: "the file is not a database: name another file, or restore the newest backup",
+    sqlite3.SQLITE_IOERR: "the disk failed: check the system's log, then restore the newest backup if needed",
 }
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 def explain(error: Exception) -> Exception:
-    """Return a `StoreError` for an error of the database engine, anything else unchanged."""
+    """Return a `StoreError` for an error of SQLite, and any other error unchanged."""
     if not isinstance(error, sqlite3.Error):
         return error
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return error
-    primary = code & 0xFF  # the upper bits only refine it
+    primary = code & 0xFF  # the upper bits are details
     if primary == sqlite3.SQLITE_FULL:
         explained: StoreError = DiskFull(DISK_FULL)
     elif primary in _TEXTS:
@@ -163,10 +165,10 @@ def explain(error: Exception) -> Exception:
 
 
 def migrate(connection: SqliteConnection, sets: Sequence[MigrationSet]) -> UUID:
-    """Apply the missing migrations, inside the caller's transaction; return the database's id.
+    """Apply missing migrations inside the caller's transaction. Returns the database's id.
 
-    Raises `StoreError` for a schema that this version does not know, `sqlite3.Error` when the file
-    cannot be used.
+    Raises `StoreError` for a schema that this version does not know, and `sqlite3.Error` if the
+    file cannot be used.
     """
 
     def run(script: str) -> None:
@@ -182,28 +184,28 @@ def migrate(connection: SqliteConnection, sets: Sequence[MigrationSet]) -> UUID:
 
 
 def refuse_older(connection: SqliteConnection) -> None:
-    """Raise `StoreError` for a database from before the first migration; other files may be read."""
+    """Raise `StoreError` for a database older than the first migration. Other files may be read."""
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
         present_number(connection, QUEUE.name, QUEUE.files())
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Split a script; `executescript` would commit before it and break the transaction."""
+    """Split a script into statements. `executescript` would commit the open transaction first."""
     statement = ""
     for piece in script.split(";"):
         statement += piece + ";"
-        if sqlite3.complete_statement(statement):  # not within a string, comment or trigger
+        if sqlite3.complete_statement(statement):  # not inside a string, comment or trigger
             yield statement
             statement = ""
 
 
 class Worker(Batcher):
-    """One connection, its thread and the task that feeds it; create it with `open`."""
+    """One connection with its thread and the task that feeds it. Create it with `open`."""
 
     def __init__(self, begin: str, failed: Callable[[Exception], None], *, inline: bool) -> None:
         super().__init__(failed, inline=inline)
         self._begin = begin
-        self._using: SqliteConnection  # while a batch runs
+        self._using: SqliteConnection  # set while a batch runs
         self._plain: SqliteConnection | None = None
         self._threaded: aiosqlite.Connection | None = None
         self._begun = False
@@ -218,7 +220,7 @@ class Worker(Batcher):
         inline: bool,
         failed: Callable[[Exception], None] = unwatched,
     ) -> Self:
-        """Connect; `failed` is called with every failure. Raises `sqlite3.Error`."""
+        """Connect to a file. `failed` is called with every failure. Raises `sqlite3.Error`."""
         self = cls(begin, failed, inline=inline)
         if inline:
             self._plain = _prepared(
@@ -246,9 +248,9 @@ class Worker(Batcher):
         if self._threaded is None:
             return
         try:
-            await self._threaded.commit()  # runs the batch: see _committing_by
+            await self._threaded.commit()  # runs the batch, see `_committing_by`
         except asyncio.CancelledError:
-            await self._close()  # in the same thread, hence after the batch
+            await self._close()  # in the same thread, so after the batch
             raise
 
     async def _close(self) -> None:
@@ -270,7 +272,7 @@ class Worker(Batcher):
             outcomes = {kind: kind.run(connection, items) for kind, items in batch.items()}
             connection.execute("COMMIT")
         except Exception:
-            if connection.in_transaction:  # a full disk makes SQLite roll back by itself
+            if connection.in_transaction:  # SQLite itself rolls back on a full disk
                 connection.execute("ROLLBACK")
             for kind in batch:
                 kind.undone()
@@ -283,7 +285,7 @@ class Worker(Batcher):
         return explain(error)
 
     def _concerns_all(self, explained: Exception) -> bool:  # noqa: ARG002 - whatever it was
-        return not self._begun  # another program holds the file
+        return not self._begun  # another program has locked the file
 
 
 def _prepared(connection: SqliteConnection, pragmas: Iterable[str]) -> SqliteConnection:
@@ -299,8 +301,8 @@ def _prepared(connection: SqliteConnection, pragmas: Iterable[str]) -> SqliteCon
 def _committing_by(run: Callable[[SqliteConnection], None]) -> type[SqliteConnection]:
     """Return a connection class whose `commit()` calls `run`.
 
-    `commit()` is the one public way to run a whole function in the thread of an aiosqlite
-    connection, and a batch then costs one hop between threads.
+    `commit()` is the only public method that can run a whole function in the thread of an aiosqlite
+    connection. A batch then costs a single switch between threads.
     """
 
     class Committing(SqliteConnection):

@@ -1,6 +1,6 @@
-"""SqliteDatabase: the one SQLite file of an installation, shared by the queue and the bot.
+"""SqliteDatabase: the SQLite file of an installation, shared by the queue and the bot.
 
-Owns opening and closing; knows no tables but `meta`.
+Opens and closes the file; knows no table except `meta`.
 """
 
 import logging
@@ -19,16 +19,16 @@ from queueing.store.sql.migrations import QUEUE, MigrationSet
 from queueing.store.sqlite.connection import SqliteConnection, Worker, explain, migrate
 from queueing.store.sqlite.file_lock import FileLock, own
 
-_RESERVE = 64 * 1024 * 1024  # bytes: some dozens of images
-_SHARE = 16  # at most a sixteenth of a small disk is reserved
+_RESERVE = 64 * 1024 * 1024  # bytes: a few dozen images
+_SHARE = 16  # reserve at most a sixteenth of a small disk
 
 
 def is_short(file: Path) -> bool:
-    """Return whether so little space is left that it is reserved for jobs accepted before.
+    """Return whether the remaining disk space must be reserved for jobs that are already accepted.
 
-    Every change needs some: on a disk filled by acceptances, no job could be cancelled and nothing
-    could be deleted. The contents of the log beside the file go into it later and may make it as
-    much larger.
+    Every change needs some space. If new jobs filled the disk, no job could be cancelled and
+    nothing could be deleted. The write-ahead log is written to the file later and may make it
+    larger by as much.
     """
     log = file.with_name(file.name + "-wal")
     try:
@@ -41,15 +41,15 @@ def is_short(file: Path) -> bool:
 
 log = logging.getLogger(__name__)
 
-OLDEST_SQLITE = (3, 37)  # STRICT tables
+OLDEST_SQLITE = (3, 37)  # for STRICT tables
 WRITER_PRAGMAS = (
     "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged jobs in half of the simulated power cuts
+    "PRAGMA synchronous = FULL",  # NORMAL lost acknowledged jobs in half of simulated power cuts
     "PRAGMA temp_store = MEMORY",
     "PRAGMA foreign_keys = ON",
-    "PRAGMA secure_delete = ON",  # deleted data is overwritten: people may ask to be forgotten
-    "PRAGMA cache_size = -24576",  # kept for good once large files were written; more is no faster
-    "PRAGMA wal_autocheckpoint = 4000",  # 16 MB: else each large result would wait for one
+    "PRAGMA secure_delete = ON",  # overwrite deleted data: people may ask for deletion
+    "PRAGMA cache_size = -24576",  # 24 MB, never released after large writes; more is no faster
+    "PRAGMA wal_autocheckpoint = 4000",  # 16 MB: otherwise each large result waits for one
     "PRAGMA journal_size_limit = 67108864",
 )
 _READER = (
@@ -58,8 +58,8 @@ _READER = (
     "PRAGMA temp_store = MEMORY",
 )
 _LOOK_S = 1.0
-_STEPS = 10_000  # of SQLite's virtual machine, between two looks at the clock
-_SMALL_TABLES = (  # those without files, the table of jobs last: it is the first and the longest
+_STEPS = 10_000  # SQLite VM steps between two checks of the clock
+_SMALL_TABLES = (  # tables without files; jobs, the first and longest, comes last
     "SELECT made.name FROM sqlite_schema AS made"
     " WHERE made.type = 'table' AND made.name NOT LIKE 'sqlite_%' AND NOT EXISTS"
     " (SELECT 1 FROM pragma_table_info(made.name) AS columns WHERE columns.name = 'data')"
@@ -68,9 +68,9 @@ _SMALL_TABLES = (  # those without files, the table of jobs last: it is the firs
 
 
 class SqliteDatabase(Database):
-    """The database in a file that is open and owned by this process; get one from `open_sqlite`.
+    """A database file that this process has open and owns. Created by `open_sqlite`.
 
-    `path` is None in memory, where there is only the writer's connection: queries wait there.
+    In memory, `path` is None and queries share the writer's connection.
     """
 
     size_query = (
@@ -91,21 +91,21 @@ class SqliteDatabase(Database):
     ) -> None:
         super().__init__(database_id, uuid4().hex, damage, alone=True)
         self.path = path
-        # The log stands beside the file itself.
+        # SQLite's log is next to the real file, not next to a symlink.
         self._file = None if path is None else path.resolve()
         self._writer = writer
         self._reader = reader
         self._ownership = ownership
 
     def look_at_file(self) -> str | None:
-        """Return `damage`, after a look at whether the file is still the one that was opened."""
+        """Check whether the file is still the one that was opened, and return `damage`."""
         lost = self._ownership.lost() if self._ownership is not None else None
         if lost is not None:
             self._damage.note(f"{self.path}: {lost}")
         return self.damage
 
     def is_short_of_disk(self) -> bool:
-        """Return whether the remaining disk space is reserved for jobs accepted before."""
+        """Return whether the remaining disk space is reserved for jobs already accepted."""
         return self._file is not None and is_short(self._file)
 
     async def _close(self) -> None:
@@ -124,10 +124,11 @@ async def open_sqlite(
 ) -> SqliteDatabase:
     """Open or create the database and migrate it to this version's schema.
 
-    `sqlite:///relative/path`, `sqlite:////absolute/path`, or `sqlite://` for one in memory.
-    `migrations` are further sets beside the queue's own. `inline` does everything in the calling
-    thread. Beyond `most_mb` the file does not grow: it then counts as a full disk, until something
-    is deleted. Raises `StoreError` with what to do when the file cannot be used.
+    The address is `sqlite:///relative/path`, `sqlite:////absolute/path`, or `sqlite://` for a
+    database in memory. `migrations` are further sets in addition to the queue's. `inline` does all
+    work in the calling thread. `most_mb` limits the size of the file: at the limit, writes fail as
+    on a full disk until something is deleted. Raises `StoreError`, which says what to do, if the
+    file cannot be used.
     """
     path = path_of(url)
     _require_strict_tables()
@@ -143,7 +144,7 @@ async def open_sqlite(
 
 
 def _require_strict_tables() -> None:
-    """Refuse a SQLite that takes Usher's tables for a damaged file."""
+    """Raise `StoreError` for SQLite versions that report Usher's tables as damage."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         oldest = ".".join(map(str, OLDEST_SQLITE))
         raise StoreError(
@@ -155,7 +156,7 @@ def _require_strict_tables() -> None:
 async def _opened(
     path: Path | None, sets: Sequence[MigrationSet], opened: AsyncExitStack, *, inline: bool
 ) -> SqliteDatabase:
-    """Open a database; if something fails, `opened` closes what has been opened."""
+    """Open a database. If this fails, `opened` closes what was opened."""
     ownership, damage = None, Damage()
     if path is not None:
         ownership = own(path)
@@ -187,21 +188,22 @@ def _limit(connection: Connection, most_mb: int) -> None:
 
 
 def path_of(url: str) -> Path | None:
-    """Return the file an address names, None for a database in memory. Raises `StoreError`."""
+    """Return the file of an address, or None for a database in memory. Raises `StoreError`."""
     if url in {"sqlite://", "sqlite:///:memory:"}:
         return None
     if not url.startswith("sqlite:///"):
         raise StoreError(
-            f"{url.partition('://')[0]}://… is no database this version knows; use"  # a password
-            " sqlite:///path/to/file.db or postgresql://user:password@host/database"
+            f"{url.partition('://')[0]}://… is not a database"  # hides secrets
+            " this version knows; use sqlite:///path/to/file.db or"
+            " postgresql://user:password@host/database"
         )
     return Path(url.removeprefix("sqlite:///"))
 
 
 def _refuse_damage(connection: SqliteConnection) -> None:
-    """Check every table and its indexes except those of files, which could take minutes to read.
+    """Check all tables and their indexes, except tables with files, which could take minutes.
 
-    The check is short even with a million rows.
+    Fast even with a million rows, and stopped after `_LOOK_S`.
     """
     until = time.monotonic() + _LOOK_S
     connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)

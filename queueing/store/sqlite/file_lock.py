@@ -1,4 +1,4 @@
-"""Ownership: one process at a time writes a database, in a place it may write and can trust."""
+"""Ownership of a database file: only one process at a time writes it, in a suitable location."""
 
 import logging
 import os
@@ -17,20 +17,20 @@ except ImportError:  # Windows
 log = logging.getLogger(__name__)
 
 _TAKEN = "another Usher runs on this database: stop it first, or name another file"
-_PATIENCE_S = 0.5  # another process may be testing the lock just now
+_PATIENCE_S = 0.5  # another process may be testing the lock
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 
 
 LOST = (
-    "the database's file was deleted or replaced while Usher ran: what is accepted now would be lost;"
+    "the database's file was deleted or replaced while Usher was running: new jobs would be lost;"
     " stop Usher, put the file back and start again"
 )
 
 
 class FileLock:
-    """Makes this process the only writer of a database, until it is closed or the process dies.
+    """Makes this process the only writer of a database, until closed or until the process ends.
 
-    `file` is the database's own, open and locked: a deleted lock file protects nothing.
+    `file` is the open and locked database file itself, since the lock file could be deleted.
     """
 
     def __init__(self, path: Path, lock: sqlite3.Connection, file: int) -> None:
@@ -39,7 +39,7 @@ class FileLock:
         self._file: int | None = file
 
     def lost(self) -> str | None:
-        """Return what to do about the file not being the one that was opened, None if it is."""
+        """Return what to do if the file is not the one that was opened, or None if it is."""
         if self._file is None:
             return None
         ours = os.fstat(self._file)
@@ -50,7 +50,7 @@ class FileLock:
         return None if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino) else LOST
 
     def close(self) -> None:
-        """Release the database. Idempotent; only once no connection has it open."""
+        """Release the database. Call it only after all connections are closed. Idempotent."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -58,13 +58,13 @@ class FileLock:
 
 
 def own(path: Path) -> FileLock:
-    """Become the only process that writes here, until it is closed or the process dies.
+    """Become the only process that writes a database, until closed or until the process ends.
 
-    The lock is SQLite's own on an empty file beside the database: the same on every system,
-    released with the process, and no obstacle to readers of the database. Links lead to the file
-    they name, so each way to it meets the same lock; if the system can, the file itself is locked
-    as well. New files are readable only by their owner; other accounts' access to an existing one
-    is removed. Raises `StoreError` with what to do.
+    The lock is an exclusive SQLite lock on an empty file next to the database. It works the same on
+    every system, is released when the process ends, and does not block readers of the database.
+    Links are resolved first, so that every path to the file uses the same lock. Where possible, the
+    file itself is locked as well. New files are readable only by their owner, and access by other
+    accounts to an existing file is removed. Raises `StoreError`, which says what to do.
     """
     path = path.resolve()
     folder = path.parent
@@ -83,8 +83,8 @@ def own(path: Path) -> FileLock:
         opened.callback(os.close, file)
         if os.fstat(file).st_nlink > 1:
             raise StoreError(
-                "the file has a second name (a hard link), by which another Usher could write it:"
-                " remove one of the names, or copy the file"
+                "the file has a hard link, through which another Usher could write it: remove the"
+                " link, or copy the file"
             )
         if local:
             _lock_file(file)
@@ -94,12 +94,12 @@ def own(path: Path) -> FileLock:
 
 
 def made_by(path: Path) -> Sequence[Path]:
-    """Return the files that a database consists of, whether they exist or not."""
+    """Return the files that make up a database, whether or not they exist."""
     return [path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", ".lock"))]
 
 
 def _hide(path: Path) -> None:
-    """Remove other accounts' access; a group's is the operator's choice."""
+    """Remove other accounts' access to the files. Access by a group is left to the operator."""
     for file in made_by(path):
         with suppress(FileNotFoundError):
             mode = file.stat().st_mode & 0o777
@@ -108,13 +108,13 @@ def _hide(path: Path) -> None:
             try:
                 file.chmod(mode & ~0o007)
             except PermissionError:
-                log.warning("%s: every account of this machine can open it (%03o)", file, mode)
+                log.warning("%s: any account on this machine can open it (%03o)", file, mode)
             else:
-                log.warning("%s: other accounts could open it (%03o), now they cannot", file, mode)
+                log.warning("%s: removed the access of other accounts (it was %03o)", file, mode)
 
 
 def is_owned(path: Path) -> bool | None:
-    """Return whether a process owns the database now, None if none ever did."""
+    """Return whether a process owns the database, or None if none ever did."""
     lock = _lock_of(path.resolve())
     if not lock.exists():
         return None
@@ -131,9 +131,9 @@ def _lock_of(path: Path) -> Path:
 
 
 def _locked(path: Path) -> sqlite3.Connection:
-    """Return the lock beside a database, now held by this process."""
+    """Acquire the lock next to a database. Raises `StoreError` if another process has it."""
     file = _lock_of(path)
-    with suppress(OSError):  # SQLite says why, below
+    with suppress(OSError):  # SQLite reports the reason, below
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
     lock = sqlite3.connect(file, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False)
     try:
@@ -147,21 +147,21 @@ def _locked(path: Path) -> sqlite3.Connection:
 
 
 def _lock_file(file: int) -> None:
-    """Lock the file itself, in a way that does not meet any of SQLite's locks."""
+    """Lock the file itself with `flock`, which does not interfere with SQLite's locks."""
     if fcntl is None:
         return
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise StoreError(_TAKEN) from error
-    except OSError as error:  # a file system without such locks: the lock beside it suffices
+    except OSError as error:  # the file system has no such locks; the lock file suffices
         log.debug("the database's file cannot be locked: %s", error)
 
 
 def _warn_of_network(folder: Path) -> bool:
-    """Warn if SQLite's locks and WAL are known not to work there; return whether they do.
+    """Warn if the folder is on a network file system, where SQLite's locks and WAL do not work.
 
-    Known on Linux only.
+    Returns whether it is. Can tell on Linux only.
     """
     try:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()

@@ -118,7 +118,7 @@ def test_a_backup_that_fails_leaves_the_older_one_alone(
     copy = tmp_path / "copy.sqlite"
     copy.write_text("an older backup", encoding="utf-8")
     assert cli.main(["backup", str(copy), "-c", str(config)]) == 2
-    assert "no database" in capsys.readouterr().err
+    assert "not a database" in capsys.readouterr().err
     assert copy.read_text(encoding="utf-8") == "an older backup"
     assert not copy.with_name("copy.sqlite.partial").exists()
 

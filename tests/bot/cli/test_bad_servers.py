@@ -65,7 +65,7 @@ class Troubles:
 
     def wrong_option(self) -> Trouble:
         url = f"postgresql://{USER}:{SECRET}@127.0.0.1/usher?nonsense=1"
-        return Trouble(url, "this is no address of a PostgreSQL database")
+        return Trouble(url, "this is not the address of a PostgreSQL database")
 
     def away(self) -> Trouble:
         return Trouble("postgresql://127.0.0.1:1/usher", "the database server does not answer")
@@ -197,7 +197,7 @@ def test_a_backup_of_a_server_is_the_servers_matter(
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG.format(url="postgresql://127.0.0.1:1/usher"), encoding="utf-8")
     assert main(["backup", str(tmp_path / "copy"), "-c", str(file)]) == 2
-    assert "pg_dump copies it whole" in capfd.readouterr().err
+    assert "pg_dump copies it while Usher runs" in capfd.readouterr().err
     assert [each.name for each in tmp_path.iterdir()] == ["config.yaml"]
 
 
@@ -225,7 +225,7 @@ def test_a_copy_of_nothing_known_does_not_repeat_the_address(
     assert main(["db", "copy", f"mysql://ada:{SECRET}@h/x", str(tmp_path / "new.sqlite")]) == 2
     assert main(["db", "copy", str(sqlite), f"mysql://ada:{SECRET}@h/x"]) == 2
     errors = capfd.readouterr().err
-    assert errors.count("mysql://… is no database this version knows") == 2
+    assert errors.count("mysql://… is not a database this version knows") == 2
     assert SECRET not in errors
     assert not list(tmp_path.glob("new*"))
 
@@ -240,5 +240,5 @@ def test_a_pooler_in_session_mode_is_used(
     with pgbouncer.pooled(postgres.url(postgres.database()), mode="session") as url:
         file.write_text(CONFIG.format(url=url), encoding="utf-8")
         assert main(["check", "-c", str(file)]) == 0
-        assert "is filled at the first start" in capfd.readouterr().out
+        assert "its tables are created at the first start" in capfd.readouterr().out
         assert main(["db", "copy", url, str(tmp_path / "new.sqlite")]) == 0

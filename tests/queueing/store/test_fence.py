@@ -470,7 +470,7 @@ async def test_a_database_that_has_gone_back_fences_its_holder_and_is_reported(
         with pytest.raises(Fenced):
             await database.write(write)
         assert not await ada.renew(lease)
-        told = "gone back in time: it knows the post queue up to epoch 2, and had 4 before"
+        told = "gone back in time: it has epoch 2 of the role queue, and had epoch 4 before"
         assert [told in line for line in caplog.messages] == [True]
         assert await eve.take("queue", address="") is not None  # one that stood by notices as well
         assert [told in line for line in caplog.messages] == [True, True]

@@ -53,7 +53,7 @@ def tables(postgres: PostgresServer, name: str) -> set[Any]:
 async def test_a_wrong_address_is_told_without_its_password(postgres: PostgresServer) -> None:
     """An operator would look for the mistake elsewhere, and the log would hold the password."""
     said = await refused(f"postgresql://ada:{SECRET}@127.0.0.1:{postgres.port}/absent?nonsense=1")
-    assert "this is no address of a PostgreSQL database" in said
+    assert "this is not the address of a PostgreSQL database" in said
     assert SECRET not in said
     said = await refused(f"postgresql://{USER}:{SECRET}@127.0.0.1:{postgres.port}/absent")
     assert "there is no such database" in said
@@ -67,7 +67,7 @@ async def test_a_server_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(session, "PATIENCE_S", 0.0)
     said = await refused("postgresql://127.0.0.1:1/usher")
     assert "postgresql://127.0.0.1:1/usher: the database server does not answer" in said
-    assert "no server has that name" in await refused("postgresql://nowhere.invalid/usher")
+    assert "name cannot be resolved" in await refused("postgresql://nowhere.invalid/usher")
 
 
 async def test_each_host_of_an_address_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,9 +90,9 @@ async def test_accounts_that_may_not_enter_are_told(postgres: PostgresServer) ->
         said = await refused(url)
         assert "refuses the password" in said
         assert SECRET not in said
-        assert "wants a password" in await refused(postgres.url("postgres", "asked"))
-        assert "does not let this account in" in await refused(postgres.url("postgres", "excluded"))
-        assert "does not let this account in" in await refused(postgres.url("postgres", "locked"))
+        assert "requires a password" in await refused(postgres.url("postgres", "asked"))
+        assert "rejects this account" in await refused(postgres.url("postgres", "excluded"))
+        assert "rejects this account" in await refused(postgres.url("postgres", "locked"))
     finally:
         postgres.sql("DROP ROLE asked", "DROP ROLE excluded", "DROP ROLE locked")
 
@@ -102,7 +102,7 @@ async def test_missing_rights_are_told(postgres: PostgresServer, role: str) -> N
     name = postgres.database()
     postgres.sql("REVOKE CREATE ON SCHEMA public FROM PUBLIC", database=name)
     said = await refused(postgres.url(name, role))
-    assert "the account may not do what Usher needs: make it the owner of the database" in said
+    assert "the account lacks permissions: make it the owner of the database" in said
     postgres.sql("REVOKE ALL ON SCHEMA public FROM PUBLIC", database=name)
     assert "make it the owner of the database" in await refused(postgres.url(name, role))
     assert tables(postgres, name) == set()
@@ -132,7 +132,7 @@ async def test_a_database_in_another_encoding_is_refused(postgres: PostgresServe
     postgres.sql(
         f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'"
     )
-    assert "keeps its texts as LATIN1: create one with ENCODING 'UTF8'" in await refused(
+    assert "encoding of the database is LATIN1: create one with ENCODING 'UTF8'" in await refused(
         postgres.url(name)
     )
 

@@ -128,7 +128,7 @@ async def test_a_file_that_is_no_database_is_refused_and_kept(path: Path) -> Non
     """A wrong path in the configuration would overwrite a person's file."""
     diary = "my diary\n" * 1000
     fill(path, diary)
-    assert "is no database" in await refusal(path)
+    assert "is not a database" in await refusal(path)
     with path.open() as file:
         assert file.read() == diary
 
@@ -197,7 +197,7 @@ async def test_a_refused_write_says_what_to_do(database: SqliteDatabase) -> None
     """A disk remounted read-only while running would give the operator a riddle."""
     await database.write(lambda connection: connection.execute("PRAGMA query_only = ON").fetchall())
     store = JobStore(database)
-    with pytest.raises(StoreError, match="cannot be written: give the file"):
+    with pytest.raises(StoreError, match="is read-only: give the file"):
         await store.add(new(1), 1.0, limits=LIMITS)
 
 
@@ -254,7 +254,7 @@ async def test_readers_see_what_was_written_and_cannot_write(database: SqliteDat
     """A reader would answer from the past, or change what only the writer may."""
     await database.write(insert("a"))
     assert await database.read(count) == 1
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(StoreError, match="is read-only"):
         await database.read(insert("b"))
     assert await database.read(count) == 1
 
@@ -292,7 +292,7 @@ async def test_a_file_held_by_another_program_is_waited_for_once(
         writing = (database.write(insert(f"{n}")) for n in range(20))
         answers = await asyncio.gather(*writing, return_exceptions=True)
         assert await database.read(count) == 0  # who only reads is not held up
-    assert all("another program holds the database" in str(answer) for answer in answers)
+    assert all("another program has locked the database" in str(answer) for answer in answers)
     assert len(begun) <= 2  # those that met the writer at work share the next
     await database.write(insert("afterwards"))
 

@@ -116,7 +116,7 @@ async def test_a_database_that_others_could_read_is_closed_to_them(
     await database.aclose()
     assert modes["usher.sqlite"] == modes["usher.sqlite-wal"] == kept
     assert all(not each & 0o007 for each in modes.values())
-    assert ("now they cannot" in caplog.text) == (mode != kept)
+    assert ("removed the access" in caplog.text) == (mode != kept)
 
 
 @pytest.mark.parametrize("how", ["deleted", "replaced", "folder"])

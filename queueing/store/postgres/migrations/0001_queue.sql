@@ -6,7 +6,7 @@
 -- compared as bytes, as in SQLite.
 
 CREATE TABLE jobs (
-    id bigint PRIMARY KEY, -- given by the store: see deleted_jobs
+    id bigint PRIMARY KEY, -- assigned by the store: see deleted_jobs
     model text COLLATE "C" NOT NULL,
     lane text COLLATE "C" NOT NULL,
     seq bigint,
@@ -47,12 +47,12 @@ CREATE INDEX jobs_due ON jobs (due_at) WHERE state = 'pending' AND due_at IS NOT
 CREATE INDEX jobs_expiring ON jobs (expires_at) WHERE state = 'pending' AND expires_at IS NOT NULL;
 CREATE INDEX jobs_held ON jobs (id) WHERE state = 'pending' AND not_before >= 1000000000000.0;
 CREATE INDEX jobs_of_owner ON jobs (owner, bulk, id);
--- SQLite finds these among an owner's open jobs; PostgreSQL's planner would read all that ended.
+-- SQLite finds these among an owner's open jobs; PostgreSQL's planner would read all ended jobs.
 CREATE INDEX jobs_overflow ON jobs (owner, bulk, id) WHERE finished_at IS NULL AND seq IS NULL;
 CREATE INDEX jobs_made_for ON jobs (parent) WHERE parent IS NOT NULL;
 
--- The highest id that was deleted, so that none is reused: SQLite's AUTOINCREMENT counts by itself.
--- Ids up to `reserved` may have been given out by commits that a failover or a backup has lost.
+-- The highest deleted id, so that no id is reused. SQLite's AUTOINCREMENT does this by itself.
+-- Ids up to `reserved` may have been used by commits that a failover or a restored backup has lost.
 CREATE TABLE deleted_jobs (
     one bigint PRIMARY KEY CHECK (one = 1),
     highest bigint NOT NULL,
@@ -70,7 +70,7 @@ END $$;
 CREATE TRIGGER note_deleted_jobs AFTER DELETE ON jobs
 REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION note_deleted_jobs();
 
--- At least 1000 ids are reserved before they are given out.
+-- Reserves at least 1000 ids before they are used.
 CREATE FUNCTION reserve_ids() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE deleted_jobs SET reserved = added.id + 2000
@@ -159,7 +159,7 @@ CREATE TABLE gpu_use (
     PRIMARY KEY (owner, at)
 );
 
--- The posts that one process holds at a time. SQLite has none: only one process opens a file.
+-- The roles that one process holds at a time. SQLite has none: only one process opens a file.
 CREATE TABLE posts (
     name text COLLATE "C" PRIMARY KEY,
     holder text NOT NULL,
@@ -167,7 +167,7 @@ CREATE TABLE posts (
     epoch bigint NOT NULL,
     until double precision NOT NULL,
     about text NOT NULL DEFAULT '', -- the holder's version and configuration, for other processes
-    written bigint NOT NULL DEFAULT 0 -- counts the holders' transactions: a lower one is an older copy
+    written bigint NOT NULL DEFAULT 0 -- counts the holders' transactions: lower means an older copy
 ) WITH (fillfactor = 50);
 -- In a separate table: an account that only reads (for graphs, say) need not see them.
 CREATE TABLE post_secrets (

@@ -4,28 +4,28 @@
 -- Jobs and everything the queue stores about them. Times are UNIX seconds.
 
 CREATE TABLE jobs (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused: old buttons carry it
+    id INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused: buttons of old messages contain it
     model TEXT NOT NULL,
     lane TEXT NOT NULL,
     seq INTEGER, -- place among the jobs of its model and lane; NULL for an owner's overflow jobs
     state TEXT NOT NULL
         CHECK (state IN ('pending', 'processing', 'completed', 'failed', 'cancelled')),
-    version INTEGER NOT NULL DEFAULT 1, -- grows with each change of the job
-    attempt INTEGER NOT NULL DEFAULT 0, -- goes back when an attempt does not count
-    sendings INTEGER NOT NULL DEFAULT 0, -- never goes back: ids of attempts are made of it
+    version INTEGER NOT NULL DEFAULT 1, -- incremented by every change of the job
+    attempt INTEGER NOT NULL DEFAULT 0, -- decremented if an attempt does not count
+    sendings INTEGER NOT NULL DEFAULT 0, -- never decremented: keys of attempts contain it
     not_before REAL NOT NULL,
-    due_at REAL, -- NULL unless the job otherwise waits until nothing else does
-    expires_at REAL, -- when it ends if it has not started; NULL: never
+    due_at REAL, -- deadline of a deferred job, or NULL
+    expires_at REAL, -- when it ends unless it has started; NULL: never
     queued_at REAL NOT NULL,
     started_at REAL,
     finished_at REAL,
     acknowledged INTEGER NOT NULL DEFAULT 0 CHECK (acknowledged IN (0, 1)), -- 1: delivered
     suspect INTEGER NOT NULL DEFAULT 0 CHECK (suspect IN (0, 1)), -- 1: runs alone
     bulk INTEGER NOT NULL DEFAULT 0 CHECK (bulk IN (0, 1)), -- has separate limits; in no history
-    moved INTEGER NOT NULL DEFAULT 0 CHECK (moved IN (0, 1)), -- 1: an admin has put it first
+    moved INTEGER NOT NULL DEFAULT 0 CHECK (moved IN (0, 1)), -- 1: an admin moved it to the front
     gpu_s REAL NOT NULL DEFAULT 0, -- expected use; counts against its owner's limit until it ends
     owner TEXT NOT NULL,
-    key TEXT NOT NULL UNIQUE, -- of the message or call that asked: a repeated one adds no job
+    key TEXT NOT NULL UNIQUE, -- of the message or call: repeating it creates no other job
     parent INTEGER, -- the job whose prompt it writes
     runner TEXT,
     backend TEXT,
@@ -43,14 +43,14 @@ CREATE INDEX jobs_undelivered ON jobs (id) WHERE finished_at IS NOT NULL AND ack
 CREATE INDEX jobs_ended ON jobs (finished_at) WHERE finished_at IS NOT NULL AND acknowledged = 1;
 CREATE INDEX jobs_due ON jobs (due_at) WHERE state = 'pending' AND due_at IS NOT NULL;
 CREATE INDEX jobs_expiring ON jobs (expires_at) WHERE state = 'pending' AND expires_at IS NOT NULL;
--- Jobs that start only once they are given another request, found among a million that wait.
+-- Held jobs, which start only after they get another request. Found without reading all that wait.
 CREATE INDEX jobs_held ON jobs (id) WHERE state = 'pending' AND not_before >= 1000000000000.0;
 -- A person's jobs, newest first: every index ends with the row's id. Each job is in one of the two,
 -- so that a history is read without its owner's bulk.
 CREATE INDEX jobs_of_owner ON jobs (owner) WHERE bulk = 0;
 CREATE INDEX bulk_of_owner ON jobs (owner) WHERE bulk = 1;
 
--- Files are not in the job's row: they would slow down every claim.
+-- Files are not in the job's row, where they would slow down every start.
 CREATE TABLE inputs (
     job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     number INTEGER NOT NULL,
@@ -70,7 +70,7 @@ CREATE TABLE outputs (
     UNIQUE (job_id, number)
 ) STRICT;
 
--- What is in the memory of each backend, or on its way there or out.
+-- The models in the memory of each backend, including those being loaded or unloaded.
 CREATE TABLE residency (
     host TEXT NOT NULL,
     backend TEXT NOT NULL,
@@ -91,12 +91,12 @@ CREATE TABLE estimates (
     PRIMARY KEY (kind, model, host, size)
 ) STRICT, WITHOUT ROWID;
 
--- How far off the newest estimates of each category of jobs were.
+-- The errors of the latest estimates by category of jobs.
 CREATE TABLE scores (
     category TEXT NOT NULL,
     slot INTEGER NOT NULL,
     number INTEGER NOT NULL, -- counts the scores of the category
-    value REAL NOT NULL, -- a share of the time that the estimate looked ahead
+    value REAL NOT NULL, -- as a share of the time that the estimate looked ahead
     PRIMARY KEY (category, slot)
 ) STRICT, WITHOUT ROWID;
 
@@ -119,8 +119,8 @@ CREATE TABLE awake (
     until REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What people asked for within the last hour, for hourly quotas. A row outlives its job, so that
--- deleting a job does not evade the quota. A failed job has none.
+-- The jobs accepted in the last hour, for hourly quotas. A row outlives its job, so that deleting a
+-- job does not evade the quota. A failed job has none.
 CREATE TABLE charges (
     job_id INTEGER PRIMARY KEY,
     owner TEXT NOT NULL,
@@ -136,7 +136,7 @@ CREATE TABLE gpu_use (
     PRIMARY KEY (owner, at)
 ) STRICT, WITHOUT ROWID;
 
--- The state of a job as people see it: a waiting job's model is in memory, on its way, or neither.
+-- The state of a job as people see it: for a waiting one, whether its model is loaded or loading.
 CREATE VIEW job_status AS
 SELECT
     jobs.id,
