@@ -148,11 +148,11 @@ class ChangeTracker:
             if before.get(model) is not reasons.get(model)
             and _gist(before.get(model)) != _gist(reasons.get(model))
         }
-        told = news(self._seen, seen, self._moved | changed, changed)
+        report = news(self._seen, seen, self._moved | changed, changed)
         self._seen, self._reasons, self._moved = seen, reasons, set()
         self._log_reasons(reasons)
-        if told is not None:
-            self._bus.publish(told)
+        if report is not None:
+            self._bus.publish(report)
 
     def _log_reasons(self, reasons: Mapping[str, Reason]) -> None:
         """Log why a model's queue waits, once per reason instead of at every step.

@@ -54,30 +54,30 @@ class EventBus:
             follow(result)  # not in a done callback: another caller could run in between
             return result
 
-        told: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(both())
         self._changes.add(task)
-        task.add_done_callback(partial(self._made, told))
-        return await told  # like `asyncio.shield`, with two fewer passes of the event loop
+        task.add_done_callback(partial(self._deliver, answer))
+        return await answer  # like `asyncio.shield`, with two fewer passes of the event loop
 
     async def settle(self) -> None:
         """Wait for all changes in progress and their follow-ups."""
         if self._changes:
             await asyncio.wait(self._changes)
 
-    def _made(self, told: asyncio.Future[T], change: asyncio.Task[T]) -> None:
+    def _deliver(self, answer: asyncio.Future[T], change: asyncio.Task[T]) -> None:
         """Pass the result or error of a change to the caller, unless the caller was cancelled."""
         self._changes.discard(change)
         error = None if change.cancelled() else change.exception()
-        if told.done():
+        if answer.done():
             if error is not None:
                 log.debug("a change failed: %s", error)
         elif change.cancelled():
-            told.cancel()  # the event loop is closing
+            answer.cancel()  # the event loop is closing
         elif error is not None:
-            told.set_exception(error)
+            answer.set_exception(error)
         else:
-            told.set_result(change.result())
+            answer.set_result(change.result())
 
     def fleet_changed(self) -> None:
         """Call everyone who watches the fleet."""

@@ -39,8 +39,8 @@ class HealthChecker:
         self._noted: dict[str, frozenset[str]] = {}
         self._held: dict[str, dict[str, int]] = {}  # by server: MB per model of other programs
         self._measured_at: dict[str, float] = {}  # by host: when it was last measured
-        self._told_at: dict[str, float] = {}  # by server: when it last reported these models
-        self._attended: dict[str, asyncio.Task[None]] = {}  # by wedged server: waits for its end
+        self._reported_at: dict[str, float] = {}  # by server: when it last reported these models
+        self._end_watches: dict[str, asyncio.Task[None]] = {}  # by wedged server: waits for its end
         self._again = {name: asyncio.Event() for name in backends}
         self._watches: TaskGroup | None = None
         self._watched: dict[str, asyncio.Task[None]] = {}
@@ -89,16 +89,16 @@ class HealthChecker:
             while True:
                 if await self._woken(name, pause_s):
                     pause_s = FIRST_DOWN_S
-                    await self._attend(name)
+                    await self._watch_for_end(name)
                     await asyncio.sleep(pause_s)
                 await self.look(name)
-                await self._attend(name)
+                await self._watch_for_end(name)
                 health = self._fleet.health.of(name)
                 pause_s = EVERY_S if health.up else min(pause_s * 2, LONGEST_DOWN_S)
                 if health.wedged_until is not None:
                     pause_s = FIRST_DOWN_S  # a proxy may hide a restart except for a moment
         finally:
-            await self._leave(name)
+            await self._stop_watching(name)
 
     async def _woken(self, name: str, pause_s: float) -> bool:
         """Wait for the pause to end. Returns True if a check was requested before that."""
@@ -112,15 +112,15 @@ class HealthChecker:
 
     # ------------------------------------------------------------ restarts between two looks
 
-    async def _attend(self, name: str) -> None:
+    async def _watch_for_end(self, name: str) -> None:
         """Keep a task waiting for a server's process to end, only while the server is wedged."""
         if self._fleet.health.of(name).wedged_until is None:
-            await self._leave(name)
-        elif name not in self._attended:
-            self._attended[name] = asyncio.create_task(self._until_gone(name))
+            await self._stop_watching(name)
+        elif name not in self._end_watches:
+            self._end_watches[name] = asyncio.create_task(self._until_gone(name))
 
-    async def _leave(self, name: str) -> None:
-        task = self._attended.pop(name, None)
+    async def _stop_watching(self, name: str) -> None:
+        task = self._end_watches.pop(name, None)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
@@ -151,14 +151,14 @@ class HealthChecker:
             if isinstance(error, Busy) and self._fleet.health.of(name).up:
                 return  # it answers, so nothing has changed
             cause = str(error) or "it does not answer in time"
-            self._missed(name, cause)
+            self._record_down(name, cause)
         except Exception as error:
             log.exception("checking %s failed", name)
-            self._missed(name, repr(error))
+            self._record_down(name, repr(error))
         else:
-            await self._weigh(name, server, info)
+            await self._measure(name, server, info)
 
-    def _missed(self, name: str, cause: str) -> None:
+    def _record_down(self, name: str, cause: str) -> None:
         self._fleet.health.down(name, cause)
         if self._clock.now() - self._fleet.health.of(name).since >= FORGET_S:
             # A server that is gone holds no memory, so others on its GPU may use it.
@@ -186,13 +186,13 @@ class HealthChecker:
         for copy in here.values():
             idle = copy.residency is Residency.READY and not copy.running
             if idle and copy.model not in loaded:
-                self._miss(copy)
+                self._record_lost(copy)
         for spec in specs:
             if spec.name in loaded and spec.name not in here:
                 log.info("found %s already loaded on %s", spec.name, name)
                 self._fleet.copies.found(spec, name)
 
-    def _miss(self, copy: Copy) -> None:
+    def _record_lost(self, copy: Copy) -> None:
         """Record a copy that its server unloaded by itself or lost in a restart."""
         health = self._fleet.health.of(copy.backend)
         if health.up and health.since <= copy.ready_at:
@@ -204,12 +204,12 @@ class HealthChecker:
 
     # ------------------------------------------------------------ memory
 
-    async def _weigh(self, name: str, server: Backend, info: ServerInfo) -> None:
+    async def _measure(self, name: str, server: Backend, info: ServerInfo) -> None:
         hosts, unmeasured = self._fleet.catalog.hosts_of[name], []
         for host in hosts:
             measured = await self._gpu(host)
             if measured is None and len(hosts) == 1:  # of several, it may mean any one
-                measured = _told(info)
+                measured = _reported(info)
             if measured is None:
                 unmeasured.append(host)
                 self._expire(host)
@@ -243,14 +243,14 @@ class HealthChecker:
                 held = await server.held_besides(tuple(ours.values()))
         except (BackendError, TimeoutError) as error:
             log.debug("%s does not say what else it holds: %s", name, error)
-            if self._clock.now() - self._told_at.get(name, 0.0) >= FORGET_S:
+            if self._clock.now() - self._reported_at.get(name, 0.0) >= FORGET_S:
                 fleet.memory.lent(name, 0, hosts)
                 self._held.pop(name, None)
             return
-        self._told_at[name] = self._clock.now()
+        self._reported_at[name] = self._clock.now()
         if held != self._held.get(name, {}):
-            told = ", ".join(f"{model} ({mb} MB)" for model, mb in sorted(held.items()))
-            log.info("%s holds for other programs: %s", name, told or "nothing")
+            listed = ", ".join(f"{model} ({mb} MB)" for model, mb in sorted(held.items()))
+            log.info("%s holds for other programs: %s", name, listed or "nothing")
             self._held[name] = dict(held)
         fleet.memory.lent(name, sum(held.values()), hosts)
 
@@ -282,7 +282,7 @@ class HealthChecker:
         return None
 
 
-def _told(info: ServerInfo) -> tuple[int, int] | None:
+def _reported(info: ServerInfo) -> tuple[int, int] | None:
     if info.total_mb is None or info.free_mb is None:
         return None
     return info.total_mb, info.free_mb

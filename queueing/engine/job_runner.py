@@ -168,10 +168,10 @@ class JobRunner:
         attempt = _Attempt(task, backend)
         self._attempts[job.id] = attempt
         # A callback, because a task that is cancelled before its first step never runs its body.
-        attempt.task.add_done_callback(lambda _task: self._leave(job.id))
+        attempt.task.add_done_callback(lambda _task: self._end_attempt(job.id))
         return attempt
 
-    def _leave(self, job_id: int) -> None:
+    def _end_attempt(self, job_id: int) -> None:
         attempt = self._attempts.pop(job_id)
         if attempt.started is not None:
             _resolve(attempt.started)

@@ -89,14 +89,14 @@ class LoadMeasurement:
         taken: dict[str, int] = {}
         for host, free_mb in before.free_mb.items():
             after_mb = await self._health.free_mb(host)
-            if after_mb is None or await self._stirred(host, before.others_mb[host]):
+            if after_mb is None or await self._others_changed(host, before.others_mb[host]):
                 return
             taken[host] = max(0, free_mb - after_mb)
         if any(taken.values()):
             parts = self._fleet.catalog.parts_of(spec, backend)
             self._fleet.memory.budget.learn(spec.name, whole_mb(taken, parts))
 
-    async def _stirred(self, host: str, before_mb: int | None) -> bool:
+    async def _others_changed(self, host: str, before_mb: int | None) -> bool:
         """Return whether another program took or freed memory during the load.
 
         Otherwise a game that starts during a load would permanently inflate the model's learned
@@ -199,7 +199,7 @@ class Loader:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            await self._noted()
+            await self._store_load()
             await self._leave(load.evict)
             await self._bring(spec, load.backend)
         except asyncio.CancelledError:
@@ -229,7 +229,7 @@ class Loader:
         )
         self._bus.publish(ended)
 
-    async def _noted(self) -> None:
+    async def _store_load(self) -> None:
         """Store the load before it begins, so that a restart after a crash knows of its memory."""
         while True:
             try:

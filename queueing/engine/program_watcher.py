@@ -83,7 +83,7 @@ class ProgramWatcher:
         self._gpus = gpus
         self._clock = clock
         self._known: dict[str, Yielding] = {}
-        self._told: set[str] = set()  # hosts whose failing GPU has been logged
+        self._logged: set[str] = set()  # hosts whose failing GPU has been logged
 
     async def first_look(self) -> None:
         """Look at every GPU once before anything is planned, and act on it at once."""
@@ -142,9 +142,9 @@ class ProgramWatcher:
             async with timeout(ANSWER_S):
                 found = await gpus.use(host, loaded)
         except Exception as error:  # noqa: BLE001 - a sick driver must not stop the queue
-            if host.name not in self._told:
+            if host.name not in self._logged:
                 log.warning("cannot see the programs on the GPU of %s: %r", host.name, error)
-            self._told.add(host.name)
+            self._logged.add(host.name)
             return None
-        self._told.discard(host.name)
+        self._logged.discard(host.name)
         return found

@@ -171,7 +171,7 @@ class HostAvailability:
         )
 
     def _quiet_of(self, host: HostSpec, now: float) -> tuple[QuietSpan, ...]:
-        """Return the coming quiet hours but those that end while an admin keeps the host awake."""
+        """Return the coming quiet hours, without those over before an admin lets the host rest."""
         if host.quiet is None:
             return ()
         spans = host.quiet.coming(now)

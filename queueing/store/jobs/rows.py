@@ -192,9 +192,9 @@ def output_from(rows: Sequence[Row]) -> Output | None:
     if not rows:
         return None
     files = files_from([row[1:] for row in rows if row[0] > _TEXT])
-    told = {number: (name, data) for number, name, _, data in rows if number <= _TEXT}
-    missing, text = told.get(_TEXT, ("", b""))
-    answer = told.get(_ANSWER, ("", b""))[1]
+    texts = {number: (name, data) for number, name, _, data in rows if number <= _TEXT}
+    missing, text = texts.get(_TEXT, ("", b""))
+    answer = texts.get(_ANSWER, ("", b""))[1]
     return Output(text=text.decode(), files=files, missing=missing, answer=answer.decode())
 
 

@@ -29,7 +29,7 @@ _AGAIN = frozenset({"40001", "40P01", "55P03", "0A000", "23503", "23505"})
 A repeated transaction sees what the other one has changed.
 """
 
-_SAID = (  # before a session begins there are only texts, no error codes
+_ADVICE_BY_TEXT = (  # before a session begins there are only texts, no error codes
     ("password authentication failed", _TEXTS["28P01"]),
     ("no password supplied", "the database server requires a password: set it in `database`"),
     ("pg_hba.conf", _TEXTS["28000"]),
@@ -87,7 +87,7 @@ def explain_refusal(error: psycopg.Error) -> StoreError:
     known = explain(error) if error.sqlstate is not None else error
     if isinstance(known, StoreError):
         return known
-    for words, advice in _SAID:
+    for words, advice in _ADVICE_BY_TEXT:
         if words in str(error):
             return StoreError(f"{advice} ({said})")
     if "FATAL:" in str(error) and not any(words in str(error) for words in _PASSES):

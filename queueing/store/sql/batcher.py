@@ -168,7 +168,7 @@ class Batcher(ABC):
                 self._run_inline()
             except Exception as error:  # noqa: BLE001 - no caller may wait for ever
                 failure = error
-            self._over(waiting, failure, began)
+            self._finish(waiting, failure, began)
 
     async def _turns(self) -> None:
         """Apply batches until closed, or cancelled by an event loop that ends all its tasks.
@@ -195,13 +195,13 @@ class Batcher(ABC):
         try:
             await self._run()
         except asyncio.CancelledError:
-            self._over(waiting, None if self._outcomes else StoreError(_CLOSED), began)
+            self._finish(waiting, None if self._outcomes else StoreError(_CLOSED), began)
             raise
         except Exception as error:  # noqa: BLE001 - no caller may wait for ever
             failure = error
-        self._over(waiting, failure, began)
+        self._finish(waiting, failure, began)
 
-    def _over(
+    def _finish(
         self,
         waiting: Mapping[AnyKind, Sequence[tuple[Any, asyncio.Future[Any]]]],
         failure: Exception | None,
