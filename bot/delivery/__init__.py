@@ -1,1 +1,1 @@
-"""Keeps status messages true and delivers results, within what each chat takes."""
+"""Keeps status messages up to date and delivers results within each chat's limits."""

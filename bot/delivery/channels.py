@@ -1,6 +1,6 @@
-"""A channel is one chat: its messages, its budget, and whether it can be reached.
+"""One chat as delivery sees it: its messages, its rate limit, and whether it is reachable.
 
-It decides which message of a chat is served next, and when; nothing here sends.
+Chooses which of a chat's messages to serve next, and when. Sends nothing itself.
 """
 
 import asyncio
@@ -16,27 +16,27 @@ from queueing.core.ports import Clock
 
 _FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 3600.0
-CROWDED_S = 4.0  # between two edits of one message
-_SOON_S = 15.0  # until a job ends whose result is to find room
-_MOST = 1000  # channels, before those at rest are dropped
+CROWDED_S = 4.0  # minimum time between two edits of one message
+_SOON_S = 15.0  # a job that ends within this time has budget reserved for its result
+_MOST = 1000  # number of channels above which idle ones are dropped
 
 
 def pause_s(failures: int) -> float:
-    """Return how long to wait after that many failures in a row, in seconds."""
+    """Return the backoff after that many consecutive failures, in seconds."""
     return min(_FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30), LONGEST_PAUSE_S)
 
 
 def paused_until(since: float, tries: int) -> float:
-    """Return when to retry a chat that has failed that often since that moment."""
+    """Return when to retry a chat that has failed `tries` times since `since`."""
     return since + sum(pause_s(number) for number in range(1, tries + 1))
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Channel:
-    """The messages of one chat and their common budget.
+    """The messages of one chat and the budget they share.
 
-    A chat that cannot be reached is tried with one message at a time, at growing pauses. `line`
-    orders everything to be sent there, first come, first served.
+    An unreachable chat is probed with one message at a time, with exponential backoff. `line` is a
+    FIFO lock for everything sent to the chat.
     """
 
     rate_limit: RateLimit
@@ -50,15 +50,15 @@ class Channel:
 
     @property
     def crowded(self) -> bool:
-        """Whether each of its messages can be edited only rarely."""
+        """Whether the chat has so many messages that each can be edited only rarely."""
         return self.rate_limit.turn_s(len(self.messages)) >= CROWDED_S
 
     def edits_rarely(self, position: int | None) -> bool:
-        """Return whether the message of a job there may lag too far behind to name a place."""
+        """Return whether a job at that position is updated too rarely to show its position."""
         return self.crowded or self.rate_limit.lags(position)
 
     def next_message(self, now: float, crowd: int) -> tuple[StatusMessage, float] | None:
-        """Return the message to serve next and when; None when every message is up to date.
+        """Return the next message to serve and when, or None if every message is up to date.
 
         `crowd` is the number of open jobs in all chats.
         """
@@ -79,11 +79,11 @@ class Channel:
         return min(waiting, key=lambda each: each[1])
 
     def ending(self, now: float) -> int:
-        """Return how many of its jobs may end within seconds."""
+        """Return how many of the chat's jobs may end within the next few seconds."""
         return sum(message.ends_by(now + _SOON_S) for message in self.messages.values())
 
     def has_spare(self, now: float) -> bool:
-        """Return whether one more request soon takes nothing that results will need."""
+        """Return whether the budget has room for one more request without delaying results."""
         spare_at = self.rate_limit.earliest(now, urgent=False, ending=self.ending(now))
         return spare_at <= now + CROWDED_S
 
@@ -91,30 +91,30 @@ class Channel:
         return (message for message in self.messages.values() if message.out_of_date)
 
     def unreachable(self, now: float, longest_s: float) -> float:
-        """Note one more failure and return how long to leave the chat alone, in seconds."""
+        """Record one more failure and return the pause before the next try, in seconds."""
         self.failures += 1
         pause = min(pause_s(self.failures), longest_s)
         self.paused_until = now + pause
         return pause
 
     def reached(self) -> None:
-        """Note that the chat was reached: everything may go out."""
+        """Record that the chat was reached, and clear its backoff."""
         self.failures, self.paused_until = 0, 0.0
 
     def at_rest(self, now: float) -> bool:
-        """Return whether a new channel would be equivalent: nothing to say, nothing to wait for."""
+        """Return whether the channel carries no state that a new one would lack."""
         busy = self.messages or self.served or self.failures or self.line.locked()
         return not busy and self.rate_limit.at_rest(now)
 
     def retry_now(self) -> None:
-        """Note a call from this chat: another try at once is worth while."""
+        """Retry the chat at once, because someone has just written from it."""
         self.paused_until = 0.0
         self.wake.set()
 
 
 @dataclass(eq=False, slots=True)
 class PlatformBudget:
-    """The common budget of all chats of a platform; `waiting` is how many stand in its `line`."""
+    """The budget shared by all chats of a platform; `waiting` counts the waiters for its `line`."""
 
     budget: PlatformRateLimit
     line: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -123,7 +123,7 @@ class PlatformBudget:
 
     @asynccontextmanager
     async def queued(self) -> AsyncIterator[None]:
-        """Stand in line until it is one's turn, and keep it in the block."""
+        """Wait for `line` and hold it inside the block."""
         self.waiting += 1
         try:
             async with self.line:
@@ -134,14 +134,14 @@ class PlatformBudget:
 
 @dataclass(eq=False, slots=True)
 class TurnOutcome:
-    """The turn of one request: whether it had to wait, and whether it was used."""
+    """The outcome of one turn: whether it had to wait, and whether it was used."""
 
     waited: bool
     used: bool = True
 
 
 class Channels:
-    """All chats, and the budget of each platform's bot as a whole."""
+    """All chats, and the overall budget of each platform's bot."""
 
     def __init__(self, platforms: Mapping[str, ChatPlatform], clock: Clock) -> None:
         self._platforms = platforms
@@ -158,7 +158,7 @@ class Channels:
         return self._clock.now()
 
     def find(self, platform: str, chat: str) -> Channel | None:
-        """Return a chat's channel if there is one."""
+        """Return a chat's channel, or None if it has none."""
         return self._channels.get((platform, chat))
 
     def at(self, platform: str, chat: str) -> Channel:
@@ -177,11 +177,11 @@ class Channels:
         return self.at(message.origin.platform, message.origin.chat)
 
     def remove(self, platform: str, chat: str) -> None:
-        """Forget a chat: it has a new notation."""
+        """Drop the channel of a chat whose id has changed."""
         self._channels.pop((platform, chat), None)
 
     def _put_away(self) -> None:
-        """Drop the channels at rest once there are many: people come and go for months."""
+        """Drop idle channels once there are many, so that months of traffic do not leak memory."""
         if len(self._channels) < self._most:
             return
         now = self._clock.now()
@@ -193,11 +193,12 @@ class Channels:
     def turn(
         self, platform: str, chat: str, *, burst: bool = False, upload: bool = False
     ) -> "Turn":
-        """Return the right to send one request to a chat, which is waited for and used as a block.
+        """Return the right to send one request to a chat, as an async context manager.
 
-        Turns are taken in the order they were requested, by answers and updates alike. An unused
-        turn costs no budget. With `burst` it follows others at once, as far as the chat allows; the
-        next turn does not wait for an `upload`. Turns do not nest.
+        Turns are granted in the order they were requested, to answers and updates alike. An unused
+        turn costs no budget. With `burst`, the request may follow others at once, as far as the
+        chat allows. With `upload`, the next turn does not wait for this request to finish. Turns do
+        not nest.
         """
         channel, whole = self.at(platform, chat), self._wholes[platform]
         return Turn(self, channel, whole, burst=burst, upload=upload)
@@ -205,7 +206,7 @@ class Channels:
     async def begin(
         self, channel: Channel, whole: PlatformBudget, *, burst: bool, upload: bool
     ) -> tuple[float, bool]:
-        """Reserve a request's place in both budgets at the moment it is sent.
+        """Wait until both budgets allow a request, and count it at that moment.
 
         Returns that moment, and whether it had to wait.
         """
@@ -215,7 +216,7 @@ class Channels:
 
         now = self.now()
         if not whole.waiting and max(earliest(now), whole.budget.earliest(now)) <= now:
-            # As most do: there is no one to stand behind.
+            # The usual case: nobody is waiting.
             _count(channel, whole, now, upload=upload)
             return now, False
         waited = False
@@ -224,12 +225,12 @@ class Channels:
             async with whole.queued():
                 waited |= await self._until(whole.budget.earliest, whole.answered)
                 now = self.now()
-                if earliest(now) <= now:  # no penalty came meanwhile
+                if earliest(now) <= now:  # no penalty arrived during the wait
                     _count(channel, whole, now, upload=upload)
                     return now, waited
 
     async def _until(self, earliest: Callable[[float], float], answered: asyncio.Event) -> bool:
-        """Wait for the moment a budget allows a request; return whether it was in the future."""
+        """Wait until a budget allows a request. Returns whether it had to wait."""
         waited = False
         while (at := earliest(now := self.now())) > now:
             answered.clear()
@@ -262,7 +263,7 @@ class Turn:
         self._upload = upload
 
     async def __aenter__(self) -> TurnOutcome:
-        """Wait for it."""
+        """Wait until the request may be sent."""
         channel = self._channel
         waited = channel.line.locked()
         async with channel.line:
@@ -273,7 +274,7 @@ class Turn:
         return self._taken
 
     async def __aexit__(self, *_: object) -> None:
-        """Count the request, and let the next one go."""
+        """Count the request and wake the next waiter."""
         now, upload_from = self._channels.now(), self._began_at if self._upload else None
         used = self._taken.used
         for budget in (self._channel.rate_limit, self._whole.budget):
@@ -284,7 +285,7 @@ class Turn:
 
 
 async def wait(event: asyncio.Event, timeout_s: float) -> None:
-    """Wait for an event, at most that long."""
+    """Wait for an event, at most `timeout_s`."""
     try:
         async with timeout(timeout_s):
             await event.wait()

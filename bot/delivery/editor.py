@@ -1,7 +1,7 @@
-"""Makes one job's status message true: what it should show now, and how it gets there.
+"""Brings one job's status message up to date: decides what it shows, and sends or edits it.
 
-The end of a job is an edit of its message and may be repeated after any crash. Failures are raised
-as `ChatError`; when to retry is not decided here.
+A job's result is shown by editing its message, which is safe to repeat after any crash. Failures
+are raised as `ChatError`; the caller decides when to retry.
 """
 
 import logging
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class Editor:
-    """One for all platforms."""
+    """Draws and edits status messages, on every platform."""
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class Editor:
         self._extra_messages = extra_messages
 
     def draw(self, message: StatusMessage, standing: Standing) -> Content:
-        """Return what the message of an open job should show."""
+        """Return the content to show for an open job."""
         rarely = self._channels.of(message).edits_rarely(standing.position)
-        shown = replace(standing, starts=None)  # which no message names
+        shown = replace(standing, starts=None)  # no message shows it
         of = (shown, message.progress, bool(message.written), message.origin, rarely)
-        if message.drawn is None or message.drawn[0] != of:  # most looks find that nothing changed
+        if message.drawn is None or message.drawn[0] != of:  # usually nothing has changed
             message.drawn = of, self._draw(message, standing, rarely=rarely)
         return message.drawn[1]
 
@@ -108,7 +108,7 @@ class Editor:
         return self._renderer.hidden(message.job, message.origin, last_page(content, limits))
 
     async def refresh(self, message: StatusMessage) -> bool:
-        """Make a message show its job as it is now; return whether everything has been shown.
+        """Make a message show its job's present state. Returns whether nothing more is to be shown.
 
         Raises `ChatError`, `StoreError`.
         """
@@ -119,7 +119,7 @@ class Editor:
         return False
 
     async def look_up(self, message: StatusMessage) -> None:
-        """Find the message an earlier run may have sent. Idempotent."""
+        """Look up the message that an earlier run may have sent. Idempotent."""
         if message.looked_up:
             return
         sent = await self._records.message(message.job.id)
@@ -139,23 +139,22 @@ class Editor:
         try:
             await self._show(message, content, again=partial(self._drawn, message))
         except (ContentRefused, TooLarge) as refusal:
-            log.warning("job %s: a passing state was refused: %s", message.job.id, refusal)
-            message.show(
-                content, message.kind, self._clock.now()
-            )  # not again; the next state may do
+            log.warning("job %s: the chat refused a status update: %s", message.job.id, refusal)
+            # Do not retry this one; the next state may be accepted.
+            message.show(content, message.kind, self._clock.now())
 
     async def _drawn(self, message: StatusMessage) -> Content | None:
-        """Return what the message should show now; None if the job ended just now."""
+        """Return the content to show, or None if the job has just ended."""
         asked_at = self._clock.now()
         await self._find_step(message)
         standing = await self._inquiry.of(message.current)
         if standing is None or standing.job.state.final:
-            message.step = None  # if it was its end, that of the question follows
-            return None  # that event serves this message again
+            message.step = None  # if the step ended, show its parent job next
+            return None  # the event of that end serves this message again
         if standing.job.version < message.current.version:
-            return None  # the same
+            return None  # a newer event is on its way
         if message.telling:
-            message.changed = False  # what happened while it was asked is drawn now
+            message.changed = False  # this drawing covers whatever changed during the query
         message.asked_at = asked_at
         message.stand(standing)
         content = self.draw(message, standing)
@@ -165,7 +164,7 @@ class Editor:
         return content
 
     async def _find_step(self, message: StatusMessage) -> None:
-        """Find the job that writes down its recording; an earlier run may have accepted it."""
+        """Find the open job that transcribes a recording; an earlier run may have accepted it."""
         if message.step is not None:
             return
         for place in recordings.unheard(message.job):
@@ -175,7 +174,7 @@ class Editor:
                 return
 
     def _busy(self, message: StatusMessage, standing: Standing) -> Body:
-        """Return the beginning of the answer to a request whose line is long."""
+        """Return the opening lines for a request whose queue is long."""
         wait_s = 0.0 if standing.ends is None else standing.ends.at - self._clock.now()
         if wait_s <= self._live.busy_after_s:
             return ()
@@ -190,9 +189,9 @@ class Editor:
         *,
         again: Callable[[], Awaitable[Content | None]] | None = None,
     ) -> None:
-        """Make the message show this; the first time, send it.
+        """Make the message show the content; send the message if there is none.
 
-        A content that had to wait for its turn is drawn `again`, so that nothing outdated is sent.
+        Content that had to wait for its turn is drawn `again`, so that nothing outdated is sent.
         """
         if content == message.shown and message.ref is not None:
             return
@@ -204,15 +203,14 @@ class Editor:
                 or (drawn == message.shown and message.ref is not None)
             ):
                 turn.used = False
-                return  # it ended, was forgotten, or became true again while waiting for its turn
+                return  # the job ended or was deleted, or the message already shows this
             if message.ref is not None and not (message.telling or message.job.state.final):
                 self._channels.of(message).rate_limit.updated(self._clock.now())
             kind = message.kind
             put = await self._put(message, drawn)
         if message.ref is None:
-            await self._show(
-                message, drawn, again=again
-            )  # as a message, because the call cannot be answered
+            # Send a message, because the call cannot be answered.
+            await self._show(message, drawn, again=again)
             return
         if put != drawn:
             async with self._turn(message, drawn):
@@ -222,14 +220,14 @@ class Editor:
     def _turn(
         self, message: StatusMessage, content: Content
     ) -> AbstractAsyncContextManager[TurnOutcome]:
-        """Return the turn of the message's next request, which may need none."""
+        """Return the turn for the message's next request; a free request needs no turn."""
         if message.free(self._channels.of(message).rate_limit):
             return nullcontext(TurnOutcome(waited=False))
         upload = bool(content.files)
         return self._channels.turn(message.origin.platform, message.origin.chat, upload=upload)
 
     async def _put(self, message: StatusMessage, content: Content) -> Content:
-        """Make one request that shows a content or its beginning, and return what it showed."""
+        """Make one request that shows the content or its first part. Returns what is shown."""
         if message.ref is not None:
             await self._edit(message, message.ref, content)
             return content
@@ -243,7 +241,7 @@ class Editor:
                 await self._records.note_message(message.job.id, ref, now)
             finally:
                 if message.forgotten:
-                    message.ref = ref  # the job is gone, and nothing can be stored for it
+                    message.ref = ref  # the job is deleted, so nothing can be stored for it
             message.ref, message.sent_at = ref, now
         return first
 
@@ -260,9 +258,9 @@ class Editor:
         )
 
     async def _answer(self, message: StatusMessage, content: Content) -> MessageRef | None:
-        """Answer the call; None if that is impossible, or no longer possible.
+        """Answer the call, or return None if it cannot be answered any more.
 
-        A call that surely was not answered is kept for the next try.
+        If the call was certainly not answered, keeps it for the next try.
         """
         respond, message.respond = message.respond, None
         if respond is None:
@@ -276,13 +274,15 @@ class Editor:
             if isinstance(error, ChatUnavailable) and not error.unclear:
                 message.respond = respond
                 raise
-            log.info("job %s: the call could not be answered (%s)", message.job.id, error)
+            log.info(
+                "job %s: could not answer the call, sending a message: %s", message.job.id, error
+            )
             return None
 
     # ------------------------------------------------------------ ended jobs
 
     async def _finish(self, message: StatusMessage) -> bool:
-        """Turn the message into the job's end, send what does not fit in it, acknowledge."""
+        """Show the job's result, send the parts that do not fit, then acknowledge the delivery."""
         aloud = await self._aloud(message)
         rendered = await self._show_end(message, aloud)
         if message.ref is None:
@@ -304,7 +304,7 @@ class Editor:
         return True
 
     async def _aloud(self, message: StatusMessage) -> SpokenAnswer:
-        """Return how far the reading of its answer is, and look at the job that reads it."""
+        """Return the state of the spoken answer, and track the job that makes it."""
         if self._readings is None:
             return SpokenAnswer()
         aloud = await self._readings.of(message.job, message.origin)
@@ -314,7 +314,7 @@ class Editor:
         return replace(aloud, note=status.reading(standing, message.origin.language))
 
     async def _show_end(self, message: StatusMessage, aloud: SpokenAnswer) -> RenderedResult:
-        """Show the result, or as much of it as the chat accepts."""
+        """Show the result, falling back to less of it until the chat accepts it."""
         limits = self._platform(message).limits.in_chat(message.origin.chat)
         while True:
             rendered = await self._renderer.render(
@@ -332,30 +332,33 @@ class Editor:
                 if below is message.fallback:
                     raise
                 log.warning(
-                    "job %s: %s was refused: %s", message.job.id, message.fallback.name, refusal
+                    "job %s: the chat refused the result (%s): %s",
+                    message.job.id,
+                    message.fallback.name,
+                    refusal,
                 )
                 message.fallback = below
             except ChatGone:
                 if not rendered.content.files:
                     message.fallback = Fallback.WHOLE
                     raise
-                # If the bot may write but not send images, the refusal looks the same.
+                # A chat where the bot may write but not send images refuses in the same way.
                 message.fallback = Fallback.WORDS
             else:
                 return rendered
 
 
 def _beginning(message: StatusMessage, content: Content) -> Content:
-    """Return what a message begins with; a result then follows as an edit, which may be repeated."""
+    """Return the content of the first send; a result follows as an edit, which may be repeated."""
     first = _announced(content) if message.job.state is JobState.COMPLETED else content
     return replace(first, files=()) if first.files else first
 
 
 def _announced(content: Content) -> Content:
-    """Return a result without its answer: the line of facts, for a message yet to be sent.
+    """Return a result without its answer: only the line of facts, for the first send.
 
-    A process that dies right after a send cannot know of it and sends again; an answer sent that
-    way would be shown twice.
+    A process that dies right after a send does not know about it and sends again. If the first send
+    contained the answer, people would see the answer twice.
     """
     facts = tuple(part for part in content.body if not isinstance(part, Markdown))
     if facts and isinstance(facts[0], str):

@@ -1,6 +1,6 @@
-"""Sends what an edit cannot carry: further parts of a result, pings, results shown again.
+"""Sends messages that an edit cannot carry: further parts of a result, pings, results shown again.
 
-Each part is recorded before it is sent and never blindly sent twice.
+Each part is recorded before it is sent, so a crash never makes it go out twice.
 """
 
 import logging
@@ -26,27 +26,30 @@ _PING_AFTER_S = 60.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placement:
-    """Where further messages go: beneath a status message, each in a turn of its chat."""
+    """Where further messages go: below a status message, each in its own turn of the chat."""
 
     platform: ChatPlatform
     ref: MessageRef
     channels: Channels
 
     def turn(self, *, burst: bool = False, upload: bool = False) -> Turn:
-        """Return the turn that sends one more request."""
+        """Return a turn for one more request."""
         return self.channels.turn(self.ref.platform, self.ref.chat, burst=burst, upload=upload)
 
 
 AnswerCall = Callable[[Content], Awaitable[MessageRef | None]]
-"""Answers a call with a message; None if the message cannot be edited. Raises `ChatError`."""
+"""Answers a call with a message.
+
+Returns None if that message cannot be edited. Raises `ChatError`.
+"""
 
 Post = Callable[[Content, MessageRef | None], Awaitable[MessageRef]]
-"""Posts a message beneath another, or with None beneath the caller's. Raises `ChatError`."""
+"""Posts a message as a reply to another, or to the caller's if None. Raises `ChatError`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Again:
-    """How an ended job is shown again in answer to a call."""
+    """The three ways to show an ended job again in answer to a call."""
 
     respond: AnswerCall
     send: Post
@@ -54,17 +57,17 @@ class Again:
 
 
 class FollowUps:
-    """Sends further parts, each once."""
+    """Sends further messages; each part of a result at most once."""
 
     def __init__(self, records: MessageRecords, clock: Clock) -> None:
         self._records = records
         self._clock = clock
 
     async def send_rest(self, place: Placement, job: Job, rendered: RenderedResult) -> bool:
-        """Send the further parts; return whether each is known to be there.
+        """Send the further parts. Returns whether all of them are known to have arrived.
 
-        False when a part may or may not have been sent, now or before a crash. Raises `ChatError`
-        when one surely was not sent: all may then be tried again.
+        Returns False when a part may or may not have been sent, in this try or before a crash.
+        Raises `ChatError` when a part was certainly not sent; all parts may then be tried again.
         """
         if not rendered.rest:
             return True
@@ -73,9 +76,9 @@ class FollowUps:
         return not (await self._records.unclear_parts(job.id) - {_PING})
 
     async def send_again(self, place: Again, rendered: RenderedResult, job: Job) -> None:
-        """Answer a call with an ended job: fresh messages with its result and buttons.
+        """Answer a call with an ended job: new messages with its result and buttons.
 
-        Raises `ChatError`; parts sent by then stay.
+        Raises `ChatError`; parts already sent stay.
         """
         first = replace(rendered.content, files=())
         ref = await place.respond(first)
@@ -88,7 +91,10 @@ class FollowUps:
             await place.send(content, ref)
 
     async def ping(self, place: Placement, job: Job, origin: Origin) -> None:
-        """Notify a person who waited long that the job has ended; a lost ping is not repeated."""
+        """Notify a person who waited more than a minute that the job has ended.
+
+        A lost ping is not resent.
+        """
         waited = (job.finished_at or job.queued_at) - job.queued_at
         if waited < _PING_AFTER_S or job.state is JobState.CANCELLED:
             return
@@ -97,12 +103,12 @@ class FollowUps:
         try:
             await self._send_once(place, job, _PING, content)
         except ChatError as error:
-            log.info("job %s: no ping: %s", job.id, error)
+            log.info("job %s: the ping was not sent: %s", job.id, error)
 
     async def _send_once(self, place: Placement, job: Job, part: str, content: Content) -> None:
-        """Send a part; a refused one goes as bare words, or not at all if it has none.
+        """Send a part. A refused part is resent as plain text, or dropped if it has no text.
 
-        It belongs to what was just shown, so it follows at once if the chat allows.
+        A part belongs to the message just shown, so it follows at once if the chat allows.
         """
         async with place.turn(burst=True, upload=bool(content.files)):
             if not await self._records.begin_part(job.id, part, self._clock.now()):
@@ -118,7 +124,7 @@ class FollowUps:
     async def _attempt(
         self, place: Placement, job: Job, part: str, content: Content, *, nonce: str = ""
     ) -> bool:
-        """Send a part and record the outcome; return whether it was refused."""
+        """Send a part and record the outcome. Returns whether the chat refused it."""
         try:
             sent = await place.platform.send(
                 place.ref.chat,
@@ -127,7 +133,7 @@ class FollowUps:
                 nonce=f"job-{job.id}-{part}{nonce}",
             )
         except (ContentRefused, TooLarge) as refusal:
-            log.warning("job %s: %s was refused: %s", job.id, part, refusal)
+            log.warning("job %s: the chat refused %s: %s", job.id, part, refusal)
             return True
         except ChatUnavailable as error:
             if not error.unclear:

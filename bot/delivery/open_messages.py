@@ -1,6 +1,6 @@
-"""The status messages of the jobs whose ends are not told yet, by job and by chat.
+"""The status messages of jobs whose ends are not yet delivered, by job and by chat.
 
-Changes what they know as jobs change; sends nothing and decides nothing about when.
+Updates them as jobs change. Sends nothing and does not decide when to send.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from queueing.core.requests import Progress
 
 
 class OpenMessages:
-    """All status messages that may still have something to say.
+    """All status messages that may still need an edit.
 
     Iterating yields them. `fewer` is set whenever one is dropped.
     """
@@ -25,7 +25,8 @@ class OpenMessages:
         self._platforms = platforms
         self._channels = channels
         self._messages: dict[int, StatusMessage] = {}
-        self._steps: dict[int, StatusMessage] = {}  # by the job made for theirs
+        # By the id of the job that transcribes or reads aloud.
+        self._steps: dict[int, StatusMessage] = {}
         self._calls: dict[str, Invocation] = {}
         self.fewer = asyncio.Event()
 
@@ -36,7 +37,7 @@ class OpenMessages:
         return iter(self._messages.values())
 
     def by_job(self) -> Mapping[int, StatusMessage]:
-        """Return the messages by the numbers of their jobs."""
+        """Return the messages by job id."""
         return self._messages
 
     # ------------------------------------------------------------ calls that may become jobs
@@ -46,15 +47,15 @@ class OpenMessages:
         self._calls[call.key] = call
 
     def expect_no_more(self, call: Invocation) -> None:
-        """Forget a call: it has been answered, or its job has its message."""
+        """Forget a call that has been answered or whose job has its message."""
         self._calls.pop(call.key, None)
 
     # ------------------------------------------------------------ what jobs report
 
     def change(self, job: Job) -> StatusMessage | None:
-        """Record what a job has become; return its message if that makes it out of date.
+        """Record a changed job. Returns its message if that makes the message out of date.
 
-        A job without a message gets one if it has something to tell in a chat served here.
+        A job without a message gets one if its end is undelivered and this process serves its chat.
         """
         message = self._messages.get(job.id)
         if message is None:
@@ -66,24 +67,25 @@ class OpenMessages:
         if job.state is not message.job.state:
             message.progress = None
             if job.state is JobState.PENDING:
-                message.written = ""  # it begins again
+                message.written = ""  # the answer starts over
             elif job.state.final:
-                message.delayed_until = 0.0  # a penalty in a passing state does not concern the end
+                # A delay of the open job's edits does not apply to its end.
+                message.delayed_until = 0.0
         if job.reply_to != message.job.reply_to and (told := origin_in(job.reply_to)) is not None:
             cut = {"cut": told.cut, "cut_recording": told.cut_recording}
             message.origin = message.origin.model_copy(update=cut)
         message.job = job
         begun = job.state is JobState.PROCESSING and message.shown is not None
         if begun and self._channels.of(message).crowded:
-            message.moved = True  # what a crowded chat says of a waiting job stays true
+            message.moved = True  # a crowded chat's text for a waiting job stays true
         else:
             message.changed = True
-        if not job.held:  # its recording is written down
+        if not job.held:  # its recording is transcribed
             message.step = None
         return message
 
     def change_step(self, made: Job) -> StatusMessage | None:
-        """Record where a job stands that writes down a recording or reads an answer aloud."""
+        """Record a change of the job that transcribes a recording or reads an answer aloud."""
         message = self._messages.get(made.parent or 0)
         if message is None or (message.step is not None and message.step.id > made.id):
             return None
@@ -96,7 +98,7 @@ class OpenMessages:
         return message
 
     def progress(self, job_id: int, progress: Progress) -> StatusMessage | None:
-        """Record how far a job has come, or one made for it; return the message that shows it."""
+        """Record the progress of a job or of its step. Returns the message that shows it."""
         message = self._messages.get(job_id) or self._steps.get(job_id)
         if message is not None:
             message.advance(progress)
@@ -107,7 +109,7 @@ class OpenMessages:
             return None
         origin = origin_in(job.reply_to)
         if origin is None or origin.platform not in self._platforms:
-            return None  # without a chat, or one that is switched off or another process's
+            return None  # no chat, or the platform is disabled or served by another process
         message = StatusMessage(job=job, origin=origin)
         call = self._calls.pop(origin.key, None)
         if call is not None and not call.button:
@@ -119,12 +121,12 @@ class OpenMessages:
     # ------------------------------------------------------------ what was shown
 
     def shown(self, message: StatusMessage) -> None:
-        """Have the progress of its step shown in a message that shows the step by now."""
+        """Route the progress of a message's step to it, once the message shows that step."""
         if message.step is not None and not message.dropped:
             self._steps[message.step.id] = message
 
     def drop(self, message: StatusMessage) -> None:
-        """Forget a message: nothing more is to be shown in it."""
+        """Forget a message that needs no more edits."""
         message.dropped = True
         if message.step is not None:
             self._steps.pop(message.step.id, None)
@@ -133,7 +135,7 @@ class OpenMessages:
         self.fewer.set()
 
     def forget(self, job_ids: Collection[int]) -> None:
-        """Drop the jobs that are being deleted; what their messages must become is then a debt."""
+        """Drop the messages of deleted jobs; what they must still show is recorded as debts."""
         for message in [message for message in self if message.job.id in job_ids]:
             message.forgotten = True
             self.drop(message)
@@ -141,7 +143,7 @@ class OpenMessages:
     # ------------------------------------------------------------ chats that move
 
     def move(self, platform: str, old: str, new: str) -> list[StatusMessage]:
-        """Take all messages of a chat to its new id; return them."""
+        """Move all messages of a chat to its new id, and return them."""
         channel = self._channels.at(platform, old)
         self._channels.remove(platform, old)
         moved = list(channel.messages.values())
@@ -150,7 +152,7 @@ class OpenMessages:
         return moved
 
     def rehome(self, message: StatusMessage, chat: str) -> None:
-        """Take one message to the new id of its chat."""
+        """Move one message to its chat's new id."""
         self._channels.of(message).messages.pop(message.job.id, None)
         message.origin = message.origin.model_copy(update={"chat": chat, "request": None})
         if message.ref is not None:

@@ -1,8 +1,8 @@
-"""Keeps every job's status message true and sees that every result is shown.
+"""Keeps every job's status message up to date and delivers every result.
 
-Events only mark messages; one task per chat with something to say lets the editor show the newest
-state when the chat's budget allows, so a stale text is never sent and a chat delays only itself.
-Everything needed after a restart comes from the database.
+Events only mark messages as out of date. One task per busy chat then has the editor show the newest
+state when the chat's budget allows. So a stale text is never sent, and a slow chat delays only
+itself. Everything needed after a restart comes from the database.
 """
 
 import asyncio
@@ -45,11 +45,11 @@ from queueing.core.ports import Clock
 
 log = logging.getLogger(__name__)
 
-MOST_RESUMED = 2000  # waiting jobs of an earlier run that are shown at once
+MOST_RESUMED = 2000  # waiting jobs of an earlier run to show at once
 
 
 class Backlog:
-    """Reads jobs of an earlier run and hands each to `resume`, oldest first."""
+    """Reads jobs of an earlier run and passes each to `resume`, oldest first."""
 
     def __init__(
         self, deliveries: Deliveries, messages: OpenMessages, resume: Callable[[Job], None]
@@ -57,17 +57,17 @@ class Backlog:
         self._deliveries = deliveries
         self._messages = messages
         self._resume = resume
-        self._newest_id = 0  # of the waiting jobs that have been resumed
+        self._newest_id = 0  # the newest waiting job resumed so far
 
     def begin_again(self) -> None:
-        """Read all of them once more."""
+        """Start over from the oldest job."""
         self._newest_id = 0
 
     async def some(self) -> bool:
-        """Resume some jobs; return whether more may wait. Raises `StoreError`.
+        """Resume a batch of jobs. Returns whether more may be waiting. Raises `StoreError`.
 
-        A job far back in a long queue gets its message when others have gone, or when an event
-        concerns it: until then its message shows what it showed before.
+        A job far back in a long queue gets its message once others are done, or when an event
+        concerns it. Until then its message keeps the text of the earlier run.
         """
         jobs = await self._deliveries.to_tell(self._newest_id, MOST_RESUMED)
         for job in jobs:
@@ -77,7 +77,7 @@ class Backlog:
         return len(waiting) >= MOST_RESUMED
 
     async def rest(self) -> None:
-        """Resume the others as messages are finished, until every job had its message."""
+        """Resume the remaining jobs as messages finish, until all are resumed."""
         more = True
         while more:
             if len(self._messages) > MOST_RESUMED // 2:
@@ -86,7 +86,7 @@ class Backlog:
             try:
                 more = await self.some()
             except StoreError as error:
-                log.warning("waiting jobs of an earlier run cannot be read: %s", error)
+                log.warning("cannot read the waiting jobs of an earlier run: %s", error)
                 await self._fewer()
 
     async def _fewer(self) -> None:
@@ -95,7 +95,7 @@ class Backlog:
 
 
 class Presenter:
-    """One for all platforms."""
+    """Keeps the status messages of all platforms up to date, and answers calls."""
 
     def __init__(
         self,
@@ -169,13 +169,16 @@ class Presenter:
         )
         self._tasks: TaskGroup | None = None
         self._early: list[tuple[Invocation, Answer]] = []
-        self._giving: dict[asyncio.Task[None], Invocation] = {}  # answers on their way
+        self._giving: dict[asyncio.Task[None], Invocation] = {}  # answers being sent
         self._earlier = Backlog(queue.deliveries, self._messages, self._job_changed)
 
     # ------------------------------------------------------------ what comes in
 
     def on_event(self, event: Event) -> None:
-        """Mark what an event made out of date. Called by the queue; never blocks or raises."""
+        """Mark the messages that an event makes out of date.
+
+        Called by the queue; never blocks or raises.
+        """
         match event:
             case JobChanged(job=job):
                 self._inquiry.changed(job)
@@ -203,11 +206,11 @@ class Presenter:
             channel.retry_now()
 
     async def asked(self, platform: str, chat: str) -> None:
-        """Wait until a prompt on its way into that chat is recorded, so that a reply finds it."""
+        """Wait until a prompt being sent to that chat is recorded, so that replies find it."""
         await self._replies.asked(platform, chat)
 
     def answer(self, invocation: Invocation, answer: Answer) -> None:
-        """Send a call's answer; a placed job's status message is already on its way."""
+        """Send a call's answer. An accepted job needs none: its status message is the answer."""
         self._messages.expect_no_more(invocation)
         if answer is None or isinstance(answer, AcceptedJob):
             return
@@ -215,23 +218,23 @@ class Presenter:
             self._early.append((invocation, answer))
             return
         giving = self._tasks.create_task(self._replies.give(invocation, answer))
-        if not isinstance(answer, TaskReply):  # which may take minutes, and a restart resumes it
+        if not isinstance(answer, TaskReply):  # a task may take minutes, and a restart resumes it
             self._giving[giving] = invocation
             giving.add_done_callback(self._given)
 
     def _given(self, giving: asyncio.Task[None]) -> None:
         del self._giving[giving]
-        self._messages.fewer.set()  # for `settle`, which waits for either
+        self._messages.fewer.set()  # wakes `settle`, which waits for answers and messages
 
     def open_jobs_of(self, user: str) -> Sequence[str]:
-        """Return the numbers of a person's open jobs, newest first, for completion."""
+        """Return the ids of a person's open jobs, newest first, for completion."""
         own = [message.job for message in self._messages if message.job.owner == user]
         return [str(job.id) for job in reversed(own) if not job.state.final]
 
     # ------------------------------------------------------------ running
 
     async def run(self) -> None:
-        """Serve all chats until cancelled; begins with what an earlier run left unsaid."""
+        """Serve all chats until cancelled, starting with what an earlier run left undelivered."""
         async with TaskGroup() as tasks:
             self._tasks = tasks
             while self._early:
@@ -247,7 +250,7 @@ class Presenter:
                 self._tasks = None
 
     async def _resume(self) -> None:
-        """Begin with what an earlier run left unsaid."""
+        """Serve what an earlier run left undelivered."""
         unreachable = await self._records.unreachable()
         await self._earlier.some()
         self._failures.remember(self._messages.by_job(), unreachable)
@@ -255,7 +258,7 @@ class Presenter:
             self._serve(message)
 
     async def _catch_up(self, tasks: TaskGroup) -> None:
-        """Read what is open or unsaid once more, because events were missed."""
+        """Read open and undelivered jobs again, because events were missed."""
         known = set(self._messages.by_job())
         self._earlier.begin_again()
         try:
@@ -267,23 +270,23 @@ class Presenter:
                 else:
                     self._job_changed(job)
         except StoreError as error:
-            log.warning("what has happened meanwhile cannot be read: %s", error)
+            log.warning("cannot read the jobs that changed while events were missed: %s", error)
         await self._resume_debts(tasks)
         await self._earlier.rest()
 
     async def _resume_debts(self, tasks: TaskGroup) -> None:
-        """Settle the debts of messages, those of an earlier run included."""
+        """Settle all recorded debts, including those of an earlier run."""
         try:
             await self._owed.resume(tasks)
         except StoreError as error:
-            log.warning("unfinished messages cannot be read: %s", error)
+            log.warning("cannot read the unfinished messages: %s", error)
 
     async def settle(self, timeout_s: float, *, owner: str = "") -> None:
-        """Wait until every ended job's end and every answer is in its chat, at most that long.
+        """Wait until all results and answers are delivered, at most `timeout_s`.
 
-        A call whose answer is lost is not repeated: its platform was told that it is carried out.
-        Chats that are not connected are not waited for. `owner` restricts it to people whose id
-        begins with it.
+        A lost answer is never resent, because its platform already counts the call as handled.
+        Disconnected platforms are not waited for. `owner` restricts the wait to people whose id
+        starts with it.
         """
 
         def untold() -> bool:
@@ -303,12 +306,12 @@ class Presenter:
                     self._messages.fewer.clear()
                     await self._messages.fewer.wait()
         except TimeoutError:
-            log.info("stopping with results not yet delivered; they are kept")
+            log.info("stopping with undelivered results; they are kept for the next start")
 
     # ------------------------------------------------------------ serving chats
 
     def _serve(self, message: StatusMessage | None) -> None:
-        """Have a message shown when its chat allows; None is nothing to show."""
+        """Schedule a message to be shown when its chat allows. Ignores None."""
         if message is None:
             return
         channel = self._channels.of(message)
@@ -335,18 +338,20 @@ class Presenter:
                     await wait(channel.wake, due - now)
                     continue
                 await self._refresh(channel, message)
-                if message.forgotten and message.ref is not None:  # while it was being shown
+                if message.forgotten and message.ref is not None:
+                    # The job was deleted during the edit.
                     await self._owed.deleted(message.ref, message.origin)
         finally:
             channel.served = False
 
     async def _refresh(self, channel: Channel, message: StatusMessage) -> None:
-        """Show a message's newest state, and react to the chat's error."""
+        """Show a message's newest state, and handle the chat's errors."""
         asked = message.take_marks()
         try:
             await self._editor.look_up(message)
             if message.ref is not None and message.ref.chat != message.origin.chat:
-                self._messages.rehome(message, message.ref.chat)  # it moved in an earlier run
+                # The chat moved during an earlier run.
+                self._messages.rehome(message, message.ref.chat)
                 self._serve(message)
             if await self._editor.refresh(message):
                 self._messages.drop(message)
@@ -364,7 +369,8 @@ class Presenter:
             message.mark(asked)
             await self._failures.leave_alone(channel, message, error)
         except Exception as error:  # noqa: BLE001  # it is logged there
-            if not message.dropped:  # else its job is forgotten, and nothing can be recorded for it
+            # A dropped message's job is deleted, so nothing can be recorded for it.
+            if not message.dropped:
                 message.mark(asked)
                 await self._failures.try_later(message, error)
         else:
@@ -372,7 +378,7 @@ class Presenter:
             message.failures = 0
 
     async def _gone(self, message: StatusMessage) -> None:
-        """Go on without a message that was deleted; an answer that was read needs no other."""
+        """Handle a deleted message. Nothing replaces it if its answer has been shown."""
         if message.told:
             await self._deliveries.acknowledge(message.job)
             self._messages.drop(message)
@@ -380,7 +386,7 @@ class Presenter:
             message.ref, message.muted, message.changed = None, True, message.job.state.final
 
     async def _follow(self, message: StatusMessage, new_chat: str) -> None:
-        """Continue at a chat's new id with all its messages."""
+        """Move all messages of a chat to its new id."""
         platform, old = message.origin.platform, message.origin.chat
         await self._records.move_chat(platform, old, new_chat)
         for moved in self._messages.move(platform, old, new_chat):

@@ -1,8 +1,8 @@
-"""When the next request to a chat may go: spacing, budget, penalties. Decides, never sends.
+"""Decides when the next request to a chat may go: spacing, budget, penalties. Sends nothing.
 
-Numbers come from the platforms' `ChatLimits`; where they were found and how reliable they are is in
-each platform's documentation. A final state needs less budget than an update, so it always gets
-through.
+The numbers come from the platforms' `ChatLimits`. Each platform's documentation states their source
+and how reliable they are. A final state may use a larger share of the budget than an update, so it
+always gets through.
 """
 
 import math
@@ -13,27 +13,28 @@ from bot.core.platform import ChatLimits
 
 _SECOND_S = 1.0
 _MINUTE_S = 60.0
-_FOR_UPDATES = 0.7  # of a group's minute; the rest is reserved for news and for urgent requests
+# Share of a group's budget per minute; the rest is reserved for news and urgent requests.
+_FOR_UPDATES = 0.7
 _FOR_NEWS = 0.8
-_FOR_ALL = 0.9  # the last requests are left to what is not counted here
-_CALM_S = 120.0  # after this long without a penalty, a chat is trusted again
+_FOR_ALL = 0.9  # the remainder is for requests that are not counted here
+_CALM_S = 120.0  # a chat without a penalty for this long is trusted again
 _SLOWEST = 8.0
-_OLD_MESSAGE_S = 300.0  # between updates of a message the platform no longer edits freely
+_OLD_MESSAGE_S = 300.0  # between edits of a message that the platform restricts because of its age
 
 HEAD = 11  # the first ten of a queue, and the one about to join them
 _HEAD_PATIENCE_S = 0.5
-_FURTHER_S = 0.8  # for each open job
+_FURTHER_S = 0.8  # per open job
 _LONGEST_PATIENCE_S = 600.0
 _FREE_EVERY_S = 0.1  # a chat that accepts requests this close together takes any number of edits
-_CROWD = 200  # from this many open jobs on, steps are shown less often
+_CROWD = 200  # with more open jobs than this, progress is shown less often
 
 
 def patience_s(position: int | None, crowd: int) -> float:
-    """Return how long a waiting job's message may lag behind the truth, in seconds.
+    """Return how long a waiting job's message may be out of date, in seconds.
 
-    The head of a queue is watched most. Further back, a place more or less says little and the
-    moment the message names stays true, so all of these together cost about one edit a second,
-    however many of the `crowd` of open jobs they are.
+    People watch the head of a queue most. Further back, one position more or less says little and
+    the time in the message stays true. All messages there together cost about one edit a second,
+    however large `crowd`, the number of open jobs, is.
     """
     if position is None or position <= HEAD:
         return _HEAD_PATIENCE_S
@@ -41,16 +42,16 @@ def patience_s(position: int | None, crowd: int) -> float:
 
 
 def stretch(crowd: int) -> float:
-    """Return how many times rarer than usual a running job's steps are shown in a crowd."""
+    """Return the factor by which progress updates are slowed down with many open jobs."""
     return max(1.0, crowd / _CROWD)
 
 
 class Sent:
-    """The requests of one budget: those on their way, and when the answers to others came.
+    """The requests of one budget: those in flight, and the times at which the others were answered.
 
-    A request counts as of its answer, because by then it has arrived, however long it was on its
-    way and whatever kept this process from sending it. An upload may take minutes, so others need
-    not wait for its answer: until that comes it counts as of its beginning.
+    A request counts from its answer, because only then has it certainly arrived, however long it
+    was under way. An upload may take minutes and others need not wait for it, so until it is
+    answered it counts from its start.
     """
 
     def __init__(self) -> None:
@@ -58,57 +59,57 @@ class Sent:
         self.answered: deque[float] = deque()
 
     def begin(self, now: float, *, upload: bool) -> None:
-        """Note a request that is sent now."""
+        """Record that a request is being sent."""
         if upload:
             self.answered.append(now)
         else:
             self.under_way += 1
 
     def end(self, now: float, *, upload_from: float | None, sent: bool = True) -> None:
-        """Note that the answer to a request came, or that none will.
+        """Record that a request was answered or that no answer will come.
 
-        `upload_from` is when an upload began. A request that was not `sent` after all uses no
-        budget.
+        `upload_from` is when an upload started. A request with `sent` false was never made and uses
+        no budget.
         """
         if upload_from is None:
             self.under_way -= 1
         else:
-            begun = bisect_left(self.answered, upload_from)  # in order: the clock never goes back
+            begun = bisect_left(self.answered, upload_from)  # sorted: the clock never goes back
             if begun < len(self.answered) and self.answered[begun] == upload_from:
                 del self.answered[begun]
         if sent:
             self.answered.append(now)
 
     def room_at(self, now: float, most: int, per_s: float) -> float:
-        """Return the earliest time for one more request within `most` in any `per_s` seconds."""
+        """Return the earliest time for one more request, given `most` in any `per_s` seconds."""
         free = most - self.under_way
         if free <= 0:
             return now + per_s
         return now if len(self.answered) < free else max(now, self.answered[-free] + per_s)
 
     def forget(self, before: float) -> None:
-        """Drop what was answered by then; the last one always stays."""
+        """Drop answers older than `before`, but always keep the last one."""
         while len(self.answered) > 1 and self.answered[0] < before:
             self.answered.popleft()
 
 
 class PlatformRateLimit:
-    """The budget of a whole bot, all chats together."""
+    """The budget of a whole bot, shared by all its chats."""
 
     def __init__(self, per_s: float) -> None:
         self._most = max(1, int(per_s))
         self._sent = Sent()
 
     def earliest(self, now: float) -> float:
-        """Return the first moment the budget allows a request."""
+        """Return the earliest time the budget allows a request."""
         return self._sent.room_at(now, self._most, _SECOND_S)
 
     def begin(self, now: float, *, upload: bool = False) -> None:
-        """Note a request that is sent now."""
+        """Record that a request is being sent."""
         self._sent.begin(now, upload=upload)
 
     def end(self, now: float, *, upload_from: float | None = None, sent: bool = True) -> None:
-        """Note that its answer came, or that it was not `sent` after all."""
+        """Record that a request was answered, or was not `sent` after all."""
         self._sent.end(now, upload_from=upload_from, sent=sent)
         self._sent.forget(now - _SECOND_S)
 
@@ -139,12 +140,12 @@ class RateLimit:
         soon: bool = False,
         ending: int = 0,
     ) -> float:
-        """Return the first moment the budget allows a request.
+        """Return the earliest time the budget allows a request.
 
-        Ends and first answers are urgent: a part of a group's minute is reserved for them, and
-        another for what is to be shown `soon`; other updates are spread over the rest. What shows
-        no end leaves room for the jobs that are `ending` within seconds.
-        What a person has just asked for may come in a `burst`, as far as the platform allows.
+        Ends and first answers are `urgent`. One part of a group's minute is reserved for them and
+        another for news to be shown `soon`; other updates are spread over the rest. Requests that
+        are no end leave room for the `ending` jobs, which may end within seconds. Answers to a
+        person's request may come in a `burst`, as far as the platform allows.
         """
         gap_s, most = self._limits.chat_every_s * self._slow(now), self._limits.burst
         at = max(now, self._held_until, self._sent.room_at(now, most, most * gap_s))
@@ -161,21 +162,21 @@ class RateLimit:
         return at
 
     def news_gap_s(self, age_s: float | None) -> float:
-        """Return the least time before a message of that age shows news, in seconds."""
+        """Return the minimum time before a message of that age shows news, in seconds."""
         return _OLD_MESSAGE_S if self._old(age_s) else self._limits.chat_every_s
 
     def patience_s(self, position: int | None, crowd: int) -> float:
-        """Return how long a waiting job's message may lag behind the truth, in seconds."""
+        """Return how long a waiting job's message may be out of date, in seconds."""
         if self._limits.chat_every_s > _FREE_EVERY_S:
             return patience_s(position, crowd)
         return 0.0 if position is None or position <= HEAD else _HEAD_PATIENCE_S
 
     def lags(self, position: int | None) -> bool:
-        """Return whether a message of a job there is updated in its turn, not at once."""
+        """Return whether a job at that position is updated only from time to time, not at once."""
         return self.patience_s(position, 2) > _HEAD_PATIENCE_S
 
     def edit_gap_s(self, age_s: float | None) -> float:
-        """Return the least time between two updates of one message of that age, in seconds."""
+        """Return the minimum time between two edits of a message of that age, in seconds."""
         return _OLD_MESSAGE_S if self._old(age_s) else self._limits.edit_every_s
 
     def _old(self, age_s: float | None) -> bool:
@@ -183,35 +184,35 @@ class RateLimit:
         return age_s is not None and free_s is not None and age_s > free_s
 
     def turn_s(self, messages: int) -> float:
-        """Return how often each of a chat's messages may be edited so that all get their turn.
+        """Return the interval between edits of each message that gives all messages an equal share.
 
-        Without it, those first in line would use up a group's minute.
+        Without it, the first messages would use up a group's minute.
         """
         if self._per_minute is None:
             return 0.0
         return messages * _MINUTE_S / (self._per_minute * _FOR_UPDATES)
 
     def at_rest(self, now: float) -> bool:
-        """Return whether the whole budget is available, as in a chat never written to."""
+        """Return whether the full budget is available, as in a new chat."""
         sent = self._sent
         quiet = not sent.answered or sent.answered[-1] < now - _MINUTE_S
         return quiet and not sent.under_way and self._held_until <= now and self._slow(now) == 1
 
     def begin(self, now: float, *, upload: bool = False) -> None:
-        """Note a request that is sent now."""
+        """Record that a request is being sent."""
         self._sent.begin(now, upload=upload)
 
     def end(self, now: float, *, upload_from: float | None = None, sent: bool = True) -> None:
-        """Note that its answer came, or that it was not `sent` after all."""
+        """Record that a request was answered, or was not `sent` after all."""
         self._sent.end(now, upload_from=upload_from, sent=sent)
         self._sent.forget(now - _MINUTE_S)
 
     def updated(self, now: float) -> None:
-        """Note that a request could have waited."""
+        """Record an update that is not urgent."""
         self._updated_at = now
 
     def slow_down(self, now: float, retry_after_s: float) -> None:
-        """Wait out a penalty, and go slower for a while after it."""
+        """Wait out a penalty, and stay slower for a while afterwards."""
         self._held_until = max(self._held_until, now + retry_after_s)
         self._penalised_at = self._held_until
         self._slowness = min(self._slowness * 2, _SLOWEST)

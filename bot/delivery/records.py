@@ -1,8 +1,8 @@
-"""What the bot remembers of messages beside the jobs, in the jobs' database.
+"""Stores the bot's knowledge of its messages, in the same database as the jobs.
 
-Which message belongs to which job, which parts of a result were sent, which chats cannot be
-reached, what a reply is meant for, what a message must still come to show. Every write is durable
-when it returns; all raise `StoreError`.
+It records which message belongs to which job, which parts of a result were sent, which chats are
+unreachable, what a reply is meant for, and which messages must still be corrected. Every write is
+durable when it returns. All methods raise `StoreError`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ _BODY: TypeAdapter[Body] = TypeAdapter(Body)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Debt:
-    """A message, and what it must come to show: a task's outcome, or that its job was deleted.
+    """A message that must still be updated: with a task's outcome, or because its job was deleted.
 
-    `ref` is None while none is known, `request` the message it replies to. `runs` counts how often
-    the task was begun.
+    `ref` is None while no message is known. `request` is the message it replies to. `runs` counts
+    how often the task was started.
     """
 
     id: int
@@ -41,7 +41,7 @@ class Debt:
 
 
 class Debts:
-    """The messages that are not true yet. Every write is durable when it returns."""
+    """The messages that must still be updated. Every write is durable when it returns."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -54,13 +54,13 @@ class Debts:
         task: Task,
         now: float,
     ) -> Debt:
-        """Note a task that is about to begin."""
+        """Record a task that is about to start."""
         asked = request.message if request is not None else None
         values = (platform, chat, None, asked, task.language, task.model_dump_json(), now)
         return await self._insert(values)
 
     async def deleted(self, ref: MessageRef, language: str, now: float) -> Debt:
-        """Note that the job of a message was deleted; for rows, a trigger does it."""
+        """Record that a message's job was deleted. A trigger does this for jobs in the database."""
         values = (ref.platform, ref.chat, ref.message, None, language, None, now)
         return await self._insert(values)
 
@@ -71,19 +71,22 @@ class Debts:
         return await self._database.write(change)
 
     async def shown(self, debt: Debt, ref: MessageRef) -> Debt:
-        """Note the message that shows that the task is under way."""
+        """Record the message that shows the task as running."""
         return await self._update(debt, sql.DEBT_SHOWN, (ref.chat, ref.message))
 
     async def begun(self, debt: Debt) -> Debt:
-        """Count that the task is begun."""
+        """Count one more start of the task."""
         return await self._update(debt, sql.DEBT_BEGUN, ())
 
     async def done(self, debt: Debt, outcome: Body) -> Debt:
-        """Note the task's outcome."""
+        """Record the task's outcome."""
         return await self._update(debt, sql.DEBT_DONE, (_BODY.dump_json(outcome).decode(),))
 
     async def moved(self, debt: Debt, chat: str) -> Debt:
-        """Follow a chat to its new notation, where its messages have other ids."""
+        """Move a debt to its chat's new id.
+
+        Its messages have other ids there, so they are forgotten.
+        """
         return await self._update(debt, sql.DEBT_MOVED, (chat,))
 
     async def _update(self, debt: Debt, statement: str, values: Sequence[str]) -> Debt:
@@ -93,7 +96,7 @@ class Debts:
         return await self._database.write(change)
 
     async def settle(self, debt: Debt) -> None:
-        """Forget a debt: its message is true, or was given up."""
+        """Delete a debt whose message is up to date or was given up."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.SETTLE_DEBT, (debt.id,))
@@ -101,7 +104,7 @@ class Debts:
         await self._database.write(change)
 
     async def all(self) -> Sequence[Debt]:
-        """Return all debts, the oldest first."""
+        """Return all debts, oldest first."""
 
         def query(connection: Connection) -> Sequence[Debt]:
             return [_debt(row) for row in connection.execute(sql.DEBTS)]
@@ -141,7 +144,7 @@ class SentMessage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unreachable:
-    """Since when a finished job's chat cannot be reached, and how often it was tried."""
+    """An ended job that cannot be delivered: since when, and after how many tries."""
 
     since: float
     tries: int
@@ -150,14 +153,14 @@ class Unreachable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplyPrompt:
-    """One of the bot's messages that asks for a reply: which command the reply completes, for which job."""
+    """A bot message that asks for a reply: which command the reply completes, and for which job."""
 
     command: str
     job_id: int
 
 
 _Message = tuple[int, str, str, str, float]
-"""The values of `PUT_MESSAGE`."""
+"""The parameters of `PUT_MESSAGE`."""
 
 
 def _note(connection: Connection, messages: Sequence[_Message]) -> Sequence[None]:
@@ -165,26 +168,26 @@ def _note(connection: Connection, messages: Sequence[_Message]) -> Sequence[None
     return [None] * len(messages)
 
 
-_NOTING: ChangeKind[_Message, None] = ChangeKind(run=_note)  # there is one for each job
+_NOTING: ChangeKind[_Message, None] = ChangeKind(run=_note)  # batched, because every job has one
 
 
 class MessageRecords:
-    """Which message shows which job, and what else is remembered of messages; also the `Notes`."""
+    """Stores which message shows which job and other message facts; implements `Notes`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.debts = Debts(database)
 
     async def note_message(self, job_id: int, ref: MessageRef, now: float) -> None:
-        """Remember a job's status message, replacing an earlier one."""
+        """Store a job's status message, replacing an earlier one."""
         row = (job_id, ref.platform, ref.chat, ref.message, now)
         await self._database.submit(_NOTING, row)
 
     async def note_again(self, job_id: int, ref: MessageRef, now: float) -> None:
-        """Remember a further message that shows a job, so that replies to it are understood.
+        """Store a further message that shows a job, so that replies to it are understood.
 
-        Only messages in the job's own chat qualify: message ids mean nothing elsewhere. For a job
-        without a status message, it becomes that.
+        Messages in other chats than the job's are ignored, because message ids are unique only
+        within a chat. If the job has no status message, this message becomes it.
         """
         sent = await self.message(job_id)
         if sent is None:
@@ -207,7 +210,7 @@ class MessageRecords:
         return await self._database.read(query)
 
     async def job_of(self, ref: MessageRef) -> int | None:
-        """Return the job whose status message or further part this is, or None."""
+        """Return the job that a status message or further part belongs to, or None."""
 
         def query(connection: Connection) -> int | None:
             row = connection.execute(
@@ -227,7 +230,7 @@ class MessageRecords:
         return await self._database.read(query)
 
     async def note_prompt(self, ref: MessageRef, prompt: ReplyPrompt) -> None:
-        """Remember what a reply to one of the bot's messages is meant for. Idempotent."""
+        """Store the command that a reply to one of the bot's messages completes. Idempotent."""
 
         def change(connection: Connection) -> None:
             connection.execute(
@@ -238,7 +241,7 @@ class MessageRecords:
         await self._database.write(change)
 
     async def prompt(self, ref: MessageRef) -> ReplyPrompt | None:
-        """Return what a reply to that message is meant for, or None."""
+        """Return the command that a reply to that message completes, or None."""
 
         def query(connection: Connection) -> ReplyPrompt | None:
             row = connection.execute(sql.PROMPT, (ref.platform, ref.chat, ref.message)).fetchone()
@@ -247,7 +250,7 @@ class MessageRecords:
         return await self._database.read(query)
 
     async def move_chat(self, platform: str, old: str, new: str) -> None:
-        """Follow a chat to its new notation. Idempotent."""
+        """Move all records of a chat to its new id. Idempotent."""
 
         def change(connection: Connection) -> None:
             for statement in sql.MOVE_CHAT:
@@ -256,7 +259,7 @@ class MessageRecords:
         await self._database.write(change)
 
     async def begin_part(self, job_id: int, part: str, now: float) -> bool:
-        """Mark a part as being sent; False when an earlier try may have sent it already."""
+        """Mark a part as being sent. Returns False if an earlier try may have sent it already."""
 
         def change(connection: Connection) -> bool:
             return connection.execute(sql.BEGIN_PART, (job_id, part, now)).rowcount == 1
@@ -266,7 +269,7 @@ class MessageRecords:
     async def end_part(
         self, job_id: int, part: str, now: float, *, message: str | None, unclear: bool = False
     ) -> None:
-        """Note that a part was sent (or that it is unknown whether it was)."""
+        """Record that a part was sent, or with `unclear` that it may or may not have been."""
 
         def change(connection: Connection) -> None:
             connection.execute(
@@ -277,7 +280,7 @@ class MessageRecords:
         await self._database.write(change)
 
     async def drop_part(self, job_id: int, part: str) -> None:
-        """Forget a part that certainly was not sent, so that it may be tried again."""
+        """Forget a part that was certainly not sent, so that it may be tried again."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.DROP_PART, (job_id, part))
@@ -285,9 +288,9 @@ class MessageRecords:
         await self._database.write(change)
 
     async def unclear_parts(self, job_id: int) -> frozenset[str]:
-        """Return the parts of which it is unknown whether they were sent.
+        """Return the parts that may or may not have been sent.
 
-        Those that a crash interrupted are among them, so call it only when nothing is being sent.
+        This includes parts that are being sent, so call it only while none are.
         """
 
         def query(connection: Connection) -> frozenset[str]:
@@ -297,7 +300,7 @@ class MessageRecords:
         return await self._database.read(query)
 
     async def unreachable(self) -> Mapping[int, Unreachable]:
-        """Return the ended jobs whose chats could not be reached and are still tried, by job id."""
+        """Return the undeliverable jobs that are still retried, by job id."""
 
         def query(connection: Connection) -> Mapping[int, Unreachable]:
             rows = connection.execute(sql.UNREACHABLE)
@@ -311,9 +314,9 @@ class MessageRecords:
     async def note_unreachable(
         self, job_id: int, now: float, *, given_up: bool, tries: int = 1
     ) -> Unreachable:
-        """Count one more failed try to deliver a finished job and return the count so far.
+        """Count one more failed delivery of an ended job, and return the total.
 
-        The count is at least `tries`: the chat may have failed before the job had ended.
+        The total is at least `tries`, because the chat may have failed before the job ended.
         """
 
         def change(connection: Connection) -> Unreachable:
@@ -327,7 +330,7 @@ class MessageRecords:
     async def begin_afresh(
         self, platform: str, chat: str, user: str, now: float, *, idle_s: float
     ) -> None:
-        """Begin a person's new conversation in a chat; beginnings older than `idle_s` are dropped."""
+        """Start a person's new conversation in a chat, and delete starts older than `idle_s`."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.EXPIRE_STARTS, (now - idle_s,))
@@ -336,9 +339,9 @@ class MessageRecords:
         await self._database.write(change)
 
     async def afresh_since(self, platform: str, chat: str, user: str) -> float:
-        """Return since when a person's conversation in a chat is a new one, in UNIX seconds.
+        """Return when a person last started a new conversation in a chat, in UNIX seconds.
 
-        0.0 if no new one was begun.
+        Returns 0.0 if they never did.
         """
 
         def query(connection: Connection) -> float:
@@ -348,13 +351,13 @@ class MessageRecords:
         return await self._database.read(query)
 
     async def forget(self, user: str) -> None:
-        """Delete what is stored about a person."""
+        """Delete all data stored about a person."""
         await self._database.write(
             lambda connection: connection.execute(sql.DELETE_STARTS_OF, (user,))
         )
 
     async def note(self, name: str, value: str) -> None:
-        """Store a small fact across restarts."""
+        """Store a small value across restarts."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.PUT_NOTE, (name, value))
@@ -362,7 +365,7 @@ class MessageRecords:
         await self._database.write(change)
 
     async def note_first(self, name: str, value: str) -> str:
-        """Store a small fact unless there is one of that name; return what is stored."""
+        """Store a small value unless the name is taken. Returns the stored value."""
 
         def change(connection: Connection) -> str:
             connection.execute(sql.ADD_NOTE, (name, value))
@@ -371,7 +374,7 @@ class MessageRecords:
         return await self._database.write(change)
 
     async def noted(self, name: str) -> str | None:
-        """Return a stored fact, or None."""
+        """Return a stored value, or None."""
 
         def query(connection: Connection) -> str | None:
             row = connection.execute(sql.NOTE, (name,)).fetchone()

@@ -1,4 +1,4 @@
-"""Sends the answers that are not jobs: replies, results shown again, forms, long-running work."""
+"""Sends answers other than new jobs: replies, results shown again, forms, long-running tasks."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ _FORM_PATIENCE_S = 2.0
 
 
 class Replies:
-    """One for all platforms."""
+    """Sends the answers to calls, on every platform."""
 
     def __init__(
         self,
@@ -45,7 +45,10 @@ class Replies:
         self._asking: dict[tuple[str, str], asyncio.Event] = {}
 
     async def asked(self, platform: str, chat: str) -> None:
-        """Wait until a prompt on its way into that chat is recorded; a reply may be faster."""
+        """Wait up to two seconds until a prompt being sent to that chat is recorded.
+
+        A person's reply may arrive before the record is stored.
+        """
         noted = self._asking.get((platform, chat))
         if noted is None:
             return
@@ -53,10 +56,10 @@ class Replies:
             async with timeout(_NOTING_S):
                 await noted.wait()
         except TimeoutError:
-            log.info("a prompt into %s:%s is not stored yet", platform, chat)
+            log.info("the prompt sent to %s:%s is not recorded yet", platform, chat)
 
     async def give(self, call: Invocation, answer: Answer) -> None:
-        """Send a call's answer; failures are logged, nothing is raised."""
+        """Send a call's answer. Failures are logged, never raised."""
         try:
             match answer:
                 case Reply(content=content, private=private):
@@ -73,14 +76,14 @@ class Replies:
                 case AcceptedJob() | None:
                     pass  # the job's status message is the answer
         except ChatError as error:
-            log.warning("call %s of %s not answered: %s", call.key, call.user, error)
+            log.warning("call %s from %s could not be answered: %s", call.key, call.user, error)
         except Exception:
-            log.exception("call %s of %s not answered", call.key, call.user)
+            log.exception("call %s from %s could not be answered", call.key, call.user)
 
     async def _respond(
         self, call: Invocation, content: Content, *, private: bool
     ) -> MessageRef | None:
-        """Answer a call. Repeated until it succeeds: better twice than not at all."""
+        """Answer a call, retrying on failure. A duplicate answer is better than none."""
         if private and call.alert is not None and await call.alert(content):
             return None
         limits = self._platforms[call.platform].limits
@@ -93,7 +96,7 @@ class Replies:
                     call.platform, call.chat, partial(call.respond, words, private), terms
                 )
             except (ContentRefused, TooLarge) as refusal:
-                log.warning("the answer to call %s was refused: %s", call.key, refusal)
+                log.warning("the chat refused the answer to call %s: %s", call.key, refusal)
         return None
 
     async def _show_again(self, call: Invocation, shown: ResultReply) -> None:
@@ -106,7 +109,7 @@ class Replies:
     async def _send(
         self, call: Invocation, content: Content, reply_to: MessageRef | None
     ) -> MessageRef:
-        """Post a further message; one that may be there already is not posted again."""
+        """Post a further message. It is not retried if it may already have been sent."""
         platform = self._platforms[call.platform]
         chat = call.chat if reply_to is None else reply_to.chat
         return await self._patience.ask(
@@ -122,7 +125,7 @@ class Replies:
         await self._patience.ask(ref.platform, ref.chat, lambda: platform.edit(ref, content), terms)
 
     async def _ask(self, call: Invocation, asked: FormReply) -> None:
-        """Show a form; if there is none, ask for a reply and record what it is meant for."""
+        """Show a form. Without form support, ask for a reply and record what it is for."""
         form = asked.form
         if call.show_form is not None and await self._show_form(call, call.show_form, form):
             return
@@ -142,12 +145,15 @@ class Replies:
                 del self._asking[place]
 
     async def _show_form(self, call: Invocation, show: ShowForm, form: Form) -> bool:
-        """Open a form; return whether it is open. A platform accepts one for some seconds only."""
+        """Open a form.
+
+        Returns whether it opened. Platforms accept a form only for a few seconds.
+        """
         terms = Terms(free=True, patience_s=_FORM_PATIENCE_S)
         try:
             await self._patience.ask(call.platform, call.chat, lambda: show(form), terms)
         except ChatError as error:
-            log.info("call %s: its form was not opened: %s", call.key, error)
+            log.info("call %s: could not open its form: %s", call.key, error)
             return False
         return True
 
@@ -156,12 +162,12 @@ class Replies:
             try:
                 await self._delete(ref, removed.instead)
             except ChatError as error:
-                log.warning("message %s was not deleted: %s", ref.message, error)
+                log.warning("could not delete message %s: %s", ref.message, error)
         if not call.button:
             await self._respond(call, removed.said, private=True)
 
     async def _delete(self, ref: MessageRef, instead: Content) -> None:
-        """Delete a message; one that can no longer be deleted (Telegram's old ones) is emptied."""
+        """Delete a message, or blank it if it cannot be deleted (old messages on Telegram)."""
         platform = self._platforms[ref.platform]
         try:
             await self._patience.ask(ref.platform, ref.chat, lambda: platform.delete(ref), Terms())
@@ -170,5 +176,5 @@ class Replies:
 
 
 def _neutral(call: Invocation) -> Content:
-    """Return the text for a chat that accepts nothing else."""
+    """Return the text for a chat that refuses everything else."""
     return Content(body=say(language_of(call.language), "refused.internal"))

@@ -1,6 +1,6 @@
-"""Renders a job's end for a chat: pages, files that fit, words if nothing else is accepted.
+"""Renders a job's result for a chat: pages, files that fit, or plain text as a last resort.
 
-Decides what is said and shown; sends nothing.
+Decides what to show and sends nothing.
 """
 
 import asyncio
@@ -42,14 +42,15 @@ from queueing.core.requests import File, Output
 
 _log = logging.getLogger(__name__)
 
-_CODECS = frozenset({"h264", "vp8", "vp9"})  # of videos; others are a still image with sound
-_PIXELS = frozenset({"yuv420p", "yuvj420p", "yuva420p"})  # no player in a chat knows others
+# Chat clients show other video codecs as a still image with sound.
+_CODECS = frozenset({"h264", "vp8", "vp9"})
+_PIXELS = frozenset({"yuv420p", "yuvj420p", "yuva420p"})  # chat clients play no other pixel formats
 
 
 async def fitted(file: File, limits: ChatLimits) -> File | None:
-    """Return a result as a chat accepts it: itself, or re-encoded; None when that is hopeless.
+    """Return a file as a chat accepts it, re-encoded if needed, or None if it cannot fit.
 
-    A video or sound that cannot be re-encoded goes as it is if it is small enough.
+    A video or sound that cannot be re-encoded is returned unchanged if it is small enough.
     """
     mime = mime_of(file.data)
     small = len(file.data) <= limits.upload
@@ -64,7 +65,7 @@ async def fitted(file: File, limits: ChatLimits) -> File | None:
     try:
         return await videos.fitted(file, limits.upload)
     except videos.VideoError as error:
-        _log.warning("%s stays as it is: %s", file.name, error)
+        _log.warning("%s could not be re-encoded: %s", file.name, error)
         return file if small else None
 
 
@@ -72,14 +73,14 @@ async def _plays(file: File) -> bool:
     try:
         looks = (await videos.looked_at(file)).looks
     except videos.VideoError:
-        return True  # it cannot be improved
+        return True  # re-encoding would fail as well
     return looks.image in _CODECS and looks.pixels in _PIXELS
 
 
 async def _moves(file: File, limits: ChatLimits) -> bool:
-    """Return whether an image is animated and the chat cannot show that as it is."""
+    """Return whether an image is animated and the chat cannot show its format."""
     if mime_of(file.data) == "image/gif" and len(file.data) <= limits.upload:
-        return False  # plays everywhere
+        return False  # GIFs play everywhere
     return await asyncio.to_thread(_frames, file.data) > 1
 
 
@@ -92,20 +93,20 @@ def _frames(data: bytes) -> int:
 
 
 class OriginalHints:
-    """By a link if links can be made, otherwise on the page if there is one."""
+    """Points people to a result's original files: by link, or to the web page if links are off."""
 
     def __init__(self, links: Links | None = None, *, on_page: bool = False) -> None:
         self._links = links
         self._on_page = on_page
 
     async def links(self, job: Job, files: int, language: str) -> Body:
-        """Return the links to the first files of a job's result, if links can be made."""
+        """Return links to the first `files` files of a job's result; empty if links are off."""
         if self._links is None or await self._links.address(job, 1) is None:
             return ()
         return await self.told(job, range(1, files + 1), language)
 
     async def told(self, job: Job, numbers: Sequence[int], language: str) -> Body:
-        """Return where the originals of these files of a job are (counted from 1), if anywhere."""
+        """Return where to find the originals of these files (counted from 1), if anywhere."""
         lines: list[Body] = []
         for number in numbers:
             link = await self._links.address(job, number) if self._links is not None else None
@@ -117,20 +118,20 @@ class OriginalHints:
         return join(tuple(part for line in lines for part in (*line, "\n"))[:-1])
 
 
-_PAGES = 4  # longer answers come as a file as well
+_PAGES = 4  # longer answers also come as a file
 
 
 class Fallback(IntEnum):
-    """How far a result that a chat refuses is cut down."""
+    """How far a refused result is cut down."""
 
     WHOLE = 0
-    HALF = 1  # of the size a file may have, because the platform found it too large all the same
+    HALF = 1  # of the upload limit, for files that the platform still found too large
     EIGHTH = 2
     WORDS = 3  # no files and no formatting
-    NOTE = 4  # one sentence of the bot
+    NOTE = 4  # a single sentence from the bot
 
     def below(self, *, too_large: bool) -> "Fallback":
-        """Return the next try; smaller files help only if size was the fault."""
+        """Return the next fallback. Smaller files are tried only if size was the problem."""
         return Fallback(
             min(self + 1 if too_large else max(self + 1, Fallback.WORDS), Fallback.NOTE)
         )
@@ -141,14 +142,14 @@ _SHARE: Mapping[Fallback, float] = {Fallback.HALF: 1 / 2, Fallback.EIGHTH: 1 / 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RenderedResult:
-    """What the status message becomes, and what follows it in messages of their own."""
+    """The status message's final content, and the messages that follow it."""
 
     content: Content
     rest: tuple[Content, ...] = ()
 
 
 class ResultRenderer:
-    """Renders results."""
+    """Renders the results of ended jobs."""
 
     def __init__(
         self,
@@ -172,9 +173,9 @@ class ResultRenderer:
         fallback: Fallback = Fallback.WHOLE,
         aloud: SpokenAnswer | None = None,
     ) -> RenderedResult:
-        """Return what an ended job's owner is shown; `written` is the answer as far as it had come.
+        """Render the result of an ended job. `written` is the answer as far as it was generated.
 
-        `aloud` is its voice, or what is to be said about it.
+        `aloud` is the spoken answer, or a note about it.
         """
         language = origin.language
         if fallback is Fallback.NOTE:
@@ -198,7 +199,7 @@ class ResultRenderer:
         )
 
     async def _links(self, job: Job, rendered: RenderedResult, language: str) -> Body:
-        """Return where the files are that a chat does not accept at all; a long text has none."""
+        """Return links to the files a chat refuses. A text answer sent as a file has none."""
         files = sum(len(each.files) for each in (rendered.content, *rendered.rest))
         if not files or not job.request.gives_files:
             return ()
@@ -272,7 +273,7 @@ class ResultRenderer:
     async def _fit_files(
         self, job: Job, files: tuple[File, ...], limits: ChatLimits, language: str
     ) -> tuple[tuple[File, ...], Body]:
-        """Return the files as the chat accepts them, and what the reader should know about that."""
+        """Return the files as the chat accepts them, and a note about those that were changed."""
         made = [await fitted(file, limits) for file in files]
         fitting = tuple(file for file in made if file is not None)
         changed = [
@@ -289,7 +290,7 @@ class ResultRenderer:
     def _paged(
         self, content: Content, text: str, limits: ChatLimits, language: str
     ) -> tuple[Content, list[Content]]:
-        """Split a long answer over several messages; a very long one comes as a file as well."""
+        """Split a long answer into several messages; a very long one also comes as a file."""
         facts = tuple(part for part in content.body if not isinstance(part, Markdown))
         more, cut = say(language, "status.continued"), say(language, "status.cut")
         room = limits.caption if content.files else limits.text
@@ -300,13 +301,13 @@ class ResultRenderer:
             following.append(Content(body=(Markdown(parts[-1]), *facts)))
             return first, following
         whole = File(name="answer.md", mime="text/markdown", data=text.encode())
-        # With the file the message becomes a caption, which holds less than a message.
+        # A message with a file has a caption, which holds less text than a message.
         first_part = pages(text, limits.caption - _length((*facts, *cut)) - 1)[0]
         body = (Markdown(first_part), "\n", *cut, *facts)
         return replace(content, body=body, files=(*content.files, whole)), []
 
     def hidden(self, job: Job, origin: Origin, content: Content) -> Content:
-        """Hide images and videos if the chat's operator wants that."""
+        """Mark images and videos as spoilers if the operator enabled that for the chat."""
         if not content.files or not job.request.is_seen:
             return content
         settings = self._chat_settings.of(origin.platform, origin.places)
@@ -314,20 +315,20 @@ class ResultRenderer:
 
 
 async def measured(file: File) -> Measures:
-    """Return what is known of a result's file: its pixels, and how long it plays."""
+    """Measure a result's file: its pixel size and its duration."""
     mime = mime_of(file.data)
     if not (is_video(mime) or is_sound(mime)):
         return Measures(size=await dimensions(file))
     try:
         looks = (await videos.looked_at(file)).looks
-    except videos.VideoError:  # no library for it, or it cannot be read: it may still play
+    except videos.VideoError:  # no decoder, or the file cannot be read; the chat may still play it
         return UNKNOWN
     size = (looks.width, looks.height) if looks.width and looks.height else None
     return Measures(size=size, seconds=looks.seconds)
 
 
 async def _fitting(aloud: SpokenAnswer | None, limits: ChatLimits, language: str) -> SpokenAnswer:
-    """Return a voice as the chat takes it, or a note in its place."""
+    """Return the voice in a form that the chat accepts, or a note instead."""
     if aloud is None or not aloud.sound:
         return aloud or SpokenAnswer()
     made = [await fitted(file, limits) for file in aloud.sound]
@@ -339,7 +340,7 @@ async def _fitting(aloud: SpokenAnswer | None, limits: ChatLimits, language: str
 
 
 def _in_lines(*bodies: Body) -> Body:
-    """Return those of the bodies that say something, each on a line of its own."""
+    """Join the non-empty bodies, each on its own line."""
     lines: Body = ()
     for body in filter(None, bodies):
         lines += (*(("\n",) if lines else ()), *body)
@@ -347,7 +348,7 @@ def _in_lines(*bodies: Body) -> Body:
 
 
 def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) -> Body:
-    """Return the sentence about files that were left out, or otherwise made smaller."""
+    """Return the sentence about files that were left out or shrunk."""
     lost = made.count(None)
     if lost:
         return say(language, "result.files_left_out", count=lost)
@@ -359,24 +360,24 @@ def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) 
 
 
 def _smaller(count: int, of: int) -> str:
-    """Return the text key for that many images that were made smaller."""
+    """Return the key of the text about shrunk images."""
     if count == of:
         return "result.smaller" if of == 1 else "result.all_smaller"
     return "result.one_smaller" if count == 1 else "result.some_smaller"
 
 
 def last_page(content: Content, limits: ChatLimits) -> Content:
-    """Return an open job's message with a growing answer cut to its newest part."""
+    """Cut an open job's growing answer to its newest part that fits."""
     return _page(content, limits, -1)
 
 
 def first_page(content: Content, limits: ChatLimits) -> Content:
-    """Return a message cut to what the chat can show at once."""
+    """Cut a message to the first part that fits."""
     return _page(content, limits, 0)
 
 
 def in_words(content: Content) -> Content:
-    """Return a content without files and formatting."""
+    """Return the content without files and formatting."""
     words = (
         part if isinstance(part, str | Moment | Period | ProgressBar) else part.text
         for part in content.body
@@ -407,5 +408,5 @@ def _length(body: Body) -> int:
 
 
 def _missing(output: Output, language: str) -> str:
-    """Return why a server's files are not all there."""
+    """Return why some of a server's files are missing."""
     return told(Problem.read(output.missing), language) if output.missing else ""

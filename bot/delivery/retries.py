@@ -1,6 +1,6 @@
-"""How a request to a chat is repeated, and what a refusal of the chat means.
+"""Retries requests to chats and handles their refusals.
 
-Wait, slow down, back off, give up after a day. Renders nothing.
+Waits, slows down, backs off, and gives up after a day. Renders nothing.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from queueing.core.ports import Clock
 
 log = logging.getLogger(__name__)
 
-_AWAY_PAUSE_S = 300.0  # the longest between two tries while a platform is away, or after a restart
-_GONE_PAUSE_S = 3600.0  # and in a chat that expelled the bot
+_AWAY_PAUSE_S = 300.0  # the longest backoff while a platform is unreachable, and after a restart
+_GONE_PAUSE_S = 3600.0  # the longest backoff for a chat that removed the bot
 _GIVE_UP_S = 24 * 3600.0
 
 
 class DeliveryFailures:
-    """Reacts to failures of messages and channels; `drop` removes a message that is given up."""
+    """Handles failures of messages and channels. Calls `drop` for a message that is given up."""
 
     def __init__(
         self,
@@ -44,28 +44,27 @@ class DeliveryFailures:
         self._drop = drop
 
     def slow_down(self, channel: Channel, message: StatusMessage, slow: SlowDown) -> None:
-        """Wait out a penalty: the whole chat, or only a message that is too old."""
+        """Wait out a penalty, for the whole chat or only for a message too old to edit freely."""
         now = self._clock.now()
         if message.free(channel.rate_limit):
-            message.delayed_until = (
-                now + slow.retry_after_s
-            )  # the answer to a call uses no chat's budget
+            # Answering a call does not use the chat's budget.
+            message.delayed_until = now + slow.retry_after_s
         elif not slow.old_message:
             channel.rate_limit.slow_down(now, slow.retry_after_s)
         elif message.job.state.final:
-            message.ref = None  # its end comes as a fresh message
+            message.ref = None  # its result is sent as a new message
         else:
             message.delayed_until = now + slow.retry_after_s
 
     async def leave_alone(self, channel: Channel, message: StatusMessage, error: ChatError) -> None:
-        """Back off exponentially; while a chat is unreachable, probe it with a single message."""
+        """Back off exponentially. While a chat is unreachable, probe it with a single message."""
         now = self._clock.now()
         longest_s = _GONE_PAUSE_S if isinstance(error, ChatGone) else _AWAY_PAUSE_S
         pause = channel.unreachable(now, longest_s)
         if isinstance(error, ServedElsewhere):
-            return  # its holder delivers
+            return  # the process that holds the chat's lease delivers
         log.warning(
-            "job %s: chat %s not reached, again in %.0f s: %s",
+            "job %s: chat %s is unreachable, retrying in %.0f s: %s",
             message.job.id,
             message.origin.chat,
             pause,
@@ -75,21 +74,22 @@ class DeliveryFailures:
             await self._note_failure(each, now, tries=channel.failures)
 
     async def try_later(self, message: StatusMessage, error: Exception) -> None:
-        """Pause one message, longer each time."""
+        """Delay one message, longer with each failure."""
         now = self._clock.now()
         message.failures += 1
         pause = min(pause_s(message.failures), _AWAY_PAUSE_S)
         message.delayed_until = now + pause
-        text = "job %s: its message could not be shown, again in %.0f s: %s"
+        text = "job %s: could not show its message, retrying in %.0f s: %s"
         if isinstance(error, StoreError):
             log.warning(text, message.job.id, pause, error)
         else:
-            log.error(text, message.job.id, pause, error, exc_info=error)  # a bug
+            # Unexpected, so log the traceback.
+            log.error(text, message.job.id, pause, error, exc_info=error)
         if message.job.state.final:
             await self._note_failure(message, now)
 
     async def _note_failure(self, message: StatusMessage, now: float, *, tries: int = 1) -> None:
-        """Count a failed delivery; after a day of them, give up. Never raises."""
+        """Count a failed delivery, and give up after a day of failures. Never raises."""
         try:
             unreachable = await self._records.note_unreachable(
                 message.job.id, now, given_up=False, tries=tries
@@ -99,17 +99,17 @@ class DeliveryFailures:
             await self._records.note_unreachable(message.job.id, now, given_up=True)
             await self._deliveries.acknowledge(message.job)
         except Fenced:
-            return  # another process delivers now
+            return  # another process delivers it
         except Exception:
-            log.exception("job %s: its failed delivery was not noted", message.job.id)
+            log.exception("job %s: could not record its failed delivery", message.job.id)
             return
         self._drop(message)
-        log.error("job %s: undeliverable after a day; its result is kept", message.job.id)
+        log.error("job %s: gave up delivering after a day; its result is kept", message.job.id)
 
     def remember(
         self, messages: Mapping[int, StatusMessage], unreachable: Mapping[int, Unreachable]
     ) -> None:
-        """Resume an earlier run's pauses: a restart neither hammers a chat nor forgets it."""
+        """Restore the backoff of an earlier run, so that restarts do not hammer failing chats."""
         now = self._clock.now()
         for job_id, failed in unreachable.items():
             if (message := messages.get(job_id)) is not None:
@@ -121,7 +121,7 @@ class DeliveryFailures:
 
 T = TypeVar("T")
 
-PATIENCE_S = 60.0  # a later answer is of no use
+PATIENCE_S = 60.0  # an answer later than this is useless
 _LONGEST_PAUSE_S = 300.0
 
 
@@ -129,8 +129,8 @@ _LONGEST_PAUSE_S = 300.0
 class Terms:
     """How a request is made.
 
-    `burst` and `upload` are passed to the channel; a `free` one uses no budget. Without `repeat`, a
-    request that may have been carried out is not repeated. `patience_s` is how long it is tried.
+    `burst` and `upload` are passed to the channel. A `free` request uses no budget. Without
+    `repeat`, a request that may have succeeded is not retried. `patience_s` limits the retries.
     """
 
     burst: bool = False
@@ -141,7 +141,7 @@ class Terms:
 
 
 class ChatRetry:
-    """One for all platforms."""
+    """Makes requests to chats, with retries."""
 
     def __init__(self, platforms: Mapping[str, ChatPlatform], channels: Channels) -> None:
         self._platforms = platforms
@@ -150,9 +150,9 @@ class ChatRetry:
     async def ask(
         self, platform: str, chat: str, request: Callable[[], Awaitable[T]], terms: Terms
     ) -> T:
-        """Make a request when it is its turn, and retry while the failure is temporary.
+        """Make a request in its turn, retrying while the failure is temporary.
 
-        Raises `ChatError`: one that no repetition helps against, or the last when time is up.
+        Raises `ChatError` for a permanent failure, or the last failure when time is up.
         """
         until = self._channels.now() + terms.patience_s
         failures = 0
@@ -169,7 +169,7 @@ class ChatRetry:
                 pause = min(pause_s(failures), _LONGEST_PAUSE_S)
                 if (error.unclear and not terms.repeat) or self._channels.now() + pause > until:
                     raise
-                log.info("%s:%s: again in %.0f s: %s", platform, chat, pause, error)
+                log.info("%s:%s: retrying in %.0f s: %s", platform, chat, pause, error)
                 await asyncio.sleep(pause)
                 await wait(self._platforms[platform].connected, until - self._channels.now())
 
@@ -182,7 +182,7 @@ class ChatRetry:
             return await request()
 
     async def _wait_out(self, platform: str, chat: str, slow: SlowDown, terms: Terms) -> None:
-        """Wait out a penalty; a chat's penalty holds back every turn there."""
+        """Wait out a penalty. Unless the request is free, it delays all turns in the chat."""
         if not terms.free:
             self._channels.at(platform, chat).rate_limit.slow_down(
                 self._channels.now(), slow.retry_after_s

@@ -1,7 +1,7 @@
-"""Answers that are read aloud as well: by a job made for their question, accepted once.
+"""Has answers read aloud by a separate job for each answer, accepted at most once.
 
-The answer is delivered with it: it stays undelivered until the voice is there or cannot be had, so
-a restart at any point goes on with what is missing.
+The voice is part of the delivery. A result stays undelivered until its voice is ready or has
+failed, so a restart at any point resumes it.
 """
 
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ from queueing.core.requests import Chat, File
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpokenAnswer:
-    """What an answer's message shows of its reading: the voice, or a sentence about it."""
+    """The spoken form of an answer: its voice, or a note about it."""
 
     sound: tuple[File, ...] = ()
     note: Body = ()
-    goes_on: Job | None = None  # the job that reads it, until that has ended
+    goes_on: Job | None = None  # the open job that makes the voice
 
 
 class SpokenAnswers:
-    """Has answers read aloud."""
+    """Creates and tracks the jobs that read answers aloud."""
 
     def __init__(self, admission: AdmissionService, people: People, jobs: JobReader) -> None:
         self._admission = admission
@@ -38,7 +38,7 @@ class SpokenAnswers:
         self._jobs = jobs
 
     async def of(self, job: Job, origin: Origin) -> SpokenAnswer:
-        """Return how far the reading of an ended job is; the first time, ask for it."""
+        """Return the state of an ended job's spoken answer. The first call requests it."""
         asked = origin.aloud and isinstance(job.request, Chat)
         if not asked or job.state is not JobState.COMPLETED:
             return SpokenAnswer()

@@ -1,4 +1,4 @@
-"""The SQL of what the bot remembers of messages, by name, in the dialect that SQLite and PostgreSQL share."""
+"""The SQL statements for message records, in the dialect that SQLite and PostgreSQL share."""
 
 # ruff: noqa: S608 - every name put into these texts is a constant; values are always parameters
 

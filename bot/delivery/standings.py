@@ -1,9 +1,9 @@
-"""Finds the status messages that no longer show where their jobs stand.
+"""Finds status messages that no longer match their jobs' state.
 
-While jobs wait it looks at the first of every queue, whether or not the queue moved: what holds them
-back, and until when, is decided elsewhere. Whole queues are looked at when their reason changes and
-every few seconds, each message when a moment it names has passed. It never sends, and looks at few
-messages at a time: a call that comes meanwhile waits for no queue, however long.
+While jobs wait, it checks the head of every queue regularly, even if no queue moved, because waits
+depend on decisions made elsewhere. It checks whole queues when their wait reason changes and every
+few seconds, and single messages when a time they show has passed. It never sends anything. It works
+in small batches, so a call that arrives in between is never delayed by a long queue.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ _Question = tuple[Job, asyncio.Future[Standing | None]]
 
 
 class StandingReader:
-    """One for all messages; answers while `run` is running."""
+    """Reads the standings of jobs for all messages. Answers only while `run` is running."""
 
     def __init__(self, status: QueueStatus) -> None:
         self._status = status
         self._asked: list[_Question] = []
         self._decided: list[_Question] = []
-        self._open: dict[int, _Question] = {}  # the last of each
+        self._open: dict[int, _Question] = {}  # the latest question about each job
         self._wake = asyncio.Event()
         self._ready = asyncio.Event()
 
     async def of(self, job: Job) -> Standing | None:
-        """Return where a job stands, None if it is unknown. Raises `StoreError`."""
-        if job.state is not JobState.PENDING:  # known without a forecast
+        """Return a job's standing, or None if it is unknown. Raises `StoreError`."""
+        if job.state is not JobState.PENDING:  # needs no forecast
             return (await self._status.standings([job])).get(job.id)
         answer: asyncio.Future[Standing | None] = asyncio.get_running_loop().create_future()
         self._asked.append((job, answer))
@@ -50,9 +50,10 @@ class StandingReader:
                 del self._open[job.id]
 
     def changed(self, job: Job) -> None:
-        """Answer with a job as it was if it has changed since: its questioner asks once more.
+        """Answer a question about a job that has changed since with its old state.
 
-        Others that are asked about with it may wait for a decision; it need not.
+        The caller then asks again. Without this, it would wait for a planning decision that other
+        jobs in its batch need and the changed job does not.
         """
         asked = self._open.get(job.id)
         if asked is not None and asked[0].version < job.version and not asked[1].done():
@@ -69,7 +70,7 @@ class StandingReader:
                 waits.create_task(self._wait_for(asked))
 
     async def _wait_for(self, asked: Sequence[_Question]) -> None:
-        """Wait for a decision about these jobs; what is asked later waits for its own."""
+        """Wait for a planning decision on these jobs. Later questions wait separately."""
         await self._status.decided([job for job, _ in asked])
         self._decided.extend(asked)
         self._ready.set()
@@ -95,20 +96,20 @@ class StandingReader:
 log = logging.getLogger(__name__)
 
 _REST_S, _LONG_REST_S = 0.1, 0.25
-_REST_EACH_S = 0.0005  # per message, between those two
+_REST_EACH_S = 0.0005  # per message, between the two bounds above
 _HEADS_S = 0.5
 _WHOLE_S = 8.0
-_WHOLE_EACH_S = 0.004  # per message: long queues are read less often
-_NEAR = 2 * HEAD  # may have become one of the first since the last look
-_AT_ONCE = 50  # messages looked at, which takes some five milliseconds
-_SCANNED = 1000  # messages asked whether they are to be looked at, which takes two
+_WHOLE_EACH_S = 0.004  # per message, so that long queues are read less often
+_NEAR = 2 * HEAD  # may have reached the head since the last check
+_AT_ONCE = 50  # messages checked per batch, about 5 ms
+_SCANNED = 1000  # messages scanned per batch, about 2 ms
 
 
 class StaleMessages:
-    """Compares what open jobs' messages show with what is true.
+    """Compares the content of open jobs' messages with their jobs' present state.
 
-    `messages` are all messages, `draw` returns what a message should show, and `stale` is called
-    for every message that shows something else.
+    `messages` are all messages. `draw` returns the content a message should show. `stale` is called
+    for every message whose content differs.
     """
 
     def __init__(
@@ -130,21 +131,21 @@ class StaleMessages:
         self._heads_at = self._whole_at = 0.0
 
     def moved(self, queues: QueuesMoved) -> None:
-        """Look at queues soon. Never blocks."""
+        """Schedule a check of queues that moved. Never blocks."""
         self._turned |= queues.turned
         self._moved.set()
 
     async def run(self) -> None:
-        """Look again and again while there are messages, until cancelled."""
+        """Check messages repeatedly, as long as there are any, until cancelled."""
         while True:
             if not any(_open(message) for message in self._messages):
                 await self._moved.wait()
             try:
                 await self._look_around()
             except StoreError as error:
-                log.warning("places in line cannot be read: %s", error)
+                log.warning("cannot read the positions of waiting jobs: %s", error)
             except Exception:
-                log.exception("places in line cannot be shown")
+                log.exception("could not update the positions of waiting jobs")
             rest_s = _REST_EACH_S * len(self._messages)
             await asyncio.sleep(min(max(rest_s, _REST_S), _LONG_REST_S))
 
@@ -166,7 +167,7 @@ class StaleMessages:
         everyone = list(self._messages)
         for first in range(0, len(everyone), _SCANNED):
             if first:
-                await asyncio.sleep(0)  # all else that is ready comes first
+                await asyncio.sleep(0)  # let other ready tasks run first
             scanned = everyone[first : first + _SCANNED]
             found += [message for message in scanned if _watched(message) and asked(message)]
         if len(found) > _AT_ONCE:
@@ -184,10 +185,10 @@ class StaleMessages:
         for message in messages:
             standing = standings.get(message.current.id)
             if standing is None or standing.job.version < message.current.version:
-                continue  # it changed while the places were read: another event follows
+                continue  # the job changed during the read; another event follows
             if standing.job.state is not message.current.state:
-                continue  # the same: its event is on its way
-            message.take(standing.job)  # no event reports that it has left the overflow
+                continue  # likewise, its event is on its way
+            message.take(standing.job)  # no event reports that a job left the overflow
             message.stand(standing)
             if message.job.state.final:  # its answer is being read aloud
                 message.changed = True
@@ -199,7 +200,7 @@ class StaleMessages:
 
 
 def _open(message: StatusMessage) -> bool:
-    """Return whether its place is being shown, even in an edit that is on its way."""
+    """Return whether the message shows an open job, possibly in an edit still in flight."""
     return not (message.muted or message.dropped or message.current.state.final)
 
 
@@ -208,9 +209,10 @@ def _watched(message: StatusMessage) -> bool:
 
 
 def _near(message: StatusMessage) -> bool:
-    """Return whether it runs or is among the first of its queue, as far as was seen."""
+    """Return whether its job runs or was last seen near the head of its queue."""
     if message.current.state is JobState.PROCESSING or not message.stood:
         return True
-    if message.position is None:  # its place is unknown just now, or it stands in the overflow
+    if message.position is None:
+        # The position is unknown at present, or the job is in the overflow.
         return message.current.seq is not None
     return message.position <= _NEAR

@@ -1,6 +1,6 @@
-"""What the presenter knows of one job's status message, and when it is due.
+"""The state of one job's status message, and when it is due for an edit.
 
-Nothing here sends.
+Sends nothing.
 """
 
 import math
@@ -17,13 +17,14 @@ from queueing.core.snapshot import Reason, WaitCause
 from queueing.core.status import Standing
 
 Kind = tuple[WaitCause, str | None, str | None] | None
-"""What a wait is attributed to, on which host, to which other model; counts and moments only tick
-on.
+"""What a wait is attributed to, on which host, and to which other model.
+
+Leaves out counts and times.
 """
 
-_GOES_ON = frozenset({WaitCause.QUEUED, WaitCause.STARTING})  # come and go with every job
+_GOES_ON = frozenset({WaitCause.QUEUED, WaitCause.STARTING})  # these change with every job
 _OTHERS_TURN = frozenset({WaitCause.ROOM_BUSY, WaitCause.RESERVED, WaitCause.GATED})
-_NEWS = frozenset(  # shown at once, whatever the message said before
+_NEWS = frozenset(  # shown at once, whatever the message showed before
     {
         WaitCause.LOADING,
         WaitCause.OFFLINE,
@@ -40,7 +41,7 @@ _NEWS = frozenset(  # shown at once, whatever the message said before
 
 
 def kind_of(reason: Reason | None) -> Kind:
-    """Return what a reason says apart from numbers; None if others of the queue are ahead."""
+    """Return a reason without its numbers; None if the job only waits for its queue to move."""
     if reason is None or reason.why in _GOES_ON:
         return None
     why = WaitCause.ROOM_BUSY if reason.why in _OTHERS_TURN else reason.why
@@ -48,9 +49,9 @@ def kind_of(reason: Reason | None) -> Kind:
 
 
 def _expires(content: Content, asked_at: float) -> float:
-    """Return when the first of the moments or periods that were still ahead has passed.
+    """Return when the first moment or period that was still ahead at `asked_at` passes.
 
-    It may have passed by now: an edit takes its time.
+    This may already be in the past, because an edit takes time.
     """
     moments = [part.at for part in content.body if isinstance(part, Moment)]
     moments += [part.ends_at for part in content.body if isinstance(part, Period)]
@@ -60,17 +61,22 @@ def _expires(content: Content, asked_at: float) -> float:
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class StatusMessage:
-    """One job's status message. Mutable, and touched by the presenter alone.
+    """One job's status message. Mutable; only the presenter and its parts change it.
 
-    `changed` asks for an edit at once (a new state, a reason that has ended, a moment that has
-    passed), `advanced` as often as its chat and the crowd allow (a step), `moved` when convenient
-    (a place in line). `expires` is when the first moment its message names has passed. `drawn` is
-    the last content that was made, after what it was made from; `asked_at` is when the edit being
-    made read the job's standing. `written` is the answer as far as it has come; a stopped one stays
-    readable, and `longest`, the most that an attempt wrote, stays if all have failed. `muted`: its message was deleted, only its end makes a new one. `fallback` is how far
-    a refused result was cut down. `step` is the open job that writes down its recording, or reads
-    its answer aloud; `told`: the answer itself has been shown. `telling`: the edit being made was asked for at once. `dropped`:
-    nothing more is to be shown.
+    - `changed`: needs an edit at once (a new state, an ended reason, a time that has passed).
+    - `advanced`: needs an edit as often as the chat and the crowd allow (progress).
+    - `moved`: needs an edit when convenient (a new position).
+    - `expires`: when the first time shown in the message passes.
+    - `drawn`: the inputs of the last content drawn, and that content.
+    - `asked_at`: when the edit in progress read the job's standing.
+    - `written`: the answer as far as it was generated; a stopped one stays readable.
+    - `longest`: the longest answer of any attempt, kept if all attempts fail.
+    - `muted`: its message was deleted; only the job's end creates a new one.
+    - `fallback`: how far a refused result was cut down.
+    - `step`: the open job that transcribes its recording or reads its answer aloud.
+    - `told`: the answer itself has been shown.
+    - `telling`: the edit in progress was requested at once.
+    - `dropped`: nothing more is to be shown.
     """
 
     job: Job
@@ -96,7 +102,7 @@ class StatusMessage:
     moved: bool = False
     muted: bool = False
     dropped: bool = False
-    forgotten: bool = False  # its job is deleted
+    forgotten: bool = False  # its job was deleted
     telling: bool = False
     fallback: Fallback = Fallback.WHOLE
     delayed_until: float = 0.0
@@ -106,25 +112,25 @@ class StatusMessage:
 
     @property
     def current(self) -> Job:
-        """The job whose place is shown: the open one made for its own, if there is one."""
+        """The job to show: the open step of this job if there is one, otherwise the job itself."""
         return self.step or self.job
 
     def take(self, newer: Job) -> None:
-        """Replace what is known of the job whose place is shown."""
+        """Replace the job to show with a newer version of it."""
         if self.step is None:
             self.job = newer
         else:
             self.step = newer
 
     def take_marks(self) -> tuple[bool, bool, bool]:
-        """Return what asks for an edit, and clear it: later changes ask again."""
+        """Return and clear the marks that request an edit. Later changes set them again."""
         marks = (self.changed, self.advanced, self.moved)
         self.telling = self.changed
         self.changed = self.advanced = self.moved = False
         return marks
 
     def mark(self, marks: tuple[bool, bool, bool]) -> None:
-        """Ask again for what was taken and not shown."""
+        """Restore marks that were taken without being shown."""
         changed, advanced, moved = marks
         self.changed |= changed
         self.advanced |= advanced
@@ -132,16 +138,17 @@ class StatusMessage:
 
     @property
     def out_of_date(self) -> bool:
-        """Whether the message may no longer show what is true."""
+        """Whether the message may need an edit."""
         return self.changed or ((self.advanced or self.moved) and not self.job.state.final)
 
     def free(self, rate_limit: RateLimit) -> bool:
         """Return whether the next request for this message uses no budget."""
         answers = self.ref is None and self.respond is not None and rate_limit.free_answers
-        return answers and self.origin.request is None  # a message is answered by a message
+        # A request sent as a message is answered by a message.
+        return answers and self.origin.request is None
 
     def ends_by(self, at: float) -> bool:
-        """Return whether its end may have to be shown by then."""
+        """Return whether the job's end may have to be shown by then."""
         return self.job.state is JobState.PROCESSING or self.expires <= at
 
     def due(
@@ -149,8 +156,8 @@ class StatusMessage:
     ) -> float:
         """Return when this message may be served next.
 
-        `turn_s` is its share of the chat's budget, `crowd` how many jobs are open everywhere, and
-        `ending` how many of this chat's are about to end.
+        `turn_s` is its share of the chat's budget, `crowd` the number of open jobs in all chats,
+        and `ending` the number of this chat's jobs that may end within seconds.
         """
         if self.free(rate_limit):
             return self.delayed_until
@@ -166,24 +173,24 @@ class StatusMessage:
         return max(at, self.edited_at + self._gap_s(rate_limit, age, turn_s, crowd))
 
     def _gap_s(self, rate_limit: RateLimit, age: float | None, turn_s: float, crowd: int) -> float:
-        """Return the time between two edits; an answer that is being written is edited as it grows."""
+        """Return the minimum time between two edits. A growing answer is edited most often."""
         least_s = rate_limit.edit_gap_s(age)
         if not self.advanced:
             return max(rate_limit.news_gap_s(age), rate_limit.patience_s(self.position, crowd))
         return max(least_s if self.written else least_s * stretch(crowd), turn_s)
 
     def stand(self, standing: Standing) -> None:
-        """Record where the job stands now."""
+        """Record the job's standing."""
         self.position, self.kind = standing.position, kind_of(standing.reason)
         self.stood = True
 
     def show(self, content: Content, kind: Kind, now: float) -> None:
-        """Record what the message shows from now on, and which kind of wait it names."""
+        """Record the content the message shows, and the kind of wait it names."""
         self.shown, self.kind_shown = content, kind
         self.edited_at, self.expires = now, _expires(content, self.asked_at)
 
     def outdated(self, now: float) -> bool:
-        """Return whether what is shown is no longer true, rather than only slightly out of date."""
+        """Return whether the content is wrong, rather than slightly out of date."""
         if self.expires <= now:
             return True
         turned = self.kind != self.kind_shown
@@ -191,7 +198,7 @@ class StatusMessage:
         return turned and (ended or (self.kind is not None and self.kind[0] in _NEWS))
 
     def advance(self, progress: Progress) -> None:
-        """Record a progress; the last preview stays until there is a newer one."""
+        """Record progress. The last preview stays until a newer one arrives."""
         if progress.preview is None and self.progress is not None:
             progress = replace(progress, preview=self.progress.preview)
         self.progress, self.advanced = progress, True
@@ -200,13 +207,13 @@ class StatusMessage:
 
     @property
     def left(self) -> str:
-        """What stays of an answer whose job has ended without it."""
+        """The partial answer of a job that ended without a complete one."""
         return self.longest if self.job.state is JobState.FAILED else self.written
 
     def urgency(self, rate_limit: RateLimit, crowd: int) -> tuple[int, float]:
-        """Order messages of a chat: calls, ends, first messages, news, then the longest overdue.
+        """Return a sort key: calls, ends, first messages, news, then the longest overdue.
 
-        A call that is not answered within seconds is lost on some platforms, so it comes first.
+        Calls come first, because some platforms drop a call that is not answered within seconds.
         """
         if self.respond is not None:
             return (0, self.job.id)

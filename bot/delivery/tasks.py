@@ -1,6 +1,7 @@
-"""Settles the debts of messages: a command's outcome, or that their job was deleted.
+"""Updates messages with a task's outcome, or because their job was deleted.
 
-A debt is recorded first, so a restart resumes it; it is tried for a day.
+Each such update is recorded as a debt before it starts, so a restart resumes it. It is retried for
+a day.
 """
 
 import logging
@@ -23,11 +24,14 @@ from queueing.core.ports import Clock
 log = logging.getLogger(__name__)
 
 _GIVE_UP_S = 24 * 3600.0
-_RUNS_MOST = 2  # of a task: one that may have ended the process must not end every next one
+_RUNS_MOST = 2  # starts of a task; a task that crashes the process must not crash every restart
 
 
 class TaskRunner:
-    """One for all platforms. `work` does a task and turns its failures into content."""
+    """Runs tasks and settles debts, on every platform.
+
+    `work` runs a task and renders its failures.
+    """
 
     def __init__(
         self,
@@ -53,20 +57,20 @@ class TaskRunner:
         working: TaskReply,
         respond: Callable[[Content], Awaitable[MessageRef | None]],
     ) -> None:
-        """Show that a command's work is under way, do it, and show its outcome."""
+        """Show that a task is running, run it, and show its outcome."""
         now = self._clock.now()
         debt = await self._debts.begin(call.platform, call.chat, call.request, working.task, now)
         self._in_hand.add(debt.id)
         try:
             ref = await respond(working.content)
         except ChatError as error:
-            log.warning("call %s of %s not answered: %s", call.key, call.user, error)
+            log.warning("call %s from %s could not be answered: %s", call.key, call.user, error)
         else:
             debt = debt if ref is None else await self._debts.shown(debt, ref)
         await self._settle(debt)
 
     async def _finish(self, debt: Debt) -> Debt:
-        """Do the rest of a task and record its outcome."""
+        """Run an unfinished task and record its outcome."""
         if debt.task is None or debt.outcome is not None:
             return debt
         if debt.runs >= _RUNS_MOST:
@@ -78,7 +82,10 @@ class TaskRunner:
     # ------------------------------------------------------------ what an earlier run left
 
     async def resume(self, tasks: TaskGroup) -> None:
-        """Resume every debt that is not being settled; those of a chat one after the other."""
+        """Resume every debt not already being settled.
+
+        Debts of one chat run one after the other.
+        """
         by_chat: dict[tuple[str, str], list[Debt]] = {}
         for debt in await self._debts.all():
             if debt.id in self._in_hand or debt.platform not in self._platforms:
@@ -105,7 +112,7 @@ class TaskRunner:
     # ------------------------------------------------------------ delivering
 
     async def _settle(self, debt: Debt) -> None:
-        """Make a debt's message true and forget the debt. Raises nothing: failures are logged."""
+        """Update a debt's message and delete the debt. Failures are logged, never raised."""
         try:
             debt = await self._finish(debt)
             await self._platforms[debt.platform].connected.wait()
@@ -113,24 +120,27 @@ class TaskRunner:
             await self._debts.settle(debt)
         except StoreError as error:
             log.warning(
-                "%s:%s: its outcome could not be stored: %s", debt.platform, debt.chat, error
+                "%s:%s: could not store a message update: %s", debt.platform, debt.chat, error
             )
         except Exception:
-            log.exception("%s:%s: its outcome could not be shown", debt.platform, debt.chat)
+            log.exception("%s:%s: could not show a message update", debt.platform, debt.chat)
         finally:
             self._in_hand.discard(debt.id)
 
     async def _deliver(self, debt: Debt) -> None:
-        """Show what is owed; a failure that no repetition helps against is logged and given up."""
+        """Show the outcome. A permanent failure is logged and given up."""
         try:
             await self._show(debt)
         except ChatMoved as moved:
             await self._deliver(await self._debts.moved(debt, moved.new_chat))
         except ChatError as error:
-            log.warning("%s:%s: given up: %s", debt.platform, debt.chat, error)
+            log.warning("%s:%s: gave up on a message update: %s", debt.platform, debt.chat, error)
 
     async def _show(self, debt: Debt) -> None:
-        """Edit the message; if that is impossible, send the outcome beneath. Raises `ChatError`."""
+        """Edit the message, or send the outcome below it if that is impossible.
+
+        Raises `ChatError`.
+        """
         chats, ref = self._platforms[debt.platform], debt.ref
         outcome = debt.outcome
         content = status.forgotten(debt.language) if outcome is None else Content(body=outcome)

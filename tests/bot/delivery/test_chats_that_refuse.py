@@ -194,7 +194,7 @@ def test_a_platform_that_is_not_connected_yet_is_waited_for_and_not_tried(
             await scenario(running)
 
     run(play())
-    assert "not reached" not in caplog.text
+    assert "is unreachable" not in caplog.text
 
 
 def test_a_group_that_moved_while_we_were_down_is_found_again(tmp_path: Path) -> None:
