@@ -1,20 +1,20 @@
-// What an admin does here: the same commands as in a chat, with the bot's own answers shown below.
+// Admin actions: the same commands as in a chat, with the bot's answers shown below.
 
 import { drawBody } from "/static/body.js";
 import { byId, make } from "/static/dom.js";
 import { tell } from "/static/texts.js";
 import { write } from "./nodes.js";
 
-const SHOWN = 4; // answers at once; all are in the chat as well
+const SHOWN = 4; // answers shown at once; all of them are also in the chat
 
 export class Acts {
   constructor() {
-    this.outcomes = new Map(); // by key
+    this.outcomes = new Map(); // by the key of the act
     byId("confirm-no").addEventListener("click", () => byId("confirm").close());
     byId("confirm-form").addEventListener("submit", () => this.confirmed?.());
   }
 
-  /** Carry out a command with its values; `said` are the names it is described with here. */
+  /** Run a command with its values. `said` has the names for its description on the page. */
   perform(command, { values = {}, job = null, said = {} } = {}) {
     const bytes = crypto.getRandomValues(new Uint8Array(16));
     const key = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -23,7 +23,7 @@ export class Acts {
     this.live.send({ type: "submit", key, command, job, values: given });
   }
 
-  /** Ask first; `fields` are queues to fill in, which become values of the command. */
+  /** Ask for confirmation first. `fields` are inputs whose texts become values of the command. */
   ask({ title, text, yes, fields = [] }, command, act) {
     const inputs = fields.map((field) => make("input", { id: `confirm-${field.name}`, autocomplete: "off", ...field.input }));
     byId("confirm-fields").replaceChildren(...fields.map((field, at) => make("div", { className: "field" },
@@ -40,7 +40,7 @@ export class Acts {
     (inputs[0] ?? byId("confirm-no")).focus();
   }
 
-  // -------------------------------------------------------------- what came of it
+  // -------------------------------------------------------------- outcomes
 
   begin(key, words) {
     const answer = make("div", { className: "outcome-text" }, tell("sending"));

@@ -1,4 +1,4 @@
-// Puts the operator's page together: now, the last hours, people, and what is done about them.
+// Assembles the operator's page: the live state, the last hours, people, and admin actions.
 
 import { byId } from "/static/dom.js";
 import { language, speak, tell } from "/static/texts.js";
@@ -33,15 +33,15 @@ acts.live = live;
 
 function showState(state) {
   const node = byId("connection");
-  if (state === "connecting" && node.dataset.state === "lost") return; // one long wait, not many short ones
+  if (state === "connecting" && node.dataset.state === "lost") return; // show one long outage, not many short ones
   node.dataset.state = state;
-  document.documentElement.dataset.connection = state; // times count down while they can be true
+  document.documentElement.dataset.connection = state; // countdowns run only while connected
   write(byId("connection-text"), tell(state));
   byId("sheet").classList.toggle("stale", state === "lost");
   if (state === "unknown") leave();
 }
 
-/** Show nothing any more: it is no longer theirs to see. */
+/** Clear the page, because the viewer may no longer see it. */
 function leave() {
   history.stop();
   byId("sheet").replaceChildren();
@@ -60,7 +60,7 @@ function showNow(body) {
   preload.draw([...body.queues.map((queue) => queue.model), ...body.idle_models].sort(), body.hosts.map((host) => host.name));
   showPaused(body.mode === "paused");
   showCluster(body.cluster);
-  if (!showedHistory) history.read(); // after the models have their hues
+  if (!showedHistory) history.read(); // after the models have been given their hues
   showedHistory = true;
 }
 

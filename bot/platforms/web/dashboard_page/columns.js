@@ -1,4 +1,4 @@
-// Columns over time: for each step a pale one and a strong one before it, such as 95 % and median.
+// Column charts over time: each step has a pale column behind a strong one, such as p95 and median.
 
 import { make } from "/static/dom.js";
 import { tell } from "/static/texts.js";
@@ -7,11 +7,11 @@ import { draw, write } from "./nodes.js";
 import { moment } from "./units.js";
 
 const HEIGHT = 64;
-const ROOM = 4; // above the highest column
+const ROOM = 4; // space above the highest column
 
 export class Columns {
-  /** `title` stands above it, `label` says what it is to those who hear it; `heads` name the columns
-   *  of the table, each by the class of the bars that show it. */
+  /** `title` is shown above the chart, and `label` is for screen readers. `heads` are the columns of
+   *  the table, as pairs of the bars' class and a name. */
   constructor(title, label, heads) {
     this.chart = new Explorer(label, HEIGHT);
     this.most = make("span", { className: "most dim" });
@@ -23,13 +23,13 @@ export class Columns {
         this.most, this.chart.told), this.chart.stage, this.table.node);
   }
 
-  /** Draw steps of a history: `bars(step)` are heights from the back to the front, each with its
-   *  class; `words(step)` tells one, `cells(step)` is its row of the table. */
+  /** Draw the steps of a history. `bars(step)` returns heights with classes from back to front,
+   *  `words(step)` its text, and `cells(step)` its row in the table. */
   draw({ begins, ends, step_s: stepS, span }, steps, { bars, words, cells, scale }) {
     const count = Math.max(1, Math.round((ends - begins) / stepS));
     const byPlace = new Map(steps.map((step) => [Math.round((step.at - begins) / stepS), step]));
     const most = Math.max(0, ...steps.flatMap((step) => bars(step).map((bar) => bar.height)));
-    const nodes = [draw("queue", { x1: 0, x2: 1000, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5, class: "ground" })];
+    const nodes = [draw("line", { x1: 0, x2: 1000, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5, class: "ground" })];
     for (const [place, step] of byPlace) {
       for (const bar of bars(step)) {
         if (!(bar.height > 0)) continue;

@@ -1,4 +1,4 @@
-// Going through a chart: by pointer or by arrow keys, step by step, with the step's words beside it.
+// Explores a chart step by step, by pointer or arrow keys, and shows the text of each step.
 
 import { make } from "/static/dom.js";
 import { tell } from "/static/texts.js";
@@ -6,9 +6,9 @@ import { draw, write } from "./nodes.js";
 
 const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
 
-/** A chart with a cursor. It is a slider to those who hear the page: each step is read out. */
+/** A chart with a cursor. For screen readers it is a slider that announces each step. */
 export class Explorer {
-  /** `height` is the chart's in pixels; its width is 1000 units, stretched to the room there is. */
+  /** `height` is in pixels. The width is 1000 units, stretched to the available space. */
   constructor(label, height) {
     this.image = draw("svg", { viewBox: `0 0 1000 ${height}`, preserveAspectRatio: "none", class: "chart" });
     this.image.style.height = `${height}px`;
@@ -28,7 +28,7 @@ export class Explorer {
     this.at = null;
   }
 
-  /** Take what is drawn now: how many steps there are, and the words for each. */
+  /** Replace the content: the nodes, the number of steps, and the function for each step's text. */
   fill(nodes, count, wordsOf) {
     this.image.replaceChildren(...nodes);
     this.count = count;
@@ -73,7 +73,7 @@ export class Explorer {
   }
 }
 
-/** Make the times below a chart: first, last and some between, each where it is. */
+/** Make the time axis of a chart: the first, the last, and some times between. */
 export function axis(begins, ends, words, marks = 4) {
   const labels = Array.from({ length: marks + 1 }, (_, at) => {
     const label = make("span", {}, words(begins + ((ends - begins) * at) / marks));
@@ -83,7 +83,7 @@ export function axis(begins, ends, words, marks = 4) {
   return make("div", { className: "axis", "aria-hidden": "true" }, ...labels);
 }
 
-/** Make a table that says the same as a chart; its rows are made when it is opened. */
+/** Make a table with a chart's data. Its rows are created when it is opened. */
 export function table(caption, heads, rows) {
   const body = make("tbody");
   const details = make("details", { className: "as-table" }, make("summary", { "aria-label": `${tell("as_table")}: ${caption}` }, tell("as_table")),

@@ -1,4 +1,4 @@
-// The last hours: an hour, a day or a week, read again while it is looked at.
+// The history of the last hour, day or week, refreshed while it is visible.
 
 import { byId, make } from "/static/dom.js";
 import { tell } from "/static/texts.js";
@@ -29,13 +29,13 @@ export class History {
     return make("label", {}, input, make("span", {}, tell(span)));
   }
 
-  /** Read nothing any more. */
+  /** Stop refreshing. */
   stop() {
     this.over = true;
     clearTimeout(this.timer);
   }
 
-  /** Read and draw; again after a while, as long as the page is looked at. */
+  /** Read and draw the history, and schedule the next read while the page is visible. */
   async read() {
     clearTimeout(this.timer);
     if (document.hidden || this.over) return;
@@ -101,7 +101,7 @@ export class History {
     const ran = hosts.flatMap((host) => host.segments.filter((each) => each.kind === "run").flatMap((each) => each.models));
     const models = [...new Set(ran)].sort();
     const seen = new Set(hosts.flatMap(kindsOf));
-    // Where each model has its own colour, running has none.
+    // If models have their own colours, running needs none.
     const kinds = KINDS.filter((kind) => seen.has(kind) && !(kind === "run" && models.length));
     const told = [...kinds, "", ...models].join("\n");
     if (this.legendOf === told) return;
@@ -146,7 +146,7 @@ export class History {
   }
 }
 
-/** Return what the server answers, null if it does not. */
+/** Return the server's answer, or null if there is none. */
 async function fetched(address) {
   try {
     const answer = await fetch(address);
@@ -192,7 +192,7 @@ class ModelTime {
   }
 }
 
-/** Return how many jobs ended and how; what did not happen is left out. */
+/** Return the numbers of ended jobs; failed and cancelled ones only if there are any. */
 function endedWords({ done, failed, cancelled }) {
   const told = [tell("done_jobs", { count: number(done) })];
   if (failed) told.push(tell("failed", { count: number(failed) }));

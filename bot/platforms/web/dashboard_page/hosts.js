@@ -1,4 +1,4 @@
-// Hosts: each a GPU with a bar of its memory, its servers, and what runs on it.
+// Hosts: each is a GPU with a memory bar, its servers, and its running jobs.
 
 import { drawBody } from "/static/body.js";
 import { make } from "/static/dom.js";
@@ -8,13 +8,13 @@ import { button, hueOf, keyed, pin, swatch, write, writeParts } from "./nodes.js
 import { share, size, when } from "./units.js";
 
 let hostsMade = 0;
-const NARROWEST = 0.09; // of the bar: less has no room for a name
+const NARROWEST = 0.09; // of the bar; narrower pieces have no room for a name
 
 export class HostGpu {
   constructor(host, acts) {
     this.acts = acts;
     this.name = host.name;
-    const id = `host-${++hostsMade}`; // a name may hold what an id cannot
+    const id = `host-${++hostsMade}`; // a name may contain characters that an id cannot
     this.mode = make("span", { className: "chip" });
     this.used = make("span", { className: "used" });
     this.pause = button("", "", () => this.togglePause());
@@ -62,7 +62,7 @@ export class HostGpu {
     keyed(this.servers, servers, (server) => server.name, (server) => new ServerRow(server));
   }
 
-  /** Say why it does nothing although no admin paused it, or works although it would rest. */
+  /** Show why the host rests although no admin paused it, or works although it would rest. */
   drawRest({ rest, awake_until: until }) {
     this.rest.hidden = rest.length === 0;
     if (this.rest.told !== JSON.stringify(rest)) drawBody(this.rest, rest);
@@ -92,10 +92,10 @@ export class HostGpu {
   }
 }
 
-/** Return whether work begins on a host now. */
+/** Return whether jobs may start on a host. */
 const works = (host) => host.mode === "open" || host.mode === "asleep" || host.mode === "waking";
 
-/** A piece of the bar: a model, other programs' memory, or what is free. */
+/** A piece of the bar: a model, other programs' memory, or free memory. */
 class Piece {
   constructor() {
     this.words = make("span", {});
@@ -153,7 +153,7 @@ class JobRow {
   }
 }
 
-/** Make the button that ends a job, after asking: what it has done so far is lost. */
+/** Make the button that cancels a job. It asks first, because the job's work is lost. */
 export function cancelButton(job, acts) {
   const { job: number, model, name } = job;
   const ask = () => acts.ask({

@@ -1,4 +1,4 @@
-// Elements that stay what they are while their data changes: a focus or a selection outlives a redraw.
+// Elements that stay the same while their data changes, so that focus and selection survive redraws.
 
 import { make } from "/static/dom.js";
 import { elapsed } from "./units.js";
@@ -6,7 +6,7 @@ import { elapsed } from "./units.js";
 const SVG = "http://www.w3.org/2000/svg";
 const PIN = "M9 3h6l-1 6 4 4v2h-5v6l-1 1-1-1v-6H6v-2l4-4z";
 
-/** Make an SVG element with its attributes. */
+/** Make an SVG element. */
 export function draw(tag, attributes = {}, ...children) {
   const node = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -14,8 +14,8 @@ export function draw(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** Show each item by a part of its own, in their order; parts of items that are gone leave.
- *  `create(item)` returns a part: an object with its `node` and a method `draw(item)`. */
+/** Show each item as one part, in order, and remove the parts of missing items.
+ *  `create(item)` returns a part: an object with a `node` and a method `draw(item)`. */
 export function keyed(list, items, keyOf, create) {
   const parts = (list.parts ??= new Map());
   const wanted = new Set(items.map(keyOf));
@@ -42,7 +42,7 @@ function moveTo(list, node, before) {
   if (focused) focused.focus({ preventScroll: true });
 }
 
-/** Hand the focus on before its element leaves, so that the keyboard does not start over. */
+/** Move the focus before its element is removed, so that keyboard users keep their place. */
 function keepFocus(list, node) {
   if (!node.contains(document.activeElement)) return;
   const next = [node.nextElementSibling, node.previousElementSibling]
@@ -50,12 +50,12 @@ function keepFocus(list, node) {
   (next ?? list.closest("section").querySelector("h2")).focus({ preventScroll: true });
 }
 
-/** Set what an element says, if that changed. */
+/** Set an element's text if it changed. */
 export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Set the words of a sentence with moments in it, if they changed. */
+/** Replace the nodes of a text that contains moments, if its parts changed. */
 export function writeParts(node, parts, drawn) {
   const told = JSON.stringify(parts);
   if (node.told === told) return;
@@ -63,7 +63,7 @@ export function writeParts(node, parts, drawn) {
   node.replaceChildren(...drawn(parts));
 }
 
-/** Make an element that says how long ago a moment was, and goes on saying it. */
+/** Make an element that shows how long ago a moment was, and keeps it up to date. */
 export function since(at) {
   const node = make("span", { className: "since", "data-at": at });
   node.textContent = elapsed(at);
@@ -77,7 +77,7 @@ setInterval(() => {
 export const pin = () =>
   draw("svg", { viewBox: "0 0 24 24", class: "pin", "aria-hidden": "true" }, draw("path", { d: PIN }));
 
-/** Make a button for an act; `label` is what is read out, as several buttons have the same words. */
+/** Make a button for an act. `label` is for screen readers, because several buttons have the same text. */
 export function button(words, label, press, danger = false) {
   const node = make("button", { type: "button", className: danger ? "act danger" : "act", "aria-label": label }, words);
   node.addEventListener("click", press);
@@ -89,7 +89,7 @@ export function button(words, label, press, danger = false) {
 const HUES = 16;
 let order = [];
 
-/** Say which models there are: each has its hue by its place among them. */
+/** Set the list of models. A model's position in it determines its hue. */
 export function nameModels(names) {
   order = names;
 }

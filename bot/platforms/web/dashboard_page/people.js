@@ -1,4 +1,4 @@
-// People: whose GPU time it was today, what they have open and may have, and what admins did.
+// People: today's GPU time, open jobs and limits by person, and the newest admin actions.
 
 import { byId, make } from "/static/dom.js";
 import { moment } from "/static/moments.js";
@@ -113,5 +113,5 @@ class ActRow {
       make("span", {}, make("b", {}, act.actor), ` ${act.action} ${act.subject}${detail}`));
   }
 
-  draw() {} // what was done stays done
+  draw() {} // an act never changes
 }

@@ -1,4 +1,4 @@
-// Queues: each model's, drawn as the people who stand in it, and the form that loads a model.
+// The queue of each model, drawn as a row of figures, and the form that loads a model.
 
 import { drawBody } from "/static/body.js";
 import { byId, make } from "/static/dom.js";
@@ -7,7 +7,7 @@ import { tell } from "/static/texts.js";
 import { cancelButton } from "./hosts.js";
 import { button, hueOf, keyed, since, swatch, write, writeParts } from "./nodes.js";
 
-const DRAWN = 48; // figures of a queue; beyond that the number says it
+const DRAWN = 48; // figures per queue; more are shown as a number
 
 export class QueueRow {
   constructor(queue, acts) {
@@ -53,7 +53,7 @@ export class QueueRow {
     this.drawJobs(queue);
   }
 
-  /** A filled figure for each job that runs, an outlined one for each that waits. */
+  /** Draw a filled figure for each running job and an outlined one for each waiting job. */
   drawFigures({ running, waiting }) {
     const kinds = [...Array(running).fill("runs"), ...Array(waiting).fill("waits")].slice(0, DRAWN);
     this.figures.hidden = kinds.length === 0;
@@ -85,7 +85,7 @@ export class QueueRow {
 
 const fact = (name, value) => (value ? [make("div", {}, make("dt", {}, name), make("dd", {}, value))] : []);
 
-/** Return whether a model is only in memory: nothing waits for it and nothing runs. */
+/** Return whether a model has no jobs and no troubles. */
 export const isQuiet = (queue) => queue.running + queue.waiting === 0 && queue.troubles.length === 0;
 
 class TroubleRow {
@@ -110,7 +110,7 @@ class WaitingRow {
       first, cancelButton(job, acts));
   }
 
-  draw() {} // a job that waits stays what it is
+  draw() {} // a waiting job's row never changes
 }
 
 // ---------------------------------------------------------------- loading a model
@@ -133,7 +133,7 @@ export class Preload {
   }
 }
 
-/** Offer these choices and keep what is chosen. */
+/** Replace the choices, and keep the selected one. */
 function choose(select, choices) {
   const told = JSON.stringify(choices);
   if (select.told === told) return;

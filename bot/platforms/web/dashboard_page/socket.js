@@ -1,8 +1,8 @@
-// The page's connection: what is shown comes in, what is pressed goes out, and both survive a break.
+// The operator page's connection: receives frames, sends acts, and reconnects by itself.
 
 const RETRY_LEAST_MS = 400;
 const RETRY_MOST_MS = 1_500;
-const GIVEN_UP_MS = 15_000; // an act that could not be sent for that long is not sent at all
+const GIVEN_UP_MS = 15_000; // an act that is not confirmed for this long is given up
 const NOT_KNOWN = 4401;
 const TOO_MANY = 4429;
 
@@ -11,13 +11,13 @@ export class Live {
   constructor(on) {
     this.on = on;
     this.delay = RETRY_LEAST_MS;
-    this.acts = new Map(); // by key, until they are taken
+    this.acts = new Map(); // by key, until they are confirmed
     addEventListener("online", () => this.connect());
     addEventListener("focus", () => this.retry && this.connect());
     document.addEventListener("visibilitychange", () => this.seen());
   }
 
-  /** While the tab is hidden nothing is shown, so nothing is asked for either. */
+  /** Disconnect while the tab is hidden, unless acts are pending. */
   seen() {
     if (!document.hidden) return this.connect();
     if (this.acts.size) return undefined;
@@ -43,11 +43,11 @@ export class Live {
   }
 
   closed(code) {
-    this.ended = code === NOT_KNOWN; // only a reload finds out whether that has changed
+    this.ended = code === NOT_KNOWN; // only a reload can change that
     if (this.ended) return this.on.state("unknown");
     if (code === TOO_MANY) return this.on.state("full");
     this.on.state("lost");
-    if (document.hidden) return undefined; // it connects when it is looked at
+    if (document.hidden) return undefined; // it reconnects when it becomes visible
     this.retry = setTimeout(() => this.connect(), this.delay * (0.5 + Math.random() / 2));
     this.delay = Math.min(this.delay * 2, RETRY_MOST_MS);
     return undefined;
@@ -58,7 +58,7 @@ export class Live {
     this.on[message.type]?.(message);
   }
 
-  /** Send an act once, also over a connection that breaks meanwhile; the key makes it one. */
+  /** Send an act, repeating it after a reconnect. Its key ensures that it runs once. */
   send(act) {
     this.acts.set(act.key, act);
     if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(act));

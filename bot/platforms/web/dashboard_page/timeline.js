@@ -1,4 +1,4 @@
-// The timeline of a host: what it ran, loaded, when it had nothing to do, rested and was away.
+// The timeline of a host: when it ran jobs, loaded models, was idle, rested, slept or was down.
 
 import { make } from "/static/dom.js";
 import { tell } from "/static/texts.js";
@@ -7,9 +7,9 @@ import { draw, hueOf, swatch, write } from "./nodes.js";
 import { between, duration, moment, number, share } from "./units.js";
 
 const HEIGHT = 44;
-const WHOLE = 0.95; // of a span: what is recorded of now ends with the last minute
+const WHOLE = 0.95; // of a span, because the record ends with the last full minute
 export const KINDS = ["run", "load", "idle", "quiet", "yielding", "paused", "asleep", "down"];
-// What they take of the row, from its foot: what happens can be told apart without colours.
+// The heights of the activities, so that they can be distinguished without colours.
 const TALL = { run: 44, load: 26, idle: 5, quiet: 9, yielding: 18, paused: 14, asleep: 9, down: 12 };
 
 export class HostTime {
@@ -30,7 +30,7 @@ export class HostTime {
     const { hours } = host;
     write(this.busy, tell("busy", { share: share(host.busy) }));
     const facts = [tell("host_facts", { loads: number(host.loads), evictions: number(host.evictions) })];
-    // Two minutes of work after a start are not a busy hour.
+    // Show the recorded time, because two busy minutes after a start are not a busy hour.
     if (host.recorded_s < WHOLE * (hours.ends - hours.begins)) facts.unshift(tell("recorded", { time: duration(host.recorded_s) }));
     if (host.failed_loads) facts.push(tell("failed_loads", { count: number(host.failed_loads) }));
     write(this.facts, facts.join(" · "));
@@ -82,7 +82,7 @@ export class HostTime {
   }
 }
 
-/** Return the stretches that segments cover without a gap. */
+/** Return the ranges that the segments cover without gaps. */
 function recorded(segments) {
   const found = [];
   for (const { begins, ends } of segments) {
@@ -92,7 +92,7 @@ function recorded(segments) {
   return found;
 }
 
-/** Cover the marks of what was not recorded. */
+/** Cover the marks of unrecorded time. */
 function ground(from, to) {
   const x = Math.max(0, from);
   return draw("rect", { x, width: Math.max(0, Math.min(1000, to) - x) + 0.3, y: 0, height: HEIGHT, class: "recorded" });
@@ -106,7 +106,7 @@ export const kindsOf = ({ segments, shares }) =>
 
 const segmentWords = ({ kind, models }) => [tell(kindWord(kind)), models.join(", ")].filter(Boolean).join(" ");
 
-/** Make the legend: the kinds, and the models that ran. */
+/** Make the legend: the activities, and the models that ran. */
 export function legend(models, kinds = [...KINDS, "unrecorded"]) {
   const ofKind = (kind) => make("li", {}, make("span", { className: `swatch kind-${kind}`, "aria-hidden": "true" }), tell(kindWord(kind)));
   const ofModel = (model) => make("li", {}, swatch(model), model);

@@ -1,4 +1,4 @@
-// Sizes, durations, shares and times of day, in the reader's own way of writing them.
+// Formats sizes, durations, shares and times of day in the reader's locale.
 
 import { locale } from "/static/texts.js";
 
@@ -8,12 +8,12 @@ const percent = new Intl.NumberFormat(locale, { style: "percent", maximumFractio
 const clock = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" });
 const weekday = new Intl.DateTimeFormat(locale, { weekday: "short", hour: "2-digit", minute: "2-digit" });
 const dayAndTime = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
-const NARROW = "\u00a0"; // a number stays beside its unit
+const NARROW = "\u00a0"; // keeps a number and its unit on one line
 
 export const number = (value) => whole.format(value);
 export const share = (value) => percent.format(value);
 
-/** Return megabytes as people write them: "17 GB", "9.5 GB", "640 MB". */
+/** Return a size in megabytes as text: "17 GB", "9.5 GB", "640 MB". */
 export function size(mb) {
   if (mb < 1000) return `${whole.format(mb)}${NARROW}MB`;
   const gb = mb / 1024;
@@ -35,19 +35,19 @@ function two(seconds, large, name, small, rest) {
   return left ? `${first} ${left}${NARROW}${rest}` : first;
 }
 
-/** Return how long ago something was, in whole seconds while it is recent. */
+/** Return how long ago a moment was, in whole seconds while it is recent. */
 export function elapsed(at) {
   const seconds = Math.max(0, Date.now() / 1000 - at);
   return seconds < 60 ? `${Math.floor(seconds)}${NARROW}s` : duration(seconds);
 }
 
-/** Return a time as a chart of that span needs it: with its day where that is not today, or in a week. */
+/** Return a time for a chart of that span, with the day if it is not today or the span is a week. */
 export function moment(at, span) {
   const date = new Date(at * 1000);
   return (span === "week" || !isToday(date) ? weekday : clock).format(date);
 }
 
-/** Return a past time; with the date where it is not today's. */
+/** Return a past time, with the date if it is not today. */
 export function when(at) {
   const date = new Date(at * 1000);
   return (isToday(date) ? clock : dayAndTime).format(date);
@@ -55,9 +55,9 @@ export function when(at) {
 
 const isToday = (date) => date.toDateString() === new Date().toDateString();
 
-/** Return a span of time between two moments: "14:32 – 14:33", "Sun 23:45 – 00:00". */
+/** Return a time range: "14:32 – 14:33", "Sun 23:45 – 00:00". */
 export function between(begins, ends, span) {
   const last = new Date(ends * 1000);
-  const near = ends - begins < 86_400; // its end needs no day of its own
+  const near = ends - begins < 86_400; // the end needs no day
   return `${moment(begins, span)} – ${(near ? clock : weekday).format(last)}`;
 }

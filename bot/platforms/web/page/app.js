@@ -1,4 +1,4 @@
-// Puts the page together: the connection, the conversation, the composer and the overview.
+// Assembles the chat page: the connection, the conversation, the composer and the overview.
 
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
@@ -7,11 +7,11 @@ import { byId, make } from "./dom.js";
 import { FormDialog } from "./forms.js";
 import { language, say, speak } from "./texts.js";
 
-const STARTS = ["image", "ask", "describe", "models", "queue", "help"]; // of use to who is new here
+const STARTS = ["image", "ask", "describe", "models", "queue", "help"]; // useful for new people
 
-const lineId = (key) => `line-${key}`; // the server names a person's message so, too
+const lineId = (key) => `line-${key}`; // the server uses the same id
 
-const presses = new Map(); // message by key, until answered
+const presses = new Map(); // messages by key, until answered
 
 const conversation = new Conversation({
   press(message, button) {
@@ -76,7 +76,7 @@ function free(key) {
 }
 
 function newKey() {
-  // randomUUID exists on secure pages only, and a page on the local network is none.
+  // randomUUID exists only on secure pages, and a page on the local network is not one.
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -87,19 +87,19 @@ const sendingNote = () => (connection.open ? say("sending") : say("waiting"));
 
 function showState(state) {
   const shown = byId("connection").dataset.state;
-  if (state === "connecting" && shown === "lost") return; // one long wait, not many short ones
+  if (state === "connecting" && shown === "lost") return; // show one long outage, not many short ones
   byId("connection").dataset.state = state;
-  document.documentElement.dataset.connection = state; // times count down while they can be true
+  document.documentElement.dataset.connection = state; // countdowns run only while connected
   const text = { connecting: "connecting", connected: "connected", full: "tabs_full" }[state] ?? "lost";
   const told = state === "unknown" ? "" : say(text);
-  // Put there once: the same words again would be read out again.
+  // Set it only when it changes, because screen readers announce it each time.
   if (byId("connection-text").textContent !== told) byId("connection-text").textContent = told;
   byId("signin").hidden = state !== "unknown";
   byId("bottom").hidden = byId("scroll").hidden = state === "unknown";
   if (state === "unknown") signedOut();
 }
 
-/** Show nothing of the conversation any more, and ask who is there. */
+/** Clear the conversation and show the sign-in form. */
 function signedOut() {
   conversation.clear();
   showOverview([]);
@@ -173,14 +173,14 @@ function showEmptyPage(commands) {
     make("div", { className: "starts" }, ...buttons));
 }
 
-// Typing anywhere goes to the text, as in other chats; keys that act on something do not.
+// Typing anywhere goes to the text field, except while a control has the focus.
 addEventListener("keydown", (event) => {
   const busy = event.target.closest?.("input, textarea, dialog, button, a, pre");
   if (busy || event.ctrlKey || event.metaKey || event.altKey || event.key.length !== 1 || event.key === " ") return;
   byId("text").focus();
 });
 
-// Reading back needs no leaving of the text.
+// Page Up and Page Down scroll the conversation while the text field keeps the focus.
 byId("text").addEventListener("keydown", (event) => {
   const step = { PageUp: -0.85, PageDown: 0.85 }[event.key];
   if (!step) return;
@@ -193,5 +193,5 @@ for (const message of connection.outbox) {
   if (message.type === "say") conversation.pending(lineId(message.key), message.text, [], say("waiting"));
 }
 connection.connect();
-// On a phone that would raise the keyboard over half of the page.
+// On a phone this would open the keyboard over half of the page.
 if (!matchMedia("(pointer: coarse)").matches) byId("text").focus();

@@ -1,4 +1,4 @@
-// The words of a message: plain text, moments and Markdown, drawn into the elements already there.
+// Draws the body of a message: plain text, moments and Markdown, into existing elements.
 
 import { make } from "./dom.js";
 import { copyText, showMarkdown } from "./markdown.js";
@@ -7,7 +7,7 @@ import { pastRow } from "./past.js";
 import { say } from "./texts.js";
 
 const ADDRESS = /(https?:\/\/[^\s<>"'“”]+[^\s<>"'“”.,:;!?)])/;
-const UNIT = /(\d) (GB|MB|kB|min|s|%)(?!\w)/g; // a number stays beside its unit
+const UNIT = /(\d) (GB|MB|kB|min|s|%)(?!\w)/g; // keeps a number and its unit on one line
 
 /** Show a message's body in `node`, block by block. */
 export function drawBody(node, body, copies = false) {
@@ -35,7 +35,7 @@ export function drawBody(node, body, copies = false) {
   node.hidden = blocks.length === 0;
 }
 
-/** Take texts that go on in the line where Markdown ends, such as a cursor, from the blocks. */
+/** Remove texts that continue the last line of Markdown, such as a cursor, from the blocks; return them. */
 function takeTails(blocks) {
   const tails = new Map();
   for (let index = blocks.length - 1; index > 0; index -= 1) {
@@ -65,7 +65,7 @@ function blockNodes(block, afterMarkdown, copies) {
       row = pastRow(part);
       nodes.push(row.node);
     }
-    const made = queueNodes(row && part.kind === "text" ? { ...part, text: part.text.replace(/\n$/, "") } : part,
+    const made = partNodes(row && part.kind === "text" ? { ...part, text: part.text.replace(/\n$/, "") } : part,
       at === 0 && afterMarkdown, copies);
     if (row) row.words.append(...made);
     else nodes.push(...made);
@@ -73,7 +73,7 @@ function blockNodes(block, afterMarkdown, copies) {
   return nodes;
 }
 
-function queueNodes(part, afterMarkdown, copies) {
+function partNodes(part, afterMarkdown, copies) {
   switch (part.kind) {
     case "moment": return [moment(part)];
     case "period": return [period(part)];
@@ -84,7 +84,7 @@ function queueNodes(part, afterMarkdown, copies) {
   }
 }
 
-/** Return a text with its addresses as links, each with a button that copies it where asked for. */
+/** Return the nodes of a text, with its URLs as links and, if `copies`, a copy button for each. */
 function textNodes(text, copies) {
   return text.split(ADDRESS).flatMap((piece, at) => {
     if (at % 2 === 0) return piece ? [piece.replace(UNIT, "$1\u00a0$2")] : [];
@@ -98,12 +98,12 @@ function textNodes(text, copies) {
 
 export const hasMarkdown = (shown) => shown.body.some((part) => part.kind === "markdown");
 
-/** Return the Markdown of a body as it was written. */
+/** Return the Markdown source of a body. */
 export function markdownText(body) {
   return body.filter((part) => part.kind === "markdown").map((part) => part.text).join("\n\n");
 }
 
-/** Return a body as plain text, without Markdown's signs. */
+/** Return a body as plain text, without Markdown's markers. */
 export function bodyText(body) {
   return body.map(partText).join("");
 }

@@ -1,11 +1,11 @@
-// What can complete the text being written, and the list it is chosen from.
+// Completion of the text being written: the choices, and the list that shows them.
 
 import { announce, byId, make } from "./dom.js";
 import { say } from "./texts.js";
 
 // ---------------------------------------------------------------- which parameter is being typed
 
-/** Return how a command is written. */
+/** Return a command's usage. */
 export const usage = (command) =>
   [`/${command.name}`, ...command.params.filter((param) => param.positional).map(slot)].join(" ");
 
@@ -16,7 +16,7 @@ function slot(param) {
   return !own.length && param.choices.length === 1 ? named : `<${named}>`;
 }
 
-/** Return the parameter the end of a text belongs to, what is typed of it, and where that starts. */
+/** Return the parameter at the end of a text, the part typed so far, and where that part starts. */
 export function paramAt(text, commands) {
   const words = text.split(/\s+/);
   const command = commands.find((known) => `/${known.name}` === words[0]);
@@ -31,7 +31,7 @@ export function paramAt(text, commands) {
   return param ? { command, typed, from, param } : null;
 }
 
-/** Return the choices for an option's name. */
+/** Return the choices for the name of an option. */
 export function optionChoices({ command, typed }, from) {
   return command.params
     .filter((param) => !param.positional && !["image", "sound"].includes(param.kind) && `--${param.name}`.startsWith(typed))
@@ -41,7 +41,7 @@ export function optionChoices({ command, typed }, from) {
 
 // ---------------------------------------------------------------- the list of choices
 
-/** A listbox over the text; the text keeps the focus and names the active choice. */
+/** A listbox above the text field. The field keeps the focus and points to the active choice. */
 export class Choices {
   constructor(text, take) {
     this.text = text;
@@ -49,14 +49,14 @@ export class Choices {
     this.list = byId("choices");
     this.list.setAttribute("aria-label", say("commands"));
     this.rows = [];
-    // Pressing a choice must not take the focus from the text.
+    // Pressing a choice must not move the focus out of the text field.
     this.list.addEventListener("pointerdown", (event) => event.preventDefault());
   }
 
-  /** Show rows; the marked one stays marked, because an answer may come between two keys. */
+  /** Show rows. The marked row stays marked, because suggestions may arrive between two key presses. */
   show(rows, choose) {
     const marked = this.rows[this.at]?.value;
-    // A field of several lines cannot say that a list opened below it, so the page does.
+    // A multi-line field cannot announce that a list has opened, so the page does.
     if (rows.length && !this.rows.length) announce(say("choices", { count: rows.length }));
     this.rows = rows;
     this.list.hidden = rows.length === 0;
@@ -87,7 +87,7 @@ export class Choices {
     }
   }
 
-  /** Act on a key; false where it is not for the list. Enter is, only once a choice is marked. */
+  /** Handle a key; return false if it is not for the list. Enter is only if a choice is marked. */
   key(event) {
     const count = this.rows.length;
     if (!count) return false;

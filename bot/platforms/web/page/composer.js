@@ -1,4 +1,4 @@
-// Where the person writes: the text, its completion, attached images, and what it replies to.
+// The composer: the text, its completion, attached files, and the message it replies to.
 
 import { Choices, optionChoices, paramAt, usage } from "./completion.js";
 import { byId, make, recall, remember, sizeText } from "./dom.js";
@@ -10,7 +10,7 @@ const COMPLETED_BY_SERVER = new Set(["model", "host", "job", "size", "style"]);
 export class Composer {
   /**
    * `on` has `send({ text, uploads, images, replyTo })`, `suggest(command, param, typed)`,
-   * `connected()` and `lines()`, the lines sent before.
+   * `connected()`, and `lines()`, which returns the lines sent before.
    */
   constructor(on) {
     this.on = on;
@@ -18,7 +18,7 @@ export class Composer {
     this.limits = { max_upload: Infinity, max_files: 4, max_text: Infinity };
     this.files = [];
     this.replyTo = null;
-    this.back = 0; // how many lines back in the history
+    this.back = 0; // number of lines back in the history
     this.text = byId("text");
     this.choices = new Choices(this.text, (choice) => this.take(choice));
     this.label();
@@ -90,7 +90,7 @@ export class Composer {
     this.write("");
   }
 
-  /** Put a text where the person writes. */
+  /** Replace the text in the field. */
   write(text) {
     this.text.value = text;
     this.back = 0;
@@ -112,7 +112,7 @@ export class Composer {
   // ---------------------------------------------------------------- keys
 
   key(event) {
-    if (event.isComposing) return; // Enter then chooses a character, in Japanese for example
+    if (event.isComposing) return; // Enter chooses a character here, for example in Japanese
     if (this.choices.key(event)) return event.preventDefault();
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
@@ -168,7 +168,7 @@ export class Composer {
       : COMPLETED_BY_SERVER.has(param.kind)
         ? await this.on.suggest(found.command.name, param.name, typed)
         : [];
-    if (this.text.value.slice(0, this.text.selectionStart) !== text) return; // written on meanwhile
+    if (this.text.value.slice(0, this.text.selectionStart) !== text) return; // the text has changed since
     const rows = values.filter((value) => value !== typed).map((value) => ({ value, help: "", from, after: " " }));
     this.choices.show(rows, false);
   }
@@ -239,7 +239,7 @@ export class Composer {
       attached.upload = (await answer.json()).id;
       if (byId("notice").textContent === say("wait_for_upload")) this.notice("");
     } catch (error) {
-      if (error instanceof TypeError && !this.on.connected()) { // nothing answered
+      if (error instanceof TypeError && !this.on.connected()) { // the server did not answer
         attached.again = file;
       } else {
         attached.failed = say("upload_failed", { name: attached.name });
@@ -249,7 +249,7 @@ export class Composer {
     this.drawFiles();
   }
 
-  /** Upload what could not be while there was no connection. */
+  /** Retry uploads that failed without a connection. */
   resume() {
     for (const attached of this.files) {
       const file = attached.again;

@@ -1,25 +1,25 @@
-// The WebSocket: connects again by itself, asks only for what it missed, and sends what the person
-// said, one after the other, until the server has confirmed it, across reloads of the page.
+// The WebSocket connection. It reconnects by itself and requests only missed changes. It sends the
+// person's messages one by one until the server confirms them, even across reloads of the page.
 
 import { recall, remember } from "./dom.js";
 
 const OUTBOX = "usher-outbox";
-const CONFIRM_MS = 10_000; // without an answer for that long the connection is taken for dead
+const CONFIRM_MS = 10_000; // a connection without an answer for this long counts as dead
 const RETRY_LEAST_MS = 400;
-const RETRY_MOST_MS = 1_500; // a page that is looked at is back soon after its server
+const RETRY_MOST_MS = 1_500; // a visible page reconnects soon after its server is back
 const RETRY_UNSEEN_MS = 20_000;
 const NOT_KNOWN = 4401;
 const TOO_MANY_TABS = 4429;
 
 export class Connection {
-  /** `on` has a method for each message type, and `state(name)` for each change of the connection. */
+  /** `on` has a method for each message type, and `state(name)` for changes of the connection. */
   constructor(on) {
     this.on = on;
     this.log = "";
     this.number = 0;
     this.outbox = loadOutbox();
-    this.sent = this.outbox[0]?.key; // of the newest one sent, perhaps before a reload
-    this.waiting = new Map(); // suggestions asked for, by id
+    this.sent = this.outbox[0]?.key; // key of the newest message sent, perhaps before a reload
+    this.waiting = new Map(); // pending suggestion requests by id
     this.nextId = 1;
     this.delay = RETRY_LEAST_MS;
     addEventListener("online", () => (this.open ? this.on.state("connected") : this.connect()));
@@ -52,7 +52,7 @@ export class Connection {
     if (code === NOT_KNOWN) return this.on.state("unknown");
     if (code === TOO_MANY_TABS) return this.on.state("full");
     this.on.state("lost");
-    // Spread out, so that a restarted server is not met by everybody in the same moment.
+    // Randomised, so that not all pages reconnect to a restarted server at once.
     const wait = document.hidden ? RETRY_UNSEEN_MS : this.delay;
     this.retry = setTimeout(() => this.connect(), wait * (0.5 + Math.random() / 2));
     this.delay = Math.min(this.delay * 2, RETRY_MOST_MS);
@@ -89,15 +89,15 @@ export class Connection {
     }
   }
 
-  /** Send a line or a press until it is confirmed. */
+  /** Send a message, repeating it until it is confirmed. */
   deliver(message) {
     this.outbox.push(message);
     saveOutbox(this.outbox);
     if (this.outbox.length === 1) this.flush();
   }
 
-  /** Send what is first. The next one follows when it is settled: one that was refused for coming
-   *  too fast would else be overtaken by those behind it. */
+  /** Send the first message. The next one follows once it is settled; otherwise a message refused
+   *  as too fast would be overtaken by later ones. */
   flush() {
     const [first] = this.outbox;
     if (this.open && first) {
@@ -125,7 +125,7 @@ export class Connection {
     if (message.reason === "too-fast" && refused) {
       setTimeout(() => this.outbox[0] === refused && this.flush(), 2000);
     } else if (message.reason === "button-gone" && this.repeated) {
-      this.settle(message.key); // the first press took it away; only the word of that was lost
+      this.settle(message.key); // the first press removed the button, but its confirmation was lost
       return this.on.taken(message.key);
     } else if (message.key) {
       this.settle(message.key);
@@ -134,10 +134,10 @@ export class Connection {
     this.on.refused(message, refused);
   }
 
-  /** Ask for values of a parameter; resolves to a list, never if the connection breaks first. */
+  /** Request values for a parameter. Resolves to a list, or never if the connection breaks first. */
   suggest(command, param, typed) {
     const id = this.nextId++;
-    this.waiting.clear(); // only the newest question matters
+    this.waiting.clear(); // only the newest request matters
     return new Promise((resolve) => {
       this.waiting.set(id, resolve);
       if (this.open) this.write({ type: "suggest", id, command, param, typed: typed.slice(0, 200) });

@@ -1,17 +1,17 @@
-// The messages on the page. Each is one element that changes in place; only the parts of it that
-// differ are touched, so nothing flickers, and focus, selection and scroll position stay.
+// The messages on the page. Each message is one element that is updated in place. Only changed parts
+// are replaced, so nothing flickers, and focus, selection and scroll position stay.
 
 import { bodyText, drawBody, hasMarkdown, markdownText } from "./body.js";
 import { announce, byId, make } from "./dom.js";
 import { MessageKeys } from "./keys.js";
 import { copyText } from "./markdown.js";
 import { clockText, fullText } from "./moments.js";
-import { besideQueues, isPast } from "./past.js";
+import { isPast, placeShowButtons } from "./past.js";
 import { fileNode, isImage, Large, letGo, swapWhenLoaded } from "./images.js";
 import { say } from "./texts.js";
 
 const NEAR_END_PX = 80;
-const SETTLED_MS = 1500; // a text that stays that long is read out; progress that runs on is not
+const SETTLED_MS = 1500; // a text unchanged for this long is announced; running progress is not
 
 export class Conversation {
   /** `on` has `press(message, button)`, `reply(message, text)`, `edit(text)`, `earlier(place)`. */
@@ -20,7 +20,7 @@ export class Conversation {
     this.list = byId("messages");
     this.scroll = byId("scroll");
     this.views = new Map(); // by message id: { entry, node, … }
-    this.first = Infinity; // the place of the earliest message that was sent to us in a row
+    this.first = Infinity; // the place of the earliest message without gaps after it
     this.unread = 0;
     this.large = new Large();
     this.keys = new MessageKeys(this.list);
@@ -29,13 +29,13 @@ export class Conversation {
     byId("earlier").addEventListener("click", () => this.on.earlier(this.first));
     byId("to-end").textContent = say("to_end");
     byId("to-end").addEventListener("click", () => this.toEnd());
-    // Images and streamed text grow after they were put in: stay at the end if we were there.
+    // Images and streamed text grow after they are added: stay at the end if it was visible.
     const resized = new ResizeObserver(() => this.followsEnd() && this.toEnd());
     resized.observe(this.list);
-    resized.observe(this.scroll); // the field below takes its room from it
+    resized.observe(this.scroll); // the text field below shares its height
     this.scroll.addEventListener("scroll", () => this.scrolled(), { passive: true });
-    this.stick = true; // to the end, until the reader moves away from it
-    this.top = this.furthest = 0; // where we were, and could have been, when last looked at
+    this.stick = true; // stay at the end until the reader scrolls up
+    this.top = this.furthest = 0; // the last scroll position, and its maximum
     addEventListener("focus", () => this.seen());
   }
 
@@ -43,7 +43,7 @@ export class Conversation {
 
   clear() {
     for (const [id, view] of this.views) {
-      if (view.entry.pending) continue; // not confirmed yet, so not the log's
+      if (view.entry.pending) continue; // not confirmed yet, so not in the log
       view.node.remove();
       this.views.delete(id);
     }
@@ -51,12 +51,12 @@ export class Conversation {
   }
 
   apply(entries, { fresh, more }) {
-    const follow = this.followsEnd(); // before anything changes: the scroll event comes later
+    const follow = this.followsEnd(); // before any change, because the scroll event comes later
     if (fresh) {
       this.clear();
       byId("earlier").hidden = !more;
     }
-    // They come in the order of their changes, and the first of a chat may have changed last.
+    // Entries arrive in the order of their changes, so the first message may come last.
     if (this.first === Infinity) this.first = Math.min(Infinity, ...entries.map((entry) => entry.place));
     for (const entry of entries) this.applyOne(entry, fresh);
     this.showEmpty();
@@ -68,11 +68,11 @@ export class Conversation {
     this.first = Math.min(this.first, ...entries.map((entry) => entry.place));
     for (const entry of entries) this.applyOne(entry, true);
     byId("earlier").hidden = !more;
-    this.scroll.scrollTop += this.scroll.scrollHeight - height; // what was in view stays in view
+    this.scroll.scrollTop += this.scroll.scrollHeight - height; // keep the visible messages in place
   }
 
   applyOne(entry, old) {
-    if (entry.place < this.first) return; // comes with "earlier"
+    if (entry.place < this.first) return; // will be loaded with "earlier"
     const view = this.views.get(entry.message);
     if (view && !view.entry.pending && view.entry.number >= entry.number) return;
     if (!entry.shown) return this.remove(entry.message);
@@ -83,7 +83,7 @@ export class Conversation {
     if (!old) this.notice(shown, !view);
   }
 
-  /** Show what the person just sent, before the server has it. */
+  /** Show a message the person has just sent, before the server has it. */
   pending(message, text, images, note) {
     const view = this.views.get(message) ?? this.addView(message);
     const shown = { author: "person", body: [{ kind: "text", text }], files: [], buttons: [] };
@@ -101,7 +101,7 @@ export class Conversation {
     if (view?.entry.pending) view.meta.textContent = note;
   }
 
-  /** Say that a line was not taken, and offer it for another try. */
+  /** Mark a message as refused, and offer to edit it again. */
   failed(message, reason, text) {
     const view = this.views.get(message);
     if (!view?.entry.pending) return;
@@ -124,7 +124,7 @@ export class Conversation {
     this.showEmpty();
   }
 
-  /** The lines the person sent, oldest first. */
+  /** Return the texts the person has sent, oldest first. */
   lines() {
     return [...this.list.children]
       .map((node) => this.views.get(node.dataset.message)?.entry.shown)
@@ -133,7 +133,7 @@ export class Conversation {
       .filter(Boolean);
   }
 
-  /** Free the buttons of a message whose press was answered or refused. */
+  /** Enable the buttons of a message again once a press was answered or refused. */
   freeButtons(message) {
     for (const button of this.views.get(message)?.node.querySelectorAll(".button") ?? []) {
       button.removeAttribute("aria-busy");
@@ -188,7 +188,7 @@ export class Conversation {
     const { files, spoiler } = shown;
     const old = new Map([...view.files.children].map((node) => [node.dataset.file, node]));
     const images = files.filter(isImage);
-    const seen = [...old.values()].some((node) => node.matches(".image:not(.spoiler)")); // a preview of it
+    const seen = [...old.values()].some((node) => node.matches(".image:not(.spoiler)")); // a preview was already visible
     const hidden = spoiler && !seen;
     view.files.hidden = files.length === 0;
     view.files.classList.toggle("several", images.length > 1);
@@ -210,7 +210,7 @@ export class Conversation {
   drawButtons(view, entry) {
     const had = view.buttons.contains(document.activeElement);
     const draw = (button) => this.buttonNode(button, entry.message);
-    const rows = besideQueues(view.body, entry.shown.buttons, draw).map((row) =>
+    const rows = placeShowButtons(view.body, entry.shown.buttons, draw).map((row) =>
       make("div", { className: "button-row" }, ...row.map(draw)));
     view.buttons.replaceChildren(...rows);
     view.buttons.hidden = rows.length === 0;
@@ -246,7 +246,7 @@ export class Conversation {
     view.meta.append(copy);
   }
 
-  /** Put a message where its place says; what waits to be sent stays last. */
+  /** Move a message to its place; unconfirmed messages stay last. */
   place(view) {
     const { place } = view.entry;
     let before = this.list.lastElementChild;
@@ -275,7 +275,7 @@ export class Conversation {
 
   seen() {
     byId("to-end").hidden = true;
-    if (document.hidden || !document.hasFocus()) return; // shown to nobody yet
+    if (document.hidden || !document.hasFocus()) return; // nobody has seen it yet
     this.unread = 0;
     document.title = "Usher";
   }
@@ -285,11 +285,12 @@ export class Conversation {
     if (this.atEnd()) this.seen();
   }
 
-  /** Whether the page stays at its end: it does until the reader moves up. */
+  /** Return whether the page stays at its end, which it does until the reader scrolls up. */
   followsEnd() {
     const { scrollTop, clientHeight, scrollHeight } = this.scroll;
     const furthest = scrollHeight - clientHeight;
-    // What grows moves nothing, and what shrinks moves everything: else it was the reader.
+    // Growing content does not move the position, and shrinking content lowers the maximum too.
+    // Any other upward move is the reader's.
     if (this.atEnd()) this.stick = true;
     else if (scrollTop < this.top && furthest >= this.furthest) this.stick = false;
     [this.top, this.furthest] = [scrollTop, furthest];
@@ -318,7 +319,7 @@ export class Conversation {
   }
 }
 
-/** Return a button's label, with the sign before its words hidden from those who hear the page. */
+/** Return a button's label, with its leading emoji hidden from screen readers. */
 function labelNodes(label) {
   const sign = /^(\p{Extended_Pictographic}\p{M}?\s*)(?=\p{L})/u.exec(label)?.[0];
   if (!sign) return [label];
@@ -327,7 +328,7 @@ function labelNodes(label) {
 
 const shortText = (shown) => bodyText(shown.body).replace(/\s+/g, " ").slice(0, 80) || say("image");
 
-/** Return an image's name and what it shows, for those who hear the page. */
+/** Return an image's name and description for screen readers. */
 function told(shown, at) {
   const mine = shown.author === "person";
   const number = shown.files.length > 1 ? ` ${at + 1}` : "";

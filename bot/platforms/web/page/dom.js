@@ -1,6 +1,6 @@
-// Builds elements. Text only ever becomes text nodes: no string is parsed as HTML anywhere here.
+// Builds elements. Text always becomes text nodes; no string is ever parsed as HTML.
 
-/** Make an element: properties are set as such, "aria-…", "data-…", "role" and the like as attributes. */
+/** Make an element. Names such as "aria-…", "data-…" and "role" are set as attributes, others as properties. */
 export function make(tag, properties = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -14,22 +14,22 @@ export function make(tag, properties = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Have a text read out to those who hear the page. */
+/** Announce a text to screen readers. */
 export function announce(text) {
   byId("announce").textContent = text.slice(0, 500);
 }
 
-/** Keep a text in this tab across reloads; null forgets it. */
+/** Store a text in this tab across reloads; null deletes it. */
 export function remember(name, text) {
   try {
     if (text === null) sessionStorage.removeItem(name);
     else sessionStorage.setItem(name, text);
   } catch {
-    // Full, or storage is not allowed: the text then lasts as long as the page.
+    // The storage is full or not allowed, so the text is lost with the page.
   }
 }
 
-/** Return what was kept, or null. */
+/** Return the stored text, or null. */
 export function recall(name) {
   try {
     return sessionStorage.getItem(name);
@@ -38,7 +38,7 @@ export function recall(name) {
   }
 }
 
-/** Return a size in bytes as people write it. */
+/** Return a human-readable size of a number of bytes. */
 export function sizeText(bytes) {
   if (bytes < 1024) return `${bytes} B`;
   if (bytes < 1024 * 1024) return `${Math.round(bytes / 1024)} kB`;

@@ -1,10 +1,10 @@
-// A form the bot asks to be filled in: one dialog, rebuilt for each.
+// A form from the bot: one dialog, rebuilt for each form.
 
 import { byId, make } from "./dom.js";
 import { say } from "./texts.js";
 
 export class FormDialog {
-  /** `send(form, values)` is called with the texts by the names of the fields. */
+  /** `send(form, values)` receives the texts by field name. */
   constructor(send) {
     this.dialog = byId("form");
     this.body = byId("form-body");
@@ -15,7 +15,7 @@ export class FormDialog {
       this.dialog.close();
       send(this.form, Object.fromEntries([...new FormData(this.body)].map(([name, text]) => [name, String(text)])));
     });
-    // Return makes a new line in a long field; with Ctrl or Cmd it sends from everywhere.
+    // Enter adds a line in a long field; Ctrl+Enter or Cmd+Enter submits from any field.
     this.body.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.body.requestSubmit();
     });

@@ -1,4 +1,4 @@
-// A message's files: images shown in place and large, videos and sound played, all else to download.
+// A message's files: images shown inline and enlarged, videos and sounds played, others downloaded.
 
 import { byId, make, sizeText } from "./dom.js";
 import { say } from "./texts.js";
@@ -10,19 +10,19 @@ const SMALL_ENOUGH = 600_000; // bytes
 export const isImage = (file) => /^image\/(png|jpeg|webp|gif|avif)$/.test(file.mime);
 const kindPlayed = (file) => /^(video|audio)\/(mp4|webm|mpeg|ogg|wav|flac)$/.exec(file.mime)?.[1];
 const addressOf = (file) => `/files/${encodeURIComponent(file.id)}`;
-// Enough for the place in a message; the large view and the download have the original.
+// A smaller image for the message; the large view and the download use the original.
 const shownFrom = (file) => (file.size > SMALL_ENOUGH ? `${addressOf(file)}?small=1` : addressOf(file));
 
 /**
- * Make the element of a file; `open` is called when an image is to be shown large. `told` has its
- * `name` and what it `shows`, for those who hear the page: a server's file names tell nothing.
+ * Make the element of a file. `open` is called to enlarge an image. `told` has its `name` and what it
+ * `shows`, for screen readers, because a server's file names are meaningless.
  */
 export function fileNode(file, open, hidden, told) {
   if (isImage(file)) return imageNode(file, open, hidden, told);
   return kindPlayed(file) ? playerNode(file, hidden) : downloadNode(file);
 }
 
-/** Make what plays a video or a sound; a hidden video is asked for before anything of it is fetched. */
+/** Make a video or sound player. A hidden video is fetched only once the person reveals it. */
 function playerNode(file, hidden) {
   const kind = kindPlayed(file);
   const node = make("div", { className: "player", "data-file": file.id });
@@ -31,7 +31,7 @@ function playerNode(file, hidden) {
     player.src = addressOf(file);
     shown.replaceWith(player);
   };
-  player.onerror = () => node.replaceWith(downloadNode(file)); // a codec this browser does not know
+  player.onerror = () => node.replaceWith(downloadNode(file)); // this browser does not support the codec
   const ask = make("button", { type: "button", className: "image spoiler asks", "data-hidden": say("hidden_video"),
     "aria-label": say("hidden_video") });
   ask.addEventListener("click", () => {
@@ -54,44 +54,44 @@ function imageNode(file, open, hidden, { name, shows }) {
   const image = make("img", { src: shownFrom(file), alt: shows, decoding: "async" });
   const node = make("button", { type: "button", className: "image", "data-file": file.id,
     "aria-label": say("open_image", { name }) }, image);
-  if (file.width) node.style.setProperty("--ratio", file.width / file.height); // keeps its place free
+  if (file.width) node.style.setProperty("--ratio", file.width / file.height); // reserves its space
   if (hidden) hide(node);
   node.addEventListener("click", () => {
     if (!node.classList.contains("spoiler")) return open(file.id);
     node.classList.remove("spoiler");
     node.setAttribute("aria-label", say("open_image", { name }));
   });
-  loadAgain(image, RETRIES, () => { // no image after all
+  loadAgain(image, RETRIES, () => { // it is not an image after all
     node.replaceWith(downloadNode(file));
-    node.dispatchEvent(new CustomEvent("broken", { detail: downloadNode(file) })); // if it was not shown yet
+    node.dispatchEvent(new CustomEvent("broken", { detail: downloadNode(file) })); // for an image that was not visible yet
   });
   return node;
 }
 
-/** Blur an image until it is asked for. */
+/** Blur an image until the person reveals it. */
 function hide(node) {
   node.classList.add("spoiler");
   node.dataset.hidden = say("hidden_image");
   node.setAttribute("aria-label", say("hidden_image"));
 }
 
-/** Ask for an image again that did not come: the connection may have broken just then. */
+/** Load an image again after an error; the connection may have broken. */
 function loadAgain(image, left, giveUp) {
   const again = () => {
-    if (!image.onerror) return; // let go of meanwhile
+    if (!image.onerror) return; // another image has replaced it
     loadAgain(image, left - 1, giveUp);
     image.src = image.src;
   };
   image.onerror = left === 0 ? giveUp : () => setTimeout(again, RETRY_MS);
 }
 
-/** Ask no more for an image another one replaces: the server does not have it any more, either. */
+/** Stop retrying an image that another one replaces; the server has already deleted it. */
 export function letGo(node) {
   const image = node?.querySelector("img");
   if (image) image.onerror = null;
 }
 
-/** Show an image in the place of the one before, once it is there: previews then never flicker. */
+/** Replace an image with the next one once that is loaded, so that previews never flicker. */
 export function swapWhenLoaded(box, node) {
   const image = node.querySelector("img");
   if (!box.firstElementChild || node === box.firstElementChild || image.complete) {
@@ -105,7 +105,7 @@ export function swapWhenLoaded(box, node) {
 
 const SWIPE_PX = 48;
 
-/** One image over the whole page, and its neighbours by arrow keys, buttons and swipes. */
+/** One image on the whole page; arrow keys, buttons and swipes show the next and previous ones. */
 export class Large {
   constructor() {
     this.dialog = byId("large");
@@ -126,7 +126,7 @@ export class Large {
     this.swipes(byId("large-stage"));
   }
 
-  /** Page by a horizontal swipe; what is no swipe stays a tap. */
+  /** Change the image on a horizontal swipe; a shorter move stays a tap. */
   swipes(stage) {
     let from = null;
     stage.addEventListener("pointerdown", (event) => { from = event.isPrimary ? event.clientX : null; });

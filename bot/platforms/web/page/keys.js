@@ -1,11 +1,11 @@
-// The keyboard's way through the conversation: one stop for each message, and keys between them.
+// Keyboard navigation in the conversation: one tab stop per message, and keys to move between them.
 
 import { byId } from "./dom.js";
 import { say } from "./texts.js";
 
 const INSIDE = "button, a, pre, video, audio";
 
-/** Alt+Up and Alt+Down go from message to message; what a message holds is reached from within it. */
+/** Alt+Up and Alt+Down move between messages; Tab reaches the controls of the focused message. */
 export class MessageKeys {
   constructor(list) {
     this.list = list;
@@ -21,7 +21,7 @@ export class MessageKeys {
     const at = document.activeElement?.closest?.(".message");
     if (event.key === "Escape" && at) return byId("text").focus();
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    // Alone they go on from a message, and scroll or move the cursor everywhere else.
+    // Without Alt they move on from a focused message; elsewhere they scroll or move the cursor.
     if (!step || !(event.altKey || document.activeElement === at)) return;
     event.preventDefault();
     this.go(at, step);
@@ -38,7 +38,7 @@ export class MessageKeys {
     }
   }
 
-  /** Make a message's controls stops, and those of the message before it none. */
+  /** Make a message's controls tab stops, and remove those of the message left. */
   enter(message) {
     if (message === this.entered) return;
     if (this.entered) setStops(this.entered, -1);
@@ -46,7 +46,7 @@ export class MessageKeys {
     if (message) setStops(message, 0);
   }
 
-  /** Keep a message that was just drawn to its one stop, unless the focus is in it. */
+  /** Restrict a redrawn message to its one tab stop, unless it has the focus. */
   drawn(message) {
     setStops(message, message === this.entered ? 0 : -1);
   }

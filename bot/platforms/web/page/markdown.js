@@ -1,6 +1,6 @@
-// Turns a model's Markdown into elements. Only the kinds of element named here can come out of it,
-// whatever the text holds; HTML in it stays text. Every search is bounded, so that hostile text
-// costs time in proportion to its length and no more.
+// Converts a model's Markdown to elements. The output contains only the elements named here, whatever
+// the text contains; HTML stays text. All patterns are bounded, so that even hostile text takes only
+// linear time.
 
 import { make } from "./dom.js";
 import { say } from "./texts.js";
@@ -12,9 +12,9 @@ const QUOTE = /^ {0,3}> ?(.*)$/;
 const RULE = /^ {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$/;
 const TABLE_RULE = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 const MAX_DEPTH = 8;
-const MAX_COLUMNS = 50; // a browser lays a table of thousands out for seconds
+const MAX_COLUMNS = 50; // browsers take seconds to lay out thousands of columns
 
-/** Show Markdown in `node`. Blocks that did not change since the last call keep their elements. */
+/** Show Markdown in `node`. Blocks unchanged since the last call keep their elements. */
 export function showMarkdown(node, text) {
   const blocks = splitBlocks(text.replace(/\r\n?/g, "\n").split("\n"));
   blocks.forEach((block, index) => {
@@ -122,7 +122,7 @@ function buildBlock(block, depth) {
     case "text":
       return inline(make("p"), block.lines.join("\n"));
     default: {
-      // The page has its own h1 and h2.
+      // The page already uses h1 and h2.
       const level = Math.min(Number(kind[1]) + 2, 6);
       return inline(make(`h${level}`), block.lines[0]);
     }
@@ -140,17 +140,17 @@ function codeBlock(text, name) {
   const copy = make("button", { type: "button", className: "copy", textContent: say("copy") });
   copy.addEventListener("click", () => copyText(text, copy));
   const head = make("div", { className: "code-head" }, make("span", {}, name || ""), copy);
-  // A wide block scrolls by itself, so the keyboard must reach it.
+  // A wide block scrolls, so the keyboard must be able to focus it.
   const body = make("pre", { tabIndex: 0 }, make("code", {}, text));
   return make("div", { className: "code" }, head, body);
 }
 
-/** Copy a text and say so on the button for a moment. */
+/** Copy a text, and confirm it briefly on the button. */
 export async function copyText(text, button) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    return; // not allowed on this connection; nothing to tell a reader that helps
+    return; // not allowed on insecure pages, and no message would help
   }
   button.textContent = say("copied");
   setTimeout(() => (button.textContent = say("copy")), 1500);
@@ -183,7 +183,7 @@ function list(lines, depth) {
 function listItem(lines, depth) {
   const node = inner("li", lines, depth);
   const only = node.firstElementChild;
-  // A single line needs no paragraph of its own, with a nested list below it or not.
+  // A single line needs no paragraph, whether or not a nested list follows.
   if (only?.tagName === "P") only.replaceWith(...only.childNodes);
   return node;
 }
@@ -206,19 +206,19 @@ function cells(line) {
 
 const INLINE = new RegExp(
   [
-    String.raw`\\([!-/:-@[-\`{-~])`, // 1: an escaped sign
+    String.raw`\\([!-/:-@[-\`{-~])`, // 1: an escaped character
     "(`{1,3})(?!`)([^`]{1,2000})\\2(?!`)", // 3: code
     String.raw`\[([^\[\]\n]{1,300})\]\((https?:\/\/[^\s()<>"]{1,1500})\)`, // 4, 5: a link
     String.raw`(https?:\/\/[^\s<>"'\`*]{1,1500}[^\s<>"'\`*.,:;!?)\]}])`, // 6: a bare address
     String.raw`(\*\*|(?<!\w)__)(?=\S)([^]{1,1000}?)(?<=\S)\7(?:(?<=\*)|(?!\w))`, // 8: bold
-    String.raw`(~~)(?=\S)([^~]{1,1000}?)\9`, // 10: struck out
+    String.raw`(~~)(?=\S)([^~]{1,1000}?)\9`, // 10: strikethrough
     String.raw`\*(?=[^\s*])([^*\n]{0,1000}?[^\s*])\*(?!\*)`, // 11: italic
     String.raw`(?<![\w_])_(?=[^\s_])([^_\n]{0,1000}?[^\s_])_(?![\w_])`, // 12: italic
   ].join("|"),
   "g",
 );
 
-/** Append text with its inline marks to `node`, and return it. */
+/** Append text with inline formatting to `node`, and return `node`. */
 function inline(node, text, depth = 0) {
   let end = 0;
   for (const found of text.matchAll(INLINE)) {
@@ -252,6 +252,6 @@ function link(address, label) {
     return label;
   }
   if (url.protocol !== "https:" && url.protocol !== "http:") return label;
-  // The title shows where a link really leads, whatever its label says.
+  // The title shows the real address, whatever the label says.
   return make("a", { href: url.href, title: url.href, target: "_blank", rel: "noopener noreferrer nofollow" }, label);
 }
