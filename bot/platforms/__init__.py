@@ -1,1 +1,1 @@
-"""Chat platforms, one folder each; none knows another, a command or delivery."""
+"""Chat platforms, one folder each. They do not depend on each other, on commands or on delivery."""

@@ -1,7 +1,7 @@
-"""The chat platforms: one line each, and how each is made from its settings.
+"""The table of chat platforms, and how each is created from its settings.
 
-The library of a chat is imported only where that chat is configured: importing it
-is a large part of a start.
+A platform's library is imported only if that chat is configured, because the import takes a large
+part of the startup time.
 """
 
 import importlib
@@ -26,9 +26,10 @@ from queueing.core.ports import Clock
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlatformParts:
-    """What platforms may need from the rest of the bot.
+    """The services of the bot that platforms may need.
 
-    `operator` makes what the operator's page shows; by the `lease` this process may speak and act.
+    `operator` builds the data of the operator's page. This process may send and act only while it
+    holds the `lease`.
     """
 
     commands: Sequence[Command]
@@ -45,7 +46,7 @@ class PlatformParts:
     lease: ChatLease = ALONE
 
 
-def _discord(chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform | None:
+def _discord(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
     if chats.discord is None:
         return None
     from bot.platforms.discord.platform import Discord  # noqa: PLC0415  # see above
@@ -54,13 +55,13 @@ def _discord(chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform | None
     return Discord(
         token,
         describe=describe,
-        notes=fittings.notes,
-        commands=fittings.commands,
-        lease=fittings.lease,
+        notes=parts.notes,
+        commands=parts.commands,
+        lease=parts.lease,
     )
 
 
-def _telegram(chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform | None:
+def _telegram(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
     if chats.telegram is None:
         return None
     from bot.platforms.telegram.platform import Telegram  # noqa: PLC0415  # see above
@@ -70,14 +71,14 @@ def _telegram(chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform | Non
         chats.telegram.token.get_secret_value(),
         base_url=f"{api_url}/bot" if api_url else None,
         base_file_url=f"{api_url}/file/bot" if api_url else None,
-        admins=fittings.access.admin_ids("telegram"),
-        groups=fittings.access.places_of("telegram:group-admins"),
+        admins=parts.access.admin_ids("telegram"),
+        groups=parts.access.places_of("telegram:group-admins"),
         describe=describe,
-        lease=fittings.lease,
+        lease=parts.lease,
     )
 
 
-def _web(chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform | None:
+def _web(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
     if chats.web is None:
         return None
     token = chats.web.token
@@ -86,17 +87,17 @@ def _web(chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform | None:
         port=chats.web.port,
         names=chats.web.all_names(),
         proxies=chats.web.proxies,
-        live=fittings.live,
+        live=parts.live,
         token=token.get_secret_value() if token else None,
-        people=fittings.web_people,
-        log=fittings.chat_log,
-        overview=fittings.overview,
-        is_admin=fittings.access.is_admin,
-        originals=fittings.originals,
-        results=fittings.results,
-        operator=fittings.operator() if fittings.operator is not None else None,
-        clock=fittings.clock,
-        lease=fittings.lease,
+        people=parts.web_people,
+        log=parts.chat_log,
+        overview=parts.overview,
+        is_admin=parts.access.is_admin,
+        originals=parts.originals,
+        results=parts.results,
+        operator=parts.operator() if parts.operator is not None else None,
+        clock=parts.clock,
+        lease=parts.lease,
     )
 
 
@@ -108,26 +109,26 @@ PLATFORMS: Mapping[str, Callable[[ChatsConfig, PlatformParts], ChatPlatform | No
 
 
 def import_libraries(chats: ChatsConfig) -> None:
-    """Import now what the configured chats need, not when this process takes one over."""
+    """Import the libraries of the configured chats, so that taking over a chat is not delayed."""
     if chats.discord is not None:
         importlib.import_module("bot.platforms.discord.platform")
     if chats.telegram is not None:
         importlib.import_module("bot.platforms.telegram.platform")
 
 
-def platforms(chats: ChatsConfig, fittings: PlatformParts) -> tuple[ChatPlatform, ...]:
-    """Return the platforms that are configured, none of them connected yet."""
-    made = (make(chats, fittings) for make in PLATFORMS.values())
+def platforms(chats: ChatsConfig, parts: PlatformParts) -> tuple[ChatPlatform, ...]:
+    """Return the configured platforms, not yet connected."""
+    made = (make(chats, parts) for make in PLATFORMS.values())
     return tuple(platform for platform in made if platform is not None)
 
 
-def platform_of(post: str, chats: ChatsConfig, fittings: PlatformParts) -> ChatPlatform:
-    """Return the platform that a post's holder runs.
+def platform_of(post: str, chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform:
+    """Return the platform that the holder of a lease runs.
 
-    Raises `ValueError` for a post that is no configured chat's.
+    Raises `ValueError` if the name `post` is not a configured chat.
     """
     make = PLATFORMS.get(post)
-    platform = make(chats, fittings) if make is not None else None
+    platform = make(chats, parts) if make is not None else None
     if platform is None:
-        raise ValueError(f"no configured chat has the post {post}")
+        raise ValueError(f"{post} is not a configured chat")
     return platform

@@ -1,4 +1,4 @@
-"""Files people attach on Discord: listed at once, downloaded only when they are read."""
+"""Attachments on Discord: listed at once, downloaded only when they are read."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ DOWNLOAD_TIMEOUT_S = 60.0
 def attachments_of(
     message: discord.Message, limit: int, *, replied: bool = False
 ) -> Iterator[Attachment]:
-    """Yield everything attached to a message and to those forwarded with it."""
+    """Yield the attachments of a message and of the messages forwarded with it."""
     voice = message.flags.voice
     for file in message.attachments:
         yield attachment_of(file, limit, replied=replied, voice=voice)
@@ -33,9 +33,9 @@ def attachments_of(
 
 
 def of_reply(message: discord.Message, limit: int, *, ours: bool) -> Iterator[Attachment]:
-    """Yield the attachments of a message that is replied to, or whose menu was opened.
+    """Yield the attachments of a message that is replied to or whose menu was opened.
 
-    The bot's own long answers, sent as files, are not new words.
+    Leaves out text files by the bot, which are its own long answers.
     """
     for file in attachments_of(message, limit, replied=True):
         if not (ours and file.kind is AttachmentKind.TEXT):
@@ -43,14 +43,14 @@ def of_reply(message: discord.Message, limit: int, *, ours: bool) -> Iterator[At
 
 
 def unseen() -> Attachment:
-    """Return a placeholder for a message that Discord withholds, so that it can be named."""
+    """Return a placeholder for a message that Discord withholds, so that answers can mention it."""
     return _thing(AttachmentKind.UNSEEN, "", replied=True)
 
 
 def attachment_of(
     file: discord.Attachment, limit: int, *, replied: bool = False, voice: bool = False
 ) -> Attachment:
-    """Return a person's file, downloaded only when it is read and never beyond `limit` bytes."""
+    """Return a person's file. It is downloaded only when read, and never beyond `limit` bytes."""
 
     async def read() -> bytes:
         if file.size > limit:
@@ -74,13 +74,13 @@ def _stickers_of(message: discord.Message) -> Iterator[discord.StickerItem]:
 
 
 def _is_only_shown(snapshot: discord.MessageSnapshot) -> bool:
-    """Return whether a forwarded message consists of GPUs and buttons that a program made."""
+    """Return whether a forwarded message consists only of embeds and buttons made by a program."""
     said = snapshot.content or snapshot.attachments or snapshot.stickers
     return not said and bool(snapshot.embeds or snapshot.components)
 
 
 def _thing(kind: AttachmentKind, name: str, *, replied: bool) -> Attachment:
-    """Return a placeholder for an attachment that is not a file, so that it can be named."""
+    """Return a placeholder for an attachment that is not a file, so that answers can mention it."""
 
     async def read() -> bytes:
         raise ChatError("there is no file to download")
@@ -89,7 +89,7 @@ def _thing(kind: AttachmentKind, name: str, *, replied: bool) -> Attachment:
 
 
 async def _download(url: str, limit: int) -> bytes:
-    """Fetch a file from the address Discord signed for the bot; no other address is ever fetched."""
+    """Download a file from the address that Discord signed for the bot. Follows no redirects."""
     timeout = aiohttp.ClientTimeout(total=DOWNLOAD_TIMEOUT_S)
     with chat_errors():
         async with (
@@ -97,7 +97,9 @@ async def _download(url: str, limit: int) -> bytes:
             session.get(url, allow_redirects=False) as answer,
         ):
             if answer.status != 200:
-                raise ChatUnavailable(f"the attachment's address answered {answer.status}")
+                raise ChatUnavailable(
+                    f"downloading the attachment failed with status {answer.status}"
+                )
             data = bytearray()
             async for piece in answer.content.iter_chunked(65536):
                 data += piece

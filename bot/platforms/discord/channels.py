@@ -1,4 +1,4 @@
-"""What a channel of Discord is part of, and the caller's rights there."""
+"""A Discord channel's parents, and the caller's rights in it."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import discord
 
 
 def within(channel: Any, guild_id: int | None, person_id: int) -> tuple[str, ...]:
-    """Return the ids of what a channel is part of, widest first; the person's for a direct message.
+    """Return the ids of a channel's parents, widest first, or the person's id for a direct message.
 
-    A thread, and so a post of a forum, is part of its channel and of that channel's category.
+    The parents of a thread, including a forum post, are the server, the category and the channel.
     """
     if guild_id is None:
         return (str(person_id),)
@@ -20,21 +20,24 @@ def within(channel: Any, guild_id: int | None, person_id: int) -> tuple[str, ...
 
 
 def is_astray(message: discord.Message) -> bool:
-    """Return whether Discord did not say what a message's channel is part of."""
+    """Return whether Discord left out a message's channel details."""
     return isinstance(message.channel, discord.PartialMessageable)
 
 
 SERVER_WIDE = ("administrator", "manage_guild", "kick_members", "ban_members", "moderate_members")
-"""Permissions that no channel can grant: an editor of a channel can grant the others there."""
+"""Permissions that only the server grants.
+
+Whoever may edit a channel can grant all others there.
+"""
 
 
 def rights_of_call(interaction: "discord.Interaction[Any]") -> frozenset[str]:
-    """Return the caller's rights, none in a direct message."""
+    """Return the caller's rights. Empty in a direct message."""
     return _rights(interaction.user, interaction.permissions)
 
 
 def rights_of_author(message: discord.Message) -> frozenset[str]:
-    """Return the author's rights, none in a direct message."""
+    """Return the author's rights. Empty in a direct message."""
     author = message.author
     if not isinstance(author, discord.Member):
         return frozenset()
@@ -42,10 +45,10 @@ def rights_of_author(message: discord.Message) -> frozenset[str]:
 
 
 def _rights(user: discord.User | discord.Member, allowed: discord.Permissions) -> frozenset[str]:
-    """Return the rights by their names in a configuration.
+    """Return the rights by the names used in the configuration.
 
-    Roles are matched by id: their names are not unique and anyone may choose them. The role
-    @everyone is membership rather than a role: it makes no one an admin.
+    Roles are matched by id, because names are not unique and anyone may choose them. The role
+    @everyone counts as membership, not as a role, so that it cannot make everyone an admin.
     """
     if not isinstance(user, discord.Member):
         return frozenset()

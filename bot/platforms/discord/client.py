@@ -1,4 +1,4 @@
-"""The discord.py client: registers commands and hands interactions to an `InteractionReply`."""
+"""The discord.py client: registers commands and passes interactions to `InteractionReply`."""
 
 import asyncio
 import logging
@@ -27,35 +27,35 @@ from bot.platforms.discord.messages import DiscordMessageCall
 from bot.platforms.discord.renderer import filled_in, pressed
 from queueing.core.concurrency import TaskGroup
 
-GOODBYE_S = 2.0  # a stop would keep the next process from the post for longer
-EVERY_S = 5.0  # a bot begins only so many sessions in this time
-LONGEST_SLEEP_S = 30.0  # discord.py accepts no less; `refuse_to_wait` is the stricter guard
+GOODBYE_S = 2.0  # a longer goodbye would delay the process that takes over the lease
+EVERY_S = 5.0  # Discord allows a bot only `at_once` new sessions in this time
+LONGEST_SLEEP_S = 30.0  # the minimum discord.py accepts; `refuse_to_wait` is the stricter guard
 
 _log = logging.getLogger(__name__)
 
-# Otherwise discord.py warns every operator at every start that voice needs further packages.
+# Without this, discord.py warns at every start about missing packages for voice calls.
 discord.VoiceClient.warn_nacl = False
 discord.VoiceClient.warn_dave = False
 
 
 class Starts:
-    """When a session with Discord may begin; `at_once` shards, by their number, may begin together.
+    """Spaces out new sessions with Discord: `at_once` of them per five seconds, by shard number.
 
-    Counted within this process. If another process has begun a session just before, Discord ends
-    the later one at once ("invalid session"), and discord.py begins it again five seconds later.
+    Counts only this process's sessions. If another process has just started one, Discord ends the
+    later session at once ("invalid session"), and discord.py retries it five seconds later.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.at_once = 1
         self._clock = clock
-        self._free_from: dict[int, float] = {}  # by the shard's number within those begun together
+        self._free_from: dict[int, float] = {}  # by shard number modulo `at_once`
 
     async def turn(self, shard: int) -> None:
         """Wait until this shard's session may begin."""
         await asyncio.sleep(self.reserve(shard))
 
     def reserve(self, shard: int) -> float:
-        """Take the next free moment for a shard's session; return how long it is until then."""
+        """Reserve the next free slot for a shard's session. Returns the wait in seconds."""
         now, lane = self._clock(), shard % max(1, self.at_once)
         at = max(now, self._free_from.get(lane, now))
         self._free_from[lane] = at + EVERY_S
@@ -63,7 +63,7 @@ class Starts:
 
 
 class Client(discord.AutoShardedClient):
-    """Receives interactions, and messages that are meant for the bot.
+    """Receives interactions and messages that are meant for the bot.
 
     Opens as many connections (shards) as Discord asks for.
     """
@@ -100,7 +100,7 @@ class Client(discord.AutoShardedClient):
     async def setup_hook(self) -> None:
         """Register the commands before the first connection.
 
-        The bot is logged in by now, so messages can go out already.
+        The bot is already logged in at this point, so messages can be sent.
         """
         self._platform.connected.set()
         if self.application is not None and self.application.interactions_endpoint_url:
@@ -113,15 +113,15 @@ class Client(discord.AutoShardedClient):
         await self._register()
 
     async def connect(self, *, reconnect: bool = True) -> None:
-        """Open all connections, as many of them together as Discord allows this bot."""
+        """Open all connections, as many at a time as Discord allows this bot."""
         self._starts.at_once = (await self.fetch_session_start_limits()).max_concurrency
         await super().connect(reconnect=reconnect)
 
     async def _register(self) -> None:
-        """Register the commands, unless Discord knows them: 200 changes a day are allowed.
+        """Register the commands if Discord does not have them. Discord allows 200 changes a day.
 
-        A refusal is only logged, because the earlier commands still work; an outage raises, and the
-        whole connection is tried again.
+        A refusal is only logged, because the previous commands still work. An outage raises, and
+        the whole connection is retried.
         """
         name = f"{self._platform.name}.commands.{self.application_id}"
         wanted = await digest(self.tree, self._texts)
@@ -139,19 +139,19 @@ class Client(discord.AutoShardedClient):
         except discord.DiscordServerError:
             raise
         except (app_commands.AppCommandError, discord.HTTPException, discord.RateLimited) as error:
-            _log.error("%s: the commands were not registered: %s", self._platform.name, error)
+            _log.error("%s: could not register the commands: %s", self._platform.name, error)
             return
         if self._notes is not None:
             await self._notes.note(name, wanted)
 
     async def close(self) -> None:
-        """Say goodbye on every connection and close it; a mute one is given up after a moment.
+        """Close every connection cleanly, but abandon unresponsive ones after two seconds.
 
-        discord.py waits half a minute for its answer, unless it happens to be reading from it.
+        discord.py may wait half a minute for Discord to confirm the close.
         """
         closing = asyncio.ensure_future(super().close())
         if not (await asyncio.wait({closing}, timeout=GOODBYE_S))[0]:
-            await self.http.close()  # the connections, on which it waits
+            await self.http.close()  # closes the connections that `closing` waits for
         await closing
 
     async def before_identify_hook(
@@ -160,25 +160,27 @@ class Client(discord.AutoShardedClient):
         *,
         initial: bool = False,  # noqa: ARG002  # the library's
     ) -> None:
-        """Wait until a session may begin; Discord takes so many in five seconds."""
+        """Wait until a session may start; Discord limits how many may start within five seconds."""
         await self._starts.turn(shard_id or 0)
         self._lease.require()
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
-        """Drop what arrives after the end.
+        """Drop events that arrive after the client is closed.
 
-        discord.py reports readiness up to two seconds late, and does not retract it when it is
-        closed meanwhile.
+        discord.py reports readiness up to two seconds late, even if the client is closed by then.
         """
         if not self.is_closed():
             super().dispatch(event, *args, **kwargs)
 
     async def on_ready(self) -> None:
-        """Log that calls are received; Discord repeats this after every reconnect."""
+        """Log the connection. Discord repeats this event after every reconnect."""
         _log.info("%s: connected as %s", self._platform.name, self.user)
 
     async def on_interaction(self, interaction: "discord.Interaction[Any]") -> None:
-        """Handle a pressed button or submitted form; slash commands come through the command tree."""
+        """Handle a pressed button or submitted form.
+
+        Slash commands arrive through the command tree.
+        """
         came: tuple[str, Mapping[str, Any]] | None
         match interaction.type:
             case discord.InteractionType.component:
@@ -188,13 +190,13 @@ class Client(discord.AutoShardedClient):
             case _:
                 return
         if came is None:
-            await interaction.response.defer()  # a message from an earlier installation of this bot
+            await interaction.response.defer()  # a button of an earlier installation
             return
         command, values = came
         await self._take(interaction, command, values, None)
 
     async def on_message(self, message: discord.Message) -> None:
-        """Handle a question by mention, by reply or in a direct message."""
+        """Handle a mention, a reply to the bot, or a direct message."""
         if self.user is None or not self._heard():
             return
         spoken = DiscordMessageCall(
@@ -207,24 +209,28 @@ class Client(discord.AutoShardedClient):
             self._calls.create_task(self._hear(spoken, arrival))
 
     def _heard(self) -> bool:
-        """Return whether to act on what came; a socket may have outlived this process's post.
+        """Return whether to act on an event. A connection may outlive this process's lease.
 
-        Discord tells each session what happens while it is open, and no session what happened
-        before. What the socket of a frozen process took is therefore lost: its caller reads "The
-        application did not respond", and nothing was begun. What comes after the next holder has
-        connected is told to that process.
+        Discord sends each session only the events that occur while it is open. So an event that
+        reaches a frozen process after its lease is lost: the caller reads "The application did not
+        respond", and nothing is started. Events after the next holder has connected reach that
+        process too.
         """
         if self._lease.held:
             return True
-        _log.warning("%s: a call that came after this process's post was over", self._platform.name)
+        _log.warning(
+            "%s: ignored a call that arrived after this process lost its lease", self._platform.name
+        )
         return False
 
     def _arrived(self, person_id: int, channel_id: int) -> Arrival:
-        """Reserve a call's place in the order; an unknown channel already has its final id."""
+        """Reserve a call's place in the order.
+
+        The channel's id is final even if its details are unknown.
+        """
         return self._handler.arrived(f"{self._platform.name}:{person_id}", f"{channel_id}")
 
     async def _hear(self, spoken: DiscordMessageCall, arrival: Arrival) -> None:
-        """Hand a message to the handler."""
         try:
             with arrival:
                 if is_astray(spoken.message):
@@ -233,12 +239,14 @@ class Client(discord.AutoShardedClient):
                 if invocation is not None:
                     await self._handler.call(replace(invocation, arrival=arrival))
         except ChatError as error:
-            _log.warning("%s: a message in an unknown channel: %s", self._platform.name, error)
+            _log.warning(
+                "%s: could not look up the channel of a message: %s", self._platform.name, error
+            )
         except Exception:  # noqa: BLE001 - one broken call must not end the connection
             _log.exception("%s: message %s failed", self._platform.name, spoken.message.id)
 
     async def _find(self, message: Any) -> None:
-        """Ask Discord what a message's channel is part of, or the rules set there would not apply.
+        """Fetch a message's channel from Discord, so that rules for its parents apply.
 
         Raises `ChatError`.
         """
@@ -249,12 +257,12 @@ class Client(discord.AutoShardedClient):
     async def _on_outdated_command(
         self, interaction: "discord.Interaction[Any]", error: app_commands.AppCommandError
     ) -> None:
-        """Let the handler refuse, in words, a command from a menu that predates an update."""
+        """Let the handler refuse, with an explanation, a command from an outdated menu."""
         if interaction.type is not discord.InteractionType.application_command:
-            return  # typing into such a menu is no call
+            return  # completion in such a menu is not a call
         if isinstance(error, app_commands.CommandNotFound | app_commands.CommandSignatureMismatch):
             data: Mapping[str, Any] = interaction.data or {}
-            # Not dict(): a namespace has every attribute, `keys` included.
+            # Not dict(): it would look up `keys`, which a namespace resolves as an option.
             values = {name: value for name, value in interaction.namespace}  # noqa: C416
             await self._take(interaction, str(data.get("name")), values, None)
         else:
@@ -270,7 +278,7 @@ class Client(discord.AutoShardedClient):
         about: discord.Message | None,
     ) -> None:
         if interaction.channel_id is None:
-            _log.warning("%s: a call from a channel of an unknown kind", self._platform.name)
+            _log.warning("%s: ignored a call from an unknown kind of channel", self._platform.name)
             return
         if not self._heard():
             return

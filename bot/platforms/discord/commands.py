@@ -1,6 +1,6 @@
-"""The command table as Discord's slash commands: typed options, completion, translated help.
+"""The command table as Discord slash commands: typed options, completion, translated help.
 
-Knows nothing of what a command does; every call goes to one `Take`.
+Does not know what commands do; passes every call to one `Take`.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from discord import app_commands
 from bot.core.command import Command, Param, ParamKind
 from bot.core.platform import CommandHandler
 
-WHOLE_MOST = 2**53 - 1  # Discord's integers are JavaScript's
+WHOLE_MOST = 2**53 - 1  # Discord's integers are JavaScript numbers
 TEXT_OPTION_MOST = 6000
 CHOICES_MOST = 25
 CHOICE_TEXT_MOST = 100
@@ -29,7 +29,7 @@ Describe = Callable[[str, str], str]
 Take = Callable[
     ["discord.Interaction[Any]", str, Mapping[str, Any], discord.Message | None], Awaitable[None]
 ]
-"""Begins a command's call: its values by parameter name, or the message whose menu was opened."""
+"""Starts a command's call: its values by parameter name, or the message of an opened menu."""
 
 _OPTION_TYPES: Mapping[ParamKind, discord.AppCommandOptionType] = {
     ParamKind.WHOLE: discord.AppCommandOptionType.integer,
@@ -45,7 +45,10 @@ _COMPLETED = frozenset(
 
 
 class HelpTexts(app_commands.Translator):
-    """Provides Discord with the help texts in every language; names stay the same everywhere."""
+    """Provides Discord with the help texts in every language.
+
+    Names are the same in all languages.
+    """
 
     def __init__(self, describe: Describe) -> None:
         self._describe = describe
@@ -56,7 +59,7 @@ class HelpTexts(app_commands.Translator):
         locale: discord.Locale,
         context: app_commands.TranslationContextTypes,  # noqa: ARG002 - the library's signature
     ) -> str | None:
-        """Return the text in that language, None if it is the English one."""
+        """Return the text in that language, or None if it equals the English one."""
         if "key" not in string.extras:
             return None
         text = self._describe(string.extras["key"], locale.value)[:HELP_MOST]
@@ -64,7 +67,7 @@ class HelpTexts(app_commands.Translator):
 
 
 class Option(app_commands.Transformer):
-    """One option of a slash command, from its row in the command table."""
+    """One option of a slash command, built from its row in the command table."""
 
     def __init__(self, param: Param, platform: str, handler: CommandHandler) -> None:
         self._param = param
@@ -73,19 +76,19 @@ class Option(app_commands.Transformer):
 
     @property
     def type(self) -> discord.AppCommandOptionType:
-        """Discord's type; an option without a counterpart is a string, completed from memory."""
+        """Discord's type for the option. Types Discord lacks become strings."""
         if self._words_too:
             return discord.AppCommandOptionType.string
         return _OPTION_TYPES.get(self._param.kind, discord.AppCommandOptionType.string)
 
     @property
     def _words_too(self) -> bool:
-        """Whether words are allowed beside the numbers, which only a string can hold."""
+        """Whether words are allowed in addition to numbers; only a string option can hold both."""
         return self._param.kind is ParamKind.WHOLE and bool(self._param.choices)
 
     @property
     def min_value(self) -> int | float | None:
-        """The least number; for a free text the least length."""
+        """The minimum number, or the minimum length of free text."""
         match self._param.kind:
             case ParamKind.WHOLE if self._param.least is not None and not self._words_too:
                 return max(int(self._param.least), -WHOLE_MOST)
@@ -98,7 +101,7 @@ class Option(app_commands.Transformer):
 
     @property
     def max_value(self) -> int | float | None:
-        """The greatest number; for a free text the greatest length."""
+        """The maximum number, or the maximum length of free text."""
         match self._param.kind:
             case ParamKind.WHOLE if self._param.most is not None and not self._words_too:
                 return min(int(self._param.most), WHOLE_MOST)
@@ -111,30 +114,36 @@ class Option(app_commands.Transformer):
 
     @property
     def choices(self) -> list[app_commands.Choice[str | int | float]] | None:
-        """The values Discord offers, None if any may be given."""
+        """The values Discord offers, or None if any value may be given."""
         if self._param.kind is not ParamKind.CHOICE:
             return None
         return [_choice(word) for word in self._param.choices]
 
     async def transform(self, interaction: "discord.Interaction[Any]", value: Any, /) -> Any:  # noqa: ARG002 - the library's signature
-        """Return the value in the table's type; validation follows later, for all platforms."""
+        """Return the value in the table's type.
+
+        Validation happens later, the same for all platforms.
+        """
         if self._param.kind is ParamKind.DECIMAL:
             return float(value)  # Discord sends 1.0 as 1
         return value
 
 
 class CompletedOption(Option):
-    """An option whose values are suggested while a person types."""
+    """An option with suggestions while a person types."""
 
     @property
     def choices(self) -> None:
-        """None: a value need not be one of the suggestions."""
+        """None, because values other than the suggestions are allowed."""
         return
 
     async def autocomplete(
         self, interaction: "discord.Interaction[Any]", value: str | float, /
     ) -> list[app_commands.Choice[str | int | float]]:
-        """Return the handler's suggestions; it answers from memory, within Discord's three seconds."""
+        """Return the handler's suggestions.
+
+        They come from memory, within Discord's three seconds.
+        """
         user = f"{self._platform}:{interaction.user.id}"
         words = self._handler.suggest(self._param, str(value), user)
         fitting = [word for word in words if 0 < len(word) <= CHOICE_TEXT_MOST]
@@ -146,7 +155,7 @@ def _choice(word: str) -> app_commands.Choice[str | int | float]:
 
 
 def option_of(param: Param, platform: str, handler: CommandHandler) -> Option:
-    """Return the option for a parameter; with more choices than Discord accepts, it is completed."""
+    """Return the option for a parameter. Choices beyond Discord's maximum become completions."""
     completed = param.kind in _COMPLETED or len(param.choices) > CHOICES_MOST
     return (CompletedOption if completed else Option)(param, platform, handler)
 
@@ -160,7 +169,7 @@ def slash_command(
         given = {param.name: values[_identifier(param)] for param in command.params}
         await take(interaction, command.name, given, None)
 
-    # discord.py reads a command's options from its callback's signature.
+    # discord.py reads a command's options from the signature of its callback.
     callback.__signature__ = _signature(command, platform, handler)  # type: ignore[attr-defined]
     app_commands.describe(
         **{_identifier(param): _help(param.help, describe) for param in command.params}
@@ -169,7 +178,8 @@ def slash_command(
     made: app_commands.Command[Any, ..., None] = app_commands.Command(
         name=command.name, description=_help(command.help, describe), callback=callback
     )
-    if command.admin:  # a courtesy only: servers may change it, and the bot checks itself
+    if command.admin:
+        # Only hides the command; servers may change it, and the bot checks rights itself.
         made.default_permissions = discord.Permissions(manage_guild=True)
     return made
 
@@ -201,10 +211,10 @@ def _help(key: str, describe: Describe) -> app_commands.locale_str:
 def command_tree(
     client: discord.Client, platform: str, handler: CommandHandler, describe: Describe, take: Take
 ) -> "app_commands.CommandTree[discord.Client]":
-    """Return the tree of all commands people may type: in servers and in direct messages.
+    """Return the tree of all visible commands, for servers and direct messages.
 
-    Installing to a single account is not offered: such calls come from places where the bot cannot
-    edit its own messages.
+    Installing the bot to a user account is not offered, because such calls come from chats where
+    the bot cannot edit its own messages.
     """
     tree = app_commands.CommandTree(
         client,
@@ -224,7 +234,7 @@ def command_tree(
 def menu_entry(
     command: Command, label: str, describe: Describe, take: Take
 ) -> app_commands.ContextMenu:
-    """Return a command's entry in a message's menu; Discord shows five at most."""
+    """Return a command's entry in the menu of messages. Discord shows at most five."""
 
     async def callback(interaction: "discord.Interaction[Any]", message: discord.Message) -> None:
         await take(interaction, command.name, {}, message)
@@ -236,7 +246,7 @@ def menu_entry(
 
 
 async def digest(tree: "app_commands.CommandTree[discord.Client]", texts: HelpTexts) -> str:
-    """Return a hash of everything registered with Discord about the commands."""
+    """Return a hash of all commands as registered with Discord."""
     commands: Sequence[Any] = tree.get_commands()
     payload = [await command.get_translated_payload(tree, texts) for command in commands]
     return hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Turns what discord.py and aiohttp raise into the few `ChatError`s the bot reacts to.
+"""Translates errors of discord.py and aiohttp to the bot's few `ChatError`s.
 
 Also keeps discord.py from sleeping through a rate limit and then sending an outdated text.
 """
@@ -24,12 +24,14 @@ from bot.core.platform import ChatLease
 # Discord's error codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes
 ALREADY_ACKNOWLEDGED = 40060
 ARCHIVED_THREAD = 50083
-EXPIRED_INTERACTION = frozenset({10015, 10062, 50027})  # unknown webhook, too late, token too old
+# Unknown webhook, unknown interaction (too late), token too old.
+EXPIRED_INTERACTION = frozenset({10015, 10062, 50027})
 NO_HISTORY_TO_REPLY = 160002
 OLD_MESSAGE_EDITS = 30046
 
-OLD_MESSAGE_PAUSE_S = 300.0  # the budget for messages over an hour old is unpublished and small
-UNKNOWN_PAUSE_S = 5.0  # a 429 that does not say how long
+# Discord's budget for edits of messages over an hour old is unpublished and small.
+OLD_MESSAGE_PAUSE_S = 300.0
+UNKNOWN_PAUSE_S = 5.0  # for a 429 without a duration
 
 _BY_CODE: Mapping[int, type[ChatError]] = {
     10003: ChatGone,  # unknown channel
@@ -39,9 +41,9 @@ _BY_CODE: Mapping[int, type[ChatError]] = {
     40005: TooLarge,
     50001: ChatGone,  # missing access
     50005: MessageGone,  # a message by another author
-    50007: ChatGone,  # this person takes no direct messages
+    50007: ChatGone,  # this person does not accept direct messages
     50013: ChatGone,  # missing permissions
-    50278: ChatGone,  # no server in common with this person
+    50278: ChatGone,  # no shared server with this person
     ARCHIVED_THREAD: ChatGone,
 }
 
@@ -54,19 +56,19 @@ _BY_STATUS: Mapping[int, type[ChatError]] = {
 }
 
 CONNECTION_ERRORS = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
-"""The errors of a start or a connection after which another try makes sense."""
+"""The errors of a start or a connection that justify a retry."""
 
 
 class _OldMessage(discord.RateLimited):
-    """The limit on edits of messages over an hour old; the channel itself has budget left."""
+    """The rate limit for edits of messages over an hour old. The channel itself has budget left."""
 
 
 @contextmanager
 def chat_errors(*, unclear: bool = False) -> Iterator[None]:
     """Raise `ChatError`s in place of the libraries' errors.
 
-    `unclear` marks a request that must not be repeated blindly: when the connection fails, it may
-    have been carried out.
+    `unclear` marks a request that must not be blindly retried, because it may have succeeded
+    although the connection failed.
     """
     try:
         yield
@@ -86,7 +88,7 @@ def chat_errors(*, unclear: bool = False) -> Iterator[None]:
 
 
 def _from_answer(error: discord.HTTPException, *, unclear: bool) -> ChatError:
-    """Return the error that Discord's answer stands for."""
+    """Return the error for a response from Discord."""
     text = str(error)
     if error.code == OLD_MESSAGE_EDITS:
         return SlowDown(OLD_MESSAGE_PAUSE_S, old_message=True)
@@ -101,11 +103,11 @@ def _from_answer(error: discord.HTTPException, *, unclear: bool) -> ChatError:
 def refuse_to_wait(lease: ChatLease) -> aiohttp.TraceConfig:
     """Return a hook for `discord.Client(http_trace=…)` that raises `RateLimited` on a 429 at once.
 
-    discord.py would sleep and then send the same text, by then outdated, up to five times. Only a
-    limit on the whole bot is left to it, because it then holds back all requests.
+    discord.py would sleep and then send the same text, outdated by then, up to five times. The hook
+    leaves only limits of the whole bot to discord.py, which then holds back all requests.
 
-    Every request and every connection to the gateway begins with a look at the `lease`; unless it
-    is held, it raises `ServedElsewhere`.
+    Every HTTP request and every gateway connection first checks the `lease`, and raises
+    `ServedElsewhere` if it is not held.
     """
 
     async def require_post(*_about: object) -> None:
@@ -128,19 +130,19 @@ async def _raise_rate_limited(
 
 
 async def _limit(response: aiohttp.ClientResponse) -> discord.RateLimited:
-    """Return the error for a 429. Reads the body, which frees the connection."""
+    """Return the error for a 429. Reads the body, which releases the connection."""
     body: object = None
     try:
         body = await response.json(content_type=None)
-    except ValueError:  # Cloudflare answers with a page
+    except ValueError:  # Cloudflare answers with an HTML page
         body = None
-    told = response.headers.get("Retry-After", UNKNOWN_PAUSE_S)
+    pause = response.headers.get("Retry-After", UNKNOWN_PAUSE_S)
     code: object = None
     if isinstance(body, Mapping):
-        told = body.get("retry_after", told)
+        pause = body.get("retry_after", pause)
         code = body.get("code")
     try:
-        pause_s = float(told)
+        pause_s = float(pause)
     except ValueError:
         pause_s = UNKNOWN_PAUSE_S
     if code == OLD_MESSAGE_EDITS:

@@ -1,8 +1,8 @@
-"""One interaction from its arrival to its answer, within Discord's time limits.
+"""Answers one interaction within Discord's time limits.
 
 Discord requires a first answer within three seconds and forgets an interaction after fifteen
-minutes; nothing here depends on it for longer: the returned message is an ordinary one, edited by
-the bot itself.
+minutes. Nothing depends on an interaction for longer: the returned message is an ordinary one,
+which the bot edits with its own token.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ from bot.platforms.discord.errors import (
 from bot.platforms.discord.renderer import modal_of, outgoing
 from queueing.core.concurrency import TaskGroup, timeout
 
-CONFIRM_AFTER_S = 2.0  # of the three that Discord allows; the rest is for the network
-CONFIRM_AGAIN_S = 0.4  # later, if the first try is refused
+CONFIRM_AFTER_S = 2.0  # of Discord's three seconds; the rest is for the network
+CONFIRM_AGAIN_S = 0.4  # wait before the second try
 
 _log = logging.getLogger(__name__)
 
 Post = Callable[[str, Content], Awaitable[MessageRef]]
-"""Posts an ordinary message into a chat."""
+"""Posts an ordinary message to a chat."""
 
 
 def chat_of(channel_id: int, *, group: bool) -> str:
-    """Return our notation of a channel: its id, with "@" before it for a direct message.
+    """Return the bot's chat id for a channel: its id, prefixed with "@" for a direct message.
 
     After a restart nothing else distinguishes the two.
     """
@@ -48,7 +48,7 @@ def chat_of(channel_id: int, *, group: bool) -> str:
 
 
 class InteractionReply:
-    """Answers one interaction: first as its initial response, later through its token."""
+    """Answers one interaction: first with its initial response, later through its token."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class InteractionReply:
         self._lock = asyncio.Lock()
         self._answered = asyncio.Event()
         self._acknowledged = False
-        self._thinking: bool | None = None  # "thinking…" is shown, to the caller alone if True
+        self._thinking: bool | None = None  # "thinking…" is shown; True: only to the caller
 
     async def serve(
         self,
@@ -80,14 +80,14 @@ class InteractionReply:
         *,
         limit: int,
     ) -> None:
-        """Carry the call out, and confirm it to Discord in time if no answer comes."""
+        """Run the call, and confirm it to Discord in time if no answer comes."""
         async with TaskGroup() as group:
             reminder = group.create_task(self._confirm_in_time())
             invocation = self._invocation(command, values, limit)
             await handler.call(replace(invocation, arrival=arrival))
             opens = {each.name for each in handler.commands if each.opens_form}
             if self._button and command not in opens:
-                # The press shows its effect elsewhere: end its spinner now.
+                # The press takes effect in another message, so end the button's spinner.
                 reminder.cancel()
                 await self._confirm()
 
@@ -146,7 +146,7 @@ class InteractionReply:
                 await self._confirm()
 
     async def _confirm(self) -> bool:
-        """Announce to Discord that an answer will come; return whether Discord knows of one now."""
+        """Announce to Discord that an answer will follow. Returns whether Discord knows of one."""
         async with self._lock:
             if self._acknowledged or self._answered.is_set():
                 return True
@@ -154,7 +154,7 @@ class InteractionReply:
                 with chat_errors():
                     await self._defer(thinking=not self._button, private=False)
             except ChatError as error:
-                _log.warning("interaction %s was not confirmed: %s", self._interaction.id, error)
+                _log.warning("could not confirm interaction %s: %s", self._interaction.id, error)
                 return False
         return True
 
@@ -162,7 +162,7 @@ class InteractionReply:
         try:
             await self._interaction.response.defer(thinking=thinking, ephemeral=private)
         except discord.HTTPException as error:
-            if error.code != ALREADY_ACKNOWLEDGED:  # a repeated request after a lost answer
+            if error.code != ALREADY_ACKNOWLEDGED:  # a retry after a lost response
                 raise
         self._acknowledged = True
         self._thinking = private if thinking else None
@@ -170,7 +170,7 @@ class InteractionReply:
     async def respond(self, content: Content, private: bool) -> MessageRef | None:
         """Answer; see `bot.core.platform.Respond`.
 
-        After a failed answer the call is still confirmed in time, and may be answered again.
+        After a failed answer the call is still confirmed in time and may be answered again.
         """
         async with self._lock:
             try:
@@ -185,11 +185,11 @@ class InteractionReply:
 
     @property
     def _repeatable(self) -> bool:
-        """Whether a repeated answer replaces one that may have arrived."""
+        """Whether repeating an answer would replace one that may have arrived."""
         return not self._acknowledged or self._thinking is not None
 
     async def show_form(self, form: Form) -> None:
-        """Open a form; Discord accepts it only as the initial response."""
+        """Open a form. Discord accepts it only as the initial response."""
         async with self._lock:
             if self._acknowledged:
                 raise ContentRefused("too late for a form")
@@ -204,16 +204,15 @@ class InteractionReply:
         except discord.HTTPException as error:
             if error.code not in EXPIRED_INTERACTION:
                 raise
-            _log.warning("interaction %s expired; posting instead", self._interaction.id)
+            _log.warning("interaction %s expired, posting a message instead", self._interaction.id)
             return await self._post_instead(content, private=private)
         return None if private else self._ref(message_id)
 
     async def _answer(self, content: Content, *, private: bool) -> int:
-        """Show the content in the way that is still possible; return the message's id."""
+        """Show the content in whichever way is still possible. Returns the message's id."""
         if content.files and not self._acknowledged:
-            await self._defer(
-                thinking=True, private=private
-            )  # an upload may take longer than the 3 s
+            # An upload may take longer than three seconds.
+            await self._defer(thinking=True, private=private)
         if not self._acknowledged:
             message_id = await self._answer_first(content, private=private)
             if message_id is not None:
@@ -221,7 +220,7 @@ class InteractionReply:
         if self._thinking is None:
             return await self._follow_up(content, private=private)
         if self._thinking != private:
-            # "thinking…" keeps its audience, and a follow-up would take its place and its
+            # The audience of "thinking…" is fixed, and a follow-up would replace it and inherit its
             # audience.
             await self._interaction.delete_original_response()
             self._thinking = None
@@ -229,13 +228,13 @@ class InteractionReply:
         return await self._replace_thinking(content)
 
     async def _answer_first(self, content: Content, *, private: bool) -> int | None:
-        """Give the initial response; None if Discord already has one."""
+        """Send the initial response, or return None if Discord already has one."""
         try:
             try:
                 given = await self._send_first(content, private=private)
             except aiohttp.ClientError:
-                # The response to it was lost. Repeating is safe: Discord accepts one initial
-                # response only.
+                # The response was lost. Retrying is safe, because Discord accepts only one initial
+                # response.
                 given = await self._send_first(content, private=private)
         except discord.HTTPException as error:
             if error.code != ALREADY_ACKNOWLEDGED:
@@ -286,7 +285,7 @@ class InteractionReply:
         return sent.id
 
     async def _post_instead(self, content: Content, *, private: bool) -> MessageRef | None:
-        """Post an ordinary message; a private one into the caller's direct messages."""
+        """Post an ordinary message; private content goes to the caller's direct messages."""
         if not (private and self._group):
             return await self._post(self._chat, content)
         direct = await self._interaction.client.create_dm(self._interaction.user)
@@ -298,9 +297,9 @@ class InteractionReply:
 
 
 async def _fold(message: discord.InteractionMessage) -> None:
-    """Suppress link previews, which "thinking…" cannot do beforehand."""
+    """Suppress link previews, which is not possible in advance with "thinking…"."""
     try:
-        # As an ordinary message: an edit through the interaction has no flag for it.
+        # An edit through the interaction cannot do this, so edit it as an ordinary message.
         await discord.Message.edit(message, suppress=True)
     except (discord.HTTPException, discord.RateLimited) as error:
-        _log.info("links of message %d stay unfolded: %s", message.id, error)
+        _log.info("could not suppress link previews of message %d: %s", message.id, error)

@@ -1,7 +1,7 @@
-"""Messages that are meant for the bot: a mention, a reply to it, or any direct message.
+"""Messages meant for the bot: a mention, a reply to it, or any direct message.
 
-Discord withholds the words of all other messages, because the bot requests no privileged intent;
-they are passed over unread.
+Discord withholds the text of all other messages, because the bot requests no privileged intent.
+They are ignored.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class DiscordMessageCall:
     me: int
 
     def invocation(self) -> Invocation | None:
-        """Return the call in the form the handler takes, None for a message not meant for the bot."""
+        """Return the call for the handler, or None for a message not meant for the bot."""
         message = self.message
         if message.author.bot or message.webhook_id or message.type not in _PERSONS:
             return None  # bots that answer each other would never stop
@@ -61,9 +61,10 @@ class DiscordMessageCall:
         )
 
     async def respond(self, content: Content, private: bool) -> MessageRef:  # noqa: ARG002
-        """Answer with a reply; Discord hides only the answers to commands from others.
+        """Answer with a reply.
 
-        The same words are posted once, however often this is repeated within some minutes.
+        Ignores `private`: on Discord only answers to commands can be private. The same text is
+        posted only once if this is repeated within a few minutes.
         """
         request = self._ref(self.message.id)
         words = "".join(str(part) for part in content.body)
@@ -73,8 +74,8 @@ class DiscordMessageCall:
     def _is_for_us(self) -> bool:
         """Return whether a message is meant for the bot.
 
-        A reply mentions its target unasked; "lovely!" beneath an image is meant for people. So in
-        a reply the bot's name must be in the words.
+        Discord adds a mention of the author to every reply, but "lovely!" below an image is meant
+        for people. So a reply to a message with files counts only if its text names the bot.
         """
         if self.message.guild is None or self._names_us():
             return True
@@ -89,7 +90,7 @@ class DiscordMessageCall:
         return re.search(rf"<@!?{self.me}>", self.message.content) is not None
 
     def _asked(self) -> tuple[str, str]:
-        """Return the command and its text; the bot's bare name lists the commands."""
+        """Return the command and its text. A bare mention of the bot lists the commands."""
         text = re.sub(rf"\s*<@!?{self.me}>\s*", " ", self.message.content).strip()
         if (named := _COMMAND.match(text)) is not None:
             return named[1].lower(), text[named.end() :].strip()
@@ -98,16 +99,16 @@ class DiscordMessageCall:
         return ("ask" if text or shows else "help"), text
 
     def _files(self, replied: discord.Message | None, *, ours: bool) -> Iterator[Attachment]:
-        """Yield the message's attachments and those of the message it replies to."""
+        """Yield the attachments of the message and of the message it replies to."""
         yield from attachments_of(self.message, self.platform.limits.download)
         if replied is not None:
             shown = tuple(of_reply(replied, self.platform.limits.download, ours=ours))
             yield from shown
             if self.message.guild is not None and not (ours or shown or replied.content):
-                yield unseen()  # in a server Discord shows a bot no other people's messages
+                yield unseen()  # in a server Discord withholds other people's messages from bots
 
     def _quoted(self, replied: discord.Message | None) -> str:
-        """Return the words replied to, and those forwarded by a message that has words of its own."""
+        """Return the text replied to, and forwarded text if the message has its own text."""
         said = replied.content if replied is not None else ""
         forwarded = self._forwarded() if self.message.content else ""
         return "\n\n".join(filter(None, (said, forwarded)))
@@ -116,7 +117,7 @@ class DiscordMessageCall:
         return "\n\n".join(filter(None, (each.content for each in self.message.message_snapshots)))
 
     def _replied(self) -> discord.Message | None:
-        """Return the message replied to; None if there is none or it was deleted."""
+        """Return the message replied to, or None if there is none or it was deleted."""
         reference = self.message.reference
         found = reference.resolved if reference is not None else None
         return found if isinstance(found, discord.Message) else None

@@ -1,6 +1,6 @@
-"""Discord: calls arrive as interactions, messages are sent and edited with the bot's own token.
+"""Discord: calls arrive as interactions; messages are sent and edited with the bot's own token.
 
-Never edits through an interaction's token (it ends after fifteen minutes), and never waits out a
+Never edits through an interaction's token, which expires after fifteen minutes. Never waits out a
 rate limit with a text that is outdated by then.
 """
 
@@ -49,11 +49,11 @@ PERMISSIONS = discord.Permissions(
     attach_files=True,
     read_message_history=True,
 )
-"""What the bot needs on a server; docs/discord.md says what for."""
+"""The permissions the bot needs on a server; docs/discord.md explains each."""
 
 
 async def discord_account(token: str) -> ChatAccount:
-    """Return the account of a token. Raises `ChatError`."""
+    """Return the account that a token belongs to. Raises `ChatError`."""
     async with discord.Client(intents=discord.Intents.none()) as client:
         try:
             with chat_errors():
@@ -61,8 +61,8 @@ async def discord_account(token: str) -> ChatAccount:
                 about = await client.application_info()
         except discord.LoginFailure:
             raise ChatRefused(
-                "Discord does not accept this token: Bot, Reset Token in the developer portal"
-                " makes another"
+                "Discord does not accept this token: create a new one in the developer portal"
+                " (Bot, Reset Token)"
             ) from None
     return ChatAccount(
         name=str(client.user),
@@ -72,7 +72,7 @@ async def discord_account(token: str) -> ChatAccount:
 
 
 def _owner(about: discord.AppInfo) -> ChatPerson | None:
-    """Return the person who made the application; of a team, the person who owns the team."""
+    """Return the application's owner; for a team, the owner of the team."""
     person = about.team.owner if about.team is not None else about.owner
     return None if person is None else ChatPerson(id=f"discord:{person.id}", name=str(person))
 
@@ -82,19 +82,19 @@ NONCE_MOST = 25  # characters; Discord refuses longer ones
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0  # Discord resets the token of a bot that identifies 1000 times a day
-STEADY_AFTER_S = 600.0  # a connection that held this long starts the pauses over
+STEADY_AFTER_S = 600.0  # a connection that lasted this long resets the pauses
 
-REQUEST_TIMEOUT_S = 20.0  # discord.py repeats a failing request for 25 s, with the earlier text
-UPLOAD_BYTES_PER_S = 100_000  # the slowest uplink that is allowed for
+REQUEST_TIMEOUT_S = 20.0  # discord.py retries a failing request for 25 s, with an outdated text
+UPLOAD_BYTES_PER_S = 100_000  # the slowest upload speed allowed for
 
 # https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway
 _FINAL: Mapping[int, str] = {
-    4004: "it does not accept the bot token: make a new one in the portal",
-    4010: "it does not accept how the servers are shared among connections: restart Usher",
+    4004: "the bot token is not accepted: create a new one in the developer portal",
+    4010: "the sharding is not accepted: restart Usher",
     4011: "the bot is in too many servers for one connection: restart Usher",
-    4012: "it no longer speaks this version of its API: update Usher",
-    4013: "it does not know what Usher wants to receive: update Usher",
-    4014: "it does not allow what Usher wants to receive: update Usher",
+    4012: "this API version is no longer supported: update Usher",
+    4013: "the requested intents are invalid: update Usher",
+    4014: "the requested intents are not allowed: update Usher",
 }
 _SHARDING = frozenset({4010, 4011})
 _SHARDING_TRIES = 3
@@ -103,13 +103,13 @@ _log = logging.getLogger(__name__)
 
 
 class Discord:
-    """The Discord platform; see `bot.core.platform.ChatPlatform` for what each method promises.
+    """The Discord platform; see `bot.core.platform.ChatPlatform` for each method's contract.
 
-    A chat is written as its channel's id, with "@" before it for a direct message. `describe`
-    returns help texts by key and language. `notes` remembers across restarts which commands Discord
-    knows; without it they are sent at every start, which Discord tolerates. `commands` are those
-    that `check` looks for. The `lease` is looked at before each request and each connection.
-    The bot needs no privileged intent and receives nothing but interactions.
+    A chat is written as its channel's id, prefixed with "@" for a direct message. `describe`
+    returns help texts by key and language. `notes` stores across restarts which commands Discord
+    knows; without it the commands are sent at every start, which Discord tolerates. `check` looks
+    for `commands`. Each request and each connection first checks the `lease`. The bot needs no
+    privileged intent and receives nothing but interactions.
     """
 
     limits = ChatLimits(
@@ -122,9 +122,9 @@ class Discord:
         chat_every_s=1.05,  # 5 in 5 s
         burst=5,
         overall_per_s=45.0,  # of 50
-        free_edit_s=3300.0,  # after an hour, edits have a small budget of their own (30046)
+        free_edit_s=3300.0,  # after an hour, edits have a separate small budget (error 30046)
         previews=True,
-        free_answers=True,  # an initial response does not count against the channel
+        free_answers=True,  # an initial response does not count against the channel's budget
     )
 
     def __init__(
@@ -151,16 +151,19 @@ class Discord:
     # ------------------------------------------------------------ incoming
 
     async def run(self, handler: CommandHandler) -> None:
-        """Receive until cancelled, reconnecting. Raises `ChatRefused` when that is impossible."""
+        """Receive until cancelled, reconnecting.
+
+        Raises `ChatRefused` if reconnecting is pointless.
+        """
         async with TaskGroup() as calls:
             refusal = await self._keep_connected(handler, calls)
         raise refusal
 
     async def _keep_connected(self, handler: CommandHandler, calls: TaskGroup) -> ChatRefused:
-        """Connect again and again; return why that has become pointless."""
+        """Reconnect until that becomes pointless. Returns the reason."""
         loop = asyncio.get_running_loop()
         pauses = restart_pauses_s()
-        closed: list[int] = []  # why recent connections were closed
+        closed: list[int] = []  # close codes of recent connections
         while True:
             began_at = loop.time()
             try:
@@ -175,7 +178,7 @@ class Discord:
                 if (refusal := _closed_for_good(closed)) is not None:
                     return refusal
             except (*CONNECTION_ERRORS, ServedElsewhere) as error:
-                _log.warning("%s: no connection: %s: %s", self.name, type(error).__name__, error)
+                _log.warning("%s: cannot connect: %s: %s", self.name, type(error).__name__, error)
             except Exception:  # noqa: BLE001 - discord.py lets an event it cannot read end the connection
                 _log.exception("%s: the connection broke", self.name)
             if loop.time() - began_at > STEADY_AFTER_S:
@@ -184,7 +187,7 @@ class Discord:
 
     @asynccontextmanager
     async def client(self, handler: CommandHandler, calls: TaskGroup) -> AsyncIterator[Client]:
-        """Provide a fresh discord.py client whose interactions go to the handler, and close it.
+        """Provide a new discord.py client that passes interactions to the handler.
 
         discord.py cannot start a client twice. `calls` owns the tasks that serve interactions.
         """
@@ -206,7 +209,10 @@ class Discord:
                 self._client = None
 
     async def check(self) -> str:
-        """Log in without the gateway and return the account's name. Raises `ChatError`."""
+        """Log in without the gateway.
+
+        Returns the account's name and servers. Raises `ChatError`.
+        """
         async with discord.Client(intents=discord.Intents.none()) as client:
             try:
                 with chat_errors():
@@ -222,12 +228,14 @@ class Discord:
             servers = application.approximate_guild_count if application else 0
             with chat_errors():
                 known = await app_commands.CommandTree(client).fetch_commands()
-            told = f"logged in as {client.user}, in {servers} server{'' if servers == 1 else 's'}"
+            account = (
+                f"logged in as {client.user}, in {servers} server{'' if servers == 1 else 's'}"
+            )
             missing = missing_commands(self._commands, self._describe, known)
             if not missing:
-                return told
+                return account
             names = "none of the commands" if not known else ", ".join(missing)
-            return f"{told}; Discord does not have {names} yet: the next start registers them"
+            return f"{account}; Discord does not have {names} yet: the next start registers them"
 
     # ------------------------------------------------------------ outgoing
 
@@ -239,9 +247,10 @@ class Discord:
         reply_to: MessageRef | None = None,
         nonce: str | None = None,
     ) -> MessageRef:
-        """Post a message; the same nonce within some minutes finds the message it made before."""
+        """Post a message. Repeating a nonce within a few minutes returns the message it created."""
         channel = self._channel(chat)
-        mark = _nonce(nonce or secrets.token_hex(8))  # discord.py repeats after a 5xx: never twice
+        # discord.py retries after a 5xx; the nonce prevents a duplicate.
+        mark = _nonce(nonce or secrets.token_hex(8))
         with chat_errors(unclear=True):
             async with timeout(_patience_s(content)):
                 try:
@@ -253,7 +262,7 @@ class Discord:
         return MessageRef(platform=self.name, chat=chat, message=str(sent.id))
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
-        """Make a message show this content and nothing else. Idempotent."""
+        """Replace a message's whole content. Idempotent."""
         channel = self._channel(ref.chat)
         message = channel.get_partial_message(int(ref.message))
         with chat_errors():
@@ -267,7 +276,7 @@ class Discord:
                     await _show(message, content)
 
     async def delete(self, ref: MessageRef) -> None:
-        """Remove one of the bot's messages; a message that is already gone is no error. Idempotent."""
+        """Delete one of the bot's messages. Idempotent."""
         message = self._channel(ref.chat).get_partial_message(int(ref.message))
         try:
             with chat_errors():
@@ -281,7 +290,7 @@ class Discord:
         return not chat.startswith("@")
 
     def _upload_in(self, chat: str) -> int:
-        """Return how large a file may be there now: boosts of a server allow more, and expire."""
+        """Return the upload limit in a chat. Server boosts raise it until they expire."""
         channel = self._client.get_channel(int(chat.removeprefix("@"))) if self._client else None
         guild = getattr(channel, "guild", None)
         boosted = guild.filesize_limit if isinstance(guild, discord.Guild) else 0
@@ -303,7 +312,7 @@ class Discord:
 
 
 def restart_pauses_s() -> Iterator[float]:
-    """Yield the pauses between one start and the next, in seconds, endlessly."""
+    """Yield the pauses between reconnects, in seconds, without end."""
     pause_s = FIRST_PAUSE_S
     while True:
         yield pause_s
@@ -345,17 +354,20 @@ def _patience_s(content: Content) -> float:
 
 
 def _nonce(text: str) -> str:
-    """Return a nonce Discord accepts; a long one is hashed, because cutting could make two alike."""
+    """Return a nonce Discord accepts.
+
+    A long one is hashed, because cutting it could cause collisions.
+    """
     if len(text) <= NONCE_MOST:
         return text
     return hashlib.sha256(text.encode()).hexdigest()[:NONCE_MOST]
 
 
 def _closed_for_good(codes: Sequence[int]) -> ChatRefused | None:
-    """Return why a connection closed with that code is impossible; None if a retry may succeed.
+    """Return a refusal if the last close code is permanent, otherwise None.
 
-    The number of required connections is asked at every start, so only a repetition of a code that
-    concerns it is final.
+    The number of shards is asked for at every start, so a code about sharding is permanent only
+    after several repetitions.
     """
     code = codes[-1]
     if code not in _FINAL or (code in _SHARDING and codes.count(code) < _SHARDING_TRIES):
@@ -365,5 +377,5 @@ def _closed_for_good(codes: Sequence[int]) -> ChatRefused | None:
 
 def _refusal(error: discord.DiscordException) -> ChatRefused:
     if isinstance(error, discord.LoginFailure):
-        return ChatRefused("Discord does not accept the bot token: make a new one in the portal")
+        return ChatRefused("Discord does not accept the bot token: create a new one in the portal")
     return ChatRefused(f"Discord refuses the bot: {error}")

@@ -1,6 +1,6 @@
-"""Content as Discord shows it: text with its limits, attachments, buttons. Pure.
+"""Renders content for Discord: text within its limits, attachments, buttons. Pure functions.
 
-Never lets a person's words become a mention, a link or formatting.
+Text from people can never become a mention, a link or formatting.
 """
 
 import io
@@ -35,12 +35,12 @@ FORM_VALUE_MOST = 4000
 
 _CUT = "…"
 _FENCE = "```"
-# Control characters, and marks that reverse the words around them, which a model can be talked
-# into.
+# Control characters, and marks that reverse the text around them. A model can be persuaded to write
+# them.
 _UNSENDABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# Addresses are left as they are, as Discord does, but not before a "<": the backslash before it
-# would become part of the address. Elsewhere every character that starts formatting, a tag
-# (`<@1>`, `<t:0:R>`) or a mention of everyone, and at the start of a line headings, quotes and
+# Web addresses stay unescaped, as Discord does, except before a "<": the backslash there would
+# become part of the address. Everywhere else, escape every character that starts formatting, a tag
+# (`<@1>`, `<t:0:R>`) or a mention of everyone; at the start of a line also headings, quotes and
 # lists. `discord.utils.escape_markdown` overlooks the contents of `[…](…)` and `<…:/…>`.
 _MARKUP = re.compile(
     r"(?P<address>https?://[^\s<]*[^<.,:;\"'\]\s](?=[.,:;\"'\]]*(?:\s|$)))"
@@ -56,7 +56,10 @@ _FORM_ID = re.compile(r"form:(?P<command>[-_\w]{1,32})(?::(?P<id>\d{1,18}))?", r
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutgoingDiscord:
-    """One message in discord.py's types; good for one try, because sending consumes its files."""
+    """One message in discord.py's types.
+
+    Usable for a single try, because sending consumes its files.
+    """
 
     text: str
     files: list[discord.File]
@@ -65,7 +68,10 @@ class OutgoingDiscord:
 
 
 def outgoing(content: Content, *, now: float) -> OutgoingDiscord:
-    """Return the content as one message. Needs a running event loop, as `discord.ui.View` does."""
+    """Return the content as one message.
+
+    Needs a running event loop, because `discord.ui.View` does.
+    """
     content = replace(content, body=dated(content.body, now))
     return OutgoingDiscord(
         text=text_of(content),
@@ -87,10 +93,10 @@ def text_of(content: Content) -> str:
 
 
 def fit(body: Body, most: int) -> str:
-    """Return the body in Discord's markup, at most that long.
+    """Return the body in Discord's markup, at most `most` UTF-16 units long.
 
-    The layer above already cuts what people read; only the backslashes of escaping can exceed the
-    limit here. The longest part gives way, so that a long prompt never hides where a job stands.
+    Callers have already cut the text, so only the backslashes of escaping can exceed the limit. The
+    longest part is shortened first, so that a long prompt never hides a job's state.
     """
     parts = list(body)
     shown = [_shown(part) for part in parts]
@@ -124,7 +130,7 @@ def _shown(part: Part) -> str:  # noqa: PLR0911  # one return for each kind
 
 
 def _shortened(part: Part, kept: float) -> Part:
-    """Return about that share of a part, at least one character less, marked as cut."""
+    """Return a part cut to about that share, at least one character shorter, and marked as cut."""
     match part:
         case Moment() | Period() | ProgressBar():
             return ""
@@ -143,9 +149,9 @@ def _head(text: str, kept: float) -> str:
 
 
 def literal(text: str) -> str:
-    """Return markup that shows exactly these words; addresses stay links, nothing else is special.
+    """Return markup that shows exactly this text. Web addresses stay links.
 
-    Discord reads a backslash before any punctuation as "the character itself".
+    Discord shows any punctuation after a backslash literally.
     """
     return _MARKUP.sub(_escaped, _UNSENDABLE.sub("", text))
 
@@ -159,15 +165,15 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _upload(file: File, *, spoiler: bool = False) -> discord.File:
-    """Return a file to upload; a new one for every try."""
+    """Return a new upload of a file; each try needs its own."""
     return discord.File(io.BytesIO(file.data), filename=file.name, spoiler=spoiler)
 
 
 def view_of(rows: Sequence[Sequence[Button]]) -> discord.ui.View | None:
     """Return the buttons, or None if there are none.
 
-    The view is stopped, so that discord.py does not keep one in memory for every message: a press
-    is recognised by the button's id, also after a restart.
+    The view is stopped, so that discord.py does not keep one in memory for every message. A press
+    is recognised by the button's id, even after a restart.
     """
     if not any(rows):
         return None
@@ -197,7 +203,7 @@ def _button_id(button: Button) -> str:
 
 
 def pressed(custom_id: str) -> tuple[str, dict[str, int]] | None:
-    """Return the command and the values of a button; None for an id the bot did not make."""
+    """Return a button's command and values, or None for an id the bot did not create."""
     found = _BUTTON_ID.fullmatch(custom_id)
     if found is None:
         return None
@@ -209,7 +215,7 @@ def pressed(custom_id: str) -> tuple[str, dict[str, int]] | None:
 
 
 def modal_of(form: Form) -> discord.ui.Modal:
-    """Return a form as Discord shows it; stopped, like a view, and recognised by its id."""
+    """Return a form as a Discord modal. It is stopped, like a view, and recognised by its id."""
     about = "" if form.job_id is None else f":{form.job_id}"
     modal = discord.ui.Modal(
         title=form.title[:FORM_LABEL_MOST], custom_id=f"form:{form.command}{about}"
@@ -229,9 +235,9 @@ def modal_of(form: Form) -> discord.ui.Modal:
 
 
 def filled_in(data: Mapping[str, Any]) -> tuple[str, dict[str, str | int]] | None:
-    """Return the command and the values of a submitted form, or None for an unknown one.
+    """Return a submitted form's command and values, or None for an unknown form.
 
-    A line is either wrapped in a label or, from older clients, in a row.
+    Fields are wrapped in a label or, from older clients, in a row.
     """
     found = _FORM_ID.fullmatch(str(data.get("custom_id", "")))
     if found is None:
@@ -245,7 +251,7 @@ def filled_in(data: Mapping[str, Any]) -> tuple[str, dict[str, str | int]] | Non
 
 
 def _lines_in(row: Any) -> Sequence[Mapping[str, Any]]:
-    """Return the named lines of a row."""
+    """Return the named fields of a row."""
     if not isinstance(row, Mapping):
         return ()
     parts = [row["component"]] if "component" in row else row.get("components")

@@ -1,1 +1,1 @@
-"""Telegram."""
+"""The Telegram platform."""

@@ -1,7 +1,7 @@
-"""The admins of a group: Telegram's own list, asked for at intervals.
+"""The admins of groups, from Telegram's own list, which is fetched again at intervals.
 
-Only the groups named in the configuration are asked about. A list is trusted for five minutes;
-while it is unavailable, no one is an admin by it.
+Only groups named in the configuration are looked up. A list is trusted for five minutes. While it
+is unavailable, it makes no one an admin.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from queueing.core.concurrency import timeout
 
 FRESH_S = 300.0
 AGAIN_S = 30.0  # after a failure
-ASK_S = 5.0  # the longest a call waits for the list
+ASK_S = 5.0  # longest time a call waits for the list
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _List:
-    """The admins of a group, and until when the list need not be asked for again."""
+    """The admins of a group, and until when the list is fresh."""
 
     admins: frozenset[int] = frozenset()
     until: float = 0.0
@@ -31,7 +31,7 @@ class _List:
 
 
 class GroupAdmins:
-    """Knows the admins of the named groups. `groups` are their ids."""
+    """Knows the admins of the configured groups; `groups` are their ids."""
 
     def __init__(self, groups: Collection[str]) -> None:
         self._lists = {int(group): _List() for group in groups}
@@ -39,9 +39,9 @@ class GroupAdmins:
     async def rights(
         self, bot: Bot, platform: str, chat_id: int, person_id: int | None, *, anonymous: bool
     ) -> frozenset[str]:
-        """Return the right of a group's admin in that group, nothing for anyone else.
+        """Return the group-admin right if the person is an admin of that group, otherwise nothing.
 
-        `anonymous` means that the group itself speaks, which Telegram allows only its admins.
+        `anonymous` means that the group itself is the sender, which only its admins can do.
         """
         known = self._lists.get(chat_id)
         if known is None:
@@ -61,12 +61,12 @@ class GroupAdmins:
 
 
 async def _asked(bot: Bot, chat_id: int) -> tuple[frozenset[int], float]:
-    """Return a group's admins, and how long the answer is valid."""
+    """Return a group's admins and for how many seconds the answer is valid."""
     try:
         async with timeout(ASK_S):
             members = await bot.get_chat_administrators(chat_id)
     except (TelegramError, TimeoutError) as error:
         cause = f"{type(error).__name__}: {error}"
-        _log.warning("the admins of group %d are not known: %s", chat_id, cause)
+        _log.warning("cannot read the admins of group %d: %s", chat_id, cause)
         return frozenset(), AGAIN_S
     return frozenset(member.user.id for member in members if not member.user.is_bot), FRESH_S

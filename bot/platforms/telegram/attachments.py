@@ -1,4 +1,4 @@
-"""Files people attach on Telegram: listed at once, downloaded only when they are read."""
+"""Attachments on Telegram: listed at once, downloaded only when they are read."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -10,9 +10,9 @@ from bot.core.errors import ChatError, TooLarge
 from bot.core.platform import Attachment
 from bot.platforms.telegram.errors import chat_errors
 
-DOWNLOAD_MOST = 20_000_000  # bytes; Telegram gives a bot no more
+DOWNLOAD_MOST = 20_000_000  # bytes; Telegram's limit for bots
 
-# In this order, because an animation comes as a document too, and a venue as a location.
+# The order matters: an animation is also sent as a document, and a venue as a location.
 _KINDS = {
     "animation": AttachmentKind.ANIMATION,
     "video": AttachmentKind.VIDEO,
@@ -20,7 +20,7 @@ _KINDS = {
     "voice": AttachmentKind.VOICE,
     "audio": AttachmentKind.AUDIO,
     "sticker": AttachmentKind.STICKER,
-    "document": None,  # decided by its name
+    "document": None,  # decided by its file name and type
     "poll": AttachmentKind.POLL,
     "venue": AttachmentKind.PLACE,
     "location": AttachmentKind.PLACE,
@@ -36,38 +36,38 @@ _KINDS = {
     "giveaway_winners": AttachmentKind.OTHER,
     "gift": AttachmentKind.OTHER,
     "unique_gift": AttachmentKind.OTHER,
-    "rich_message": AttachmentKind.OTHER,  # words, in a form that the library does not read yet
+    "rich_message": AttachmentKind.OTHER,  # text in a form that the library cannot read yet
 }
 
 
 def attachments_of(bot: Bot, message: Message) -> Iterator[Attachment]:
-    """Yield everything a message carries, and the attachments of the one it replies to."""
+    """Yield the attachment of a message and of the message it replies to."""
     own = attachment_of(bot, message)
     if own is not None:
         yield replace(own, part=str(message.message_id) if message.media_group_id else "")
     replied = message.reply_to_message or message.external_reply
     theirs = attachment_of(bot, replied, replied=True) if replied is not None else None
     if theirs is not None and not (_is_ours(bot, replied) and theirs.kind is AttachmentKind.TEXT):
-        yield theirs  # the bot's own long answers are not new words
+        yield theirs  # the bot's own long answers, sent as files, are left out
 
 
 def attachment_of(
     bot: Bot, message: Message | ExternalReplyInfo, *, replied: bool = False
 ) -> Attachment | None:
-    """Return what a message carries beside its words; Telegram allows one attachment a message."""
+    """Return a message's attachment, if any. Telegram allows one per message."""
     if message.photo:
         largest = max(message.photo, key=lambda size: size.width * size.height)
         read = _reader(bot, largest.file_id, largest.file_size)
         return Attachment(
             kind=AttachmentKind.IMAGE,
-            name="",  # a photo has none, and an invented one would be read back
+            name="",  # a photo has no name, and people would see an invented one
             mime="image/jpeg",
             size=largest.file_size or 0,
             read=read,
             replied=replied,
         )
     for field, kind in _KINDS.items():
-        # Fields that only one of the two kinds of message has, or only a newer Telegram.
+        # Some fields exist only on one of the two message types or in newer versions of Telegram.
         carried = getattr(message, field, None) or message.api_kwargs.get(field)
         if carried is not None:
             return _carried(bot, carried, kind, replied=replied)
@@ -77,7 +77,10 @@ def attachment_of(
 def _carried(
     bot: Bot, carried: object, kind: AttachmentKind | None, *, replied: bool
 ) -> Attachment:
-    """Return one of the library's many kinds of files; anything else has none of these fields."""
+    """Return one of the library's file objects as an attachment.
+
+    Other objects lack the file fields.
+    """
     name = getattr(carried, "file_name", None) or ""
     mime = getattr(carried, "mime_type", None) or ""
     size = getattr(carried, "file_size", None)
@@ -97,7 +100,7 @@ def _is_ours(bot: Bot, message: Message | ExternalReplyInfo | None) -> bool:
 
 
 def _reader(bot: Bot, file_id: str | None, size: int | None) -> Callable[[], Awaitable[bytes]]:
-    """Return a function that downloads a person's file when it is read, never beyond the limit."""
+    """Return a function that downloads a person's file on demand, never beyond the limit."""
 
     async def read() -> bytes:
         if file_id is None:

@@ -1,7 +1,7 @@
-"""One message or button press from its arrival to its answer.
+"""Handles one message or button press from its arrival to its answer.
 
-Decides whether it is a call at all: a command for the bot, or a reply to one of its texts. Knows
-nothing of what a command does.
+Decides whether it is a call at all: a command for the bot, or a reply to one of its texts. Does not
+know what commands do.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from bot.platforms.telegram.renderer import ALERT_MOST, outgoing, pressed
 from bot.platforms.telegram.updates import HandledAlbums, in_order
 from queueing.core.concurrency import timeout
 
-CONFIRM_AFTER_S = 0.7  # how long a pressed button may spin, unless its answer comes first
+CONFIRM_AFTER_S = 0.7  # how long a pressed button may spin before it is confirmed without an answer
 GENERAL_TOPIC = 1  # a forum's first topic; Telegram refuses its id when sending
 
 _NOTHING = TypedCommand(command="ask", addressee=None, text="")
@@ -34,19 +34,19 @@ Post = Callable[[str, Content, MessageRef | None], Awaitable[MessageRef]]
 
 
 def chat_of(chat_id: int, thread_id: int | None) -> str:
-    """Return our notation of a chat: "<chat>" or "<chat>/<thread>"."""
+    """Return the bot's id for a chat: "<chat>" or "<chat>/<thread>"."""
     return f"{chat_id}/{thread_id}" if thread_id else f"{chat_id}"
 
 
 def place_of(chat: str) -> tuple[int, int | None]:
-    """Return a chat's id and its thread's, if it has one."""
+    """Return a chat's id and its thread's id, if any."""
     chat_id, _, thread_id = chat.partition("/")
     return int(chat_id), int(thread_id) if thread_id else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallReader:
-    """Turns updates into calls. `known` are the names of our commands."""
+    """Turns updates into calls. `known` are the names of the bot's commands."""
 
     platform: str
     bot: Bot
@@ -55,7 +55,10 @@ class CallReader:
     albums: HandledAlbums = field(default_factory=HandledAlbums)
 
     def whose(self, update: Update) -> tuple[str, str]:
-        """Return who sent an update and where: calls there are accepted in order."""
+        """Return an update's sender and chat.
+
+        Calls of one sender in one chat are accepted in order.
+        """
         query, message, chat = update.callback_query, update.message, update.effective_chat
         if chat is not None and query is not None:
             return f"{self.platform}:{query.from_user.id}", f"{chat.id}"
@@ -64,7 +67,7 @@ class CallReader:
         return self.platform, ""
 
     def call_of(self, updates: Sequence[Update]) -> "MessageCall | ButtonCall | None":
-        """Return the call of an update, or of an album's parts; None if it is not for the bot."""
+        """Return the call of an update or of an album's parts, or None if it is not for the bot."""
         query = updates[0].callback_query
         if query is not None:
             return ButtonCall(self, query)
@@ -77,7 +80,7 @@ class CallReader:
         return MessageCall(self, messages[0], asked) if asked else None
 
     def _album_call(self, messages: tuple[Message, ...], album: str) -> "MessageCall":
-        """Return an album's call; only the handler knows whether late parts belong to one."""
+        """Return an album's call. Only the handler knows whether late parts belong to a call."""
         chat = messages[0].chat
         found = ((message, self._asked(message)) for message in messages)
         asking = [(message, asked) for message, asked in found if asked is not None]
@@ -96,7 +99,7 @@ class CallReader:
         return MessageCall(self, main, asked, messages, about)
 
     def _asked(self, message: Message) -> TypedCommand | None:
-        """Return what a message asks for."""
+        """Return the command of a message, or None if it is not for the bot."""
         text = message.text or message.caption or ""
         command = typed(text, message.entities or message.caption_entities)
         if command is None:
@@ -105,7 +108,7 @@ class CallReader:
             return TypedCommand(command="ask", addressee=None, text=text) if asks and says else None
         if not self._is_addressed(command, message.chat):
             return None
-        if command.command == "start":  # with any parameter that a link "t.me/bot?start=x" added
+        if command.command == "start":  # possibly with a parameter from a link "t.me/bot?start=x"
             return TypedCommand(command="help", addressee=None, text="")
         return command
 
@@ -115,9 +118,9 @@ class CallReader:
         return is_private(chat) or command.command in self.known
 
     def _is_ours(self, message: Message | None) -> bool:
-        """Return whether a reply to that message in a group continues the talk with the bot.
+        """Return whether a reply to that message in a group continues a conversation with the bot.
 
-        Only a reply to a text does: "lovely!" beneath an image is meant for people.
+        Only a reply to a text does: "lovely!" below an image is meant for people.
         """
         return (
             message is not None
@@ -126,7 +129,7 @@ class CallReader:
         )
 
     def ref(self, message: Message) -> MessageRef:
-        """Return our notation of a message."""
+        """Return the bot's reference to a message."""
         thread = message.message_thread_id if message.is_topic_message else None
         if thread == GENERAL_TOPIC:
             thread = None
@@ -138,19 +141,19 @@ class CallReader:
 
 
 def _is_bot(message: Message) -> bool:
-    """Return whether a bot wrote this: bots that answer each other would never stop."""
+    """Return whether a bot wrote the message. Bots that answer each other would never stop."""
     author = message.from_user
     return author is not None and author.is_bot and not message.sender_chat
 
 
 def is_private(chat: Chat) -> bool:
-    """Return whether a chat is one person alone with the bot."""
+    """Return whether a chat has only one person and the bot."""
     return chat.type == Chat.PRIVATE
 
 
 @dataclass(frozen=True, slots=True)
 class MessageCall:
-    """A message that asks for something."""
+    """A message that calls a command."""
 
     reception: CallReader
     message: Message
@@ -159,7 +162,7 @@ class MessageCall:
     album: Album | None = None
 
     def invocation(self) -> Invocation:
-        """Return the call in the form the handler takes."""
+        """Return the call for the handler."""
         message, name = self.message, self.reception.platform
         user, user_name = _author(message)
         request, replied = self.reception.ref(message), message.reply_to_message
@@ -184,19 +187,19 @@ class MessageCall:
         )
 
     def caller(self) -> tuple[int | None, bool]:
-        """Return the author's id, and whether the group itself speaks: an anonymous admin."""
+        """Return the author's id, and whether an anonymous admin writes as the group itself."""
         speaker = self.message.sender_chat
         if speaker is None:
             return _id(self.message.from_user), False
         return None, speaker.id == self.message.chat.id
 
     def _number(self) -> str:
-        """Return what distinguishes this call from all others of its chat."""
+        """Return an id of the call that is unique within its chat."""
         album = self.message.media_group_id
         return f"{self.message.message_id}" if album is None else f"album:{album}"
 
     def _files(self) -> Iterator[Attachment]:
-        """Yield the attachments of the message or the whole album; those replied to, once."""
+        """Yield the attachments of the message or its album; those replied to only once."""
         for part in self.parts or (self.message,):
             for file in attachments_of(self.reception.bot, part):
                 if file.replied and part is not self.message:
@@ -204,7 +207,7 @@ class MessageCall:
                 yield file
 
     async def respond(self, content: Content, private: bool) -> MessageRef | None:  # noqa: ARG002
-        """Answer with a reply; Telegram's groups have no private answers."""
+        """Answer with a reply. Ignores `private`: Telegram groups have no private answers."""
         request = self.reception.ref(self.message)
         return await self.reception.post(request.chat, content, request)
 
@@ -218,7 +221,7 @@ class ButtonCall:
         self._answered = asyncio.Event()
 
     def invocation(self) -> Invocation | None:
-        """Return the call in the form the handler takes, or None for an unknown button."""
+        """Return the call for the handler, or None for an unknown button."""
         query, name = self._query, self._reception.platform
         source, press = self._source(), pressed(query.data or "")
         if source is None or query.message is None or press is None:
@@ -241,11 +244,11 @@ class ButtonCall:
         )
 
     def caller(self) -> tuple[int | None, bool]:
-        """Return the id of the person who pressed: Telegram gives it for anonymous admins as well."""
+        """Return the id of the person who pressed. Telegram gives it even for anonymous admins."""
         return self._query.from_user.id, False
 
     def _source(self) -> MessageRef | None:
-        """Return the message the button is under; of one too old to be read, only its reference."""
+        """Return the button's message, even if its content is unavailable."""
         message = self._query.message
         if message is None:
             return None
@@ -258,7 +261,7 @@ class ButtonCall:
         )
 
     async def confirm(self, after_s: float = 0.0) -> None:
-        """End the button's spinning after that time, unless an answer does so before."""
+        """Stop the button's spinner after `after_s`, unless an answer stops it earlier."""
         try:
             async with timeout(after_s):
                 await self._answered.wait()
@@ -267,32 +270,32 @@ class ButtonCall:
                 try:
                     await self._answer()
                 except ChatError as error:
-                    _log.info("a pressed button was not confirmed: %s", error)
+                    _log.info("could not confirm a pressed button: %s", error)
 
     async def respond(self, content: Content, private: bool) -> MessageRef | None:
-        """Answer; a short private text appears above the chat, only for the person who pressed."""
+        """Answer. A short private text appears as an alert, only to the person who pressed."""
         if private and await self.alert(content):
             return None
         await self.confirm()
         source = self._source()
         if source is None:
-            raise ChatGone("the pressed button is under no message of a chat")
+            raise ChatGone("the pressed button belongs to no message in a chat")
         return await self._reception.post(source.chat, content, source)
 
     async def alert(self, content: Content) -> bool:
-        """Show a short text above the chat; False if it must become an ordinary message."""
+        """Show a short text as an alert. Returns False if it must be sent as a message instead."""
         text = _alert(content)
         if text is None or not self._take():
             return False
         try:
             await self._answer(text)
-        except ChatError as error:  # usually too late for it
-            _log.info("a pressed button was not answered by an alert: %s", error)
+        except ChatError as error:  # usually because it is too late
+            _log.info("could not answer a pressed button with an alert: %s", error)
             return False
         return True
 
     def _take(self) -> bool:
-        """Claim the one answer; return whether it was still to be given."""
+        """Claim the single answer to the press. Returns False if it was already claimed."""
         free = not self._answered.is_set()
         self._answered.set()
         return free
@@ -305,7 +308,7 @@ class ButtonCall:
 
 
 def _alert(content: Content) -> str | None:
-    """Return the words that fit into an alert, None for content that needs a message."""
+    """Return the text if it fits into an alert, or None if the content needs a message."""
     if content.files or content.buttons:
         return None
     text = outgoing(content, group=False, now=time.time()).text
@@ -318,9 +321,9 @@ def _alert(content: Content) -> str | None:
 def _author(message: Message) -> tuple[str, str]:
     """Return the id and name of a message's author.
 
-    A person writing in a group's or channel's name appears under a common id that does not identify
-    them (1087968824, 136817688, 777000): it carries no rights, and each chat's anonymous people are
-    an owner of their own.
+    People who write in the name of a group or channel share one of Telegram's ids (1087968824,
+    136817688, 777000). Such an id carries no rights. The anonymous people of each chat count as one
+    separate owner.
     """
     if message.sender_chat is not None or message.from_user is None:
         chat = message.sender_chat or message.chat
@@ -329,7 +332,7 @@ def _author(message: Message) -> tuple[str, str]:
 
 
 def _quoted(message: Message) -> str:
-    """Return the words a message replies to: those the person marked, otherwise all of them."""
+    """Return the text a message replies to: the part the person selected, otherwise all of it."""
     if message.quote is not None:
         return message.quote.text
     replied = message.reply_to_message

@@ -1,6 +1,6 @@
-"""Commands as people type them on Telegram, and as Telegram lists them in its menu. Pure.
+"""Commands as people type them on Telegram and as its menu lists them. Pure functions.
 
-Texts are read by Telegram's own marks ("entities"), which are counted in UTF-16 units.
+Commands in a text are found by Telegram's own marks ("entities"), which count UTF-16 units.
 """
 
 import re
@@ -15,7 +15,7 @@ from bot.texts.catalogue import CATALOGUES, DEFAULT_LANGUAGE
 Describe = Callable[[str, str], str]
 """Returns a help text: `describe(key, language)`."""
 
-LANGUAGES = tuple(CATALOGUES.keys() - {DEFAULT_LANGUAGE})  # which serves all other languages
+LANGUAGES = tuple(CATALOGUES.keys() - {DEFAULT_LANGUAGE})  # the default language serves all others
 HELP_MOST = 256
 MENU_MOST = 100
 
@@ -25,7 +25,7 @@ _BEFORE_EQUALS = re.compile(r"([^\s=-][^\s=]*)=")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TypedCommand:
-    """A command at the beginning of a message. `addressee` is the bot named after "@", if any."""
+    """A command at the start of a message. `addressee` is the bot named after "@", if any."""
 
     command: str
     addressee: str | None
@@ -33,7 +33,7 @@ class TypedCommand:
 
 
 def typed(text: str, entities: Sequence[MessageEntity]) -> TypedCommand | None:
-    """Return the command a message begins with, None if it begins with anything else."""
+    """Return the command at the start of a message, or None if there is none."""
     marks = (each for each in entities if each.type == MessageEntity.BOT_COMMAND)
     mark = next((each for each in marks if each.offset == 0), None)
     if mark is None:
@@ -48,10 +48,10 @@ def typed(text: str, entities: Sequence[MessageEntity]) -> TypedCommand | None:
 
 
 def _spaced(rest: str) -> str:
-    """Return what follows a command, with the form "=flux=cat on mat" turned to spaces.
+    """Return the text after a command, and accept the form "=flux=cat on mat".
 
-    Only the separating equals signs are replaced: before the first word, and between it and the
-    next. Whether the first word is a model is decided by the code that knows the models.
+    Only the separating equals signs become spaces: the one before the first word and the one after
+    it. Whether the first word is a model is decided by the code that knows the models.
     """
     if not rest.startswith("="):
         return rest.strip()
@@ -63,7 +63,7 @@ def _spaced(rest: str) -> str:
 def menu(
     commands: Sequence[Command], describe: Describe, language: str, *, admin: bool
 ) -> list[BotCommand]:
-    """Return the commands as Telegram's menu shows them to people, or to an admin."""
+    """Return the entries of Telegram's command menu, for everyone or for an admin."""
     return list(_entries(commands, describe, language, admin=admin))[:MENU_MOST]
 
 

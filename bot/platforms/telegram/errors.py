@@ -1,7 +1,6 @@
-"""Turns what python-telegram-bot raises into the few `ChatError`s the bot reacts to.
+"""Translates errors of python-telegram-bot to the bot's few `ChatError`s.
 
-Telegram distinguishes most causes only by their English text; the texts are those of its own
-server.
+Telegram distinguishes most causes only by an English text. The texts here are from its server.
 """
 
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ from bot.core.errors import (
     TooLarge,
 )
 
-# Parts of the descriptions of a 400, in lower case.
+# Parts of the description of a 400, in lower case.
 NOT_MODIFIED = "message is not modified"
 NO_TEXT = "there is no text in the message to edit"
 NO_VOICES = "voice_messages_forbidden"
@@ -77,21 +76,21 @@ _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 def chat_errors(*, unclear: bool = False) -> Iterator[None]:
     """Raise `ChatError`s in place of the library's errors.
 
-    `unclear` marks a request that must not be repeated blindly: when the connection fails, it may
-    have been carried out.
+    `unclear` marks a request that must not be blindly retried, because it may have succeeded
+    although the connection failed.
     """
     try:
         yield
     except TelegramError as error:
         raise _chat_error(error, unclear=unclear) from error
-    except RuntimeError as error:  # the library's error for a connection closed during a stop
+    except RuntimeError as error:  # the library raises it for a connection closed during a stop
         raise ChatUnavailable(str(error)) from error
 
 
 def _chat_error(error: TelegramError, *, unclear: bool) -> ChatError:
-    """Return the error for the caller.
+    """Return the matching `ChatError`.
 
-    The order matters: `BadRequest` and `TimedOut` are `NetworkError`s too, but only a failed
+    The order matters: `BadRequest` and `TimedOut` are also `NetworkError`s, but only a failed
     connection may be retried.
     """
     text = str(error)
@@ -108,7 +107,7 @@ def _chat_error(error: TelegramError, *, unclear: bool) -> ChatError:
         case InvalidToken():  # the library's text contains the token
             made = ChatUnavailable("Telegram does not accept the bot token")
         case _ if isinstance(refusal := _by_text(text), TooLarge):
-            made = refusal  # a 413 appears as a network failure
+            made = refusal  # the library reports a 413 as a network error
         case _ if isinstance(error.__cause__, ServedElsewhere):
             made = error.__cause__
         case _ if isinstance(cause := error.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
@@ -132,20 +131,20 @@ def _may_have_arrived(error: TelegramError) -> bool:
 
 
 def says(error: BadRequest, *parts: str) -> bool:
-    """Return whether a refusal's description contains one of these parts, given in lower case."""
+    """Return whether a refusal's description contains one of the parts, given in lower case."""
     text = str(error).lower()
     return any(part in text for part in parts)
 
 
 def is_bad_photo(error: BadRequest) -> bool:
-    """Return whether Telegram cannot show these bytes in place; as a document it may accept them."""
+    """Return whether Telegram cannot show the file inline. It may accept it as a document."""
     return says(error, *_BAD_PHOTO)
 
 
 def pause_s(error: RetryAfter) -> float:
-    """Return how long a 429 asks to wait, in seconds.
+    """Return the wait that a 429 requests, in seconds.
 
-    The library is moving from numbers to `timedelta`; an environment variable decides.
+    The library returns a number or a `timedelta`, depending on an environment variable.
     """
-    told = error.retry_after
-    return told.total_seconds() if isinstance(told, timedelta) else float(told)
+    wait = error.retry_after
+    return wait.total_seconds() if isinstance(wait, timedelta) else float(wait)

@@ -1,7 +1,7 @@
-"""Model Markdown as text with formatting spans, for Telegram; pure.
+"""Converts a model's Markdown to text with formatting spans, for Telegram. Pure functions.
 
-Nothing is ever refused: what is not understood stays as it was written. The time grows only with
-the length of the text.
+Accepts any input: Markdown it does not understand stays as written. Runs in time linear in the
+length of the text.
 """
 
 import re
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class SpanKind(StrEnum):
-    """What a span does to its text; the values are Telegram's entity names."""
+    """The formatting of a span. The values are Telegram's entity names."""
 
     BOLD = "bold"
     ITALIC = "italic"
@@ -25,10 +25,10 @@ class SpanKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """A formatted stretch of a text, in characters of Python.
+    """A formatted part of a text; positions count Python characters.
 
     `value` is a link's address, a code block's language, a mentioned person's id or a moment's
-    format; `at` the moment in UNIX seconds.
+    format. `at` is a moment in UNIX seconds.
     """
 
     start: int
@@ -40,14 +40,14 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Styled:
-    """A text and its spans; a span is within another one or beside it, never overlapping it partly."""
+    """A text and its spans. Two spans are either nested or disjoint."""
 
     text: str
     spans: tuple[Span, ...] = ()
 
 
 def join(parts: Sequence[Styled]) -> Styled:
-    """Return the parts one after the other."""
+    """Concatenate the parts."""
     spans: list[Span] = []
     at = 0
     for part in parts:
@@ -57,7 +57,7 @@ def join(parts: Sequence[Styled]) -> Styled:
 
 
 def head(styled: Styled, length: int) -> Styled:
-    """Return the first `length` characters, with the spans that reach into them."""
+    """Return the first `length` characters, with the spans cut to them."""
     spans = (replace(span, end=min(span.end, length)) for span in styled.spans)
     return Styled(
         text=styled.text[:length], spans=tuple(span for span in spans if span.start < span.end)
@@ -65,7 +65,7 @@ def head(styled: Styled, length: int) -> Styled:
 
 
 def outer_first(span: Span) -> tuple[int, int]:
-    """Order spans by where they begin, enclosing ones before those inside."""
+    """Sort key: spans in order of their start, outer ones before inner ones."""
     return (span.start, -span.end)
 
 
@@ -90,13 +90,13 @@ _MARKERS = {
 
 
 def inline(source: str) -> Styled:
-    """Return one paragraph, or a line, as text with spans; they may still overlap."""
+    """Return a paragraph or line as text with spans, which may still overlap."""
     return _Inline(source).read()
 
 
 @dataclass(slots=True)
 class _Opener:
-    """A marker that waits for its partner; `piece` is its position in the output."""
+    """A marker without a partner so far; `piece` is its position in the output."""
 
     marker: str
     piece: int
@@ -106,8 +106,8 @@ class _Opener:
 class _Inline:
     """Reads one paragraph from left to right.
 
-    Output is kept in pieces, because a marker turns out to be one only when its partner comes;
-    until then it is a piece of text like any other.
+    The output is a list of pieces, because a marker counts as one only once its partner follows.
+    Until then it is ordinary text.
     """
 
     source: str
@@ -138,7 +138,7 @@ class _Inline:
         )
 
     def _take(self, at: int) -> int:
-        """Handle a special character; return where to continue."""
+        """Handle a special character. Returns where to continue."""
         character = self.source[at]
         if character == "\\":
             escaped = _ESCAPED.match(self.source, at)
@@ -171,7 +171,7 @@ class _Inline:
         for ticks in _TICKS.finditer(self.source, start):
             if len(ticks[0]) == length:
                 return ticks.start()
-        self.unclosed_ticks.add(length)  # none ahead: never look for one again
+        self.unclosed_ticks.add(length)  # none follows, so never search again
         return None
 
     def _link(self, at: int) -> int:
@@ -181,7 +181,8 @@ class _Inline:
         label = inline(found["label"])
         text, address = label.text or found["address"], found["address"]
         first = len(self.pieces)
-        if not _WEB.match(address):  # no tg://, no javascript: such an address is shown as text
+        if not _WEB.match(address):
+            # Other addresses, such as tg: or javascript:, are shown as text.
             return self._plain(found[0], found.end())
         self.pieces.append(text)
         self.marks.append((first, first + 1, SpanKind.LINK, address))
@@ -195,7 +196,7 @@ class _Inline:
         if marker not in _MARKERS:
             return self._plain(marker, end)
         may_close, may_open = not before.isspace(), not after.isspace()
-        if marker[0] == "_":  # snake_case is no emphasis
+        if marker[0] == "_":  # snake_case is not emphasis
             may_close = may_close and not after.isalnum()
             may_open = may_open and not before.isalnum()
         left = self._close(marker) if may_close else marker
@@ -204,14 +205,14 @@ class _Inline:
         return self._plain(left, end)
 
     def _run_length(self, at: int) -> int:
-        """Return how often the character there is repeated."""
+        """Return how often the character at that position is repeated."""
         end = at + 1
         while self.source[end : end + 1] == self.source[at]:
             end += 1
         return end - at
 
     def _close(self, marker: str) -> str:
-        """Close what this marker can; return what is left of it."""
+        """Close the openers that this marker matches. Returns the unused part of the marker."""
         left = marker
         while left:
             index = self._partner(left)
@@ -223,14 +224,14 @@ class _Inline:
                 self.marks.append((opener.piece, len(self.pieces), kind, None))
             opener.marker = opener.marker[size:]
             self.pieces[opener.piece] = opener.marker
-            del self.openers[index + 1 :]  # markers opened within and not closed are only text
+            del self.openers[index + 1 :]  # markers opened inside and not closed are plain text
             if not opener.marker:
                 del self.openers[index]
             left = left[size:]
         return left
 
     def _partner(self, marker: str) -> int | None:
-        """Return the nearest opener this marker may close, within the last few."""
+        """Return the nearest of the last eight openers that this marker may close."""
         for index in range(len(self.openers) - 1, max(-1, len(self.openers) - 9), -1):
             opened = self.openers[index].marker
             if opened[0] != marker[0]:
@@ -240,7 +241,7 @@ class _Inline:
         return None
 
 
-# "++" and "*+" are possessive: a line of 4000 tildes would be tried in a billion ways otherwise.
+# "++" and "*+" are possessive. Without them, a line of 4000 tildes would backtrack a billion times.
 _FENCE = re.compile(r"[ ]{0,3}(?P<marker>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^`]*+$")
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]++(?P<title>.*)$")
 _LIST_MARK = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
@@ -249,7 +250,7 @@ _LIST_MARK = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 def styled(markdown: str) -> Styled:
     """Return a model's answer as text with spans.
 
-    Fences, headings, bold, italic, strikethrough, code and links to web addresses are understood.
+    Understands fences, headings, bold, italic, strikethrough, code and links to web addresses.
     """
     return join([part for block in _blocks(markdown) for part in (block, _BREAK)][:-1])
 
@@ -258,7 +259,7 @@ _BREAK = Styled(text="\n")
 
 
 def _blocks(markdown: str) -> Iterator[Styled]:
-    """Yield paragraphs' lines together, so that emphasis may continue over a line break."""
+    """Yield a paragraph's lines as one block, because emphasis may span line breaks."""
     lines = iter(markdown.split("\n"))
     paragraph: list[str] = []
     for line in lines:
@@ -278,7 +279,7 @@ def _blocks(markdown: str) -> Iterator[Styled]:
 
 
 def _code_block(marker: str, language: str, lines: Iterator[str]) -> Styled:
-    """Take the lines up to the closing fence, or all of them: a streamed answer has none yet."""
+    """Consume the lines up to the closing fence. A streamed answer may not have one yet."""
     code: list[str] = []
     for line in lines:
         if line.strip().startswith(marker) and not line.strip().strip(marker[0]):
@@ -292,7 +293,7 @@ def _code_block(marker: str, language: str, lines: Iterator[str]) -> Styled:
 
 
 def _unclosed(title: str) -> str:
-    """Return a heading without the characters that may close it."""
+    """Return a heading without its closing "#" characters."""
     inner = title.rstrip("#")
     return inner.rstrip(" \t") if inner.endswith((" ", "\t")) else title
 
@@ -309,13 +310,13 @@ def _paragraph(lines: Sequence[str]) -> Styled:
     text = "\n".join(lines)
     if mark is None:
         return _untangled(inline(text))
-    # The mark stays as it is: the "*" of a list is no emphasis.
+    # Keep the mark as it is: the "*" of a list is not emphasis.
     inner = _untangled(inline(text[mark.end() :]))
     return join([Styled(text=mark[0]), inner])
 
 
 def _untangled(text: Styled) -> Styled:
-    """Return the spans as Telegram allows them: nothing within code, and no code within a link."""
+    """Return the spans as Telegram allows them: nothing inside code, and no code inside a link."""
     links = [span for span in text.spans if span.kind is SpanKind.LINK]
     codes = [
         span
@@ -333,7 +334,7 @@ def _untangled(text: Styled) -> Styled:
 
 
 def _around(span: Span, codes: Sequence[Span]) -> Iterator[Span]:
-    """Yield the parts of a span that are not code; `codes` are in order and do not overlap."""
+    """Yield the parts of a span outside the codes, which are sorted and disjoint."""
     start = span.start
     for code in codes:
         if code.end <= span.start or code.start >= span.end:

@@ -1,7 +1,7 @@
-"""How Telegram shows a file: as a photo, video, animation or sound in place, or as a document.
+"""Chooses how Telegram shows a file: inline as photo, video, animation or sound, or as a document.
 
-Videos carry their size, length and a still: beyond some ten megabytes Telegram does not determine
-them itself and shows a square of unknown length.
+Videos carry their size, duration and a still image. Telegram does not determine these itself for
+videos over about 10 MB, and shows a square of unknown duration.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ from queueing.core.requests import File
 
 UPLOAD_MOST = 50_000_000  # bytes
 PHOTO_BYTES_MOST = 10_000_000
-PHOTO_SIDES_MOST = 10_000  # width and height together
+PHOTO_SIDES_MOST = 10_000  # sum of width and height
 PHOTO_RATIO_MOST = 20
-LOOPS_MOST_S = 10.0  # a silent video as short as this loops, as animations do
+LOOPS_MOST_S = 10.0  # a silent video up to this long loops, as animations do
 PLAYED = frozenset({"video/mp4", "audio/mpeg", "audio/mp4"})
 
 Media = (
@@ -39,7 +39,7 @@ Media = (
 
 
 class SendKind(StrEnum):
-    """The kind under which Telegram receives a file; the value is also the parameter's name."""
+    """The type as which Telegram receives a file. The value is also the parameter's name."""
 
     PHOTO = "photo"
     VIDEO = "video"
@@ -49,9 +49,8 @@ class SendKind(StrEnum):
     DOCUMENT = "document"
 
 
-HIDDEN = frozenset(
-    {SendKind.PHOTO, SendKind.VIDEO, SendKind.ANIMATION}
-)  # can be hidden behind a spoiler
+# These can be hidden behind a spoiler.
+HIDDEN = frozenset({SendKind.PHOTO, SendKind.VIDEO, SendKind.ANIMATION})
 _MEDIA: Mapping[SendKind, Any] = {
     SendKind.PHOTO: InputMediaPhoto,
     SendKind.VIDEO: InputMediaVideo,
@@ -63,19 +62,19 @@ _MEDIA: Mapping[SendKind, Any] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentFile:
-    """A file and how it is sent; `about` holds further parameters of its kind."""
+    """A file and how it is sent. `about` has the further parameters of its kind."""
 
     file: File
     kind: SendKind
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def parameters(self, *, spoiler: bool) -> dict[str, Any]:
-        """Return the parameters of the sending method for the file."""
+        """Return the parameters of the sending method for this file."""
         hidden = {"has_spoiler": spoiler or None} if self.kind in HIDDEN else {}
         return {self.kind.value: self._read(), "filename": self.file.name, **self.about, **hidden}
 
     def media(self, caption: Mapping[str, Any], *, spoiler: bool) -> Media:
-        """Return the file in the form an album or an edit takes."""
+        """Return the file in the form that an album or an edit needs."""
         hidden = {"has_spoiler": spoiler or None} if self.kind in HIDDEN else {}
         made: Media = _MEDIA[self.kind](
             self._read(attach=True), filename=self.file.name, **self.about, **hidden, **caption
@@ -83,20 +82,20 @@ class SentFile:
         return made
 
     def _read(self, *, attach: bool = False) -> InputFile:
-        """Return the file to be read in pieces: sent at once, 50 MB hold up everything else."""
+        """Return a streamed upload. An upload of 50 MB in one piece would block everything else."""
         name, data = self.file.name, io.BytesIO(self.file.data)
         return InputFile(data, filename=name, attach=attach, read_file_handle=False)
 
 
 def as_document(file: File) -> SentFile:
-    """Return a file as a download that Telegram is not to inspect."""
+    """Return a file as a download. Telegram does not inspect its content."""
     return SentFile(
         file=file, kind=SendKind.DOCUMENT, about={"disable_content_type_detection": True}
     )
 
 
 async def as_voice_message(file: File) -> SentFile | None:
-    """Return a sound as a voice message, None if it cannot be made one."""
+    """Return a sound as a voice message, or None if it cannot be converted."""
     try:
         voice = await sounds.as_voice(file)
     except sounds.SoundError:
@@ -106,7 +105,7 @@ async def as_voice_message(file: File) -> SentFile | None:
 
 
 async def shown_as(file: File) -> SentFile:
-    """Return how Telegram shows a file best."""
+    """Return the best way for Telegram to show a file."""
     mime = mime_of(file.data)
     if mime in PLAYED:
         return await _played(file, mime)
@@ -119,7 +118,10 @@ async def shown_as(file: File) -> SentFile:
 
 
 async def shown_together(files: Sequence[File]) -> list[SentFile]:
-    """Return how files are shown in one album: images and videos mix, others only with their kind."""
+    """Return how to show files in one album.
+
+    Images and videos can be mixed. All other kinds need an album of their kind only.
+    """
     shown = [await shown_as(file) for file in files]
     seen = [
         SentFile(
@@ -138,7 +140,7 @@ async def shown_together(files: Sequence[File]) -> list[SentFile]:
 async def _played(file: File, mime: str) -> SentFile:
     try:
         video = await videos.looked_at(file)
-    except videos.VideoError:  # the video libraries are missing, or the video cannot be read
+    except videos.VideoError:  # the video libraries are missing, or the file cannot be read
         return SentFile(
             file=file, kind=SendKind.AUDIO if mime.startswith("audio/") else SendKind.VIDEO
         )
@@ -157,7 +159,10 @@ async def _played(file: File, mime: str) -> SentFile:
 
 
 async def _not_a_loop(file: File) -> File:
-    """Return a long silent video with a track of silence: clients loop one without, and hide its slider."""
+    """Add a silent audio track to a long silent video.
+
+    Without one, Telegram clients loop the video and hide its slider.
+    """
     try:
         made = await videos.with_silence(file)
     except videos.VideoError:

@@ -1,6 +1,6 @@
-"""Posts, edits and removes messages: chooses Telegram's method for a content, and its parameters.
+"""Posts and edits messages: chooses Telegram's method for a content, and its parameters.
 
-Raises the library's errors; the caller decides what they mean.
+Raises the library's errors; the caller translates them.
 """
 
 import time
@@ -49,7 +49,7 @@ _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Destination:
-    """The target of a message: a chat, a thread in it, and the message it replies to."""
+    """Where a message goes: a chat, a thread in it, and the message it replies to."""
 
     chat_id: int
     thread_id: int | None = None
@@ -57,11 +57,14 @@ class Destination:
 
     @property
     def group(self) -> bool:
-        """Whether several people read there: Telegram's ids of groups are negative."""
+        """Whether several people read there. Telegram's group ids are negative."""
         return self.chat_id < 0
 
     def options(self) -> dict[str, Any]:
-        """Return the options of every sending method; replying to a deleted message is no error."""
+        """Return the options of all sending methods.
+
+        Replying to a deleted message is not an error.
+        """
         reply = self.reply_to and ReplyParameters(self.reply_to, allow_sending_without_reply=True)
         return {
             "chat_id": self.chat_id,
@@ -71,9 +74,9 @@ class Destination:
 
 
 async def post(bot: Bot, place: Destination, content: Content) -> Message:
-    """Post a content and return its message: of several files, the one with buttons or the first.
+    """Post content, and return the message that has the buttons, or else the first one.
 
-    An album cannot have buttons, so they come with the text in a message beneath it.
+    An album cannot have buttons, so they and the text are sent in a message below it.
     """
     if len(content.files) > ALBUM_MOST:
         raise TooLarge(f"{len(content.files)} files in one message")
@@ -86,8 +89,10 @@ async def post(bot: Bot, place: Destination, content: Content) -> Message:
     try:
         with chat_errors(unclear=True):
             return await post(bot, place, replace(content, files=()))
-    except ChatError as error:  # the album is there: the whole must not be sent again
-        raise ChatUnavailable(f"after the album: {error}", unclear=True) from error
+    except ChatError as error:  # the album was sent, so the whole must not be sent again
+        raise ChatUnavailable(
+            f"the album was sent, its text was not: {error}", unclear=True
+        ) from error
 
 
 async def _formatted(
@@ -96,7 +101,7 @@ async def _formatted(
     send: Callable[[OutgoingTelegram], Awaitable[T]],
     most: int | None = None,
 ) -> T:
-    """Send with formatting; if Telegram refuses it, without: a refusal changes nothing."""
+    """Send with formatting, or without it if Telegram refuses the entities."""
     message = outgoing(content, group=place.group, now=time.time(), most=most)
     try:
         return await send(message)
@@ -123,7 +128,8 @@ async def _post_one(
     if content.voice and (voice := await as_voice_message(file)) is not None:
         try:
             return await _post_file(bot, voice, message, caption | options)
-        except BadRequest as error:  # some people receive none; a sound they do
+        except BadRequest as error:
+            # Some people do not accept voice messages, but do accept audio files.
             if not says(error, NO_VOICES):
                 raise
     shown = await shown_as(file)
@@ -153,7 +159,7 @@ async def _post_file(
 async def _post_album(
     bot: Bot, place: Destination, content: Content, message: OutgoingTelegram
 ) -> Message:
-    """Post several files together: as images and videos if all can be, otherwise as documents."""
+    """Post files as one album: inline if all can be shown together, otherwise as documents."""
     without = replace(message, text="", entities=[])
     captions = [message, *[without] * (len(content.files) - 1)]
     shown = await shown_together(content.files)
@@ -180,13 +186,13 @@ class _At(NamedTuple):
 
 
 async def show(bot: Bot, place: Destination, message_id: int, content: Content) -> None:
-    """Make a message show this and nothing else. Idempotent.
+    """Replace a message's whole content. Idempotent.
 
-    A text can become an image or a document, and these each other, but never a text again: words
-    alone are then shown as its caption.
+    A text message can become an image or a document, and these can become each other. They never
+    become a text again, so plain text is then shown as the caption.
     """
     if len(content.files) > 1:
-        raise TooLarge("an edit carries one file on Telegram")
+        raise TooLarge("on Telegram an edit can have only one file")
     at = _At(place.chat_id, message_id)
 
     async def send(message: OutgoingTelegram) -> None:

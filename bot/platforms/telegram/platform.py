@@ -1,6 +1,6 @@
-"""Telegram: commands arrive as messages, status messages are sent and edited into results.
+"""Telegram: commands arrive as messages; status messages are sent, then edited into results.
 
-Never repeats a send: Telegram cannot detect duplicates. Never uses a parse mode.
+Never retries a send, because Telegram cannot detect duplicates. Never uses a parse mode.
 """
 
 import asyncio
@@ -39,27 +39,28 @@ from queueing.core.concurrency import TaskGroup
 
 API_URL = "https://api.telegram.org"
 ASK_EVERY_S = 1.0
-WAIT_S = 10  # of one call for messages
+WAIT_S = 10  # long-poll timeout in seconds
 PRIVATE = "private"
 
 
 async def telegram_account(token: str, api_url: str | None = None) -> ChatAccount:
-    """Return the account of a token. Raises `ChatError`."""
+    """Return the account that a token belongs to. Raises `ChatError`."""
     async with _asking(token, api_url) as bot:
         return ChatAccount(name=f"@{bot.username}", invite=f"https://t.me/{bot.username}")
 
 
 async def writer_of(word: str, token: str, api_url: str | None = None) -> ChatPerson:
-    """Wait for a private message to the bot with a word in it; return the person who wrote it.
+    """Wait for a private message that contains a word, and return its author.
 
-    Confirms nothing, so the bot finds every message when it starts. Raises `ChatError`.
+    Confirms no updates, so the bot receives all of them when it starts. Raises `ChatError`.
     """
     async with _asking(token, api_url) as bot:
         while True:
             updates = await bot.get_updates(timeout=WAIT_S, read_timeout=2 * WAIT_S)
             if found := _writer(updates, word):
                 return found
-            await asyncio.sleep(ASK_EVERY_S)  # older messages are answered at once, every time
+            # Pending updates are returned at once, so the long poll does not wait.
+            await asyncio.sleep(ASK_EVERY_S)
 
 
 def _writer(updates: Iterable[Update], word: str) -> ChatPerson | None:
@@ -76,7 +77,7 @@ def _writer(updates: Iterable[Update], word: str) -> ChatPerson | None:
 
 @asynccontextmanager
 async def _asking(token: str, api_url: str | None) -> AsyncIterator[Bot]:
-    """Provide a bot that has logged in."""
+    """Provide a logged-in bot."""
     try:
         with chat_errors():
             async with Bot(token, base_url=f"{api_url or API_URL}/bot") as bot:
@@ -90,32 +91,33 @@ async def _asking(token: str, api_url: str | None) -> AsyncIterator[Bot]:
 
 
 def _refused() -> ChatRefused:
-    # The library's own text contains the token.
+    # The library's message contains the token.
     return ChatRefused("Telegram does not accept this token: ask @BotFather for the right one")
 
 
 UPLOAD_MOST = 50_000_000
 
 REQUEST_TIMEOUT_S = 20.0
-UPLOAD_TIMEOUT_S = 120.0  # for one piece of an upload; a slow connection takes longer in total
+UPLOAD_TIMEOUT_S = 120.0  # for one chunk of an upload; slow connections take longer in total
 
 _log = logging.getLogger(__name__)
 
-# The library warns at every 429 that pauses will become `timedelta`, until this is set.
+# Without this, the library warns at every 429 that pauses will become `timedelta`.
 os.environ.setdefault("PTB_TIMEDELTA", "1")
-# Telegram's addresses contain the token, and both libraries log them at more detailed levels.
+# Telegram's URLs contain the token, and both libraries log them at INFO or DEBUG.
 for _chatty in ("httpx", "telegram"):
     logging.getLogger(_chatty).setLevel(logging.WARNING)
 
 
 class Telegram:
-    """The Telegram platform; see `bot.core.platform.ChatPlatform` for what each method promises.
+    """The Telegram platform; see `bot.core.platform.ChatPlatform` for each method's contract.
 
-    A chat is written "<chat>" or, in a topic, "<chat>/<thread>". `base_url` and `base_file_url`
-    name a self-hosted Bot API server ("http://127.0.0.1:8081/bot", "…/file/bot"). `admins` are the
-    user ids whose menu also lists the admin commands; `groups` are those whose admins have rights
-    as such; `describe` returns help texts by key and language; the `lease` is looked at before each
-    request. The limits are from Telegram's documentation and from what its server was seen to refuse.
+    A chat is written "<chat>" or, in a topic, "<chat>/<thread>". `base_url` and `base_file_url` are
+    the addresses of a self-hosted Bot API server ("http://127.0.0.1:8081/bot", "…/file/bot").
+    `admins` are the user ids whose menu also lists the admin commands. `groups` are the groups
+    whose admins have admin rights in the bot. `describe` returns help texts by key and language.
+    Each request first checks the `lease`. The limits come from Telegram's documentation and from
+    refusals observed on its server.
     """
 
     limits = ChatLimits(
@@ -125,8 +127,8 @@ class Telegram:
         image=PHOTO_BYTES_MOST,
         download=DOWNLOAD_MOST,
         edit_every_s=3.0,
-        chat_every_s=1.05,  # one a second
-        overall_per_s=28.0,  # of 30
+        chat_every_s=1.05,  # Telegram allows one per second
+        overall_per_s=28.0,  # Telegram allows 30
         group_per_minute=20,
         files_per_edit=1,
         plays=PLAYED,
@@ -159,7 +161,10 @@ class Telegram:
     # ------------------------------------------------------------ incoming
 
     async def run(self, handler: CommandHandler) -> None:
-        """Receive until cancelled, reconnecting. Raises `ChatRefused` when that is impossible."""
+        """Receive until cancelled, reconnecting.
+
+        Raises `ChatRefused` if reconnecting is pointless.
+        """
         async with self._connection() as bot:
             try:
                 await self._log_in(bot)
@@ -174,21 +179,21 @@ class Telegram:
         raise refusal
 
     async def _log_in(self, bot: Bot) -> None:
-        """Learn the bot's own account, however long Telegram is away. Raises `InvalidToken`."""
+        """Log in, retrying while Telegram is unreachable. Raises `InvalidToken`."""
         for pause in pauses_s():
             try:
                 await bot.initialize()
             except InvalidToken:
                 raise
             except TelegramError as error:
-                _log.warning("%s: no connection, again in %.0f s: %s", self.name, pause, error)
+                _log.warning("%s: cannot connect, retrying in %.0f s: %s", self.name, pause, error)
                 await asyncio.sleep(pause)
             else:
                 _log.info("%s: connected as @%s", self.name, bot.username)
                 return
 
     async def _receive(self, bot: Bot, handler: CommandHandler) -> ChatRefused:
-        """Serve updates; return why that has become pointless."""
+        """Serve updates until that becomes pointless. Returns the reason."""
         reception = CallReader(
             platform=self.name,
             bot=bot,
@@ -223,7 +228,7 @@ class Telegram:
         handler: CommandHandler,
         tasks: TaskGroup,
     ) -> None:
-        """Hand a call to the handler; when this returns, its effects are durable."""
+        """Pass a call to the handler. On return, its effects are durable."""
         call = reception.call_of(updates)
         if call is None:
             return
@@ -239,9 +244,10 @@ class Telegram:
             await handler.call(replace(invocation, rights=rights, arrival=arrival))
 
     async def _announce(self, bot: Bot, handler: CommandHandler) -> None:
-        """Register the command menu; commands work without it, so failures are only logged.
+        """Register the command menu. Commands work without it, so failures are only logged.
 
-        An admin's own list needs a chat with that admin: before their first message there is none.
+        An admin's own menu needs a chat with that admin, which exists only after their first
+        message.
         """
         for language in ("", *LANGUAGES):
             await self._list(bot, handler, language, None)
@@ -259,11 +265,11 @@ class Telegram:
                 language_code=language or None,
             )
         except (TelegramError, ValueError) as error:
-            whose = "everybody" if admin is None else f"admin {admin}"
+            whose = "everyone" if admin is None else f"admin {admin}"
             _log.warning("%s: no menu of commands for %s: %s", self.name, whose, error)
 
     async def check(self) -> str:
-        """Log in and return the account's name. Raises `ChatError`."""
+        """Log in. Returns the account's name. Raises `ChatError`."""
         async with self._connection() as bot:
             try:
                 with chat_errors():
@@ -280,7 +286,7 @@ class Telegram:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Bot]:
-        """Provide a bot without making a request, and close its connections."""
+        """Provide a bot that is not logged in yet, and close its connections on exit."""
         calling = Request(
             lease=self._lease,
             read_timeout=REQUEST_TIMEOUT_S,
@@ -313,7 +319,7 @@ class Telegram:
         reply_to: MessageRef | None = None,
         nonce: str | None = None,  # noqa: ARG002  # Telegram cannot detect duplicate sends
     ) -> MessageRef:
-        """Post a message. Not idempotent: after an unclear failure it must not be repeated."""
+        """Post a message. Not idempotent: never retry after an unclear failure."""
         return await self._reply(chat, content, reply_to)
 
     async def _reply(self, chat: str, content: Content, reply_to: MessageRef | None) -> MessageRef:
@@ -329,13 +335,13 @@ class Telegram:
         return MessageRef(platform=self.name, chat=chat, message=str(sent.message_id))
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
-        """Make a message show this content and nothing else. Idempotent."""
+        """Replace a message's whole content. Idempotent."""
         place = Destination(chat_id=place_of(ref.chat)[0])
         with chat_errors():
             await show(self._connected(), place, int(ref.message), content)
 
     async def delete(self, ref: MessageRef) -> None:
-        """Remove one of the bot's messages; a message that is already gone is no error. Idempotent."""
+        """Delete one of the bot's messages. Idempotent."""
         try:
             with chat_errors():
                 await self._connected().delete_message(place_of(ref.chat)[0], int(ref.message))
@@ -343,7 +349,7 @@ class Telegram:
             return
 
     def is_group(self, chat: str) -> bool:
-        """Return whether several people read that chat: Telegram's ids of groups are negative."""
+        """Return whether several people read that chat. Telegram's group ids are negative."""
         return chat.startswith("-")
 
     def _connected(self) -> Bot:
@@ -353,5 +359,5 @@ class Telegram:
 
 
 def _refusal() -> ChatRefused:
-    # The library's own text contains the token.
+    # The library's message contains the token.
     return ChatRefused("Telegram does not accept the bot token: ask @BotFather for a new one")

@@ -1,7 +1,7 @@
-"""Content as Telegram shows it: text with entities within its limits, and buttons. Pure.
+"""Renders content for Telegram: text with entities within its limits, and buttons. Pure functions.
 
-No parse mode is ever used: words of a person or model cannot become a tag, and what looks like a
-mention notifies no one.
+Never uses a parse mode. So text from people or models cannot become a tag, and text that looks like
+a mention notifies no one.
 """
 
 import re
@@ -34,15 +34,15 @@ ALERT_MOST = 200
 LABEL_MOST = 64
 
 _CUT = "…"
-# What Telegram itself removes from texts as well: control characters, marks that reverse words,
-# lines over and under letters. Left to Telegram they would hide a mention from this code.
 _COMMAND = re.compile(r"/[a-z]+")  # clients link these themselves
+# Telegram removes these from texts: control characters, marks that reverse text, and lines above
+# and below letters. They are removed here first, because they would hide a mention from this code.
 _UNSENDABLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u030a\u0333\u033f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-# Telegram's server finds mentions in any text by itself, except in code. A word joiner is
-# invisible and ends the name before it begins; mail addresses are not mentions. Telegram decides
-# by its own Unicode tables what else counts as a letter before an "@".
+# Telegram's server finds mentions in any text except code. A word joiner is invisible and breaks
+# the name after the "@". Mail addresses are not mentions. Telegram has its own Unicode tables for
+# what else counts as a letter before an "@".
 _MENTION = re.compile(r"(?<![A-Za-z0-9_])@(?=\w)")
 _JOINER = "\u2060"
 _DATA = re.compile(r"(?P<command>[-_\w]{1,32}):(?P<id>\d{1,18})(?::(?P<number>\d{1,3}))?", re.ASCII)
@@ -50,7 +50,7 @@ _DATA = re.compile(r"(?P<command>[-_\w]{1,32}):(?P<id>\d{1,18})(?::(?P<number>\d
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutgoingTelegram:
-    """A message's text, its formatting, and its buttons, in the library's types."""
+    """A message's text, formatting and buttons, in the library's types."""
 
     text: str
     entities: list[MessageEntity]
@@ -60,7 +60,7 @@ class OutgoingTelegram:
 
     @property
     def markup(self) -> InlineKeyboardMarkup | ForceReply | None:
-        """The markup of a new message; an edit can only have the keyboard."""
+        """The reply markup of a new message. An edit can only have the keyboard."""
         return self.keyboard or self.prompt
 
 
@@ -69,10 +69,10 @@ def outgoing(
 ) -> OutgoingTelegram:
     """Return the content as one message of at most `most` UTF-16 units.
 
-    Without `most`: as long as a message may be, or, beside files, a caption. Without `formatted`:
-    the same words and no entities.
+    The default for `most` is the limit of a caption if there are files, otherwise that of a
+    message. Without `formatted`, the message has the same text but no entities.
 
-    In a group the mentioned person's name is a link on the first word; in a private chat everything
+    In a group, the first word links to the mentioned person. In a private chat every message
     notifies anyway.
     """
     room = most or (CAPTION_MOST if content.files else TEXT_MOST)
@@ -83,17 +83,17 @@ def outgoing(
         text=shown.text,
         entities=entities_of(shown),
         keyboard=keyboard_of(content.buttons),
-        # In a group the keyboard opens only for the mentioned person.
+        # In a group, the reply prompt opens only for the mentioned person.
         prompt=ForceReply(selective=group) if content.awaits else None,
         spoiler=content.spoiler,
     )
 
 
 def fit(body: Body, most: int, *, formatted: bool = True) -> Styled:
-    """Return the body as text with spans, at most that many UTF-16 units.
+    """Return the body as text with spans, at most `most` UTF-16 units long.
 
-    The layer above already cuts what people read; this covers what formatting adds. The longest
-    part gives way, so that a long prompt never hides where a job stands.
+    Callers have already cut the text; this covers what formatting adds. The longest part is
+    shortened first, so that a long prompt never hides a job's state.
     """
     shown = list(_all_shown(body, formatted=formatted))
     while (excess := sum(utf16_length(part.text) for part in shown) - most) > 0:
@@ -103,15 +103,17 @@ def fit(body: Body, most: int, *, formatted: bool = True) -> Styled:
 
 
 def _all_shown(body: Body, *, formatted: bool) -> Iterator[Styled]:
-    """Yield the parts, together with no more spans than Telegram reads.
+    """Yield the parts, with no more spans in total than Telegram reads.
 
-    A span it does not read must not be relied on: code would be searched for mentions.
+    Code outside a span that Telegram reads would be searched for mentions, so excess spans are
+    dropped here.
     """
+    # 1 is for the mentioned person.
     room = (
         ENTITIES_MOST
         - 1
         - sum(isinstance(part, Moment) + 2 * isinstance(part, Period) for part in body)
-    )  # 1: the mentioned person
+    )
     for part in body:
         shown = _shown(part)
         if not formatted:
@@ -147,7 +149,7 @@ def _marked(text: str, kind: SpanKind) -> Styled:
 
 
 def _moment(moment: Moment, words: str) -> Styled:
-    """Return a moment as Telegram shows it; clients that do not support that entity show the words.
+    """Return a moment as a Telegram entity. Clients without support for it show `words`.
 
     Clients keep "in 4 minutes" up to date themselves.
     """
@@ -179,7 +181,7 @@ def _inserted(text: Styled, at: int, piece: str) -> Styled:
 
 
 def _shortened(text: Styled, excess: int) -> Styled:
-    """Return a text at least `excess` UTF-16 units shorter, marked as cut, or an empty one."""
+    """Return a text cut by at least `excess` UTF-16 units and marked as cut, possibly empty."""
     room = utf16_length(text.text) - excess - len(_CUT)
     kept = 0
     for character in text.text:
@@ -199,13 +201,13 @@ def _mentioning(text: Styled, person_id: str) -> Styled:
 
 
 def entities_of(text: Styled) -> list[MessageEntity]:
-    """Return a text's spans in UTF-16 units, at most as many as Telegram reads."""
+    """Return a text's spans as entities in UTF-16 units, at most as many as Telegram reads."""
     units = _Units(text.text)
     return [_entity(span, units) for span in text.spans[:ENTITIES_MOST]]
 
 
 class _Units:
-    """Where each character of a text begins, in UTF-16 units."""
+    """The position of each character of a text in UTF-16 units."""
 
     def __init__(self, text: str) -> None:
         self._at = [0]
@@ -235,7 +237,7 @@ def _entity(span: Span, units: _Units) -> MessageEntity:
 
 
 def keyboard_of(rows: Sequence[Sequence[Button]]) -> InlineKeyboardMarkup | None:
-    """Return the buttons, or None if there are none: an edit without them removes them."""
+    """Return the buttons, or None if there are none. An edit without buttons removes them."""
     shown = [[_button(button) for button in row] for row in rows if row]
     return InlineKeyboardMarkup(shown) if shown else None
 

@@ -1,8 +1,8 @@
-"""Fetches updates, gathers albums, and confirms each update only when it has been carried out.
+"""Fetches updates, collects albums, and confirms each update only once it has been handled.
 
-Telegram forgets an update as soon as a later request for updates passes it. So the offset moves
-only past updates whose effects are durable; what a crash leaves unconfirmed comes again. The parts
-of an album come one by one, with no count, no end mark, and one caption.
+Telegram forgets an update as soon as a later request passes it. So the offset moves only past
+updates whose effects are durable, and a crash makes Telegram send the others again. The parts of an
+album arrive one by one, without a count or an end mark, and with a single caption.
 """
 
 import asyncio
@@ -23,64 +23,62 @@ from bot.core.platform import ChatLease
 from bot.platforms.telegram.errors import pause_s
 from queueing.core.concurrency import TaskGroup, timeout
 
-ALBUM_QUIET_S = (
-    2.0  # an album without a further part for this long is complete; each part restarts the timer
-)
+ALBUM_QUIET_S = 2.0  # an album is complete if no further part arrives for this long
 ALBUM_MOST = 10  # parts
-_REMEMBERED = 1000  # albums; a part has been seen to arrive 11 s late
+_REMEMBERED = 1000  # albums; parts have arrived up to 11 s late
 
 
 def album_of(update: Update) -> str | None:
-    """Return the album an update is a part of."""
+    """Return the id of the album that an update belongs to."""
     album = update.message.media_group_id if update.message is not None else None
     return None if album is None else str(album)
 
 
 def in_order(updates: Sequence[Update]) -> tuple[Message, ...]:
-    """Return the messages of an album in the order the person sees them."""
+    """Return an album's messages in the order people see them."""
     messages = (update.message for update in updates if update.message is not None)
     return tuple(sorted(messages, key=lambda message: message.message_id))
 
 
 class HandledAlbums:
-    """The recently handed-on albums: (chat, album)."""
+    """Recently handled albums, by chat and album id."""
 
     def __init__(self) -> None:
         self._albums: OrderedDict[tuple[int, str], bool] = OrderedDict()
 
     def asked(self, chat: int, album: str) -> bool | None:
-        """Return whether an album's first parts were meant for the bot, None for an unknown album."""
+        """Return whether an album's first parts were for the bot, or None if it is unknown."""
         return self._albums.get((chat, album))
 
     def note(self, chat: int, album: str, *, asked: bool) -> None:
-        """Remember an album whose first parts have been handed on."""
+        """Remember an album whose first parts have been passed to the handler."""
         self._albums.setdefault((chat, album), asked)
         if len(self._albums) > _REMEMBERED:
             self._albums.popitem(last=False)
 
 
-ALLOWED_UPDATES = ("message", "callback_query")  # Telegram remembers the list, so it is always sent
+ALLOWED_UPDATES = ("message", "callback_query")  # Telegram remembers the list, so always send it
 POLL_S = 30
-SETTLE_S = 0.5  # the longest a slow call delays the next look for new ones
-CONFIRM_S = 0.3  # for the last confirmation, at a stop
+SETTLE_S = 0.5  # longest time a slow call delays the next request for updates
+CONFIRM_S = 0.3  # for the last confirmation during a stop
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 
 _log = logging.getLogger(__name__)
 
 Arrived = Callable[[Update], Arrival]
-"""Reserves an update's place behind what its person sent there earlier."""
+"""Reserves an update's place after its sender's earlier updates in the chat."""
 
 Serve = Callable[[Sequence[Update], Arrival], Awaitable[None]]
-"""Carries out an update, or all parts of an album together; when it returns, they may be forgotten.
+"""Handles an update, or all parts of an album together. On return, they may be confirmed.
 
-The place is that of the first part. Must not raise.
+The `Arrival` is that of the first part. Must not raise.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Came:
-    """An update that has not been carried out yet, and its place."""
+    """An update that is not handled yet, and its reserved place."""
 
     update: Update
     arrival: Arrival
@@ -88,17 +86,17 @@ class _Came:
 
 @dataclass(slots=True)
 class _Album:
-    """The parts of an album that have arrived and are not served yet."""
+    """The parts of an album that have arrived but are not handled yet."""
 
     parts: deque[_Came] = field(default_factory=deque)
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Updates:
-    """Serves updates concurrently, begun in their order; an album's parts wait for each other.
+    """Handles updates concurrently and starts them in order. Parts of an album wait for each other.
 
-    `serving` owns the tasks. Memory is bounded by what Telegram hands out at once, because
-    unconfirmed updates come again with every request and count towards its hundred.
+    `serving` owns the tasks. Memory is bounded: Telegram returns at most a hundred updates, and
+    unconfirmed ones are among them in every request.
     """
 
     def __init__(self, bot: Bot, arrived: Arrived, serve: Serve, serving: TaskGroup) -> None:
@@ -106,15 +104,15 @@ class Updates:
         self._arrived = arrived
         self._serve = serve
         self._serving = serving
-        self._done: dict[int, bool] = {}  # by update id, in their order
+        self._done: dict[int, bool] = {}  # whether each update is handled, by id, in order
         self._albums: dict[tuple[int, str], _Album] = {}
-        self._busy = 0  # tasks that serve
+        self._busy = 0  # number of running tasks
         self._idle = asyncio.Event()
-        self._looked = asyncio.Event()  # a new one for each look
-        self._looked_at = 0.0  # when the last completed look began
+        self._looked = asyncio.Event()  # replaced after each request for updates
+        self._looked_at = 0.0  # when the last completed request began
 
     async def receive(self) -> None:
-        """Receive until cancelled. Raises `InvalidToken` when Telegram no longer accepts the token."""
+        """Receive until cancelled. Raises `InvalidToken` if Telegram rejects the token."""
         pauses = pauses_s()
         while True:
             try:
@@ -125,16 +123,23 @@ class Updates:
             except RetryAfter as limit:
                 await asyncio.sleep(pause_s(limit))
             except TelegramError as error:
-                # A `Conflict` (409) is one of them: another process polls with this token.
+                # This includes `Conflict` (409): another process polls with this token.
                 pause = next(pauses)
                 if isinstance(error.__cause__, ServedElsewhere):  # this process is about to stop
-                    _log.info("another process may look for Telegram's updates now")
+                    _log.info(
+                        "this process no longer holds Telegram's lease; not polling for updates"
+                    )
                 else:
-                    _log.warning("no updates from Telegram, again in %.0f s: %s", pause, error)
+                    _log.warning(
+                        "cannot get updates from Telegram, retrying in %.0f s: %s", pause, error
+                    )
                 await asyncio.sleep(pause)
 
     async def _look(self) -> None:
-        """Request updates once, which confirms those before them, and begin to serve the new ones."""
+        """Request updates once and start handling the new ones.
+
+        The request confirms those before them.
+        """
         began_at = asyncio.get_running_loop().time()
         offset = self._offset()
         updates = await self._bot.get_updates(
@@ -152,10 +157,10 @@ class Updates:
         await self._settle()
 
     async def confirm(self) -> None:
-        """Confirm what has been carried out, before a stop; the next process is then not given it.
+        """Confirm handled updates before a stop, so that the next process does not receive them.
 
-        What is not carried out by now is that process's. Raises nothing, and is soon over: another
-        process may be waiting for the post.
+        The next process handles the rest. Never raises, and takes at most 0.3 s, because another
+        process may be waiting for the lease.
         """
         if not any(self._done.values()):
             return
@@ -165,13 +170,15 @@ class Updates:
                     offset=self._offset(), timeout=0, limit=1, allowed_updates=ALLOWED_UPDATES
                 )
         except (TelegramError, TimeoutError) as error:
-            _log.debug("the last updates could not be confirmed and may come again: %r", error)
+            _log.debug(
+                "could not confirm the last updates, Telegram may send them again: %r", error
+            )
 
     def _offset(self) -> int | None:
-        """Return the first update not yet carried out.
+        """Return the first update that is not handled yet, or None if all are confirmed.
 
-        None once all are confirmed: after a week of silence Telegram counts from a random number,
-        perhaps a lower one, and an old offset would confirm updates that were never seen.
+        After a week of silence Telegram restarts its numbers at a random one, perhaps lower. An old
+        offset would then confirm updates that were never seen.
         """
         if not self._done:
             return None
@@ -180,17 +187,17 @@ class Updates:
         )
 
     def _forget(self, offset: int | None) -> None:
-        """Drop the updates that this request has confirmed."""
+        """Drop the updates that a request with this offset has confirmed."""
         if offset is not None:
             for number in [number for number in self._done if number < offset]:
                 del self._done[number]
 
     def _took(self, update: Update) -> bool:
-        """Begin to serve an update; return False if it names no sender."""
+        """Start handling an update. Returns False if it cannot be read."""
         try:
             self._take(update)
         except Exception:  # noqa: BLE001  # it would come again for ever, and before all others
-            _log.exception("update %d cannot be read and is dropped", update.update_id)
+            _log.exception("dropped update %d, which cannot be read", update.update_id)
             return False
         return True
 
@@ -231,12 +238,15 @@ class Updates:
                 await self._serve(updates, parts[0].arrival)
             except Exception:  # noqa: BLE001  # it would come again for ever
                 numbers = ", ".join(str(update.update_id) for update in updates)
-                _log.exception("update %s could not be served and is dropped", numbers)
+                _log.exception("dropped update %s, which could not be handled", numbers)
         for update in updates:
             self._done[update.update_id] = True
 
     async def _whole_album(self, album: _Album) -> Sequence[_Came]:
-        """Return an album's parts once no other has come for a while; until then none is confirmed."""
+        """Return an album's parts once none arrives for two seconds.
+
+        Until then none is confirmed.
+        """
         while len(album.parts) < ALBUM_MOST:
             album.more.clear()
             try:
@@ -251,13 +261,13 @@ class Updates:
         return parts
 
     async def _look_again(self, album: _Album) -> None:
-        """Wait for a look that begins from now on, or for another part: one may be waiting unseen."""
+        """Wait for another part, or for a new request that shows there is none."""
         now = asyncio.get_running_loop().time()
         while self._looked_at < now and not album.more.is_set():
             await self._looked.wait()
 
     async def _settle(self) -> None:
-        """Give running calls a moment to end, so that one request both confirms and waits."""
+        """Let running calls finish briefly, so that one request both confirms and polls."""
         if not self._busy:
             return
         try:
@@ -268,7 +278,7 @@ class Updates:
 
 
 def pauses_s() -> Iterator[float]:
-    """Yield the pauses between one failed request and the next, in seconds, endlessly."""
+    """Yield the pauses between failed requests, in seconds, without end."""
     pause = FIRST_PAUSE_S
     while True:
         yield pause
@@ -276,9 +286,9 @@ def pauses_s() -> Iterator[float]:
 
 
 class Request(HTTPXRequest):
-    """A connection that accepts only the Bot API's own kind of answer.
+    """A connection that accepts only responses of the Bot API.
 
-    It makes no request unless the `lease` is held.
+    Makes no request unless the `lease` is held.
     """
 
     def __init__(self, *, lease: ChatLease, **how: Any) -> None:
@@ -286,30 +296,33 @@ class Request(HTTPXRequest):
         self._lease = lease
 
     async def do_request(self, *given: Any, **named: Any) -> tuple[int, bytes]:
-        """Make a request. The library raises `NetworkError` from a `ServedElsewhere`."""
+        """Make a request.
+
+        Without the lease, the library raises `NetworkError` from `ServedElsewhere`.
+        """
         self._lease.require()
         return await super().do_request(*given, **named)
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        """Return Telegram's answer. Raises `TelegramError` for any other, such as a proxy's."""
+        """Return Telegram's response. Raises `TelegramError` for any other, such as a proxy's."""
         answer: Any = HTTPXRequest.parse_json_payload(payload)
         if not isinstance(answer, dict) or not answer.keys() & {"result", "description"}:
-            raise TelegramError("the answer is not one of the Bot API")
+            raise TelegramError("the response is not from the Bot API")
         return answer
 
 
 class UpdatesRequest(Request):
-    """The connection for updates; replaces those the library cannot read by empty ones.
+    """The connection for updates. Replaces updates the library cannot read with empty ones.
 
-    The library refuses a whole batch for one unreadable update, for ever: such an update would
-    never be confirmed and would block all later ones.
+    The library rejects a whole batch if one update is unreadable. That update would never be
+    confirmed, and would block all later ones.
     """
 
     async def do_request(self, *given: Any, **named: Any) -> tuple[int, bytes]:
-        """Ask for updates; those that came after the post was lost are the next holder's.
+        """Request updates. Raises if the lease was lost in the meantime.
 
-        They are not confirmed, so that process is given them as well.
+        The updates stay unconfirmed, so the next holder receives them as well.
         """
         answer = await super().do_request(*given, **named)
         self._lease.require()
@@ -317,7 +330,7 @@ class UpdatesRequest(Request):
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        """Return Telegram's answer with every update readable."""
+        """Return Telegram's response with every update readable."""
         answer = Request.parse_json_payload(payload)
         if isinstance(answer.get("result"), list):
             read = (_readable(each) for each in answer["result"])
@@ -326,15 +339,15 @@ class UpdatesRequest(Request):
 
 
 def _readable(update: Any) -> dict[str, Any] | None:
-    """Return an update as it is, or an empty one with its number; None if it has no number."""
+    """Return an update, emptied if it is unreadable, or None if it has no number."""
     number = update.get("update_id") if isinstance(update, dict) else None
     if not isinstance(number, int):
-        _log.error("an update without a number is dropped")
+        _log.error("dropped an update without a number")
         return None
     try:
         found = Update.de_json(update, None)
         int(found.effective_chat.id if found.effective_chat else 0)
     except Exception:  # noqa: BLE001  # the library may fail with anything
-        _log.exception("update %s cannot be read and is dropped", number)
+        _log.exception("dropped update %s, which cannot be read", number)
         return {"update_id": number}
     return dict(update)

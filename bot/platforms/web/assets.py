@@ -1,6 +1,6 @@
-"""The pages' static files and words, and what the requests of both pages have in common.
+"""Static files and texts of the web pages, and helpers for the requests of both pages.
 
-No build step, nothing fetched from elsewhere.
+There is no build step, and nothing is fetched from other servers.
 """
 
 import hashlib
@@ -16,20 +16,20 @@ PAGE_POLICY = (
     "default-src 'none'; "
     "script-src 'self'; "
     "style-src 'self'; "
-    "img-src 'self' blob:; "  # blob: shows an image before it is sent
+    "img-src 'self' blob:; "  # blob: previews an image before it is sent
     "media-src 'self'; "
     "connect-src 'self'; "
     "base-uri 'none'; "
     "form-action 'none'; "
     "frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'"  # Chromium then refuses innerHTML altogether
+    "require-trusted-types-for 'script'"  # makes Chromium refuse innerHTML altogether
 )
 _SCHEMES = ("http", "https")
 
 HEADERS = {
     "Content-Security-Policy": PAGE_POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",  # no other page embeds these images
+    "Cross-Origin-Resource-Policy": "same-origin",  # no other site can embed these images
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -40,9 +40,9 @@ HEADERS = {
 def origin_allowed(origin: str | None, host: str, scheme: str | None = None) -> bool:
     """Return whether a request comes from this server's own page.
 
-    Browsers name the page's origin on every WebSocket and POST, always in the same spelling;
-    another site's or another port's is refused, and so is a client that names none. `scheme` is how
-    a proxy was reached, if it says so.
+    Browsers send the page's origin with every WebSocket and POST, always in the same spelling.
+    Refuses other sites, other ports, and clients that send no origin. `scheme` is how the client
+    reached a proxy, if the proxy reports it.
     """
     schemes = (scheme,) if scheme in _SCHEMES else _SCHEMES
     return bool(host) and origin in {f"{each}://{host.lower()}" for each in schemes}
@@ -57,7 +57,7 @@ TYPES = {
 
 
 def page_files(folder: str = "page") -> dict[str, tuple[str, bytes]]:
-    """Return the files of a page by name: their type and their bytes."""
+    """Return a page's files by name: their MIME type and bytes."""
     found: dict[str, tuple[str, bytes]] = {}
     for file in (files("bot.platforms.web") / folder).iterdir():
         kind = TYPES.get(f".{file.name.rpartition('.')[2]}")
@@ -67,7 +67,7 @@ def page_files(folder: str = "page") -> dict[str, tuple[str, bytes]]:
 
 
 def page_texts() -> dict[str, tuple[str, bytes]]:
-    """Return the words of both pages as a file for each language."""
+    """Return the texts of both pages, one file per language."""
     return {language: ("application/json", _words(language)) for language in CATALOGUES}
 
 
@@ -81,7 +81,7 @@ def _words(language: str) -> bytes:
 
 
 class Assets:
-    """Files by name: their types and bytes, as read at start."""
+    """Files by name: their MIME types and bytes, read at startup."""
 
     def __init__(self, files: Mapping[str, tuple[str, bytes]]) -> None:
         self._files = files
@@ -90,8 +90,8 @@ class Assets:
         }
 
     def answer(self, request: web.Request, name: str) -> web.Response:
-        """Return a file, or that the browser has it already. Raises `HTTPNotFound`."""
-        # Looked up among the files read at start: no path is ever made from a request.
+        """Return a file, or 304 if the browser already has it. Raises `HTTPNotFound`."""
+        # Looked up among the files read at startup; a request never becomes a path.
         if name not in self._files:
             raise web.HTTPNotFound
         kind, body = self._files[name]
@@ -103,7 +103,7 @@ class Assets:
 
 
 def require_own_page(request: web.Request) -> None:
-    """Refuse a request that another site's page sent. Raises `HTTPForbidden`."""
+    """Refuse a request sent by another site's page. Raises `HTTPForbidden`."""
     headers = request.headers
     scheme = headers.get("X-Forwarded-Proto")
     if not origin_allowed(headers.get("Origin"), headers.get("Host", ""), scheme):
@@ -111,6 +111,6 @@ def require_own_page(request: web.Request) -> None:
 
 
 def browsers_language(request: web.Request) -> str | None:
-    """Return the first language a browser asks for."""
+    """Return the browser's preferred language."""
     first = request.headers.get("Accept-Language", "").split(",")[0].split(";")[0].strip()
     return first[:20] or None

@@ -1,6 +1,6 @@
 """Turns what a person types or presses on the page into calls, each exactly once.
 
-Knows no HTTP. A page repeats what was not confirmed to it; the same key is then the same call.
+Does not know HTTP. A page repeats whatever was not confirmed, and the same key is the same call.
 """
 
 import asyncio
@@ -39,15 +39,14 @@ _log = sparing(logging.getLogger(__name__))
 DONE_KEPT = 200  # calls per person; a page repeats only its newest ones
 CALLS_PER_S = 2.0
 CALLS_BURST = 20
-UPLOADS_KEPT_BYTES = 256 * 1024 * 1024  # of all people together, before some are dropped
+UPLOADS_KEPT_BYTES = 256 * 1024 * 1024  # for all people together
 
 
 @dataclass(slots=True)
 class _Caller:
-    """What is remembered of a person: calls already made, their rate, and their uploads.
+    """A person's recent calls and their rate limit.
 
-    The lock keeps one person's calls in the order they were sent and makes a repeated one wait for
-    the first.
+    The lock keeps one person's calls in order, and makes a repeated call wait for the first.
     """
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -63,9 +62,9 @@ class _Caller:
 
 
 class Calls:
-    """Makes calls for the people of one web chat; `posted` is called for chats with a new message.
+    """Makes calls for the people of one web chat. Calls `posted` for each chat with a new message.
 
-    `respond` makes the function that answers a call, for a person and the call's key.
+    `respond` creates the function that answers a call, from a person and the call's key.
     """
 
     def __init__(
@@ -90,24 +89,24 @@ class Calls:
         self._uploads: OrderedDict[tuple[str, str], File] = OrderedDict()
 
     def allowed(self, person: WebPerson) -> bool:
-        """Count one more call or upload of a person; False when they come too fast."""
+        """Count one more call or upload of a person. Returns False if they come too fast."""
         return self._caller(person).bucket.take(asyncio.get_running_loop().time())
 
     async def language_of(self, person: WebPerson) -> str | None:
-        """Return the language a person chose, None if they chose none."""
+        """Return the language a person chose, or None."""
         return await self.handler.language_of(self.user(person))
 
     def user(self, person: WebPerson) -> str:
-        """Return a person's id in the rest of the bot."""
+        """Return a person's user id, such as "web:ada"."""
         return f"{self.platform}:{person.id}"
 
     async def say(
         self, person: WebPerson, say: Say, language: str | None, show_form: ShowForm
     ) -> TakenFrame | NotTaken:
-        """Show the person's words in their chat and carry them out.
+        """Show a person's text in their chat and run it.
 
-        Idempotent by `say.key`: within this process nothing is called twice, and after a restart
-        the call has the same key as before.
+        Idempotent by `say.key`: within this process no call runs twice, and after a restart the
+        call has the same key as before.
         """
         caller = self._caller(person)
         async with caller.lock:
@@ -126,7 +125,7 @@ class Calls:
     async def press(
         self, person: WebPerson, press: PressFrame, language: str | None, show_form: ShowForm
     ) -> TakenFrame | NotTaken:
-        """Carry out a button of a message in the person's own chat. Idempotent by `press.key`."""
+        """Run the command of a button in the person's own chat. Idempotent by `press.key`."""
         caller = self._caller(person)
         async with caller.lock:
             if press.key in caller.done:
@@ -143,9 +142,10 @@ class Calls:
     async def submit(
         self, person: WebPerson, submit: Submit, language: str | None
     ) -> TakenFrame | NotTaken:
-        """Carry out a submitted form. Idempotent by `submit.key`.
+        """Run a submitted form. Idempotent by `submit.key`.
 
-        It can do no more than a typed line: the handler checks its values like any other's.
+        A form can do no more than a typed command, because the handler checks its values in the
+        same way.
         """
         caller = self._caller(person)
         async with caller.lock:
@@ -158,12 +158,12 @@ class Calls:
             return TakenFrame(key=submit.key)
 
     async def answer_to(self, person: WebPerson, key: str) -> ShownMessage | None:
-        """Return what the call of that key has been answered so far, None if nothing yet."""
+        """Return the current answer to the call with that key, or None if there is none yet."""
         entry = await self.log.get(person.id, answer_id(self._call_key(person, key)))
         return None if entry is None else entry.shown
 
     def upload(self, person: WebPerson, file: File) -> str:
-        """Keep a file until the person's next line names it, and return its id."""
+        """Keep a file until the person's next message uses it. Returns its id."""
         upload = uuid4().hex
         self._uploads[person.id, upload] = file
         own = [key for key in self._uploads if key[0] == person.id]
@@ -175,7 +175,7 @@ class Calls:
         return upload
 
     def _upload_sizes(self) -> Counter[str]:
-        """Return the bytes of each person's uploads: who has most makes room."""
+        """Return the bytes of each person's uploads. The largest total is dropped first."""
         sizes: Counter[str] = Counter()
         for (person, _), file in self._uploads.items():
             sizes[person] += len(file.data)
@@ -187,9 +187,8 @@ class Calls:
     async def _put_line(self, person: WebPerson, say: Say) -> ShownMessage | NotTaken:
         message = line_id(say.key)
         there = await self.log.get(person.id, message)
-        if (
-            there is not None and there.shown is not None
-        ):  # sent before a restart, and not confirmed
+        if there is not None and there.shown is not None:
+            # Sent before a restart without being confirmed.
             return there.shown
         keys = [(person.id, upload) for upload in say.uploads]
         if not say.text.strip() and not keys:
@@ -212,12 +211,12 @@ class Calls:
         try:
             await self.log.put(person.id, message, self._clock.now(), shown, files)
         except Fenced:
-            raise  # the page repeats it where it is served now
+            raise  # the page repeats it to the process that now serves the chat
         except StoreError:
-            _log.exception("web chat: a line of %s could not be stored", person.id)
+            _log.exception("web chat: could not store a message from %s", person.id)
             return NotTaken(key=say.key, reason="not-stored")
         self._received.note(person.id, size)
-        for key in uploads:  # only now: until then the page may try again
+        for key in uploads:  # only after storing, because until then the page may retry
             self._uploads.pop(key, None)
         self._posted(person.id)
         return shown
@@ -264,7 +263,7 @@ class Calls:
         )
 
     def _call_key(self, person: WebPerson, key: str) -> str:
-        # The page chooses its keys: only the person in them prevents reuse of another's.
+        # The page chooses its keys. The person's id in them prevents reuse of someone else's key.
         return f"{self.platform}:{person.id}:{key}"
 
     def _ref(self, chat: str, message: str) -> MessageRef:
@@ -274,7 +273,7 @@ class Calls:
         async def read() -> bytes:
             kept = await self.log.file(chat, file.id)
             if kept is None:
-                raise ChatError(f"file {file.name!r} is no longer in the log")
+                raise ChatError(f"file {file.name!r} has been deleted")
             return kept.data
 
         return Attachment(
@@ -289,7 +288,7 @@ class Calls:
     async def _replied_to(
         self, chat: str, message: str | None
     ) -> tuple[str, tuple[Attachment, ...]]:
-        """Return the words and files of a message that is replied to."""
+        """Return the text and files of a message that is replied to."""
         entry = await self.log.get(chat, message) if message else None
         shown = entry.shown if entry is not None else None
         if shown is None:
@@ -300,7 +299,7 @@ class Calls:
             if not isinstance(part, MomentPart | PeriodPart | BarPart)
         )
         files = (self._attachment(chat, file, replied=True) for file in shown.files)
-        ours = shown.author == "usher"  # the bot's own long answers are not new words
+        ours = shown.author == "usher"  # the bot's own long answers, sent as files, are left out
         return "".join(words), tuple(
             file for file in files if not (ours and file.kind is AttachmentKind.TEXT)
         )
@@ -313,12 +312,18 @@ class Calls:
 
 
 def line_id(key: str) -> str:
-    """Return the id of the message a person's line becomes; the page knows it first."""
+    """Return the id of the message for a person's line.
+
+    The page knows it before the server does.
+    """
     return f"line-{key}"
 
 
 def answer_id(nonce: str) -> str:
-    """Return the id of the message that is sent with a nonce; a call's first answer has its key."""
+    """Return the id of a message sent with a nonce.
+
+    The nonce of a call's first answer is its key.
+    """
     return f"msg-{sha256(nonce.encode()).hexdigest()[:20]}"
 
 

@@ -1,7 +1,7 @@
-"""The web chat's messages, as the page receives them and as the database keeps them.
+"""The web chat's messages, as the page receives them and as the database stores them.
 
-Discord and Telegram store their messages themselves; the page has only this log. It never knows who
-is connected and never pushes: a page asks for what is newer than the number it has seen.
+Discord and Telegram store their messages themselves; the web chat has only this log. It does not
+know who is connected and never pushes: a page asks for changes after the last number it has seen.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ class TextPart(Record):
 
 
 class MomentPart(Record):
-    """A point in time in UNIX seconds; the page counts it down, unless `clock` is set.
+    """A point in time in UNIX seconds. The page counts down to it unless `clock` is set.
 
     `before` is the word before a time of day.
     """
@@ -48,7 +48,7 @@ class PeriodPart(Record):
 
 
 class MarkdownPart(Record):
-    """A model's answer in Markdown; the page builds safe elements from it."""
+    """A model's answer in Markdown. The page builds safe elements from it."""
 
     kind: Literal["markdown"] = "markdown"
     text: str
@@ -64,14 +64,14 @@ class StrongPart(Record):
 
 
 class TypedPart(Record):
-    """Text a person can type; a click inserts it."""
+    """Text a person can type. A click inserts it."""
 
     kind: Literal["typed"] = "typed"
     text: str
 
 
 class BarPart(Record):
-    """How much of something is done, from 0 to 1."""
+    """A progress bar, from 0 to 1."""
 
     kind: Literal["bar"] = "bar"
     share: float
@@ -84,7 +84,7 @@ ShownPart = Annotated[
 
 
 class ShownFile(Record):
-    """A file of a message without its bytes; `width` and `height` are pixels of an image."""
+    """A message's file without its bytes. `width` and `height` are an image's size in pixels."""
 
     id: str
     name: str
@@ -95,7 +95,7 @@ class ShownFile(Record):
 
 
 class ShownButton(Record):
-    """A button and all it needs to act after any restart."""
+    """A button with everything it needs to work after a restart."""
 
     command: str
     job: int
@@ -106,10 +106,10 @@ class ShownButton(Record):
 
 
 class ShownMessage(Record):
-    """What a message shows, as the page receives it and as a database may store it (JSON).
+    """The content of a message, as sent to the page and stored in the database (as JSON).
 
-    `quiet` marks an answer other platforms would show to the caller alone; `reply_to` is the
-    message it answers; `spoiler` hides the images until the reader asks for them.
+    `quiet` marks an answer that other platforms would show only to the caller. `reply_to` is the
+    message it answers. `spoiler` hides the images until the reader reveals them.
     """
 
     author: Literal["person", "usher"]
@@ -123,7 +123,7 @@ class ShownMessage(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileHead:
-    """The properties of a file, without reading its bytes."""
+    """A file's properties without its bytes."""
 
     name: str
     mime: str
@@ -134,9 +134,9 @@ class FileHead:
 class Entry:
     """One message as of its newest change.
 
-    `number` grows with every change of any message in the log; `place` is the number the message
-    was put with and orders a chat. `at` is when it was put, in UNIX seconds. `shown` is None once
-    the message was deleted: pages that still show it must learn of that too.
+    `number` grows with every change of any message in the log. `place` is the number of the
+    message's creation, which orders a chat. `at` is when it was created, in UNIX seconds. `shown`
+    is None once the message is deleted; pages that still show it must learn about that too.
     """
 
     chat: str
@@ -148,10 +148,10 @@ class Entry:
 
 
 def file_id(chat: str, message: str, file: File) -> str:
-    """Return the id a file of that message is fetched by.
+    """Return the id used to fetch a file of a message.
 
-    Derived from the content, so that an edit that repeats a file keeps its address and pages do not
-    fetch it again; only a holder of the file could guess it.
+    It is a hash of the content. So an edit that keeps a file keeps its URL, pages do not fetch it
+    again, and nobody without the file can guess the id.
     """
     head = f"{chat}\0{message}\0{file.name}\0{file.mime}\0"
     found = hashlib.sha256(head.encode("utf-8", "replace"))
@@ -160,14 +160,14 @@ def file_id(chat: str, message: str, file: File) -> str:
 
 
 _MB = 1024 * 1024
-_AT_ONCE = 20  # with images, megabytes are overwritten while other writers wait
+_AT_ONCE = 20  # overwriting images takes time, during which other writers wait
 
 
 class ChatLog:
-    """Stores the newest `keep` messages of every chat and their files, durable when a call returns.
+    """Stores the newest `keep` messages of every chat and their files. Calls are durable on return.
 
-    Changes get their numbers in the order in which they become visible to `since`: a reader that
-    has seen a number has seen all smaller ones. `id` names the log: a page that knows the numbers
+    Changes are numbered in the order in which they become visible to `since`: a reader that has
+    seen a number has seen all smaller ones. `id` identifies the log: a page that knows the numbers
     of another log starts over.
     """
 
@@ -179,9 +179,9 @@ class ChatLog:
     async def put(
         self, chat: str, message: str, at: float, shown: ShownMessage, files: Sequence[File]
     ) -> Entry:
-        """Add a message; one of that id that is already there is returned unchanged.
+        """Add a message. If the id already exists, returns that message unchanged.
 
-        `files` are the bytes of `shown.files`, in their order.
+        `files` are the bytes of `shown.files`, in the same order.
         """
 
         def change(connection: Connection) -> Entry:
@@ -205,7 +205,7 @@ class ChatLog:
     async def edit(
         self, chat: str, message: str, shown: ShownMessage, files: Sequence[File]
     ) -> Entry | None:
-        """Make a message show this and drop files no longer in it; None if it is not there.
+        """Replace a message's content and drop unused files. Returns None if it does not exist.
 
         Idempotent: an edit that changes nothing gets no new number.
         """
@@ -224,15 +224,18 @@ class ChatLog:
         return await self._database.write(change)
 
     async def delete(self, chat: str, message: str) -> None:
-        """Delete a message and its files; a missing message is no error. Idempotent."""
+        """Delete a message and its files. Idempotent."""
         await self._database.write(partial(_remove, chat=chat, messages=(message,)))
 
     async def forget(self, chat: str, messages: Sequence[str]) -> None:
-        """Delete these messages and overwrite what they held; pages learn of it. Idempotent."""
+        """Delete messages and overwrite their data. Pages learn about it. Idempotent."""
         await self._database.write_and_scrub(partial(_remove, chat=chat, messages=messages))
 
     async def clear(self, chat: str) -> None:
-        """Delete all of a chat's messages, overwritten; pages learn of it. Idempotent."""
+        """Delete all messages of a chat and overwrite their data.
+
+        Pages learn about it. Idempotent.
+        """
 
         def change(connection: Connection) -> None:
             _take_turn(connection)
@@ -243,9 +246,9 @@ class ChatLog:
         await self._database.write_and_scrub(change)
 
     async def expire(self, before: float) -> int:
-        """Delete messages from before a moment and overwrite them; return how many.
+        """Delete messages older than `before` and overwrite their data. Returns their number.
 
-        A message that shows a job stays as long as the job does: its end may be yet to come.
+        A message that shows a job stays as long as the job, because it may still need edits.
         """
         gone = 0
         while some := await self._database.write(partial(_expire_some, before=before)):
@@ -255,9 +258,9 @@ class ChatLog:
         return gone
 
     async def shrink(self, keep_mb: int) -> int:
-        """Remove the files of the oldest messages until the rest fits, and overwrite them.
+        """Delete the files of the oldest messages until the rest fits, and overwrite their data.
 
-        The words stay. Returns the size of the remaining files in MB, rounded up.
+        The text stays. Returns the size of the remaining files in MB, rounded up.
         """
         most, dropped = keep_mb * _MB, 0
         while some := await self._database.write(partial(_drop_some_files, most=most)):
@@ -270,7 +273,7 @@ class ChatLog:
         return -(-int(left) // _MB)
 
     async def get(self, chat: str, message: str) -> Entry | None:
-        """Return a message, None if it was deleted or never there."""
+        """Return a message, or None if it does not exist or was deleted."""
 
         def query(connection: Connection) -> Entry | None:
             entry = _entry(connection, chat, message)
@@ -279,9 +282,9 @@ class ChatLog:
         return await self._database.read(query)
 
     async def since(self, chat: str, number: int, limit: int) -> Sequence[Entry]:
-        """Return what changed after `number`, oldest change first, at most `limit` entries.
+        """Return at most `limit` changes after `number`, oldest first.
 
-        Number 0 asks for a fresh page: the newest `limit` messages, none of them deleted.
+        Number 0 is for a new page: it returns the newest `limit` messages, without deleted ones.
         """
         if number == 0:
             newest = await self._select(sql.NEWEST_ENTRIES, (chat, limit))
@@ -289,11 +292,11 @@ class ChatLog:
         return await self._select(sql.CHANGED_ENTRIES, (chat, number, limit))
 
     async def before(self, chat: str, place: int, limit: int) -> Sequence[Entry]:
-        """Return the last `limit` messages before `place`, in their order."""
+        """Return the last `limit` messages before `place`, in order."""
         return (await self._select(sql.EARLIER_ENTRIES, (chat, place, limit)))[::-1]
 
     async def file(self, chat: str, file: str) -> File | None:
-        """Return a file of that chat by its id, None if there is none."""
+        """Return a chat's file by id, or None if there is none."""
 
         def query(connection: Connection) -> File | None:
             row = connection.execute(sql.FILE, (chat, file)).fetchone()
@@ -302,7 +305,7 @@ class ChatLog:
         return await self._database.read(query)
 
     async def file_head(self, chat: str, file: str) -> FileHead | None:
-        """Return a file's properties, None if there is none; costs the same for any size."""
+        """Return a file's properties, or None if there is none. Equally fast for any size."""
 
         def query(connection: Connection) -> FileHead | None:
             row = connection.execute(sql.FILE_HEAD, (chat, file)).fetchone()
@@ -311,7 +314,7 @@ class ChatLog:
         return await self._database.read(query)
 
     async def file_piece(self, chat: str, file: str, start: int, length: int) -> bytes | None:
-        """Return some bytes of a file, fewer at its end; None if there is none."""
+        """Return part of a file, shorter at its end, or None if there is no such file."""
         key = {"chat": chat, "id": file}
         return await self._database.read(
             lambda connection: connection.piece("web_files", key, start, length)
@@ -334,7 +337,10 @@ def _entry(connection: Connection, chat: str, message: str) -> Entry | None:
 
 
 def _expire_some(connection: Connection, before: float) -> int:
-    """Delete some old messages; the last change leaves a mark, because numbers are never reused."""
+    """Delete some old messages. Returns how many.
+
+    The last change leaves an empty entry, because numbers are never reused.
+    """
     _take_turn(connection)
     found = connection.execute(sql.OLD_LAST_ENTRY, (before,)).fetchall()
     for chat, message in found:
@@ -344,7 +350,10 @@ def _expire_some(connection: Connection, before: float) -> int:
 
 
 def _drop_some_files(connection: Connection, most: int) -> int:
-    """Remove the files of some of the oldest messages beyond a size; return of how many."""
+    """Delete the files of some of the oldest messages beyond a size.
+
+    Returns the number of messages.
+    """
     _take_turn(connection)
     rows = connection.execute(sql.FILES_NEWEST_FIRST)
     sizes = accumulate(rows, lambda sum_, row: (row[0], row[1], sum_[2] + row[2]))
@@ -360,7 +369,7 @@ def _drop_some_files(connection: Connection, most: int) -> int:
 
 
 def _take_turn(connection: Connection) -> None:
-    """Change messages alone among all processes: retention and the page's may be two."""
+    """Lock message changes across processes; retention may run in another one than the page."""
     connection.execute(connection.statements.turn, (sql.NUMBERING,))
 
 

@@ -1,7 +1,7 @@
-"""What the operator's page is shown, as JSON, read for all open pages together.
+"""The content of the operator's page as JSON, read once for all open pages.
 
-To the records of `bot/monitoring/` it adds reasons in the reader's language, the first waiting jobs
-of each queue, and, where several processes share the work, which of them this is.
+To the records of `bot/monitoring/` it adds reasons in the reader's language and the first waiting
+jobs of each queue. If several processes share the work, it also names the one serving the page.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from queueing.core.jobs import Job, JobState
 from queueing.core.leases import PostReader
 from queueing.core.snapshot import Reason
 
-JOBS_SHOWN = 15  # of a queue; the others are counted
+JOBS_SHOWN = 15  # per queue; the others are counted
 
 Json = dict[str, Any]
 
 OpenJobs = Callable[[], Awaitable[list[Job]]]
-"""Returns all jobs that have not ended, oldest first. Raises `QueueError`."""
+"""Returns all open jobs, oldest first. Raises `QueueError`."""
 
 
 class DashboardData:
-    """Draws the bot for its operators.
+    """Renders the bot's state for its operators.
 
-    Awaited calls raise `QueueError`s only. Equal states give equal bytes: no answer contains a
-    clock that runs by itself, so a page is sent only what changed.
+    Its coroutines raise only `QueueError`s. Equal states give equal bytes, because no answer
+    contains a running clock. So a page is sent only changes.
     """
 
     def __init__(
@@ -46,27 +46,27 @@ class DashboardData:
         self._posts = posts
 
     async def now(self, language: str) -> bytes:
-        """Return the hosts and what is in their memory, what runs, and every queue."""
-        told = await self._records.read_now()
+        """Return the hosts with their memory and running jobs, and every queue."""
+        live = await self._records.read_now()
         waiting = _by_queue(await self._open_jobs())
-        drawn: Json = json.loads(to_json(replace(told, at=0.0)))
-        for shown, host in zip(drawn["hosts"], told.hosts, strict=True):
+        drawn: Json = json.loads(to_json(replace(live, at=0.0)))
+        for shown, host in zip(drawn["hosts"], live.hosts, strict=True):
             shown["rest"] = _words(host.rest, language)
-        for shown, queue in zip(drawn["queues"], told.queues, strict=True):
-            shown.update(_of_queue(queue, waiting.get(queue.model, ()), told, language))
+        for shown, queue in zip(drawn["queues"], live.queues, strict=True):
+            shown.update(_of_queue(queue, waiting.get(queue.model, ()), live, language))
             del shown["oldest_s"], shown["reason"]
         return _written(drawn | {"cluster": await self._cluster()})
 
     async def hours(self, span: HourSpan) -> bytes:
-        """Return what happened in the last hour, day or week."""
+        """Return the history of the last hour, day or week."""
         return to_json(await self._records.read_hours(span))
 
     async def people(self) -> bytes:
-        """Return who used how much today, who is banned, and the newest acts of admins."""
+        """Return today's usage by person, bans, and the newest admin actions."""
         return to_json(replace(await self._records.read_people(), at=0.0))
 
     async def _cluster(self) -> Json | None:
-        """Return which process serves the page and which one holds the queue, if they differ."""
+        """Return the processes that serve the page and hold the queue, if they differ."""
         if self._posts is None:
             return None
         holders = {post.name: post.holder for post in await self._posts.posts()}
@@ -74,10 +74,10 @@ class DashboardData:
         return None if here == queue else {"here": here, "queue": queue}
 
 
-def _of_queue(queue: QueueNow, waiting: Sequence[Job], told: LiveState, language: str) -> Json:
+def _of_queue(queue: QueueNow, waiting: Sequence[Job], live: LiveState, language: str) -> Json:
     reason = queue.reason if queue.reason is not None and status.tells(queue.reason) else None
     return {
-        "oldest_at": None if queue.oldest_s is None else round(told.at - queue.oldest_s, 1),
+        "oldest_at": None if queue.oldest_s is None else round(live.at - queue.oldest_s, 1),
         "because": _words(reason, language),
         "jobs": [_of_job(job) for job in waiting[:JOBS_SHOWN]],
         "more": max(0, len(waiting) - JOBS_SHOWN),
@@ -85,13 +85,13 @@ def _of_queue(queue: QueueNow, waiting: Sequence[Job], told: LiveState, language
 
 
 def _words(reason: Reason | None, language: str) -> list[Json]:
-    """Return a reason as the page shows it; nothing for none."""
+    """Return a reason as page text; empty for None."""
     body = () if reason is None else because(reason, language)
     return [part.model_dump() for part in shown_body(body)]
 
 
 def _of_job(job: Job) -> Json:
-    """Return a waiting job; never what was asked for, which is its person's own."""
+    """Return a waiting job without its request, which is private to its owner."""
     return {
         "job": job.id,
         "model": job.model,
@@ -102,7 +102,7 @@ def _of_job(job: Job) -> Json:
 
 
 def _by_queue(jobs: Sequence[Job]) -> Mapping[str, Sequence[Job]]:
-    """Return the jobs that wait in line, each queue in its order of arrival and of admins' moves."""
+    """Return the waiting jobs by queue, in their order after admins' moves."""
     waiting: dict[str, list[Job]] = {}
     queued = (job for job in jobs if job.state is JobState.PENDING and job.seq is not None)
     for job in sorted(queued, key=lambda job: job.seq or 0):
@@ -117,16 +117,17 @@ def _written(drawn: Json) -> bytes:
 _log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
-REST = 4.0  # after a look that took a second, none for four: a fifth of the time at most
-MAX_VIEWERS = 20  # open pages of all admins together
+# The pause after a read is four times as long, so reading takes at most a fifth of the time.
+REST = 4.0
+MAX_VIEWERS = 20  # for all admins together
 
 
 @dataclass(eq=False, slots=True)
 class DashboardState:
-    """What one open page is to show: the newest frame of each kind.
+    """The newest frame of each kind for one open page.
 
-    `changed` is called when one of them is another. `unreadable` are the kinds that could not be
-    read last time.
+    `changed` is called whenever a frame changes. `unreadable` are the kinds that could not be read
+    last time.
     """
 
     language: str
@@ -135,7 +136,7 @@ class DashboardState:
     unreadable: frozenset[str] = frozenset()
 
     def show(self, kind: str, frame: bytes | None) -> None:
-        """Take a frame in place of the last of its kind; None if it cannot be read now."""
+        """Replace the frame of a kind, or mark the kind as unreadable if None."""
         unreadable = self.unreadable - {kind} if frame is not None else self.unreadable | {kind}
         if unreadable == self.unreadable and frame in {None, self.frames.get(kind)}:
             return
@@ -146,32 +147,32 @@ class DashboardState:
 
 
 class DashboardFeed:
-    """Refreshes the glances of all open pages. Without any, it waits and reads nothing."""
+    """Refreshes all open pages. Reads nothing while no page is open."""
 
-    def __init__(self, image: DashboardData) -> None:
-        self.image = image
-        self._glances: set[DashboardState] = set()
+    def __init__(self, data: DashboardData) -> None:
+        self.data = data
+        self._states: set[DashboardState] = set()
         self._wanted = asyncio.Event()
 
     @property
     def full(self) -> bool:
-        """Whether as many pages are open as may be."""
-        return len(self._glances) >= MAX_VIEWERS
+        """Whether the maximum number of pages is open."""
+        return len(self._states) >= MAX_VIEWERS
 
     @contextmanager
-    def watching(self, glance: DashboardState) -> Iterator[None]:
-        """Keep a glance up to date until the block ends."""
-        self._glances.add(glance)
+    def watching(self, state: DashboardState) -> Iterator[None]:
+        """Keep a page's state up to date inside the block."""
+        self._states.add(state)
         self._wanted.set()
         try:
             yield
         finally:
-            self._glances.discard(glance)
-            if not self._glances:
+            self._states.discard(state)
+            if not self._states:
                 self._wanted.clear()
 
     async def run(self) -> None:
-        """Look again and again while a page is open, until cancelled."""
+        """Refresh repeatedly while any page is open, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             await self._wanted.wait()
@@ -180,23 +181,23 @@ class DashboardFeed:
             await asyncio.sleep(max(LOOK_EVERY_S, REST * (loop.time() - began)))
 
     async def look(self) -> None:
-        """Show every page what there is to see now."""
-        for language in {glance.language for glance in self._glances}:
-            frame = await _read("now", self.image.now(language))
-            for glance in self._glances:
-                if glance.language == language:
-                    glance.show("now", frame)
-        frame = await _read("people", self.image.people())
-        for glance in self._glances:
-            glance.show("people", frame)
+        """Refresh every open page once."""
+        for language in {state.language for state in self._states}:
+            frame = await _read("now", self.data.now(language))
+            for state in self._states:
+                if state.language == language:
+                    state.show("now", frame)
+        frame = await _read("people", self.data.people())
+        for state in self._states:
+            state.show("people", frame)
 
 
 async def _read(kind: str, reading: Awaitable[bytes]) -> bytes | None:
-    """Return a frame; None, which the pages say, if it cannot be read."""
+    """Return a frame, or None if it cannot be read; the pages show that."""
     try:
         return b'{"type":"%b","body":%b}' % (kind.encode(), await reading)
     except QueueError as error:
-        _log.info("the operator's page: %s cannot be read: %s", kind, error)
+        _log.info("operator's page: cannot read %s: %s", kind, error)
     except Exception:  # noqa: BLE001  # a bug in one frame must not end all pages
-        _log.exception("the operator's page: %s cannot be drawn", kind)
+        _log.exception("operator's page: cannot render %s", kind)
     return None

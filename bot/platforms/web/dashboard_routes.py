@@ -1,6 +1,6 @@
-"""The routes of the operator's page, and one open page of it.
+"""The routes of the operator's page, and one open connection of it.
 
-Without an admin's cookie each route answers 403.
+Without an admin's cookie every route answers 403.
 """
 
 from collections.abc import Callable
@@ -32,33 +32,32 @@ from bot.platforms.web.protocol import (
 from bot.texts.catalogue import language_of
 from queueing.core.errors import QueueError
 
-ANSWERS_FOLLOWED = 20  # of one page's newest acts; the others' are in the chat
+ANSWERS_FOLLOWED = 20  # newest acts per page; answers to older ones appear only in the chat
 
 
 class DashboardTab(PageConnection[Submit]):
-    """An open page of an admin.
+    """An open operator's page.
 
-    It is woken by news of the watcher, and when the admin's chat changed: the answers to acts are
-    messages there.
+    Woken by changes of the dashboard and of the admin's chat, which contains the answers to acts.
     """
 
     def __init__(self, seat: PageSession, watcher: DashboardFeed) -> None:
         super().__init__(seat, FROM_OPERATOR)
         self._watcher = watcher
-        self._glance = DashboardState(language=language_of(self._language), changed=self.wake)
+        self._state = DashboardState(language=language_of(self._language), changed=self.wake)
         self._sent: dict[str, bytes] = {}
         self._readable = True
         self._answers: dict[str, Answered | None] = {}  # by the key of an act, oldest first
 
     def speak(self, chosen: str | None) -> None:
-        """Switch the page to the language its admin chose, otherwise its browser's."""
+        """Switch the page to the admin's chosen language, or else the browser's."""
         super().speak(chosen)
-        self._glance.language = language_of(self._language)
+        self._state.language = language_of(self._language)
 
     async def run(self) -> None:
         """Serve the page until it disconnects."""
         self._reply(Language(language=language_of(self._language)))
-        with self._watcher.watching(self._glance):
+        with self._watcher.watching(self._state):
             await super().run()
 
     async def _carry_out(self, message: Submit) -> None:
@@ -75,11 +74,11 @@ class DashboardTab(PageConnection[Submit]):
         await self._send_answers()
 
     async def _send_frames(self) -> None:
-        readable = not self._glance.unreadable
+        readable = not self._state.unreadable
         if readable != self._readable:
             self._readable = readable
             await self._send(Readable(readable=readable).model_dump_json())
-        for kind, frame in tuple(self._glance.frames.items()):
+        for kind, frame in tuple(self._state.frames.items()):
             if self._sent.get(kind) is not frame:
                 self._sent[kind] = frame
                 await self._send(frame.decode())
@@ -93,13 +92,13 @@ class DashboardTab(PageConnection[Submit]):
                 await self._send(answer.model_dump_json())
 
 
-MAX_FRAME = 64 * 1024  # bytes: an act is a command and a few names
+MAX_FRAME = 64 * 1024  # bytes; an act is a command and a few names
 
 
 class DashboardRoutes:
-    """The page, its files, its events and its history. `viewers` are the open pages.
+    """The operator's page, its files, its WebSocket and its history. `viewers` are the open pages.
 
-    `admin_of` returns whose request it is if they are an admin, None for anyone else.
+    `admin_of` returns the admin who sent a request, or None for anyone else.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class DashboardRoutes:
         self._assets = Assets(page_files("dashboard_page"))
 
     def add_to(self, router: web.UrlDispatcher) -> None:
-        """Serve them."""
+        """Register the routes."""
         router.add_get("/operator", self._index)
         router.add_get("/operator/static/{name}", self._static)
         router.add_get("/operator/hours/{span}", self._hours)
@@ -145,7 +144,7 @@ class DashboardRoutes:
         except ValueError:
             raise web.HTTPNotFound from None
         try:
-            body = await self._watcher.image.hours(span)
+            body = await self._watcher.data.hours(span)
         except QueueError:
             raise web.HTTPServiceUnavailable from None
         return web.Response(body=body, content_type="application/json", charset="utf-8")

@@ -1,7 +1,7 @@
-"""FilesOfChat: what people send to their chat and are shown in it, over HTTP.
+"""Serves the files of a chat over HTTP, and accepts uploads.
 
-`RecentFiles` keeps what an edit replaced a moment ago, while a page may be about to fetch it: previews
-come faster than a slow connection fetches, which would never show one otherwise.
+`RecentFiles` keeps files that an edit has just replaced, because a page may be about to fetch them.
+Previews change faster than a slow connection can fetch them, so it would otherwise never show one.
 """
 
 from collections import Counter, OrderedDict
@@ -28,7 +28,7 @@ from queueing.core.ports import Clock
 from queueing.core.requests import File
 
 KEPT_S = 10.0
-MOST_BYTES = 16 * 1024 * 1024  # of all chats together
+MOST_BYTES = 16 * 1024 * 1024  # for all chats together
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +39,7 @@ class _Kept:
 
 
 class RecentFiles:
-    """Keeps what messages show for some seconds, in memory."""
+    """Keeps the files shown by messages in memory for ten seconds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -49,7 +49,7 @@ class RecentFiles:
     def keep(
         self, chat: str, message: str, shown: Sequence[ShownFile], files: Sequence[File]
     ) -> None:
-        """Keep the files a message shows now."""
+        """Keep the files that a message shows at present."""
         until = self._clock.now() + KEPT_S
         for name, file in zip(shown, files, strict=True):
             self._drop(chat, name.id)
@@ -59,7 +59,7 @@ class RecentFiles:
             self._drop(*next(iter(self._kept)))
 
     def find(self, chat: str, file: str) -> tuple[str, File] | None:
-        """Return a file and its message, None if it was too long ago."""
+        """Return a file and its message's id, or None if it has expired."""
         kept = self._kept.get((chat, file))
         if kept is None or kept.until < self._clock.now():
             return None
@@ -73,11 +73,11 @@ class RecentFiles:
         self._bytes -= len(kept.file.data) if kept is not None else 0
 
 
-UPLOAD_S = 600.0  # for the largest image over a slow connection
+UPLOAD_S = 600.0  # allows the largest image over a slow connection
 
 
 class ChatFileRoutes:
-    """The routes of files. `originals` are those behind signed links."""
+    """The routes for files. `originals` are the files behind signed links."""
 
     def __init__(
         self,
@@ -93,11 +93,11 @@ class ChatFileRoutes:
         self._lately = lately
         self._originals = originals
         self._thumbnails = thumbnails
-        self.uploading: Counter[str] = Counter()  # by person
+        self.uploading: Counter[str] = Counter()  # number of uploads in progress by person
         self._files = FileSender()
 
     def add_to(self, router: web.UrlDispatcher) -> None:
-        """Serve them."""
+        """Register the routes."""
         router.add_post("/upload", self._upload)
         router.add_get("/files/{file}", self._file)
         router.add_get("/past/{job}", self._past_image)
@@ -139,7 +139,7 @@ class ChatFileRoutes:
     ) -> web.StreamResponse:
         if file is None:
             raise web.HTTPNotFound
-        # Revalidated each time, so that no browser's cache shows what was deleted.
+        # Always revalidated, so that no browser cache shows a deleted file.
         headers = {"Cache-Control": "private, no-cache"}
         return await self._files.send(request, file, whose=person.id, headers=headers)
 
@@ -161,7 +161,7 @@ class ChatFileRoutes:
         )
 
     async def _replaced(self, person: WebPerson, file: str) -> Sendable | None:
-        """Return a file that an edit has just replaced; never one that was deleted."""
+        """Return a file that an edit has just replaced, but never one of a deleted message."""
         lately = self._lately.find(person.id, file)
         if lately is None or await self._calls.log.get(person.id, lately[0]) is None:
             return None
@@ -172,11 +172,11 @@ async def _read_body(request: web.Request) -> bytes:
     too_large = web.HTTPRequestEntityTooLarge(max_size=MAX_UPLOAD, actual_size=MAX_UPLOAD + 1)
     if (request.content_length or 0) > MAX_UPLOAD:
         raise too_large
-    if encoding_of(request):  # no browser compresses an upload
+    if encoding_of(request):  # browsers do not compress uploads
         raise web.HTTPUnsupportedMediaType
     data = bytearray()
     async for chunk in request.content.iter_chunked(64 * 1024):
         data += chunk
-        if len(data) > MAX_UPLOAD:  # the announced length may be missing
+        if len(data) > MAX_UPLOAD:  # Content-Length may be missing
             raise too_large
     return bytes(data)

@@ -1,8 +1,8 @@
-"""OpenPage: what an open page of the chat and one of the operator have in common.
+"""The WebSocket connection of an open page, for both the chat and the operator's page.
 
-It uses a WebSocket rather than server-sent events with POSTs: what a person sends stays in order, a
-repeated line needs no cookie handling, and browsers allow only six open event streams a site, which
-seven tabs would exhaust.
+A WebSocket has three advantages over server-sent events with POSTs. A person's messages stay in
+order. A repeated message needs no cookie handling. And browsers allow only six event streams per
+site, which seven tabs would exhaust.
 """
 
 import asyncio
@@ -32,21 +32,21 @@ _log = sparing(logging.getLogger(__name__))
 FRAMES_PER_S = 30.0
 FRAMES_BURST = 150
 HEARTBEAT_S = 20.0
-CLOSE_S = 2.0  # how long a page may take to close
-TOO_MANY_TABS = 4429  # as NOT_KNOWN
-NOT_KNOWN = 4401  # a close code: browsers hide from the page why a handshake was refused
+CLOSE_S = 2.0  # time a page has to close its connection
+TOO_MANY_TABS = 4429  # a close code, for the same reason as NOT_KNOWN
+NOT_KNOWN = 4401  # a close code, because browsers do not show pages why a handshake was refused
 MAX_VALUES = 5_000  # in a frame's JSON; the largest frames are long texts, not many values
-MAX_REPLIES = 200  # for a page that does not read them
+MAX_REPLIES = 200  # queued for a page that does not read them
 
 Message = TypeVar("Message")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageSession:
-    """Whose page is open, and for how long it may be.
+    """Who opened a page, and until when it may stay open.
 
-    `chosen` is the person's own language, `language` their browser's. `known` says whether the
-    page's token still opens it, `lease` whether this process still serves the pages.
+    `chosen` is the person's own language, `language` their browser's. `known` returns whether the
+    page's token is still valid. `lease` is held while this process serves the pages.
     """
 
     socket: web.WebSocketResponse
@@ -59,9 +59,9 @@ class PageSession:
 
 
 class PageConnection(ABC, Generic[Message]):
-    """Carries out what a page sends, in order, and sends it what is new whenever it is woken.
+    """Handles a page's frames in order, and sends it news whenever it is woken.
 
-    What is new is read when it is sent, so a slow page gets the newest state and never a backlog.
+    News is read at the moment of sending, so a slow page gets the newest state and never a backlog.
     """
 
     def __init__(self, seat: PageSession, frames: TypeAdapter[Message]) -> None:
@@ -77,18 +77,18 @@ class PageConnection(ABC, Generic[Message]):
 
     @abstractmethod
     async def _carry_out(self, message: Message) -> None:
-        """Do what a frame asks for."""
+        """Handle one frame."""
 
     @abstractmethod
     async def _send_news(self) -> None:
-        """Send what the page does not show yet."""
+        """Send everything the page does not show yet."""
 
     def wake(self) -> None:
-        """Send news soon; many calls before that count as one."""
+        """Schedule sending news. Calls before it is sent are merged."""
         self._woken.set()
 
     def speak(self, chosen: str | None) -> None:
-        """Switch the page to the language its person chose, otherwise its browser's."""
+        """Switch the page to the person's chosen language, or else the browser's."""
         language = chosen or self._seat.language
         if language != self._language:
             self._language = language
@@ -104,7 +104,7 @@ class PageConnection(ABC, Generic[Message]):
                 writer.cancel()
 
     async def close(self) -> None:
-        """Tell the page that the server stops; it reconnects by itself."""
+        """Close the connection because the server stops. The page reconnects by itself."""
         await self._seat.socket.close(code=WSCloseCode.GOING_AWAY)
 
     # ------------------------------------------------------------ from the page
@@ -128,22 +128,22 @@ class PageConnection(ABC, Generic[Message]):
             return
         except ValidationError as error:
             count = error.error_count()
-            _log.info("web: %s sent an invalid frame: %d errors", self.person.id, count)
+            _log.info("web chat: %s sent an invalid frame: %d errors", self.person.id, count)
             self._reply(NotTaken(key=None, reason="invalid"))
             return
         try:
             await self._carry_out(message)
         except Exception as error:  # noqa: BLE001  # no frame, whatever it contains, ends the page
             if isinstance(error, Fenced) or not self._seat.lease.held:
-                await self.close()  # unanswered, the page repeats it where it is served now
+                await self.close()  # no reply, so the page repeats it to the new process
                 return
-            _log.exception("web: a frame of %s could not be carried out", self.person.id)
+            _log.exception("web chat: a frame from %s failed", self.person.id)
             reason = "not-stored" if isinstance(error, StoreError) else "invalid"
             self._reply(NotTaken(key=getattr(message, "key", None), reason=reason))
 
     async def _may_go_on(self) -> bool:
-        """Return whether the page may see and do anything more; if not, it is closed."""
-        if not self.known():  # their token was revoked while the page was open
+        """Return whether the page may stay open; otherwise close it."""
+        if not self.known():  # the token was revoked while the page was open
             await self._seat.socket.close(code=NOT_KNOWN)
         elif not self._seat.lease.held:
             await self.close()
@@ -168,8 +168,8 @@ class PageConnection(ABC, Generic[Message]):
             await self._send_news()
 
     async def _send(self, text: str) -> None:
-        # The reader notices that a page has gone; what it missed is read again by the next one.
+        # The reader notices the lost connection. A new page reads everything it missed.
         try:
             await self._seat.socket.send_str(text)
         except ConnectionError:
-            _log.debug("web: a page of %s went away", self.person.id)
+            _log.debug("web chat: a page of %s disconnected", self.person.id)

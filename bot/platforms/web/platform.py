@@ -1,7 +1,7 @@
-"""The web chat: a page served from this process, on the same footing as Discord and Telegram.
+"""The web chat: a page served by this process, a platform like Discord and Telegram.
 
-Owns its people's chats (one for each person) and the server; it stores messages in a `ChatLog`, so
-a message reaches a person whether or not a page of theirs is open.
+Owns the HTTP server and one chat per person. Messages are stored in a `ChatLog`, so they reach a
+person whether or not one of their pages is open.
 """
 
 import asyncio
@@ -49,20 +49,22 @@ from queueing.core.ports import Clock, SystemClock
 _logger = logging.getLogger(__name__)
 
 OVERVIEW_EVERY_S = 1.0
-FINISH_S = 0.3  # for requests under way, at a stop: another process may be waiting for the post
-MAX_SENT = 100 * 1024 * 1024  # bytes of one message's files
+FINISH_S = 0.3  # for open requests during a stop; another process may be waiting for the lease
+MAX_SENT = 100 * 1024 * 1024  # bytes of all files of a message
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, never bound by default
 
 
 class Web:
-    """The web chat as a `ChatPlatform`. A chat's notation is its person's id.
+    """The web chat as a `ChatPlatform`. A chat's id is its person's id.
 
-    With `token`, its holder is the person "local"; `people` are further ones, known by tokens of
-    their own. Without either, every visitor of this machine is "local". `names` are further host names of the page, such as a proxy's, and `proxies` the addresses
-    of proxies trusted to name the client. `overview` returns the lines of the page's live overview,
-    from memory; `is_admin` says whether to offer the admin commands to a user such as "web:local",
-    and whether the operator's page is served to them: `operator` is what it shows. the `lease` is looked at
-    before each answer and each push.
+    - `token` belongs to the person "local"; `people` are others with their own tokens. With neither,
+      every visitor from this machine is "local".
+    - `names` are further host names of the page, such as a proxy's.
+    - `proxies` are the addresses of proxies trusted to report the client's address.
+    - `overview` returns the rows of the page's live overview, from memory.
+    - `is_admin` returns whether a user such as "web:local" is offered the admin commands and the
+      operator's page, whose content is `operator`.
+    - `lease` is checked before each answer and each push.
 
     Raises `ValueError` if other machines can reach it without a token.
     """
@@ -101,7 +103,7 @@ class Web:
     ) -> None:
         opened = opened_by(host, names=names, proxies=proxies)
         if token is None and people is None and opened:
-            raise ValueError(f"{opened} opens the web chat to other machines: give it a token")
+            raise ValueError(f"{opened} opens the web chat to other machines: set a token")
         self.name = name
         self.connected = asyncio.Event()
         self._host = host
@@ -124,7 +126,7 @@ class Web:
 
     @property
     def url(self) -> str:
-        """The page's address. Port 0 is replaced by the real one once `connected` is set."""
+        """The page's address. Port 0 becomes the actual port once `connected` is set."""
         host = "localhost" if self._host in EVERYWHERE else self._host
         return f"http://{f'[{host}]' if ':' in host else host}:{self._port}/"
 
@@ -150,7 +152,7 @@ class Web:
             await listener.close()
 
     async def check(self) -> str:
-        """Listen on the address for a moment. Raises `AddressTaken`."""
+        """Listen on the address briefly. Raises `AddressTaken`."""
         listener = Listener(web.Application())
         try:
             await self._listen(listener)
@@ -194,14 +196,14 @@ class Web:
         try:
             port = await listener.open(self._host or None, self._port)
         except OSError as error:
-            # The library's own text repeats the address, in a tuple.
+            # The library's message repeats the address as a tuple.
             number = error.errno or 0
             why = os.strerror(number) if number > 0 else str(error)
             raise AddressTaken(f"cannot listen on {self._host}:{self._port}: {why}") from error
         self._port = self._port or port
 
     async def _watch_tabs(self, server: WebServer) -> None:
-        """Wake pages when the overview changes, and end those whose token was revoked."""
+        """Wake pages when the overview changes, and close those whose token was revoked."""
         while True:
             await self._people.look()
             lines = self._read_overview() if server.tabs else self._lines
@@ -224,12 +226,12 @@ class Web:
         reply_to: MessageRef | None = None,
         nonce: str | None = None,
     ) -> MessageRef:
-        """Put a message into a person's chat. With `nonce`, repeating it finds that message again."""
+        """Post to a person's chat. Repeating a `nonce` finds the message it created."""
         answered = reply_to.message if reply_to is not None else None
         return await self._post(chat, content, nonce=nonce, reply_to=answered)
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
-        """Make a message show this. Idempotent."""
+        """Replace a message's whole content. Idempotent."""
         self._require(ref.chat, content)
         with _stored():
             old = await self._log.get(ref.chat, ref.message)
@@ -243,14 +245,14 @@ class Web:
         self._wake(ref.chat)
 
     async def delete(self, ref: MessageRef) -> None:
-        """Remove a message; one that is already gone is no error. Idempotent."""
+        """Delete a message. Idempotent."""
         self._require_up()
         with _stored():
             await self._log.delete(ref.chat, ref.message)
         self._wake(ref.chat)
 
     def is_group(self, chat: str) -> bool:  # noqa: ARG002 - the protocol's
-        """Return False: every person has a chat of their own."""
+        """Return False, because every person has their own chat."""
         return False
 
     async def _post(
@@ -268,15 +270,14 @@ class Web:
         shown = await _shown(ref, content, quiet=quiet, reply_to=reply_to)
         with _stored():
             there = await self._log.put(chat, message, self._clock.now(), shown, content.files)
-        if (
-            there.shown is not None and there.shown != shown
-        ):  # sent before a crash; time has moved on
+        if there.shown is not None and there.shown != shown:
+            # Sent before a crash with older content.
             await self.edit(ref, content)
         self._wake(chat)
         return ref
 
     def _responder(self, chat: str, key: str) -> Respond:
-        # Named after its call: one that is repeated after a crash finds its answer.
+        # Derived from the call, so that a call repeated after a crash finds its answer.
         nonces = chain([key], (f"{key} {number}" for number in count(2)))
 
         async def respond(content: Content, private: bool) -> MessageRef | None:
@@ -288,7 +289,7 @@ class Web:
         return respond
 
     async def _show_once(self, chat: str, content: Content) -> None:
-        """Show something on a person's open pages that no log may keep."""
+        """Show content on a person's open pages without storing it."""
         self._lease.require()
         ref = MessageRef(platform=self.name, chat=chat, message=f"once-{secrets.token_hex(10)}")
         shown = await _shown(ref, content, quiet=True, reply_to=None)
@@ -313,7 +314,7 @@ class Web:
     def _require(self, chat: str, content: Content) -> None:
         self._require_up()
         if self._people.by_id(chat) is None:
-            raise ChatGone(f"no person of the web chat is known as {chat!r}")
+            raise ChatGone(f"the web chat has no person {chat!r}")
         if sum(len(file.data) for file in content.files) > MAX_SENT:
             raise TooLarge(f"files of more than {MAX_SENT} bytes")
 
@@ -332,7 +333,7 @@ def _known(token: str | None, people: WebPeople | None) -> WebPeople:
 
 @asynccontextmanager
 async def _watched(server: WebServer) -> AsyncIterator[None]:
-    """Keep the operators' pages up to date until the block ends."""
+    """Keep the operator's pages up to date inside the block."""
     watching = None if server.watcher is None else asyncio.create_task(server.watcher.run())
     try:
         yield
@@ -344,17 +345,17 @@ async def _watched(server: WebServer) -> AsyncIterator[None]:
 
 @contextmanager
 def _stored() -> Iterator[None]:
-    # A log that cannot be written now is a chat that does not answer: the caller retries.
+    # A failure of the log counts as an unreachable chat, so the caller retries.
     try:
         yield
     except StoreError as error:
-        raise ChatUnavailable(f"the web chat's log: {error}") from error
+        raise ChatUnavailable(f"cannot access the web chat's log: {error}") from error
 
 
 async def _shown(
     ref: MessageRef, content: Content, *, quiet: bool, reply_to: str | None
 ) -> ShownMessage:
-    if not content.files:  # nothing to decode and hash: not worth a thread
+    if not content.files:  # nothing to decode or hash, so no thread is needed
         return shown_of(ref.chat, ref.message, content, quiet=quiet, reply_to=reply_to)
     return await asyncio.to_thread(
         shown_of, ref.chat, ref.message, content, quiet=quiet, reply_to=reply_to

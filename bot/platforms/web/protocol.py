@@ -1,4 +1,4 @@
-"""The messages between both pages and the server over the WebSocket, as validated records."""
+"""The WebSocket messages between the server and both pages, as validated records."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -13,16 +13,16 @@ from queueing.core.requests import Record
 from queueing.core.snapshot import Residency
 from queueing.core.status import ModelStatus
 
-MAX_FRAME = 2 * 1024 * 1024  # bytes; holds 100,000 characters however they are escaped
+MAX_FRAME = 2 * 1024 * 1024  # bytes; holds 100,000 characters even if all are escaped
 MAX_TEXT = 250_000  # characters; the bot's own limit is far lower and has its own message
 MAX_UPLOAD = 25 * 1024 * 1024  # bytes
 MAX_FILES = 4  # per message
-MAX_FIELDS = 10  # of a form
+MAX_FIELDS = 10  # per form
 
 # ---------------------------------------------------------------- from the page
 
 Id = Annotated[str, Field(min_length=1, max_length=80)]
-Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # what the database can compare with
+Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # the range of the database's integers
 Key = Annotated[str, Field(pattern=r"^[0-9a-zA-Z-]{16,64}$")]
 
 
@@ -31,7 +31,7 @@ class _FromPage(Record):
 
 
 class Hello(_FromPage):
-    """Opens the conversation: the log whose numbers the page knows, and the last number."""
+    """Starts the connection: the id of the log the page knows, and the last number it has seen."""
 
     type: Literal["hello"]
     log: str = Field(default="", max_length=80)
@@ -39,7 +39,7 @@ class Hello(_FromPage):
 
 
 class Say(_FromPage):
-    """A line typed by the person; `key` is the page's own and stays the same when it is sent again."""
+    """Text from the person. The page chooses `key` and keeps it when it sends the text again."""
 
     type: Literal["say"]
     key: Key
@@ -60,7 +60,7 @@ class PressFrame(_FromPage):
 
 
 class Submit(_FromPage):
-    """A form was submitted; the values are by the names of its fields."""
+    """A submitted form; values by field name."""
 
     type: Literal["submit"]
     key: Key
@@ -70,7 +70,7 @@ class Submit(_FromPage):
 
 
 class Suggest(_FromPage):
-    """Asks for values of a parameter while the person types."""
+    """Requests values for a parameter while the person types."""
 
     type: Literal["suggest"]
     id: Number
@@ -80,7 +80,7 @@ class Suggest(_FromPage):
 
 
 class Earlier(_FromPage):
-    """Asks for messages before the first one the page shows."""
+    """Requests messages before the first one on the page."""
 
     type: Literal["earlier"]
     before: Number
@@ -97,7 +97,7 @@ FROM_PAGE: TypeAdapter[Hello | Say | PressFrame | Submit | Suggest | Earlier] = 
 
 
 class ParamRow(Record):
-    """A parameter as the page completes it; `help` is a sentence."""
+    """A parameter for completion; `help` is a sentence."""
 
     name: str
     kind: ParamKind
@@ -108,7 +108,7 @@ class ParamRow(Record):
 
 
 class CommandRow(Record):
-    """A command as the page offers it."""
+    """A command for completion."""
 
     name: str
     help: str
@@ -116,10 +116,10 @@ class CommandRow(Record):
 
 
 class Welcome(Record):
-    """Answers `Hello`; the page forgets what it shows when `fresh`.
+    """Answers `Hello`. If `fresh`, the page discards its messages.
 
-    `signed_in` says that a token let the person in, so that they can sign out; `operates`, that the
-    operator's page is theirs to open.
+    `signed_in` means that the person used a token and can sign out. `operates` means that they may
+    open the operator's page.
     """
 
     type: Literal["welcome"] = "welcome"
@@ -136,7 +136,7 @@ class Welcome(Record):
 
 
 class EntryRow(Record):
-    """A message in its newest state; deleted if `shown` is None."""
+    """A message in its newest state. It is deleted if `shown` is None."""
 
     message: str
     number: int
@@ -146,7 +146,7 @@ class EntryRow(Record):
 
 
 class Messages(Record):
-    """Messages that are new or changed; `more` means that the page may ask for earlier ones."""
+    """New or changed messages. `more` means that there are earlier ones to request."""
 
     type: Literal["messages"] = "messages"
     entries: tuple[EntryRow, ...]
@@ -163,14 +163,14 @@ class EarlierMessages(Record):
 
 
 class TakenFrame(Record):
-    """A `Say`, `PressFrame` or `Submit` of that key is durable: the page need not send it again."""
+    """The frame with that key is durable, so the page need not send it again."""
 
     type: Literal["taken"] = "taken"
     key: str
 
 
 class NotTaken(Record):
-    """A `Say`, `PressFrame` or `Submit` was refused; the page has a sentence for each reason."""
+    """The frame with that key was refused. The page has a text for each reason."""
 
     type: Literal["refused"] = "refused"
     key: str | None
@@ -180,7 +180,7 @@ class NotTaken(Record):
 
 
 class Language(Record):
-    """The page's language: the one the person chose, or their browser's."""
+    """The page's language: the person's choice, or their browser's."""
 
     type: Literal["language"] = "language"
     language: str
@@ -195,7 +195,7 @@ class Values(Record):
 
 
 class FieldRow(Record):
-    """A line of a form; `long` gives it several lines of space."""
+    """A field of a form; `long` makes it several lines high."""
 
     name: str
     label: str
@@ -205,7 +205,7 @@ class FieldRow(Record):
 
 
 class FormRow(Record):
-    """A form to fill in now; the page sends it as a `Submit`, or forgets it."""
+    """A form for the person to fill in. The page sends it as a `Submit` or discards it."""
 
     type: Literal["form"] = "form"
     command: str
@@ -216,7 +216,7 @@ class FormRow(Record):
 
 
 class ModelQueue(Record):
-    """A model in the page's live overview: jobs waiting and running, and where its memory is."""
+    """A model in the page's live overview: waiting and running jobs, and whether it is loaded."""
 
     model: str
     waiting: int
@@ -265,7 +265,7 @@ def entry_row(entry: Entry) -> EntryRow:
 def command_rows(
     commands: Sequence[Command], language: str | None, *, admin: bool
 ) -> tuple[CommandRow, ...]:
-    """Return the commands to offer a person in their language, without those of buttons only."""
+    """Return the commands offered to a person, in their language. Leaves out hidden ones."""
     return tuple(
         CommandRow(
             name=command.name,
@@ -290,13 +290,13 @@ def command_rows(
 ACTS = frozenset(
     {"preload", "unload", "pause", "resume", "drain", "move", "cancel", "ban", "unban"}
 )
-"""The commands that the page has buttons for. It carries out no other."""
+"""The commands that the operator's page has buttons for. It runs no others."""
 
 FROM_OPERATOR = TypeAdapter(Submit)
 
 
 class Answered(Record):
-    """What a command has answered so far, by the key of its act; a later answer replaces it."""
+    """The current answer to an act, by its key. A later answer replaces it."""
 
     type: str = "answer"
     key: str
@@ -304,14 +304,14 @@ class Answered(Record):
 
 
 class Readable(Record):
-    """Whether everything could be read last time; otherwise the page shows what is older."""
+    """Whether the last read succeeded; if not, the page shows older data."""
 
     type: str = "readable"
     readable: bool
 
 
 def overview(models: Sequence[ModelStatus]) -> tuple[ModelQueue, ...]:
-    """Return a line for each model that waits, runs or has a copy somewhere."""
+    """Return a row for each model that has waiting or running jobs or is loaded."""
     return tuple(
         ModelQueue(
             model=model.name,

@@ -1,4 +1,4 @@
-"""What a line typed on the page means, and how a `Content` looks there. No I/O."""
+"""Parses lines typed on the page, and converts a `Content` for it. No I/O."""
 
 import re
 from io import BytesIO
@@ -32,15 +32,15 @@ from bot.platforms.web.chat_log import (
 )
 from queueing.core.requests import File
 
-_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "AVIF")  # what a browser shows inline
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "AVIF")  # formats that browsers show inline
 _COMMAND = re.compile(r"/([A-Za-z][\w-]*)(=|(?=\s|$))", re.ASCII)
 
 
 def split_command(line: str) -> tuple[str, str]:
     """Return the command and the rest of a line: "/image flux cat" is ("image", "flux cat").
 
-    "/image=flux=cat" means the same. A line without a command asks a model, because that is what a
-    person means on a chat page; a line of slashes alone lists the commands.
+    "/image=flux=cat" means the same. A line without a command asks a model, because that is what
+    people expect on a chat page. A line of only slashes lists the commands.
     """
     text = line.strip()
     if text and not text.strip("/"):
@@ -57,7 +57,7 @@ def split_command(line: str) -> tuple[str, str]:
 def shown_of(
     chat: str, message: str, content: Content, *, quiet: bool = False, reply_to: str | None = None
 ) -> ShownMessage:
-    """Return what a message of the bot shows. Reads image headers: not for the event loop."""
+    """Return the page's form of a bot message. Reads image headers, so not for the event loop."""
     return ShownMessage(
         author="usher",
         body=shown_body(content.body),
@@ -83,12 +83,12 @@ def shown_of(
 
 
 def shown_body(body: Body) -> tuple[ShownPart, ...]:
-    """Return how the page shows a text."""
+    """Return the page's form of a text."""
     return tuple(_part(part) for part in body)
 
 
 def shown_file(chat: str, message: str, file: File) -> ShownFile:
-    """Describe a file, with the size of an image so that the page can reserve its space."""
+    """Describe a file. Images include their size, so that the page can reserve the space."""
     width, height = _size_of(file.data) if file.mime.startswith("image/") else (None, None)
     return ShownFile(
         id=file_id(chat, message, file),
@@ -119,13 +119,14 @@ def _part(part: Part) -> ShownPart:  # noqa: PLR0911  # one return for each kind
 
 
 def _clean(text: str) -> str:
-    # Half a surrogate pair cannot be written as UTF-8; a model's stream may be cut in one.
+    # Half a surrogate pair cannot be encoded as UTF-8, and a model's stream may be cut inside one.
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _size_of(data: bytes) -> tuple[int | None, int | None]:
     try:
-        with Image.open(BytesIO(data), formats=_FORMATS) as image:  # its header, never the pixels
+        # Reads only the header, not the pixels.
+        with Image.open(BytesIO(data), formats=_FORMATS) as image:
             return image.size
     except Exception:  # noqa: BLE001  # readers raise anything for hostile bytes, and only the size is lost
         return None, None

@@ -1,7 +1,7 @@
-"""The web chat over HTTP: the page and its WebSocket, beside the routes of files and operators.
+"""The web chat over HTTP: the page, its WebSocket, and the routes of files and the operator's page.
 
-Everything but the bare page needs a known person; every request must name this server as its host,
-and requests that change something must come from its own page.
+Everything except the bare page requires a signed-in person. Every request must name this server in
+its Host header, and requests that change something must come from the server's own page.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -41,7 +41,7 @@ from bot.platforms.web.tab import ChatTab
 from bot.texts.catalogue import language_of
 from queueing.core.concurrency import TaskGroup
 
-MAX_TABS = 20  # open pages of one person
+MAX_TABS = 20  # per person
 NOT_OUR_NAME = (
     "The web chat does not answer to this name. "
     "Its operator can add it to the names it is reached by.\n"
@@ -54,11 +54,11 @@ _SOON = {"Retry-After": "2"}
 
 
 class WebServer:
-    """The routes of one web chat. `tabs` are the open pages.
+    """The HTTP server of one web chat. `tabs` are the open pages.
 
-    `commands` returns the rows a person is offered, by person and language, `who` knows whose a
-    request is. `operator` is what admins see on their page, None where there is no such page.
-    Unless the `lease` is held, it answers no request.
+    `commands` returns the commands offered to a person in a language. `who` identifies the sender
+    of a request. `operator` is the content of the operator's page, or None to disable it. Answers
+    no request unless the `lease` is held.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class WebServer:
         self._operator = None if self.watcher is None else self._operator_routes(self.watcher)
 
     def app(self) -> web.Application:
-        """Return the application that serves them."""
+        """Return the aiohttp application with all routes."""
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -118,7 +118,7 @@ class WebServer:
 
     @property
     def pages(self) -> Iterator[PageConnection[Any]]:
-        """Every open page, of the chat and of operators."""
+        """All open pages, of the chat and of operators."""
         return chain(self.tabs, () if self._operator is None else self._operator.viewers)
 
     def _operator_routes(self, watcher: DashboardFeed) -> DashboardRoutes:
@@ -129,8 +129,8 @@ class WebServer:
     # ------------------------------------------------------------ the page
 
     async def _index(self, request: web.Request) -> web.Response:
-        # The page itself holds no one's data. It is served to unknown visitors too, because a
-        # link followed from another site comes without the SameSite=Strict cookie.
+        # The page itself contains no personal data. It is served to unknown visitors too, because a
+        # request that follows a link from another site lacks the SameSite=Strict cookie.
         token = request.query.get("token")
         if token is None:
             return self._page.answer(request, "index.html")
@@ -143,7 +143,7 @@ class WebServer:
         return response
 
     async def _sign_out(self, request: web.Request) -> web.Response:
-        """Make the browser forget the token and its cached images."""
+        """Make the browser delete the token and its cached images."""
         require_own_page(request)
         response = web.Response(status=204, headers={"Clear-Site-Data": '"cache"'})
         set_cookie(request, response, "", 0)
@@ -153,7 +153,7 @@ class WebServer:
         return self._page.answer(request, request.match_info["name"])
 
     async def _words(self, request: web.Request) -> web.Response:
-        """Return the pages' words in a browser's language; English if there are none."""
+        """Return the pages' texts in a language, or in English if there are none."""
         return self._texts.answer(request, language_of(request.match_info["locale"]))
 
     # ------------------------------------------------------------ the person's own

@@ -1,4 +1,4 @@
-"""SignedIn: whose requests come to the page, by the token in their cookie."""
+"""Identifies the people behind requests by the token in their cookie."""
 
 import time
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from bot.http.clients import Clients, LoginThrottle
 from bot.people.web_people import WebPeople, WebPerson
 
 COOKIE = "usher"
-COOKIE_S = 400 * 24 * 3600  # the longest a browser keeps one
+COOKIE_S = 400 * 24 * 3600  # browsers keep no cookie for longer
 TOO_MANY_TOKENS = "Too many wrong tokens came from your address. Please try again in a minute.\n"
 
 
 class Sessions:
-    """Knows people by their tokens, and slows down those who guess; `clients` identifies requests."""
+    """Identifies people by their tokens and throttles guessing, per address as seen by `clients`."""
 
     def __init__(
         self, people: WebPeople, clients: Clients, is_admin: Callable[[WebPerson], bool]
@@ -26,15 +26,15 @@ class Sessions:
 
     @property
     def needed(self) -> bool:
-        """Whether a page is opened by a token only."""
+        """Whether pages require a token."""
         return self._people.by_token("") is None
 
     def person(self, request: web.Request) -> WebPerson | None:
-        """Return whose cookie a request carries."""
+        """Return the person whose cookie a request has, or None."""
         return self.by_token(request, request.cookies.get(COOKIE, ""))
 
     def by_token(self, request: web.Request, token: str) -> WebPerson | None:
-        """Return whose token it is; None, too, for an address that has guessed too often."""
+        """Return the person with that token. None if there is none or the address is throttled."""
         address = self.address(request)
         if not self._guesses.may_try(address, token):
             return None
@@ -51,14 +51,14 @@ class Sessions:
             raise web.HTTPTooManyRequests(text=TOO_MANY_TOKENS)
 
     def require(self, request: web.Request) -> WebPerson:
-        """Return whose request it is; refuse a stranger's."""
+        """Return the person who sent a request. Raises `HTTPUnauthorized` if unknown."""
         person = self.person(request)
         if person is None:
             raise web.HTTPUnauthorized(text="Open the link you were given to sign in.")
         return person
 
     def admin(self, request: web.Request) -> WebPerson | None:
-        """Return whose request it is if they are an admin."""
+        """Return the person who sent a request if they are an admin, otherwise None."""
         person = self.person(request)
         return person if person is not None and self._is_admin(person) else None
 
@@ -67,12 +67,12 @@ class Sessions:
         return self._is_admin(person)
 
     def known_as(self, request: web.Request) -> str | None:
-        """Return the id of the person whose cookie a request carries."""
+        """Return the id of the person whose cookie a request has, or None."""
         person = self.person(request)
         return person.id if person is not None else None
 
     def address(self, request: web.Request) -> str:
-        """Return the address a request came from, past the proxies that are trusted."""
+        """Return the address a request came from, looking past trusted proxies."""
         forwarded = request.headers.getall("X-Forwarded-For", [])
         return self._clients.of(request.remote or "", forwarded)
 
@@ -80,7 +80,7 @@ class Sessions:
 def set_cookie(
     request: web.Request, response: web.Response, token: str, age_s: int = COOKIE_S
 ) -> None:
-    """Have the browser send a token with each request."""
+    """Set the cookie with a person's token."""
     response.set_cookie(
         COOKIE,
         token,

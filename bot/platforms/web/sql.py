@@ -1,10 +1,10 @@
-"""The SQL of the web chat's log, by name, in the dialect that SQLite and PostgreSQL share."""
+"""The SQL statements of the web chat's log, in the dialect that SQLite and PostgreSQL share."""
 
 # ruff: noqa: S608 - every name put into these texts is a constant; values are always parameters
 
 _ENTRY = "chat, message, number, place, at, shown"
 NUMBERING = "web chat"
-"""The turn for numbering messages: pages read on from the highest number they have seen."""
+"""The lock for numbering messages. Pages continue from the highest number they have seen."""
 NEXT_NUMBER = "SELECT coalesce(max(number), 0) + 1 FROM web_messages"
 ADD_ENTRY = f"INSERT INTO web_messages ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?)"
 ENTRY = f"SELECT {_ENTRY} FROM web_messages WHERE chat = ? AND message = ?"
@@ -50,7 +50,7 @@ PUT_FILE = (
 FILE = "SELECT name, mime, data FROM web_files WHERE chat = ? AND id = ?"
 FILE_HEAD = "SELECT name, mime, length(data) FROM web_files WHERE chat = ? AND id = ?"
 FILES_SIZE = "SELECT coalesce(sum(length(data)), 0) FROM web_files"
-# Every change of a message stores its files again, so their order is that of its number.
+# Every change of a message rewrites its files, so files are as old as their message's number.
 FILES_NEWEST_FIRST = (
     "SELECT chat, message, length(data) FROM web_files JOIN web_messages USING (chat, message)"
     " ORDER BY number DESC"

@@ -1,4 +1,4 @@
-"""One open page of the chat: reads what it sends, and keeps it up to date with its chat."""
+"""One open page of the chat: handles its frames and sends it the chat's changes."""
 
 from collections.abc import Callable, Sequence
 
@@ -28,14 +28,14 @@ from bot.platforms.web.protocol import (
 )
 from bot.texts.catalogue import language_of
 
-PAGE = 60  # messages sent at once
+PAGE = 60  # messages per batch
 
 
 class ChatTab(PageConnection[FromPage]):
-    """An open page of a person.
+    """An open page of a person's chat.
 
-    It is woken when its chat or the overview changed. What to send is then read from the log.
-    `operates` says whether its person may open the operator's page as well.
+    It is woken when the chat or the overview changed, and then reads from the log what to send.
+    `operates` is whether the person may also open the operator's page.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ChatTab(PageConnection[FromPage]):
         self._reply(Language(language=language_of(self._language)))
 
     def show_once(self, message: str, shown: ShownMessage, now: float) -> None:
-        """Show a message that is in no log, after all there are; it is gone with the page."""
+        """Show a message below all others without storing it. It disappears with the page."""
         last = self._number
         row = EntryRow(message=message, number=last, place=last, at=now, shown=shown)
         self._reply(Messages(entries=(row,)))
@@ -124,7 +124,7 @@ class ChatTab(PageConnection[FromPage]):
     # ------------------------------------------------------------ to the page
 
     async def _show_form(self, form: Form) -> None:
-        """Open a form on this page; a page that has gone meanwhile needs none."""
+        """Open a form on this page."""
         self._reply(form_row(form))
 
     async def _send_news(self) -> None:
@@ -134,7 +134,8 @@ class ChatTab(PageConnection[FromPage]):
 
     async def _send_messages(self) -> None:
         entries = await self._calls.log.since(self.person.id, self._number, PAGE)
-        # A page that has seen nothing yet gets the newest again, and must know there may be more.
+        # A page without any messages receives the newest ones again, and must know whether there
+        # are more.
         full = len(entries) == PAGE
         fresh = self._fresh or (self._number == 0 and full)
         self._fresh = False

@@ -1,7 +1,7 @@
-"""Images in a smaller form for the page: made off the loop, and cached for a while.
+"""Smaller versions of images for the page, made in a thread and cached for a while.
 
-A small image is never served by itself: both the requesting person and the original are looked up
-first, each time. A deleted image is therefore gone from here as well.
+Each request first looks up both the requesting person and the original. So a deleted image is also
+gone from here.
 """
 
 import asyncio
@@ -23,26 +23,26 @@ from bot.texts.results import length
 from queueing.core.requests import File
 
 MOST_BYTES = 16 * 1024 * 1024  # of all small images together
-MEGAPIXELS = 40  # larger ones are not decoded
-THUMB = 160  # pixels along the longer side; shown at half of that
+MEGAPIXELS = 40  # larger images are not decoded
+THUMB = 160  # pixels of the longer side; displayed at half that size
 SCREEN = 1280
 
-LARGEST = 64 * 1024 * 1024  # bytes; larger files are not read for a small image
+LARGEST = 64 * 1024 * 1024  # bytes; larger files are not read
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _HEAD = 64  # bytes that identify a file
 _QUALITY = 82
-STILL = 320  # pixels; it is shown smaller
+STILL = 320  # pixels; displayed smaller
 _NIGHT = (32, 34, 40)
 
 Read = Callable[[], Awaitable[bytes | None]]
 
 
 class Thumbnails:
-    """Makes small images, one at a time, and caches the most recently requested.
+    """Makes small images, one at a time, and caches the most recently used.
 
-    Those of past jobs are the first image of each result, or the still of a video or sound. A
-    result that was once deleted is not shown again unasked, although it is kept for `/show`.
+    A past job has the first image of its result, or the still of a video or sound. A result that
+    was deleted in the chat gets no image, although `/show` can still show it.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Thumbnails:
         self._one = asyncio.Lock()
 
     async def of_file(self, chat: str, file: Sendable) -> Sendable | None:
-        """Return a file of a chat as an image for a screen, None if it cannot be made smaller."""
+        """Return a chat's file as a screen-sized image, or None if it cannot be made smaller."""
         if file.size > LARGEST or not file.mime.startswith("image/"):
             return None
 
@@ -73,9 +73,9 @@ class Thumbnails:
         return await self.of(f"file {chat} {file.tag}", file.name, SCREEN, read)
 
     async def of_past_job(self, owner: str, said: str) -> Sendable | None:
-        """Return the image of a past job by the number in `said`.
+        """Return the image of the past job with the number in `said`.
 
-        None if there is no such job, it is not the owner's, or it is forgotten, deleted or a text.
+        None if the job does not exist, is not the owner's, was forgotten or deleted, or is a text.
         """
         results, links = self._results, self._links
         if results is None or links is None or not _NUMBER.fullmatch(said):
@@ -99,7 +99,7 @@ class Thumbnails:
     async def of(self, key: str, name: str, side: int, read: Read) -> Sendable | None:
         """Return an image as WebP with at most `side` pixels along its longer side.
 
-        `key` is the same as long as the image is. None if it is not an image, moves, or is gone.
+        `key` identifies the image's content. None if it is missing, animated, or not an image.
         """
         async with self._one:
             data = self._kept.get((key, side))
@@ -123,7 +123,7 @@ class Thumbnails:
 
 
 def smaller(data: bytes, side: int) -> bytes:
-    """Return an image as a WebP of that size, b"" if none can be made. For a thread."""
+    """Return an image as WebP of that size, or b"" if that fails. Blocking, for a thread."""
     try:
         with Image.open(BytesIO(data), formats=SENT) as opened:
             large = opened.width * opened.height > MEGAPIXELS * 1_000_000
@@ -139,18 +139,19 @@ def smaller(data: bytes, side: int) -> bytes:
 
 
 async def still(name: str, mime: str, data: bytes) -> bytes:
-    """Return an image of one frame: an image itself, a video's first one, or a bare sign."""
+    """Return a still image: the image itself, a video's first frame, or only a play sign."""
     if is_image(mime):
         return await asyncio.to_thread(_of_image, data)
     try:
         video = await videos.looked_at(File(name=name, mime=mime, data=data))
-    except videos.VideoError:  # no library for it, or it cannot be read: it may still play
+    except videos.VideoError:
+        # No decoder, or the file cannot be read; the browser may still play it.
         return await asyncio.to_thread(_signed, b"", 0.0)
     return await asyncio.to_thread(_signed, video.still, video.looks.seconds)
 
 
 def _of_image(data: bytes) -> bytes:
-    """Return an image as it is, or the first frame of an animated one with a play sign."""
+    """Return an image unchanged, or the first frame of an animation with a play sign."""
     try:
         with Image.open(BytesIO(data), formats=(*SENT, "GIF")) as opened:
             if getattr(opened, "n_frames", 1) == 1 and opened.format != "GIF":
@@ -165,7 +166,7 @@ def _of_image(data: bytes) -> bytes:
 
 
 def _signed(still_: bytes, seconds: float) -> bytes:
-    """Return a square with a video's image, if there is one, and a play sign."""
+    """Return a square with a play sign on the video's image, if there is one."""
     square = Image.new("RGB", (STILL, STILL), _NIGHT)
     if still_:
         with Image.open(BytesIO(still_), formats=("PNG", "JPEG")) as opened:
@@ -177,11 +178,11 @@ def _signed(still_: bytes, seconds: float) -> bytes:
         ((middle - 20, middle - 34), (middle - 20, middle + 34), (middle + 38, middle)),
         fill="white",
     )
-    if told := length(seconds):
+    if label := length(seconds):
         font = ImageFont.load_default(size=56)
-        box = draw.textbbox((STILL - 12, STILL - 12), told, font=font, anchor="rb")
+        box = draw.textbbox((STILL - 12, STILL - 12), label, font=font, anchor="rb")
         draw.rectangle((box[0] - 8, box[1] - 8, STILL, STILL), fill=(0, 0, 0, 170))
-        draw.text((STILL - 12, STILL - 12), told, font=font, fill="white", anchor="rb")
+        draw.text((STILL - 12, STILL - 12), label, font=font, fill="white", anchor="rb")
     out = BytesIO()
     square.save(out, "PNG")
     return out.getvalue()

@@ -82,7 +82,7 @@ async def test_work_goes_on_after_a_restart_in_the_same_message(
             await fake.quiet()
             assert len(person.chat.from_bot) == 2
             assert await parts.queue.jobs.get(3) is None
-    assert "not reached" not in caplog.text, "a delivery did not wait for the connection"
+    assert "is unreachable" not in caplog.text, "a delivery did not wait for the connection"
 
 
 async def test_an_answer_streams_and_is_continued_by_a_reply(tmp_path: Path) -> None:

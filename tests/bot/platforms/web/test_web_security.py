@@ -419,8 +419,8 @@ async def test_what_a_page_sends_fills_no_log(
                     assert (await page.next("refused"))["reason"] == "invalid"
     lines = [each.getMessage() for each in caplog.records if "frame" in each.getMessage()]
     assert lines == [
-        "web: local sent an invalid frame: 1 errors",
-        "web: a frame of local could not be carried out",
+        "web chat: local sent an invalid frame: 1 errors",
+        "web chat: a frame from local failed",
     ]
 
 
