@@ -1,1 +1,1 @@
-"""What operators and Prometheus are shown: now, the last hours, people, metrics."""
+"""State, history, usage and metrics, for operators and Prometheus."""

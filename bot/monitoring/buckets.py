@@ -1,6 +1,6 @@
-"""Buckets: what happened in a minute or an hour, to a model or on a host. Pure.
+"""Statistics of a model or host per minute or hour. Pure functions and values.
 
-Buckets are added, so it does not matter in which order, or in how many parts, they arrive.
+Buckets are added up, so they may arrive in any order and in any number of parts.
 """
 
 from collections import Counter, defaultdict
@@ -16,22 +16,22 @@ from queueing.core.status import Promised
 
 FIRST_S = 0.1
 _WIDER = log(1.1)
-_LAST = 210  # half a year and beyond
+_LAST = 210  # the class for half a year and longer
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many times fell into each class, by its number."""
+    """Counts of durations by class number."""
 
     counts: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
-        """The number of times."""
+        """The number of durations."""
         return sum(self.counts.values())
 
     def quantile(self, share: float) -> float | None:
-        """Return the time below which that share of the times lies, None without any."""
+        """Return the quantile at `share` (0 to 1) in seconds, or None without durations."""
         rest = share * self.total
         for number in sorted(self.counts):
             rest -= self.counts[number]
@@ -40,60 +40,60 @@ class Histogram:
         return None
 
     def __add__(self, other: "Histogram") -> "Histogram":
-        """Return the histogram of both."""
+        """Return the sum of both histograms."""
         counts = dict(self.counts)
         for number, count in other.counts.items():
             counts[number] = counts.get(number, 0) + count
         return Histogram(counts)
 
     def written(self) -> str:
-        """Return it as text: `12:3 40:1`."""
+        """Return the histogram as text, such as `12:3 40:1`."""
         return " ".join(f"{number}:{self.counts[number]}" for number in sorted(self.counts))
 
     @classmethod
     def read(cls, text: str) -> "Histogram":
-        """Return the histogram that `written` wrote."""
+        """Parse the text of `written`."""
         pairs = (pair.partition(":") for pair in text.split())
         return cls({int(number): int(count) for number, _, count in pairs})
 
     @classmethod
     def of(cls, seconds: float) -> "Histogram":
-        """Return the histogram of one time."""
+        """Return the histogram of a single duration."""
         return cls({class_of(seconds): 1})
 
 
 def class_of(seconds: float) -> int:
-    """Return the number of the class of a time."""
+    """Return the class number of a duration."""
     if seconds <= FIRST_S:
         return 0
     return min(_LAST, 1 + floor(log(seconds / FIRST_S) / _WIDER))
 
 
 def middle_s(number: int) -> float:
-    """Return the time in the middle of a class."""
+    """Return the duration in the middle of a class."""
     return FIRST_S / 2 if number == 0 else FIRST_S * exp((number - 0.5) * _WIDER)
 
 
 MINUTE_S, HOUR_S = 60, 3600
 GRAINS = (MINUTE_S, HOUR_S)
-"""The lengths of buckets that are kept, in seconds."""
+"""The lengths of stored buckets, in seconds."""
 
 
 class BucketKey(NamedTuple):
-    """A bucket: the first second of its minute, and the model or host."""
+    """A bucket: its first second, and the model or host."""
 
     at: int
     name: str
 
 
 def beginning(moment: float, grain_s: int) -> int:
-    """Return the first second of the bucket of a moment."""
+    """Return the first second of the bucket that contains a moment."""
     return floor(moment / grain_s) * grain_s
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EndedJob:
-    """What is counted of a job that has ended."""
+    """The facts about an ended job that are counted."""
 
     id: int
     model: str
@@ -106,7 +106,7 @@ class EndedJob:
 
 
 def ended_job(job: Job, promised: Promised | None) -> EndedJob:
-    """Return what is counted of a job that has just ended."""
+    """Return the facts to count for a job that has just ended."""
     return EndedJob(
         id=job.id,
         model=job.model,
@@ -120,7 +120,7 @@ def ended_job(job: Job, promised: Promised | None) -> EndedJob:
 
 
 class _Sum:
-    """Adds field by field."""
+    """Adds instances field by field."""
 
     __slots__ = ()
 
@@ -132,7 +132,7 @@ class _Sum:
 
 @dataclass(frozen=True, slots=True)
 class CountsByName:
-    """Numbers by name, such as failed jobs by cause."""
+    """Counts by name, such as failed jobs by cause."""
 
     by_name: Mapping[str, int] = field(default_factory=dict)
 
@@ -144,22 +144,22 @@ class CountsByName:
         return CountsByName(sums)
 
     def written(self) -> str:
-        """Return them as text: `away:2 memory:1`."""
+        """Return the counts as text, such as `away:2 memory:1`."""
         return " ".join(f"{name}:{self.by_name[name]}" for name in sorted(self.by_name))
 
     @classmethod
     def read(cls, text: str) -> "CountsByName":
-        """Return the counts that `written` wrote."""
+        """Parse the text of `written`."""
         pairs = (pair.rpartition(":") for pair in text.split())
         return cls({name: int(count) for name, _, count in pairs})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelBucket(_Sum):
-    """What happened to a model's jobs and copies.
+    """Statistics of a model's jobs and copies.
 
-    A job counts when it ends; `waits` and `services` are those of jobs that began, `service_s` and
-    `load_s` how long jobs ran and loads took, all together.
+    A job counts when it ends. `waits` and `services` cover only jobs that were started. `service_s`
+    is the total running time of jobs, and `load_s` the total time of loads.
     """
 
     done: int = 0
@@ -179,7 +179,7 @@ class ModelBucket(_Sum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostBucket(_Sum):
-    """How long a host did what, and what was loaded and evicted there."""
+    """How long a host spent on each activity, and its loads and evictions."""
 
     run_s: float = 0.0
     loading_s: float = 0.0
@@ -205,11 +205,11 @@ SECONDS: Mapping[Activity, str] = {
     "asleep": "asleep_s",
     "down": "down_s",
 }
-"""Where a `HostBucket` counts the seconds of each thing that a host may do."""
+"""The field of `HostBucket` for the seconds of each activity."""
 
 
 class _Tally:
-    """A bucket to which jobs are added one by one; a bucket itself never changes."""
+    """Collects jobs into a bucket one by one; buckets themselves are immutable."""
 
     def __init__(self) -> None:
         self.ended: Counter[JobState] = Counter()
@@ -234,7 +234,7 @@ class _Tally:
             self.kept += job.promised.kept(job.finished_at)
 
     def bucket(self) -> ModelBucket:
-        """Return what the jobs come to."""
+        """Return the bucket of the jobs counted so far."""
         return ModelBucket(
             done=self.ended[JobState.COMPLETED],
             failed=self.ended[JobState.FAILED],
@@ -249,7 +249,7 @@ class _Tally:
 
 
 def tallied(jobs: Iterable[EndedJob]) -> Mapping[BucketKey, ModelBucket]:
-    """Return what jobs come to, by the minute of their end and their model."""
+    """Return the statistics of jobs by the minute of their end and their model."""
     tallies: defaultdict[BucketKey, _Tally] = defaultdict(_Tally)
     for job in jobs:
         tallies[BucketKey(beginning(job.finished_at, MINUTE_S), job.model)].add(job)

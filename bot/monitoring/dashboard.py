@@ -1,4 +1,4 @@
-"""What an operator is shown, read from the queue, the history and people, and as JSON."""
+"""The data for operators: read from the queue, the history and people, and converted to JSON."""
 
 import logging
 import math
@@ -29,7 +29,7 @@ _NAMES_EVERY_S = 60.0
 
 @dataclass(kw_only=True, slots=True)
 class _Names:
-    """What people are called, "" where no one knows, and when all of it was last read."""
+    """People's names ("" if unknown), and when all of them were last read."""
 
     by_user: dict[str, str] = field(default_factory=dict)
     read_at: float = -math.inf
@@ -37,7 +37,7 @@ class _Names:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DashboardReader:
-    """Implements `Dashboard` in any process that reaches the queue and the database."""
+    """Implements `Dashboard` in any process that can reach the queue and the database."""
 
     status: QueueStatus
     history: History
@@ -50,13 +50,13 @@ class DashboardReader:
     _names: _Names = field(default_factory=_Names)
 
     async def read_now(self) -> LiveState:
-        """Return how everything stands. Raises `StoreError` while the queue cannot be reached."""
+        """Return the current state. Raises `StoreError` while the queue is unreachable."""
         snapshot, now = self.status.snapshot(), self.clock.now()
         names = await self._known_names({job.owner for job in snapshot.running})
         return now_of(snapshot, now, names)
 
     async def read_hours(self, span: HourSpan) -> HoursRecord:
-        """Return how it has been. Raises `StoreError`."""
+        """Return the history of a span. Raises `StoreError`."""
         now, grain = self.clock.now(), grain_of(span)
         begins, ends = bounds(span, now)
         is_drawn = span is not HourSpan.WEEK
@@ -69,7 +69,7 @@ class DashboardReader:
         return hours_of(span, now, recorded, configured)
 
     async def read_people(self) -> PeopleRecord:
-        """Return by whom it is used. Raises `StoreError`."""
+        """Return usage by person. Raises `StoreError`."""
         now = self.clock.now()
         since = day_of(now, self.access.zone).began_at
         gpu_s = await self.gpu.gpu_used(since)
@@ -108,7 +108,7 @@ class DashboardReader:
         )
 
     async def _known_names(self, users: AbstractSet[str]) -> Mapping[str, str]:
-        """Return what people are called, as of the last minute; without a database, as of before."""
+        """Return people's names, cached for a minute, or longer if the database is unavailable."""
         now, known = self.clock.now(), self._names
         old = now >= known.read_at + _NAMES_EVERY_S
         wanted = users if old else users - known.by_user.keys()
@@ -116,7 +116,7 @@ class DashboardReader:
             try:
                 names = await self.usage.names(wanted)
             except StoreError as error:
-                log.warning("the names of people cannot be read: %s", error)
+                log.warning("cannot read people's names: %s", error)
                 names = known.by_user
             told = {user: names.get(user, "") for user in wanted}
             known.by_user = told if old else known.by_user | told
@@ -125,16 +125,16 @@ class DashboardReader:
 
 
 class Dashboard(Protocol):
-    """Reads what an operator is shown. Every call raises `StoreError`."""
+    """Reads the data for operators. Every call raises `StoreError`."""
 
     async def read_now(self) -> LiveState:
-        """Return how everything stands."""
+        """Return the current state."""
 
     async def read_hours(self, span: HourSpan) -> HoursRecord:
-        """Return how it has been."""
+        """Return the history of a span."""
 
     async def read_people(self) -> PeopleRecord:
-        """Return by whom it is used."""
+        """Return usage by person."""
 
 
 Shown = TypeVar("Shown", LiveState, HoursRecord, PeopleRecord)
@@ -145,11 +145,11 @@ _ADAPTERS: dict[type, TypeAdapter[Any]] = {
 
 
 def to_json(record: LiveState | HoursRecord | PeopleRecord) -> bytes:
-    """Return a record as JSON, None as null."""
+    """Return a record as JSON, with None as null."""
     return _ADAPTERS[type(record)].dump_json(record, warnings="error")
 
 
 def from_json(data: bytes, kind: type[Shown]) -> Shown:
-    """Return the record of a kind that `to_json` wrote. Raises `ValueError`."""
+    """Parse a record that `to_json` wrote. Raises `ValueError`."""
     record: Shown = _ADAPTERS[kind].validate_json(data)
     return record

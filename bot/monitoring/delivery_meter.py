@@ -1,4 +1,4 @@
-"""What is measured of deliveries, and by whom: metrics count here, if there are any."""
+"""Measurements of deliveries; metrics implement them if they are enabled."""
 
 from collections.abc import Awaitable
 from typing import Literal, Protocol
@@ -17,27 +17,27 @@ EditOutcome = Literal["shown", "slowed", "refused", "gone", "failed"]
 
 
 class DeliveryMeter(Protocol):
-    """Counts edits and measures deliveries; neither may take long or raise."""
+    """Counts edits and measures deliveries. Implementations must be fast and never raise."""
 
     def edited(self, platform: str, outcome: EditOutcome) -> None:
-        """Note an edit of a status message."""
+        """Record an edit of a status message."""
 
     def delivered(self, platform: str, seconds: float) -> None:
-        """Note how long after its end a result was shown whole."""
+        """Record how long after the job's end its complete result was shown."""
 
 
 class Unmeasured:
-    """Measures nothing."""
+    """Discards all measurements."""
 
     def edited(self, platform: str, outcome: EditOutcome) -> None:
-        """Ignore an edit."""
+        """Discard an edit."""
 
     def delivered(self, platform: str, seconds: float) -> None:
-        """Ignore a delivery."""
+        """Discard a delivery."""
 
 
 async def counted(meter: DeliveryMeter, platform: str, edit: Awaitable[None]) -> None:
-    """Make an edit and note its outcome; it raises what it raised."""
+    """Await an edit and record its outcome. Exceptions are passed on."""
     try:
         await edit
     except ChatError as error:

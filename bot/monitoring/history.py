@@ -1,7 +1,7 @@
 """The history in the bot's database: written in batches, read by spans.
 
-A job is counted in the transaction that notes it as counted, so that none counts twice however often
-a batch is written, and those that ended without being counted can be found after a crash.
+The transaction that adds a job also marks it as counted. So no job counts twice, however often a
+batch is written, and after a crash the uncounted ones can be found.
 """
 
 from collections import Counter
@@ -31,21 +31,21 @@ from queueing.store.sql.database import Connection, Database, Value
 
 @dataclass(kw_only=True, slots=True)
 class HistoryBatch:
-    """Collects; the jobs are tallied when they are written, so that none is counted twice."""
+    """Collects changes. Jobs are counted only when written, so that none counts twice."""
 
     ended: dict[int, EndedJob] = field(default_factory=dict)
     models: dict[BucketKey, ModelBucket] = field(default_factory=dict)
     hosts: dict[BucketKey, HostBucket] = field(default_factory=dict)
     segments: dict[tuple[str, float], Segment] = field(default_factory=dict)
     promises: dict[int, Promised] = field(default_factory=dict)
-    kept_promises: set[int] = field(default_factory=set)  # noted ones, of jobs that have ended
+    kept_promises: set[int] = field(default_factory=set)  # stored promises of jobs that have ended
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
         return any((self.ended, self.models, self.hosts, self.segments, self.promises))
 
     def end(self, job: EndedJob) -> None:
-        """Add a job that has ended; a second time changes nothing."""
+        """Add an ended job. Adding it again changes nothing."""
         self.ended.setdefault(job.id, job)
 
     def turn(self, event: LoadEnded | CopyLeft, now: float) -> None:
@@ -65,14 +65,14 @@ class HistoryBatch:
     def follow(
         self, host: str, segments: Sequence[Segment], minutes: Mapping[int, HostBucket]
     ) -> None:
-        """Add a stretch of a host's timeline."""
+        """Add part of a host's timeline."""
         for segment in segments:
             self.segments[host, segment.begins] = segment
         for minute, bucket in minutes.items():
             self._add_host(BucketKey(minute, host), bucket)
 
     def before(self, earlier: "HistoryBatch") -> None:
-        """Put back what could not be written before this."""
+        """Merge an earlier batch that could not be written."""
         self.ended = earlier.ended | self.ended
         self.segments = earlier.segments | self.segments
         self.promises = earlier.promises | self.promises
@@ -97,7 +97,7 @@ Bucket = TypeVar("Bucket", ModelBucket, HostBucket)
 
 
 class History:
-    """Adds to the history and reads it."""
+    """Writes and reads the history."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -105,14 +105,14 @@ class History:
     # ------------------------------------------------------------ writing
 
     async def add(self, batch: HistoryBatch) -> None:
-        """Add a batch; what it says of jobs that are counted already is left out.
+        """Write a batch, leaving out jobs that are already counted.
 
-        Raises `StoreError`; nothing has been added then.
+        Raises `StoreError`, in which case nothing was written.
         """
         await self._database.write(lambda connection: _add(connection, batch))
 
     async def expire(self, now: float, keep_s: float) -> None:
-        """Delete hours older than `keep_s`, and minutes and segments that no image shows."""
+        """Delete hours older than `keep_s`, and minutes and segments too old for any chart."""
 
         def change(connection: Connection) -> None:
             minutes_s = min(keep_s, MINUTES_KEPT_S)
@@ -126,9 +126,9 @@ class History:
     # ------------------------------------------------------------ taking up after a restart
 
     async def uncounted(self, since: float, limit: int) -> tuple[list[EndedJob], float]:
-        """Return some jobs that are not counted, and from where to look for more.
+        """Return some uncounted jobs, and the time from which to look for more.
 
-        Of those that are delivered, only those that did not end before `since`.
+        Delivered jobs are included only if they ended at or after `since`.
         """
 
         def query(connection: Connection) -> tuple[list[EndedJob], float]:
@@ -141,7 +141,7 @@ class History:
         return await self._database.read(query)
 
     async def promises(self) -> Mapping[int, Promised]:
-        """Return what the people of open jobs were promised, by job."""
+        """Return the promised end times of open jobs, by job id."""
 
         def query(connection: Connection) -> Mapping[int, Promised]:
             rows = connection.execute(sql.PROMISES)
@@ -157,7 +157,7 @@ class History:
     async def models(
         self, grain_s: int, begins: float, ends: float
     ) -> Sequence[tuple[BucketKey, ModelBucket]]:
-        """Return the buckets of models between two moments, in order."""
+        """Return the buckets of models in a time range, in order."""
 
         def query(connection: Connection) -> list[tuple[BucketKey, ModelBucket]]:
             rows = connection.execute(sql.MODEL_BUCKETS, (grain_s, int(begins), int(ends)))
@@ -168,7 +168,7 @@ class History:
     async def hosts(
         self, grain_s: int, begins: float, ends: float
     ) -> Sequence[tuple[BucketKey, HostBucket]]:
-        """Return the buckets of hosts between two moments, in order."""
+        """Return the buckets of hosts in a time range, in order."""
 
         def query(connection: Connection) -> list[tuple[BucketKey, HostBucket]]:
             rows = connection.execute(sql.HOST_BUCKETS, (grain_s, int(begins), int(ends)))
@@ -179,7 +179,7 @@ class History:
         return await self._database.read(query)
 
     async def segments(self, begins: float, ends: float) -> Mapping[str, Sequence[Segment]]:
-        """Return the segments between two moments by host, each whole."""
+        """Return the segments that overlap a time range by host, uncut."""
 
         def query(connection: Connection) -> Mapping[str, Sequence[Segment]]:
             found: dict[str, list[Segment]] = {}
@@ -220,7 +220,10 @@ def _add(connection: Connection, batch: HistoryBatch) -> None:
 
 
 def _newly_counted(connection: Connection, ended: Sequence[EndedJob]) -> list[EndedJob]:
-    """Note jobs as counted; return those that were not, and those deleted since they ended."""
+    """Mark jobs as counted.
+
+    Returns those not marked before, including jobs deleted since they ended.
+    """
     noted = connection.selectmany(sql.COUNT_JOB, [(job.id,) for job in ended])
     counted = [job for job, rows in zip(ended, noted, strict=True) if rows]
     others = [job for job, rows in zip(ended, noted, strict=True) if not rows]
@@ -266,7 +269,7 @@ def _host_values(row: Sequence[Any]) -> Mapping[str, Any]:
 
 
 def _ended(row: Sequence[Any]) -> EndedJob:
-    job_id, model, state, queued_at, started_at, finished_at, error, *told = row
+    job_id, model, state, queued_at, started_at, finished_at, error, *promise = row
     return EndedJob(
         id=job_id,
         model=model,
@@ -276,14 +279,14 @@ def _ended(row: Sequence[Any]) -> EndedJob:
         finished_at=finished_at,
         error=error,
         promised=None
-        if told[0] is None
-        else Promised(given_at=told[0], earliest=told[1], latest=told[2]),
+        if promise[0] is None
+        else Promised(given_at=promise[0], earliest=promise[1], latest=promise[2]),
     )
 
 
 @dataclass(kw_only=True, slots=True)
 class Usage:
-    """How many jobs of people have ended since a moment, and are open; by user."""
+    """Numbers of jobs by user: ended since a moment, waiting, and running."""
 
     jobs: Counter[str] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
@@ -291,15 +294,14 @@ class Usage:
 
     @property
     def users(self) -> set[str]:
-        """Everyone it says something about."""
+        """All users with any job."""
         return {*self.jobs, *self.waiting, *self.running}
 
 
 class StoredUsage:
-    """Reads; the jobs are others' to write.
+    """Reads usage from the jobs' tables, without writing to them.
 
-    `name_in(reply_to)` returns how the person of a job was shown, from where the job came from;
-    "" where that does not say.
+    `name_in(reply_to)` returns a job owner's display name from the job's origin, or "".
     """
 
     def __init__(self, database: Database, name_in: Callable[[str], str]) -> None:
@@ -307,25 +309,25 @@ class StoredUsage:
         self._name_in = name_in
 
     async def since(self, moment: float) -> Usage:
-        """Return how many jobs ended since a moment, and are open now. Raises `StoreError`."""
+        """Return the numbers of jobs that ended since a moment or are open. Raises `StoreError`."""
         return await self._database.read(lambda connection: _usage(connection, moment))
 
     async def names(self, users: Collection[str]) -> Mapping[str, str]:
-        """Return how these people are shown, as far as it is known. Raises `StoreError`.
+        """Return the known display names of these people. Raises `StoreError`.
 
-        People of a chat are called as in their newest job that is kept: the chat may have renamed
-        them since.
+        A chat user's name is that of their newest stored job, because the chat may have renamed
+        them.
         """
 
         def query(connection: Connection) -> Mapping[str, str]:
-            told = {user: self._told(connection, user) for user in users}
-            told |= {user: name for user, name in connection.execute(sql.KEY_NAMES) if name}
-            told |= {f"web:{id_}": name for id_, name in connection.execute(sql.WEB_NAMES)}
-            return {user: told[user] for user in users if told[user]}
+            names = {user: self._name_from_jobs(connection, user) for user in users}
+            names |= {user: name for user, name in connection.execute(sql.KEY_NAMES) if name}
+            names |= {f"web:{id_}": name for id_, name in connection.execute(sql.WEB_NAMES)}
+            return {user: names[user] for user in users if names[user]}
 
         return await self._database.read(query)
 
-    def _told(self, connection: Connection, user: str) -> str:
+    def _name_from_jobs(self, connection: Connection, user: str) -> str:
         rows = connection.execute(sql.NEWEST_ORIGIN, (user,)).fetchall()
         return self._name_in(rows[0][0]) if rows else ""
 

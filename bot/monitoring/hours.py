@@ -1,4 +1,4 @@
-"""How the last hours are put together from buckets and segments; pure."""
+"""Builds the history of a span from buckets and segments. Pure functions."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,12 +28,12 @@ P95 = 0.95
 
 
 def grain_of(span: HourSpan) -> int:
-    """Return the length of the buckets a span is put together from."""
+    """Return the length of the buckets that a span is built from."""
     return HOUR_S if span is HourSpan.WEEK else MINUTE_S
 
 
 def bounds(span: HourSpan, now: float) -> tuple[float, float]:
-    """Return the first moment of a span and the end of the step that is not over yet."""
+    """Return a span's start, and the end of its last, unfinished step."""
     step_s, count = STEPS[span]
     ends = (floor(now / step_s) + 1) * step_s
     return ends - count * step_s, ends
@@ -41,7 +41,7 @@ def bounds(span: HourSpan, now: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recorded:
-    """What was recorded in a span: buckets of models and hosts, and segments by host."""
+    """The records of a span: buckets of models and hosts, and segments by host."""
 
     models: Sequence[tuple[BucketKey, ModelBucket]]
     hosts: Sequence[tuple[BucketKey, HostBucket]]
@@ -51,7 +51,7 @@ class Recorded:
 def hours_of(
     span: HourSpan, now: float, recorded: Recorded, configured: Sequence[str]
 ) -> HoursRecord:
-    """Return a span; the hosts that are `configured` come first, in their order."""
+    """Return the history of a span. `configured` hosts come first, in that order."""
     begins, ends = bounds(span, now)
     step_s, _ = STEPS[span]
     by_model = _stepped(recorded.models, begins, step_s)
@@ -78,7 +78,7 @@ def hours_of(
 def _stepped(
     buckets: Iterable[tuple[BucketKey, Bucket]], begins: float, step_s: float
 ) -> Mapping[str, dict[float, Bucket]]:
-    """Return the buckets added up by name and step."""
+    """Return the sums of the buckets by name and step."""
     found: defaultdict[str, dict[float, Bucket]] = defaultdict(dict)
     for (at, name), bucket in buckets:
         step = begins + floor((at - begins) / step_s) * step_s

@@ -1,6 +1,6 @@
-"""Now: hosts with their memory, servers and running jobs, and the queues; records and how they are made.
+"""The current state for operators: hosts with their memory, servers and jobs, and the queues.
 
-Pure. It says the same as `/status`, `/queue` and `/models`, from the same snapshot.
+Pure. Contains the same as `/status`, `/queue` and `/models`, from the same snapshot.
 
     {"at": 1795400000.0, "mode": "open",
      "hosts": [{"name": "gpu-1", "mode": "open",
@@ -40,15 +40,15 @@ from queueing.core.status import (
 )
 
 Mode = Literal["open", "draining", Rest]
-"""`draining`: paused, but jobs still run there, or copies leave."""
+"""`draining`: paused, but jobs are still running or copies are still unloading."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryNow:
     """The memory of a host in MB.
 
-    `total_mb` is all of it as configured, `usable_mb` what models may take together now; the other
-    four divide the whole. Where more is taken than there is, nothing is free.
+    `total_mb` is the configured total and `usable_mb` what models may use together at present. The
+    other four add up to the total. If more is used than exists, `free_mb` is 0.
     """
 
     total_mb: int
@@ -61,7 +61,7 @@ class MemoryNow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopyNow:
-    """A model in a host's memory. `ready_at` is when it became ready, or is expected to."""
+    """A model in a host's memory. `ready_at` is when it became ready or is expected to."""
 
     model: str
     backend: str
@@ -74,9 +74,9 @@ class CopyNow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerNow:
-    """A server: up or down since a moment, and its last failure's text while it is down.
+    """A server, since when it is up or down, and its last error while it is down.
 
-    Until it was first asked it is neither, and has no `error`.
+    Before its first check it is not up, and `error` is None.
     """
 
     name: str
@@ -90,9 +90,9 @@ class ServerNow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunningNow:
-    """A running job. `name` is how its person is shown, `user` where no name is known.
+    """A running job. `name` is the owner's display name, or `user` if unknown.
 
-    `fraction` is None where its server reports none, `ends` where nothing can be said.
+    `fraction` is None if the server reports no progress, `ends` if there is no estimate.
     """
 
     job: int
@@ -107,11 +107,11 @@ class RunningNow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostNow:
-    """A host with everything on it.
+    """A host with its memory, models, servers and jobs.
 
-    `rest` is why it does nothing although no admin paused it, such as its quiet hours;
-    `awake_until` is until when it works all the same at an admin's wish. What other programs hold is
-    unknown `unmeasured_since`, where it was measured before.
+    `rest` is why it takes no work although no admin paused it, such as its quiet hours.
+    `awake_until` is until when it works anyway because an admin wants it to. `unmeasured_since` is
+    set if the memory use of other programs was measured before but is unknown at present.
     """
 
     name: str
@@ -127,10 +127,10 @@ class HostNow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueNow:
-    """A model in use, with its queue.
+    """A model in use and its queue.
 
-    `oldest_s` is how long the first in line has waited, `next_ends` when a job accepted now would
-    end; None where that is open. `mb` is None until the model has been measured.
+    `oldest_s` is how long the first job in the queue has waited. `next_ends` is when a job accepted
+    at this moment would end, or None if unknown. `mb` is None until the model has been measured.
     """
 
     model: str
@@ -146,10 +146,10 @@ class QueueNow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LiveState:
-    """Everything at one moment, hosts and models in the configuration's order.
+    """Everything at one moment. Hosts and models are in the order of the configuration.
 
-    `queues` are the models that wait, run, are in memory, are paused or could not be loaded;
-    `idle_models` names all others.
+    `queues` are the models that have waiting or running jobs, are in memory, are paused, or could
+    not be loaded. `idle_models` are all others.
     """
 
     at: float
@@ -160,7 +160,7 @@ class LiveState:
 
 
 def now_of(snapshot: StatusReport, at: float, names: Mapping[str, str]) -> LiveState:
-    """Return what a snapshot says; `names` are those of people, by user."""
+    """Return the live state of a snapshot. `names` are people's display names by user."""
     used = [model for model in snapshot.models if _is_used(model)]
     return LiveState(
         at=at,

@@ -1,7 +1,7 @@
-"""The counters and histograms of one process, in a registry of their own.
+"""The counters and histograms of one process, in their own registry.
 
-Labels come from the configuration and from the program itself: models, hosts, backends, chats,
-outcomes, routes. A person, a prompt or an address never becomes one.
+Labels come only from the configuration and the program: models, hosts, backends, chats, outcomes,
+routes. A person, a prompt or an address is never a label.
 """
 
 import asyncio
@@ -23,7 +23,10 @@ from queueing.core.status import Promised
 
 
 class ClusterState:
-    """Collects it; `terms` has the epoch of each post this process applies for, 0 while not held."""
+    """Collects the metrics of a cluster.
+
+    `terms` has the epoch of each lease this process applies for, or 0 while it does not hold it.
+    """
 
     def __init__(
         self,
@@ -37,13 +40,13 @@ class ClusterState:
         self._off_s = off_s
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each metric, of one moment."""
+        """Yield the metrics, all from the same moment."""
         held = GaugeMetricFamily(
-            "usher_post_held", "1 for a post that this process holds, else 0.", labels=["post"]
+            "usher_post_held", "1 if this process holds the lease, else 0.", labels=["post"]
         )
         epochs = GaugeMetricFamily(
             "usher_post_epoch",
-            "How often a post has changed hands, while this process holds it.",
+            "The epoch of a lease that this process holds; it grows with each change of holder.",
             labels=["post"],
         )
         for post, epoch in self._terms.items():
@@ -54,7 +57,7 @@ class ClusterState:
         yield epochs
         yield CounterMetricFamily(
             "usher_database_away_seconds",
-            "How long the database has given this process no answer.",
+            "Total time in which the database did not answer this process.",
             self._away_s(),
         )
         yield GaugeMetricFamily(
@@ -64,7 +67,7 @@ class ClusterState:
         )
 
 
-# vLLM's lists, so that panels made for it fit.
+# The same buckets as vLLM, so that panels for vLLM fit.
 LATENCY_S = (
     *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0),
     *(120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0),
@@ -84,104 +87,106 @@ _MODEL = ("model_name",)
 
 
 class Metrics:
-    """What parts of the bot count with; each is one metric of `/metrics`.
+    """The metrics that parts of the bot update; each is one metric of `/metrics`.
 
-    One with labels is called with them, and returns what counts for these.
+    A metric with labels is called with the label values and returns the metric to update.
     """
 
     def __init__(self, version: str) -> None:
         self.registry = CollectorRegistry()
-        self.queue: QueueState | None = None  # the queue's, while this process holds it
-        self.cluster: ClusterState | None = None  # of one process of several
+        self.queue: QueueState | None = None  # set while this process holds the queue
+        self.cluster: ClusterState | None = None  # set if several processes share the work
         build = Gauge(
             "usher_build_info",
-            "The version that runs; always 1.",
+            "The running version; always 1.",
             ("version", "python"),
             registry=self.registry,
         )
         build.labels(version, platform.python_version()).set(1)
         self.jobs = self._counter(
             "usher_jobs",
-            "Jobs that have ended, by how and by where they were asked for.",
+            "Ended jobs, by outcome and by platform of the request.",
             ("model_name", "outcome", "platform"),
         )
         self.attempts = self._counter(
-            "usher_attempts", "Attempts on a server that have ended, by how.", ("outcome",)
+            "usher_attempts", "Ended attempts on a server, by outcome.", ("outcome",)
         )
         self.wait = self._histogram(
             "usher_job_wait_seconds",
-            "From a job's acceptance to its first start.",
+            "Time from a job's acceptance to its first start.",
             LATENCY_S,
             _MODEL,
         )
         self.service = self._histogram(
             "usher_job_service_seconds",
-            "From the start of a completed job to its end, its files fetched.",
+            "Time from the start of a completed job to its end, including fetching its files.",
             LATENCY_S,
             _MODEL,
         )
         self.loads = self._counter(
             "usher_model_loads",
-            "Models loaded, by why.",
+            "Model loads, by reason.",
             ("model_name", "host", "why"),
         )
         self.load_failures = self._counter(
-            "usher_model_load_failures", "Loads that failed.", ("model_name", "host")
+            "usher_model_load_failures", "Failed model loads.", ("model_name", "host")
         )
         self.load = self._histogram(
             "usher_model_load_seconds",
-            "How long a load took, what had to leave first included.",
+            "Duration of a load, including the evictions it needed.",
             LATENCY_S,
             _MODEL,
         )
         self.evictions = self._counter(
-            "usher_evictions", "Copies unloaded, by why.", ("model_name", "host", "why")
+            "usher_evictions",
+            "Unloaded copies of models, by reason.",
+            ("model_name", "host", "why"),
         )
         self.first_token = self._histogram(
             "usher_time_to_first_token_seconds",
-            "From the acceptance of a job to the first words of its answer.",
+            "Time from a job's acceptance to the first words of its answer.",
             FIRST_TOKEN_S,
             _MODEL,
         )
 
         self.estimates_given = self._counter(
             "usher_estimates_given",
-            "Completed jobs whose end someone was told beforehand.",
+            "Completed jobs for which an estimate was shown.",
             _LANE,
         )
         self.estimates_kept = self._counter(
             "usher_estimates_kept",
-            "Those of them that ended within the range first told.",
+            "Completed jobs that ended within the range first shown.",
             _LANE,
         )
         self.estimate_error = self._histogram(
             "usher_estimate_error_seconds",
-            "How far outside the range first told a job ended; 0 within it.",
+            "How far outside the range first shown a job ended; 0 within it.",
             ERROR_S,
             _LANE,
         )
         self.estimate_width = self._histogram(
             "usher_estimate_width_seconds",
-            "How wide the range first told was.",
+            "Width of the range first shown.",
             ERROR_S,
             _LANE,
         )
         self.edits = self._counter(
             "usher_edits",
-            "Edits of status messages, by how they ended.",
+            "Edits of status messages, by outcome.",
             ("platform", "outcome"),
         )
         self.delivery = self._histogram(
             "usher_delivery_seconds",
-            "From the end of a job to its result shown whole in its chat.",
+            "Time from a job's end until its chat showed the complete result.",
             DELIVERY_S,
             ("platform",),
         )
         self.requests = self._counter(
-            "usher_api_requests", "Requests to the API, by route.", ("path", "status")
+            "usher_api_requests", "Requests to the API, by route and status.", ("path", "status")
         )
         self.commit = self._plain(
-            "usher_store_commit_seconds", "How long a transaction of changes took.", SHORT_S
+            "usher_store_commit_seconds", "Duration of a write transaction.", SHORT_S
         )
         self.lag = self._plain(
             "usher_event_loop_lag_seconds", "How late the event loop woke a timer.", SHORT_S
@@ -192,7 +197,7 @@ class Metrics:
         self.requests(path, status).inc()
 
     def _counter(self, name: str, about: str, labels: tuple[str, ...]) -> Callable[..., Counter]:
-        # Remembered, because the library takes longer to find a child than to count with it.
+        # Cached, because the library takes longer to find a child than to increment it.
         return cache(Counter(name, about, labels, registry=self.registry).labels)
 
     def _histogram(
@@ -206,22 +211,22 @@ class Metrics:
         return Histogram(name, about, labels, registry=self.registry, buckets=buckets)
 
     def now(self) -> "Shown":
-        """Return what is to be shown: states as they are now, the rest as it is when written."""
+        """Return the metrics of this moment. Counters are read later, when they are written."""
         states = [state for state in (self.queue, self.cluster) if state is not None]
         return Shown(self.registry, [metric for state in states for metric in state.collect()])
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What one scrape shows. Any thread may collect it, and write it in Prometheus's forms."""
+    """The content of one scrape. May be collected and encoded in any thread."""
 
     counted: CollectorRegistry
     states: Sequence[Metric]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each metric, without the moments at which counters were made.
+        """Yield the metrics without the creation times of counters.
 
-        The text form would list those as metrics of their own, one for each counter.
+        The text format would list those as separate metrics, one for each counter.
         """
         for metric in self.counted.collect():
             created = f"{metric.name}_created"
@@ -241,7 +246,7 @@ class DeliveryCounts:
         self._instruments.edits(platform, outcome).inc()
 
     def delivered(self, platform: str, seconds: float) -> None:
-        """Measure how long after its end a result was shown whole."""
+        """Record how long after the job's end its complete result was shown."""
         self._instruments.delivery(platform).observe(seconds)
 
 
@@ -255,7 +260,7 @@ _ENDED = {
 
 
 class JobCounts:
-    """Counts what happens to the jobs of the queue in this process."""
+    """Counts changes of jobs while this process holds the queue."""
 
     def __init__(
         self,
@@ -271,10 +276,10 @@ class JobCounts:
         self._hosts_of = hosts_of
         self._promises = promises
         self._running: dict[int, Sequence[str]] = {}  # the hosts of each running job
-        self._silent: dict[int, Job] = {}  # those that have not said a word yet
+        self._silent: dict[int, Job] = {}  # running jobs without any output so far
 
     def found(self, jobs: Iterable[Job]) -> None:
-        """Take up the jobs that are running already: their start was announced to an earlier run."""
+        """Register jobs that are already running, whose start was counted by an earlier run."""
         for job in jobs:
             if job.state is JobState.PROCESSING:
                 self._begin(job)
@@ -306,7 +311,7 @@ class JobCounts:
             self._settle(job)
 
     def _settle(self, job: Job) -> None:
-        """Compare the end of a completed job with the first one that was told of it."""
+        """Compare the end of a completed job with the first estimate its owner was shown."""
         told, ended_at = self._promises.get(job.id), job.finished_at
         if told is None or ended_at is None:
             return
@@ -336,7 +341,7 @@ class JobCounts:
 
 
 class LoadCounts:
-    """Counts what happens to the copies of the queue in this process."""
+    """Counts loads and evictions while this process holds the queue."""
 
     def __init__(self, instruments: Metrics) -> None:
         self._instruments = instruments
@@ -362,7 +367,7 @@ EVERY_S = 0.5
 
 
 async def watch_loop(observe: Callable[[float], None]) -> None:
-    """Report until cancelled by how many seconds each timer was late."""
+    """Report how many seconds late each timer was, until cancelled."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + EVERY_S

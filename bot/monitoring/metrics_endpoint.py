@@ -1,4 +1,4 @@
-"""The endpoint: `GET /metrics` at an address of its own, in the forms Prometheus reads."""
+"""The endpoint `GET /metrics` at its own address, in Prometheus's formats."""
 
 import asyncio
 import hmac
@@ -24,7 +24,7 @@ _CONNECTIONS = ConnectionLimits(overall=32, strangers=32, person=32)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricsPlace:
-    """Where metrics are read; without a token, by this machine alone."""
+    """Where metrics are served. Without a token, only this machine may read them."""
 
     host: str = "127.0.0.1"
     port: int = 9464
@@ -43,7 +43,7 @@ class MetricsEndpoint:
     async def run(self) -> None:
         """Serve until cancelled. Raises `CannotListen`."""
         app = web.Application()
-        app.router.add_get(PATH, self._get)  # and HEAD
+        app.router.add_get(PATH, self._get)  # also handles HEAD
         listener = Listener(app, limits=_CONNECTIONS)
         try:
             self.port = await open_at(listener, self._place.host, self._place.port)
@@ -60,12 +60,12 @@ class MetricsEndpoint:
             return web.Response(status=HTTPStatus.UNAUTHORIZED, text=f"{why}\n", headers=named)
         shown = self._instruments.now()
         encode, kind = choose_encoder(request.headers.get("Accept", ""))
-        # In a thread: with many models it takes tens of milliseconds.
+        # In a thread, because encoding many models takes tens of milliseconds.
         body = await asyncio.to_thread(encode, shown)
         return web.Response(body=body, headers={"Content-Type": kind})
 
     def _why_not(self, request: web.Request) -> str | None:
-        """Return why a request may not read: it needs the token, or must be this machine's own."""
+        """Return why a request is refused: no valid token, or without one, not from this machine."""
         token = self._place.token
         if token is None:
             why = why_not_local(request.headers)

@@ -1,4 +1,4 @@
-"""The queue at a scrape: queues, copies, hosts, servers, and for how long each host was busy."""
+"""The queue's metrics: queues, copies, hosts, servers, and how long each host was busy."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from queueing.core.status import (
 
 
 class BusyHosts:
-    """Adds up the time in which a host ran at least one job; `now` is a steady clock."""
+    """Accumulates the time in which a host runs at least one job. `now` is a monotonic clock."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -28,19 +28,19 @@ class BusyHosts:
         self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def begin(self, host: str) -> None:
-        """Note that a job begins there."""
+        """Record that a job starts on a host."""
         self._running[host] += 1
         if self._running[host] == 1:
             self._since[host] = self._now()
 
     def end(self, host: str) -> None:
-        """Note that one has ended there."""
+        """Record that a job ends on a host."""
         self._running[host] -= 1
         if not self._running[host]:
             self._seconds[host] += self._now() - self._since.pop(host)
 
     def seconds(self, host: str) -> float:
-        """Return how long it has been busy, until now."""
+        """Return how long a host has been busy in total, up to the present."""
         since = self._since.get(host)
         return self._seconds[host] + (0.0 if since is None else self._now() - since)
 
@@ -50,14 +50,14 @@ _MB = 1024 * 1024
 
 
 class QueueState:
-    """Collects the state of the queue in this process."""
+    """Collects the metrics of the queue that this process holds."""
 
     def __init__(self, snapshot: Callable[[], StatusReport], busy: BusyHosts) -> None:
         self._snapshot = snapshot
         self._busy = busy
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each metric, of one moment."""
+        """Yield the metrics, all from the same moment."""
         seen = self._snapshot()
         yield _waiting(seen.models)
         yield _readiness(seen.models)
@@ -71,7 +71,9 @@ class QueueState:
 
     def _busy_seconds(self, hosts: tuple[HostStatus, ...]) -> Metric:
         family = CounterMetricFamily(
-            "usher_gpu_busy_seconds", "How long a host has run at least one job.", labels=["host"]
+            "usher_gpu_busy_seconds",
+            "Total time in which a host ran at least one job.",
+            labels=["host"],
         )
         for host in hosts:
             family.add_metric([host.name], self._busy.seconds(host.name))
@@ -92,7 +94,7 @@ def _waiting(models: tuple[ModelStatus, ...]) -> Metric:
 def _readiness(models: tuple[ModelStatus, ...]) -> Metric:
     family = GaugeMetricFamily(
         "usher_model_state",
-        "1 for the state a model is in: ready, needs-loading or absent.",
+        "1 for the model's current state: ready, needs-loading or absent.",
         labels=["model_name", "state"],
     )
     for model in models:
@@ -104,7 +106,7 @@ def _readiness(models: tuple[ModelStatus, ...]) -> Metric:
 def _reasons(models: tuple[ModelStatus, ...]) -> Metric:
     family = GaugeMetricFamily(
         "usher_queue_reason",
-        "1 for the reason why the jobs in a model's queue wait.",
+        "1 for the reason why a model's queue waits.",
         labels=["model_name", "why"],
     )
     for model in models:
@@ -116,7 +118,7 @@ def _reasons(models: tuple[ModelStatus, ...]) -> Metric:
 def _next_ends(models: tuple[ModelStatus, ...]) -> Metric:
     family = GaugeMetricFamily(
         "usher_next_end_timestamp_seconds",
-        "Between which moments a job accepted now would probably end.",
+        "The range in which a job accepted now would probably end.",
         labels=["model_name", "bound"],
     )
     for model in models:
@@ -129,7 +131,7 @@ def _next_ends(models: tuple[ModelStatus, ...]) -> Metric:
 def _states(hosts: tuple[HostStatus, ...]) -> Metric:
     family = GaugeMetricFamily(
         "usher_host_state",
-        "1 for the state a host is in: open, or why nothing begins there.",
+        "1 for the host's current state: open, or why no job starts there.",
         labels=["host", "state"],
     )
     for host in hosts:
@@ -141,7 +143,7 @@ def _states(hosts: tuple[HostStatus, ...]) -> Metric:
 
 def _running(models: tuple[ModelStatus, ...]) -> Metric:
     family = GaugeMetricFamily(
-        "usher_jobs_running", "Jobs a server works on.", labels=["model_name", "backend"]
+        "usher_jobs_running", "Jobs that are running on a server.", labels=["model_name", "backend"]
     )
     for model in models:
         for copy in model.copies:
@@ -150,10 +152,10 @@ def _running(models: tuple[ModelStatus, ...]) -> Metric:
 
 
 def _memory(hosts: tuple[HostStatus, ...]) -> Metric:
-    """Return the memory of each host; where more is resident than models may take, none is free."""
+    """Return the memory of each host. Nothing is free if more is resident than models may use."""
     family = GaugeMetricFamily(
         "usher_host_memory_bytes",
-        "What models may take (budget), what they and other programs take, and what is left.",
+        "Memory: the budget of models, what they and other programs use, and what is free.",
         labels=["host", "kind"],
     )
     for host in hosts:
@@ -170,7 +172,7 @@ def _memory(hosts: tuple[HostStatus, ...]) -> Metric:
 
 def _up(backends: tuple[BackendStatus, ...]) -> Metric:
     family = GaugeMetricFamily(
-        "usher_backend_up", "Whether a server answers.", labels=["host", "backend"]
+        "usher_backend_up", "1 if a server answers, else 0.", labels=["host", "backend"]
     )
     for backend in backends:
         family.add_metric([backend.host, backend.name], backend.up)

@@ -1,7 +1,7 @@
-"""HistoryRecorder: follows the queue in this process, and writes what has come together in batches.
+"""Follows the queue held by this process, and writes its history in batches.
 
-An event costs a few assignments; everything else is done every few seconds, beside the queue. It
-runs where the queue is held, so a database that another process has taken over refuses its batches.
+An event costs a few assignments; everything else runs every few seconds, outside the queue. If
+another process takes over the queue, the database refuses further batches of this one.
 """
 
 import asyncio
@@ -23,28 +23,28 @@ log = logging.getLogger(__name__)
 
 EVERY_S = 15.0
 _EXPIRE_EVERY_S = 3600.0
-_AT_ONCE = 500  # jobs that an earlier run left uncounted
+_AT_ONCE = 500  # jobs per batch that an earlier run left uncounted
 
 
 class KeptPromises(Protocol):
-    """The promises of the queue in this process."""
+    """The promises made by the queue in this process."""
 
     @property
     def given(self) -> Mapping[int, Promised]:
-        """The promises kept, by job."""
+        """The promises kept so far, by job id."""
 
     def follow(self) -> None:
-        """Keep promises from now on; the caller drops those of jobs that have ended."""
+        """Start keeping promises. The caller must drop those of ended jobs."""
 
     def restore(self, given: Mapping[int, Promised]) -> None:
-        """Take up what was told in an earlier run."""
+        """Add the promises of an earlier run."""
 
     def drop(self, job_ids: Iterable[int]) -> None:
         """Forget the promises of these jobs."""
 
 
 class Recorder:
-    """Subscribe `on_event` and `on_hosts`, and `run` it."""
+    """Records the history. Subscribe `on_event` and `on_hosts`, and run `run`."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Recorder:
         self._live = live
         self._batch = HistoryBatch()
         self._timelines: dict[str, HostTimeline] = {}
-        self._noted: set[int] = set()  # promises in the database
+        self._noted: set[int] = set()  # ids of jobs whose promises are in the database
         self._stops = False
         self._expired_at: float | None = None
         promises.follow()
@@ -67,7 +67,7 @@ class Recorder:
     # ------------------------------------------------------------ following
 
     def on_event(self, event: Event) -> None:
-        """Take note of the end of a job, of a load, or of a copy."""
+        """Record the end of a job or load, or a copy that left."""
         if isinstance(event, JobChanged):
             job = event.job
             if job.state.final:
@@ -78,8 +78,8 @@ class Recorder:
             self._stops = True
 
     def on_hosts(self, states: Mapping[str, HostActivity]) -> None:
-        """Take note of what each host does now."""
-        if self._stops:  # loads that are stopped have not failed
+        """Record what each host is doing."""
+        if self._stops:  # loads aborted by a shutdown have not failed
             return
         now = self._clock.now()
         for host, state in states.items():
@@ -88,7 +88,7 @@ class Recorder:
     # ------------------------------------------------------------ writing
 
     async def run(self) -> None:
-        """Take up what an earlier run left, then write every few seconds until cancelled."""
+        """Count what an earlier run left, then write every few seconds until cancelled."""
         try:
             await self.take_up()
             while True:
@@ -99,7 +99,7 @@ class Recorder:
             await self.write()
 
     async def take_up(self) -> None:
-        """Count the jobs that ended uncounted; restore promises."""
+        """Count jobs that ended uncounted, and restore promises."""
         try:
             promises = await self._history.promises()
             self._noted.update(promises)
@@ -112,10 +112,10 @@ class Recorder:
                 if not left or not await self.write():
                     return
         except StoreError as error:
-            log.warning("the history of an earlier run cannot be read: %s", error)
+            log.warning("cannot read the history of an earlier run: %s", error)
 
     async def write(self) -> bool:
-        """Write what has come together; return whether nothing is left. A batch that fails is kept."""
+        """Write the collected changes. Returns whether none are left; a failed batch is kept."""
         batch = self._taken()
         if not batch:
             return True
@@ -123,12 +123,13 @@ class Recorder:
         try:
             await undisturbed(writing)
         except asyncio.CancelledError:
-            await asyncio.wait([writing])  # what became of it must be known
+            # Wait for the outcome, so that the batch is neither lost nor counted twice.
+            await asyncio.wait([writing])
             if not writing.cancelled() and writing.exception() is not None:
                 self._batch.before(batch)
             raise
         except StoreError as error:
-            log.warning("the history is written later: %s", error)
+            log.warning("cannot write the history yet, retrying later: %s", error)
             self._batch.before(batch)
             return False
         self._noted.update(batch.promises)
@@ -157,4 +158,4 @@ class Recorder:
             await self._history.expire(now, self._live.history_s)
             self._expired_at = now
         except StoreError as error:
-            log.warning("old history is deleted later: %s", error)
+            log.warning("cannot delete old history yet, retrying later: %s", error)

@@ -1,4 +1,4 @@
-"""The last hours: timelines of hosts, and the jobs of each model in steps; records only.
+"""Records of the last hours: timelines of hosts, and the jobs of each model in steps.
 
     {"span": "day", "at": 1795400000.0, "begins": 1795313700.0, "ends": 1795400100.0,
      "step_s": 900.0,
@@ -32,7 +32,7 @@ from bot.people.audit_log import Act
 
 
 class HourSpan(StrEnum):
-    """How far back one looks."""
+    """How far back the history goes."""
 
     HOUR = "hour"
     DAY = "day"
@@ -44,17 +44,25 @@ STEPS: Mapping[HourSpan, tuple[float, int]] = {
     HourSpan.DAY: (900.0, 96),
     HourSpan.WEEK: (3600.0, 168),
 }
-"""The length of a step and their number. The last step is the one that is not over yet."""
+"""The length and number of steps. The last step is the unfinished one."""
 
 Activity = Literal["load", "run", "idle", "quiet", "yielding", "paused", "asleep", "down"]
-"""What a host does: `run` where a job runs, `load` where a model is loaded and no job runs, `quiet`
-in its quiet hours, `yielding` while another program has its GPU, `paused` by an admin, `asleep`
-until it has been woken, `down` where it should work and no server of it can be used."""
+"""The activity of a host.
+
+- `run`: a job is running.
+- `load`: a model is being loaded and no job is running.
+- `idle`: none of the others.
+- `quiet`: in its quiet hours.
+- `yielding`: another program uses its GPU.
+- `paused`: by an admin.
+- `asleep`: until it is woken.
+- `down`: it should work, but none of its servers can be used.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Segment:
-    """A stretch of a host's timeline; `models` are those that run, or are loaded."""
+    """A part of a host's timeline. `models` are the running models, or those being loaded."""
 
     begins: float
     ends: float
@@ -64,7 +72,7 @@ class Segment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shares:
-    """What a host did in a step, as parts of it; what is missing to 1 was not recorded."""
+    """A host's activities as fractions of a step. Unrecorded time makes the sum less than 1."""
 
     at: float
     run: float
@@ -78,7 +86,7 @@ class Shares:
 
     @property
     def recorded(self) -> float:
-        """The part of the step in which the bot ran."""
+        """The fraction of the step in which the bot was running."""
         worked = self.run + self.load + self.idle
         return worked + self.quiet + self.yielding + self.paused + self.asleep + self.down
 
@@ -87,9 +95,9 @@ class Shares:
 class HostHours:
     """A host over a span.
 
-    `segments` are in order and never overlap; where there is none, the bot did not run. Those of an
-    hour are exact, those of a day are merged to minutes, and a week has none: its `shares` say it.
-    `busy` is the part of the recorded time in which a job ran, and `recorded_s` that time.
+    `segments` are sorted and disjoint; in a gap the bot was not running. The segments of an hour
+    are exact, those of a day are merged to minutes, and a week has none, only `shares`. `busy` is
+    the fraction of the recorded time in which a job ran, and `recorded_s` is that time.
     """
 
     name: str
@@ -105,7 +113,7 @@ class HostHours:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelStep:
-    """A model in one step; the times of waiting are None where no job began."""
+    """A model in one step. The wait times are None if no job started."""
 
     at: float
     done: int
@@ -123,7 +131,7 @@ class ModelStep:
 class ModelHours:
     """A model over a span.
 
-    A job counts when it ends. `service_s` is how long its last attempt took, all jobs together.
+    A job counts when it ends. `service_s` is the total duration of the jobs' last attempts.
     """
 
     name: str
@@ -143,7 +151,7 @@ class ModelHours:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorHours:
-    """How many jobs of a model failed for a cause, a `queueing.core.errors.ProblemKind`."""
+    """The number of a model's jobs that failed for a cause, a `queueing.core.errors.ProblemKind`."""
 
     cause: str
     model: str
@@ -152,7 +160,7 @@ class ErrorHours:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromiseStep:
-    """The promises of the jobs that ended in a step."""
+    """The promises of jobs that ended in a step."""
 
     at: float
     given: int
@@ -161,9 +169,9 @@ class PromiseStep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromiseHours:
-    """How many jobs were promised a moment when they were accepted, and were done about then.
+    """How many jobs were promised an end time when accepted, and how many ended close to it.
 
-    `queueing.core.status.Promised` says how close that is.
+    `queueing.core.status.Promised` defines how close that is.
     """
 
     given: int
@@ -173,7 +181,7 @@ class PromiseHours:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HoursRecord:
-    """The bot over a span: hosts by name, models by what they took, errors by their number."""
+    """The bot over a span: hosts by name, models by total running time, errors by count."""
 
     span: HourSpan
     at: float
@@ -188,10 +196,10 @@ class HoursRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PersonUse:
-    """A person: GPU seconds and ended jobs of today, open jobs, limits.
+    """A person's usage: GPU seconds and ended jobs of today, open jobs, and limits.
 
-    `name` is how they are shown, `user` where no name is known. `admin` and the limits are what
-    holds without the rights that a call brings.
+    `name` is their display name, or `user` if unknown. `admin` and the limits leave out rights that
+    depend on a call.
     """
 
     user: str
@@ -209,10 +217,10 @@ class PersonUse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeopleRecord:
-    """Those who used the bot today, wait, are banned or have limits of their own.
+    """People who used the bot today, have waiting jobs, are banned, or have individual limits.
 
-    The most GPU seconds come first; `since` is when today began, `more` counts those left out. The
-    acts are the newest ones, newest first.
+    They are sorted by GPU seconds, highest first. `since` is the start of today, and `more` counts
+    the people left out. `acts` are the newest admin actions, newest first.
     """
 
     at: float

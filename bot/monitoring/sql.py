@@ -1,4 +1,4 @@
-"""The SQL of the history, by name, in the dialect that SQLite and PostgreSQL share."""
+"""The SQL statements of the history, in the dialect that SQLite and PostgreSQL share."""
 
 from dataclasses import fields
 
@@ -55,7 +55,7 @@ EXPIRE_SEGMENTS = "DELETE FROM history_segments WHERE ends < ?"
 
 # ---------------------------------------------------------------- which jobs are counted
 
-COUNT_JOB = (  # changes nothing if it is counted already, or was deleted
+COUNT_JOB = (  # inserts nothing if the job is already counted or was deleted
     "INSERT INTO history_counted (job_id) SELECT id FROM jobs WHERE id = ?"
     " ON CONFLICT (job_id) DO NOTHING RETURNING job_id"
 )
@@ -82,7 +82,7 @@ NOTE_PROMISE = (
     "INSERT INTO history_promises (job_id, given_at, earliest, latest)"
     " SELECT id, CAST(? AS double precision), CAST(? AS double precision),"
     " CAST(? AS double precision) FROM jobs"
-    # Not "IS NULL", or PostgreSQL may read all open jobs by their index.
+    # Not "IS NULL": PostgreSQL might then read all open jobs by their index.
     " WHERE id = ? AND coalesce(finished_at, 0) = 0 ON CONFLICT (job_id) DO NOTHING"
 )
 DROP_PROMISE = "DELETE FROM history_promises WHERE job_id = ?"

@@ -1,7 +1,7 @@
-"""A host's timeline: its segments, and how long it did what in each minute. Pure.
+"""A host's timeline: its segments, and the seconds of each activity per minute. Pure.
 
-A stretch of less than a second, such as the pause between two jobs, is drawn as a part of the one
-before it; the seconds are counted as they were.
+A stretch of less than a second, such as the pause between two jobs, is drawn as part of the segment
+before it. The seconds are counted exactly.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ _RESTS: Mapping[Rest, Activity] = {
 
 
 def doing(state: HostActivity) -> _Doing | None:
-    """Return what a host in that state does, with which models; None if nothing is known yet."""
+    """Return a host's activity and its models, or None if nothing is known yet."""
     if state.running:
         return "run", tuple(sorted(state.running))
     loading = {model for model, _, residency in state.copies if residency is Residency.LOADING}
@@ -41,20 +41,20 @@ def doing(state: HostActivity) -> _Doing | None:
 
 
 class HostTimeline:
-    """Follows one host: `see` each change, `take` what has come together."""
+    """Follows one host. Call `see` for each change, and `take` for the results."""
 
     def __init__(self) -> None:
         self._open: Segment | None = None
-        self._before: Segment | None = None  # ends where the open one begins
-        self._is_taken = False  # whether a part of the open one has been taken already
+        self._before: Segment | None = None  # ends where the open segment begins
+        self._is_taken = False  # whether `take` has already returned a part of the open segment
         self._seen_at = 0.0
-        self._changed: dict[float, Segment] = {}  # by their beginning
+        self._changed: dict[float, Segment] = {}  # by start
         self._seconds: defaultdict[int, defaultdict[Activity, float]] = defaultdict(
             lambda: defaultdict(float)
         )
 
     def see(self, does: _Doing | None, now: float) -> None:
-        """Note what the host does from now on."""
+        """Record the host's activity from `now` on."""
         if self._open is not None and does == (self._open.kind, self._open.models):
             return
         self._pass(now)
@@ -73,7 +73,7 @@ class HostTimeline:
             self._keep(was)
         elif does == (before.kind, before.models):
             self._open, self._before = replace(before, ends=was.ends), None
-            self._is_taken = True  # as a part of it may have been
+            self._is_taken = True  # because a part of it may have been taken
         else:
             self._before = replace(before, ends=was.ends)
             self._keep(self._before)
@@ -96,7 +96,7 @@ class HostTimeline:
             begins = until
 
     def take(self, now: float) -> tuple[Sequence[Segment], Mapping[int, HostBucket]]:
-        """Return, each once, the segments that began or went on, and the seconds of each minute."""
+        """Return the new and extended segments, and the seconds of each minute. Each only once."""
         self._pass(now)
         if self._open is not None and self._open.ends - self._open.begins >= MERGED_S:
             self._keep(self._open)
@@ -114,11 +114,12 @@ def _bucket(spent: Mapping[Activity, float]) -> HostBucket:
 
 
 def merged(segments: Sequence[Segment], cell_s: float) -> tuple[Segment, ...]:
-    """Return segments in cells of that length, each with something that happened in it.
+    """Merge segments into cells of `cell_s`, each showing one of its activities.
 
-    What a cell does not show counts on in the next ones, so that the whole shows each in its share:
-    by what took most of a cell alone, a host with a load and a short job every minute would only
-    load. A cell in which less than a quarter is known stays empty.
+    An activity that a cell does not show carries over to later cells, so that over time each
+    activity gets its share. If each cell showed only its longest activity, a host with a load and a
+    short job every minute would seem to do nothing but load. A cell that is recorded for less than
+    a quarter stays empty.
     """
     owed: defaultdict[_Doing, float] = defaultdict(float)
     found: list[Segment] = []
@@ -142,7 +143,7 @@ def merged(segments: Sequence[Segment], cell_s: float) -> tuple[Segment, ...]:
 def _by_cell(
     segments: Sequence[Segment], cell_s: float
 ) -> Iterator[tuple[int, Mapping[_Doing, float]]]:
-    """Yield the seconds of each cell by what was done, cell by cell."""
+    """Yield the seconds of each activity, cell by cell."""
     spent: defaultdict[int, defaultdict[_Doing, float]] = defaultdict(lambda: defaultdict(float))
     for segment in segments:
         begins = segment.begins
