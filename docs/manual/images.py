@@ -1,8 +1,8 @@
 """Makes the images of the documentation from the running demo: `python -m docs.manual.images`.
 
-The demo runs with a crowd, and a real Chromium types and looks; so the images show what is so.
-`docs/screenshot.png` is the chat page, `docs/life-of-a-job.gif` one job from its place in line to its
-image. Signs such as 🎞️ need a font, on Debian that of `fonts-noto-color-emoji`.
+The demo runs with a crowd, and a real Chromium types and looks. `docs/life-of-a-job.gif` shows one
+job from its place in line to its image; `docs/screenshot.png` shows three moments of it side by side.
+Emoji need a font, such as `fonts-noto-color-emoji` on Debian.
 """
 
 import asyncio
@@ -21,37 +21,28 @@ from tests.fakes.programs.chromium import Page, running_chromium
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 CROWD = 6
-SHOT = (500, 900)  # pixels of the page, before they are doubled
-LIFE = (390, 690)
+CROWD_FIRST_S = 45.0  # so that there is a queue to join, of a model whose times are known
+SIZE = (390, 680)  # pixels of the page, before they are doubled
 LOOK_EVERY_S = 0.5
 AT_MOST_S = 300.0
 LAST_FOR_MS = 4000
 COLOURS = 160
-QUESTION = "/ask why is the sky blue?"
 IMAGE = "/image flux a lighthouse at dusk"
-OTHER = "/image sdxl a fox in snow"
+WAITS, RUNS, DONE = "in line", "step 16/", "seed"  # what the page shows at the three moments
 
 
 async def main() -> int:
     """Make all images."""
     with tempfile.TemporaryDirectory() as folder, running_chromium(Path(folder) / "chromium") as it:
         async with demo(Path(folder)) as url, it.page() as page:
-            await _screen(page, *SHOT)
+            await _screen(page, *SIZE)
             await page.goto(url)
             await page.wait_text("Connected")
-            await _say(page, QUESTION)
-            await _until(page, "document.body.innerText.includes('Read aloud')")
+            await asyncio.sleep(CROWD_FIRST_S)
             await _say(page, IMAGE)
-            await _until(page, "document.querySelector('#messages img')?.naturalWidth > 0")
-            await _say(page, OTHER)
-            await page.wait_text("in line", "#messages")
-            await page.screenshot(DOCS / "screenshot.png")
-        async with demo(Path(folder)) as url, it.page() as page:
-            await _screen(page, *LIFE)
-            await page.goto(url)
-            await page.wait_text("Connected")
-            await _say(page, IMAGE)
-            write_video(DOCS / "life-of-a-job.gif", await _life(page, Path(folder) / "look.png"))
+            looks = await _life(page, Path(folder) / "look.png")
+            write_video(DOCS / "life-of-a-job.gif", [look for _, look in looks])
+            write_moments(DOCS / "screenshot.png", looks)
     return 0
 
 
@@ -97,23 +88,14 @@ async def _say(page: Page, line: str) -> None:
     await page.press("Enter")
 
 
-async def _until(page: Page, condition: str) -> None:
-    """Wait until a condition holds, for as long as the crowd's requests may take."""
-    async with asyncio.timeout(AT_MOST_S):
-        while not await page.evaluate(f"Boolean({condition})"):  # noqa: ASYNC110  # a page only shows
-            await asyncio.sleep(LOOK_EVERY_S)
-
-
-async def _life(page: Page, file: Path) -> list[bytes]:
-    """Look at the page until the image is there; return what it showed each time."""
-    looks: list[bytes] = []
+async def _life(page: Page, file: Path) -> list[tuple[str, bytes]]:
+    """Look at the page until the image is there; return its text and its screenshots."""
+    looks: list[tuple[str, bytes]] = []
     for _ in range(int(AT_MOST_S / LOOK_EVERY_S)):
-        done = await page.evaluate(
-            "document.querySelector('#messages')?.innerText.includes('seed')"
-        )
+        text = await page.text("#messages")
         await page.screenshot(file)
-        looks.append(await asyncio.to_thread(file.read_bytes))
-        if done:
+        looks.append((text, await asyncio.to_thread(file.read_bytes)))
+        if DONE in text:
             return looks
         await asyncio.sleep(LOOK_EVERY_S)
     raise RuntimeError("the image did not come")
@@ -137,6 +119,15 @@ def write_video(file: Path, looks: Sequence[bytes]) -> None:
     palette = _beside(frames[:: max(1, len(frames) // 6)] + frames[-1:]).quantize(COLOURS)
     first, *others = [each.quantize(palette=palette, dither=Image.Dither.NONE) for each in frames]
     first.save(file, save_all=True, append_images=others, duration=lasts_ms, loop=0, optimize=True)
+
+
+def write_moments(file: Path, looks: Sequence[tuple[str, bytes]]) -> None:
+    """Write one wide image: the job waits, runs and is done."""
+    waits = [look for text, look in looks if WAITS in text]
+    runs = [look for text, look in looks if RUNS in text] or [looks[-2][1]]
+    moments = [waits[len(waits) // 2], runs[0], looks[-1][1]]
+    frames = [Image.open(io.BytesIO(each)).convert("RGB") for each in moments]
+    _beside(frames).quantize(256).save(file, optimize=True)
 
 
 def _beside(frames: Sequence[Image.Image]) -> Image.Image:
