@@ -16,9 +16,9 @@ def page() -> str:
 
 
 def _lines(tree: Tree) -> Iterator[str]:
-    yield "# The HTTP API\n"
-    yield "Made from the OpenAPI document that a running bot serves at `/v1/openapi.json`."
-    yield "[Usher for programs](../api.md) explains how the calls wait and what they answer.\n"
+    yield "# All routes of the HTTP API\n"
+    yield "Generated from the OpenAPI document that a running bot serves at `/v1/openapi.json`."
+    yield "[The HTTP API](../api.md) explains how calls wait and what they return.\n"
     for path, methods in tree["paths"].items():
         for method, operation in methods.items():
             yield from _operation(f"{method.upper()} {path}", operation)

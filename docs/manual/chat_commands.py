@@ -32,9 +32,9 @@ def page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield "# Chat commands\n"
-    yield "Made from the command table; `/help` and `/help image` say the same in a chat."
-    yield "[What people can type](../commands.md) explains how the commands are used.\n"
+    yield "# All chat commands and options\n"
+    yield "Generated from the command table; `/help` and `/help image` show the same in a chat."
+    yield "[Chat commands](../commands.md) explains how to use them.\n"
     shown = [each for each in COMMANDS if not each.hidden]
     for topic in Topic:
         yield f"## {word(LANGUAGE, f'help.{topic}').rstrip(':')}\n"

@@ -13,7 +13,7 @@ def page() -> str:
 
 def _lines() -> Iterator[str]:
     yield "# The command line\n"
-    yield "In a copy of the repository, `python3 tasks.py usher …` stands for `usher …`.\n"
+    yield "In a copy of the repository, use `python3 tasks.py usher …` instead of `usher …`.\n"
     yield from _tree("usher", parser())
 
 

@@ -16,7 +16,7 @@ def page(example: Path) -> str:
 def _lines(text: str) -> Iterator[str]:
     intro, *sections = _sections(text)
     yield "# Settings\n"
-    yield "This is `config.example.yaml`, which a test keeps complete: it names every setting.\n"
+    yield "This is `config.example.yaml`. It contains every setting, which a test checks.\n"
     for _, body in (intro,):
         yield from (_COMMENT.sub("", line) for line in _as_code(body))
     for heading, body in sections:
