@@ -1,6 +1,7 @@
-"""The application of the HTTP API: routes, the identification of callers, origins, and errors.
+"""Builds the HTTP API's web application: routes, authentication, CORS and error responses.
 
-Pages of origins that are not listed are refused elsewhere, and get no CORS header.
+Requests from pages of unlisted origins are rejected in `bot.api.calls.callers`; their responses
+carry no CORS headers.
 """
 
 import logging
@@ -41,7 +42,7 @@ _SENT = (
     "x-title",
     *(f"x-stainless-{name}" for name in _STAINLESS.split()),
 )
-"""The headers that any page of a listed origin may send; a preflight may ask for more of them."""
+"""Headers a page of a listed origin may always send. A preflight can request more."""
 _READ = (
     "retry-after",
     "x-should-retry",
@@ -52,17 +53,17 @@ _READ = (
     "content-disposition",
 )
 _NAMES = re.compile(r"[\w!#$%&'*+.^`|~, -]{1,4000}", re.ASCII)
-_KEPT_S = 600  # how long browsers remember a preflight
+_KEPT_S = 600  # seconds that browsers cache a preflight
 
 
 class Cors:
-    """Answers preflights, and adds the headers that let a page read a response."""
+    """Answers CORS preflights and adds the headers that let a page read a response."""
 
     def __init__(self, origins: Collection[str]) -> None:
         self._origins = frozenset(origins)
 
     def preflight(self, request: web.Request) -> web.Response | None:
-        """Return the answer to a preflight of a listed origin; None for any other request."""
+        """Return the response to a listed origin's preflight, or None for any other request."""
         if request.method != "OPTIONS" or "Access-Control-Request-Method" not in request.headers:
             return None
         if request.headers.get("Origin") not in self._origins:
@@ -80,7 +81,7 @@ class Cors:
         )
 
     async def on_prepare(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Add the headers to a response that is about to be sent."""
+        """Add the CORS headers to a response before it is sent."""
         if not self._origins:
             return
         response.headers.add("Vary", "Origin")
@@ -121,7 +122,7 @@ _SENTENCES = {
 
 
 def not_offered(path: str) -> str | None:
-    """Return the sentence about a known path that does not exist here; None for others."""
+    """Explain why a known path of another API is missing here. Returns None for unknown paths."""
     match = _PATH.match(path)
     return None if match is None else _SENTENCES.get(match["kind"])
 
@@ -129,15 +130,15 @@ def not_offered(path: str) -> str | None:
 log = sparing(logging.getLogger(__name__))
 
 Served = Callable[[str, int], None]
-"""Called after each request with its route's path, `NOWHERE` without one, and its status."""
+"""Called after each request with its route's path (`NOWHERE` if none matches) and its status."""
 Paths = dict[web.AbstractResource | None, str]
 NOWHERE = "none"
 HUNG_UP = 499
-"""The status of a request whose caller hung up before its answer, as nginx counts it."""
+"""Status recorded when the caller hangs up before the response, as in nginx."""
 
 
 def unmeasured(_path: str, _status: int) -> None:
-    """Ignore a request."""
+    """Ignore a request; the default for `Served`."""
 
 
 def application(
@@ -149,9 +150,10 @@ def application(
     *,
     served: Served = unmeasured,
 ) -> web.Application:
-    """Return the application that serves routes such as "POST /v1/chat/completions".
+    """Build the application that serves routes such as "POST /v1/chat/completions".
 
-    The `public` ones need no key. Pages of the `origins` may call. `served` is told of each request.
+    Routes in `public` need no key. Pages of `origins` may call the API. `served` is called after
+    each request.
     """
     cors = Cors(origins)
 
@@ -207,10 +209,10 @@ def _measured(paths: Paths, served: Served) -> Middleware:
 
 
 def _as_entered(handlers: Mapping[str, Handler]) -> Iterable[tuple[str, str, Handler]]:
-    """Return each route by its name and in every form of its path, first as it is, then as people enter base addresses.
+    """Yield each route's name with every path that reaches it: the exact path first, then variants.
 
-    With and without "/v1", with two slashes, with "/v1" in the address and in the client. The name
-    of a model may have slashes of its own.
+    Variants cover how people enter base URLs: without "/v1", with "/v1" twice, with extra slashes.
+    Model names may contain slashes.
     """
     exact = {name: name.replace("{name}", "{name:.+}") for name in handlers}
     for name, path in exact.items():
@@ -221,9 +223,9 @@ def _as_entered(handlers: Mapping[str, Handler]) -> Iterable[tuple[str, str, Han
 
 
 async def _number(request: web.Request, response: web.StreamResponse) -> None:
-    """Name the job and the call in each response, also in errors; SDKs show the `x-request-id`.
+    """Add the job and request ids to every response, including errors. SDKs show `x-request-id`.
 
-    No other page may embed a response, except that of a signed link.
+    Only files behind signed links may be embedded by pages of other origins.
     """
     if (job := job_of(request)) is not None:
         response.headers["x-usher-job"] = str(job)
@@ -258,13 +260,13 @@ def _called(
 
 
 def error_response(error: ApiError, *, allow: str | None = None) -> web.Response:
-    """Return an error as a response with its status; `allow` names the methods of a path."""
+    """Build the response for an error. `allow` lists the methods a path supports."""
     headers = error.headers if allow is None else {**error.headers, "Allow": allow}
     return web.json_response(error.body, status=error.status, headers=headers)
 
 
 def _other_methods(request: web.Request, allowed: Iterable[str]) -> web.Response:
-    """Answer OPTIONS, and refuse a method that a path does not have."""
+    """Answer OPTIONS, and reject a method that the path does not support."""
     allow = ", ".join(sorted({*allowed, "OPTIONS"}))
     if request.method == "OPTIONS":
         return web.Response(status=HTTPStatus.NO_CONTENT, headers={"Allow": allow})
@@ -276,7 +278,7 @@ def _other_methods(request: web.Request, allowed: Iterable[str]) -> web.Response
 
 
 def _refused(request: web.Request, error: web.HTTPException) -> web.Response:
-    """Return a refusal of aiohttp's or of a download in OpenAI's form."""
+    """Convert an error of aiohttp or of a download to OpenAI's format."""
     response = error_response(_of_aiohttp(request, error))
     for name in ("Content-Range", "Retry-After"):
         if name in error.headers:

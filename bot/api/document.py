@@ -1,4 +1,4 @@
-"""The OpenAPI document of the API, made from the records it reads and writes."""
+"""Builds the API's OpenAPI document from the records that the API reads and writes."""
 
 import asyncio
 import json
@@ -26,13 +26,13 @@ FORM = "multipart/form-data"
 _EVERYWHERE = (403, 500, 503)
 _WITH_KEY = (401, 429)
 _RETRY = {
-    "Retry-After": "Seconds until a repeat can succeed, if known.",
-    "x-should-retry": "`false` if a repeat would create a second job or change nothing.",
+    "Retry-After": "Seconds until a retry can succeed, if known.",
+    "x-should-retry": "`false` if a retry would create a second job or fail again.",
 }
 
 
 def document(routes: Iterable[str], *, url: str | None = None, open_: bool = False) -> Tree:
-    """Return the document of routes such as "GET /v1/jobs"; with `open_`, no key is needed."""
+    """Build the document for routes such as "GET /v1/jobs". With `open_`, no key is required."""
     operations = {route: operation_of(route) for route in routes}
     types = _Types(operations.values())
     paths: dict[str, Tree] = {}
@@ -45,8 +45,8 @@ def document(routes: Iterable[str], *, url: str | None = None, open_: bool = Fal
         "info": {
             "title": "Usher",
             "version": version(),
-            "description": "Programs wait in the same queues as people. OpenAI's paths are"
-            " compatible with OpenAI's clients; the others submit jobs and await them.",
+            "description": "Jobs of programs wait in the same queues as those of people. OpenAI's"
+            " paths work with OpenAI's clients. `/v1/jobs` submits jobs and reports their progress.",
         },
         "servers": [{"url": url or "/"}],
         "security": [{}, {"key": []}] if open_ else [{"key": []}],
@@ -56,14 +56,18 @@ def document(routes: Iterable[str], *, url: str | None = None, open_: bool = Fal
             "schemas": types.schemas,
             "responses": _error_responses(operations.values(), types),
             "securitySchemes": {
-                "key": {"type": "http", "scheme": "bearer", "description": "A key of /key new."}
+                "key": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A key created with `/key new`.",
+                }
             },
         },
     }
 
 
 class DocumentRoute:
-    """Serves the document to anyone, as programs read it before they have a key."""
+    """Serves the OpenAPI document without a key, because programs read it before they have one."""
 
     def __init__(
         self, routes: Iterable[str], *, url: str | None = None, open_: bool = False
@@ -73,8 +77,8 @@ class DocumentRoute:
         self._open = open_
 
     async def get(self, _request: web.Request) -> web.Response:
-        """Return the document, which is made when it is first asked for."""
-        # In a thread: it takes longer than all else of a start together.
+        """Return the document. The first call builds it."""
+        # In a thread, because building takes longer than the rest of the startup.
         body = await asyncio.to_thread(_body, self._routes, self._url, self._open)
         headers = {"Cache-Control": "no-cache"}
         return web.Response(body=body, content_type=JSON, headers=headers)
@@ -82,12 +86,11 @@ class DocumentRoute:
 
 @cache
 def _body(routes: tuple[str, ...], url: str | None, open_: bool) -> bytes:
-    """Return the document as it is sent: made once."""
     return json.dumps(document(routes, url=url, open_=open_), ensure_ascii=False).encode()
 
 
 class _Types:
-    """The JSON schemas of all types: as they are read, and as they are written."""
+    """JSON schemas of all types, separately for requests and responses."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         reads: list[Any] = []
@@ -142,7 +145,7 @@ def _operation(route: str, operation: Operation, types: _Types) -> Tree:
 def _hook(types: _Types) -> Tree:
     return {
         "operationId": "job_ended",
-        "summary": "A job has ended; sent to its `webhook`, signed as Standard Webhooks describes",
+        "summary": "Sent to a job's `webhook` when it ends, signed according to Standard Webhooks",
         "requestBody": {
             "required": True,
             "content": {JSON: {"schema": types.written(HookEvent)}},
@@ -168,9 +171,9 @@ def _responses(operation: Operation, types: _Types) -> Tree:
     if operation.empty:
         more["204"] = {"description": operation.empty}
     if HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE in operation.refusals:
-        more["206"] = {"description": "The part that `Range` asks for.", "content": content}
+        more["206"] = {"description": "The bytes requested with `Range`.", "content": content}
     if operation.status == HTTPStatus.OK and HTTPStatus.GATEWAY_TIMEOUT in operation.refusals:
-        later = "With `Prefer: respond-async`: the job, to fetch the result from."
+        later = "With `Prefer: respond-async`: the accepted job. Fetch the result from it."
         job = {JSON: {"schema": types.written(JobView)}}
         more["202"] = {"description": later, "content": job}
     answers = {} if operation.absent else {str(operation.status): done}
@@ -207,7 +210,7 @@ def _headers(texts: Mapping[str, str]) -> Tree:
 
 
 def _name(route: str) -> str:
-    """Return the name of an operation: "get_jobs_job_files_number"."""
+    """Return an operation's id, such as "get_jobs_job_files_number"."""
     method, path = route.split(" ")
     words = path.removeprefix("/v1/").replace("{", "").replace("}", "").replace(".json", "")
     return "_".join([method.lower(), *words.split("/")])

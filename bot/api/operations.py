@@ -1,4 +1,4 @@
-"""What each route takes and returns, for the OpenAPI document."""
+"""Parameters, requests and responses of each route, for the OpenAPI document."""
 
 import re
 from collections.abc import Mapping
@@ -32,12 +32,12 @@ Parameter = Mapping[str, Any]
 
 
 def query(name: str, text: str, **schema: Any) -> Parameter:
-    """Return a parameter of the query."""
+    """Return a query parameter."""
     return {"name": name, "in": "query", "description": text, "schema": schema}
 
 
 def path_text(name: str) -> Parameter:
-    """Return a part of the path that may be any text."""
+    """Return a path parameter that accepts any text."""
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
@@ -45,27 +45,27 @@ JOB: Parameter = {
     "name": "job",
     "in": "path",
     "required": True,
-    "description": "The number of a job of the caller's.",
+    "description": "The number of one of the caller's jobs.",
     "schema": {"type": "integer", "minimum": 1, "maximum": ID_MOST},
 }
 FILE: Parameter = {
     "name": "number",
     "in": "path",
     "required": True,
-    "description": "The number of a file of the result, from 1.",
+    "description": "The number of the result file, starting at 1.",
     "schema": {"type": "integer", "minimum": 1, "maximum": 10_000},
 }
 LAST_EVENT: Parameter = {
     "name": "Last-Event-ID",
     "in": "header",
-    "description": "The id of the last event received; text goes on after it.",
+    "description": "The id of the last event received. The text continues after it.",
     "schema": {"type": "string"},
 }
 UPLOAD: Parameter = {
     "name": "file",
     "in": "path",
     "required": True,
-    "description": "The id of a file of the caller's.",
+    "description": "The id of one of the caller's uploaded files.",
     "schema": {"type": "string", "pattern": "^file-[0-9a-f]{24}$"},
 }
 BYTES: Mapping[str, Any] = {"type": "string", "contentMediaType": "application/octet-stream"}
@@ -73,13 +73,13 @@ MODEL: Parameter = {
     "name": "name",
     "in": "path",
     "required": True,
-    "description": "The name of a model, or an alias.",
+    "description": "A model's name or alias.",
     "schema": {"type": "string", "minLength": 1},
 }
 KEY: Parameter = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "A repeated call with the same key and body returns the same job.",
+    "description": "Repeating a call with the same key and body returns the same job.",
     "schema": {"type": "string", "maxLength": KEY_MOST},
 }
 
@@ -89,11 +89,12 @@ JSON = "application/json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Operation:
-    """A route: its request and its answer as types, with the statuses it may have besides.
+    """A route with the types of its request and response.
 
-    `answers` holds the type of the answer for each content type, None if its form is OpenAI's or
-    that of a file. `form` are the fields of a request in multipart form. `items` is the type of each event
-    of a stream, and `empty` says when there is none, a 204. An `absent` route has errors only.
+    `answers` maps each content type to the response's type, or to None for a file and for OpenAI's
+    formats that have no record here. `form` maps the fields of a multipart request to their schemas.
+    `items` is the type of each event in a stream. `empty` describes when the response is 204.
+    `refusals` are the error statuses specific to the route. An `absent` route only returns errors.
     """
 
     summary: str
@@ -112,19 +113,19 @@ class Operation:
 
 
 ABSENT = ("/v1/responses/", "/v1/images/variations")
-"""The beginnings of OpenAI's paths that only explain why they are not served."""
+"""Prefixes of OpenAI paths that return only an error, which explains why."""
 EVENTS = "text/event-stream"
 ANY_FILE = "*/*"
 TEXT = "text/plain"
 
 
-_ACCEPTED = {"x-usher-job": "The number of the job.", "x-request-id": "The job, for error reports."}
+_ACCEPTED = {"x-usher-job": "The job's number.", "x-request-id": "The job's id, for error reports."}
 _SUBMITTING = (400, 403, 404, 408, 409, 413, 415, 422, 429)
 _WAITING = (*_SUBMITTING, 410, 502, 504)
 
 
 def _waits_in_queue(answer: Any, **about: Any) -> Operation:
-    """Return a path of OpenAI's whose answer is that of a job, whole or as a stream."""
+    """Describe an OpenAI route that answers with a job's result, whole or as a stream."""
     return Operation(
         answers={JSON: answer, EVENTS: None},
         parameters=(KEY,),
@@ -145,7 +146,7 @@ _RECORDING: Mapping[str, Mapping[str, Any]] = {
 
 
 def _written_down(**about: Any) -> Operation:
-    """Return a path that takes a recording and answers with what is said in it."""
+    """Describe a route that transcribes a recording."""
     return Operation(
         answers={JSON: TranscriptAnswer, TEXT: None, EVENTS: None},
         parameters=(KEY,),
@@ -171,7 +172,7 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "POST /v1/responses": _waits_in_queue(
         ResponseAnswer,
-        summary="Answer a conversation, in OpenAI's newer form; nothing is stored",
+        summary="Answer a conversation, in OpenAI's Responses format; nothing is stored",
         request=Responses,
     ),
     "POST /v1/completions": _waits_in_queue(
@@ -183,7 +184,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "POST /v1/fim/completions": _waits_in_queue(
         ChatCompletion,
         items=ChatCompletionChunk,
-        summary="Fill a gap in a prompt, answered like a chat completion",
+        summary="Fill a gap in a prompt; the response is a chat completion",
         request=Completions,
     ),
     "POST /v1/embeddings": Operation(
@@ -196,12 +197,12 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "POST /v1/images/generations": _waits_in_queue(
         ImagesAnswer,
-        summary="Draw images",
+        summary="Generate images",
         request=ImageGeneration,
     ),
     "POST /v1/images/edits": _waits_in_queue(
         ImagesAnswer,
-        summary="Change images or combine them; also as a form, as OpenAI's API has it",
+        summary="Edit or combine images, sent as JSON or as OpenAI's multipart form",
         request=ImageEditInJson,
         form={
             "image": {"type": "array", "items": BYTES},
@@ -213,7 +214,7 @@ OPERATIONS: Mapping[str, Operation] = {
         },
     ),
     "POST /v1/audio/speech": Operation(
-        summary="Read a text aloud; with `stream_format` sse, as a stream",
+        summary="Read a text aloud; streams events with `stream_format` set to `sse`",
         request=SpeechCall,
         answers={ANY_FILE: None, EVENTS: None},
         parameters=(KEY,),
@@ -221,22 +222,22 @@ OPERATIONS: Mapping[str, Operation] = {
         refusals=_WAITING,
     ),
     "POST /v1/audio/transcriptions": _written_down(
-        summary="Write down what is said in a recording",
+        summary="Transcribe a recording",
         form={**_RECORDING, "language": {"type": "string"}},
     ),
     "POST /v1/audio/translations": _written_down(
-        summary="Write down in English what is said in a recording", form=_RECORDING
+        summary="Transcribe a recording in English", form=_RECORDING
     ),
     "GET /v1/audio/models": Operation(
-        summary="List the models that speak or write down",
+        summary="List the models that speak or transcribe",
         answers={JSON: AudioModels},
         public=True,
     ),
     "GET /v1/audio/voices": Operation(
-        summary="List the voices that are known by name", answers={JSON: Voices}, public=True
+        summary="List the known voices", answers={JSON: Voices}, public=True
     ),
     "GET /v1/health": Operation(
-        summary="Tell that the API answers; also at /health",
+        summary="Check that the API is up; also at /health",
         tag="Usher",
         answers={JSON: ApiHealth},
         public=True,
@@ -264,13 +265,20 @@ OPERATIONS: Mapping[str, Operation] = {
         parameters=(
             query(
                 "state",
-                "Only jobs in this state; `open` is `pending` or `processing`.",
+                "Only jobs in this state. `open` means `pending` or `processing`.",
                 enum=["open", "pending", "processing", "completed", "failed", "cancelled"],
             ),
-            query("limit", "How many.", type="integer", minimum=1, maximum=LIST_MOST, default=20),
+            query(
+                "limit",
+                "The maximum number of jobs to return.",
+                type="integer",
+                minimum=1,
+                maximum=LIST_MOST,
+                default=20,
+            ),
             query(
                 "before",
-                "Only jobs older than this one.",
+                "Only jobs with a lower number.",
                 type="integer",
                 minimum=1,
                 maximum=ID_MOST,
@@ -279,40 +287,47 @@ OPERATIONS: Mapping[str, Operation] = {
         refusals=(400,),
     ),
     "GET /v1/jobs/{job}": Operation(
-        summary="Return a job; with `wait`, once it has ended or after that many seconds",
+        summary="Return a job; `wait` delays the response until the job ends",
         tag="Jobs",
         answers={JSON: JobView},
         parameters=(
             JOB,
-            query("wait", "Seconds.", type="number", minimum=0, maximum=WAIT_MOST_S, default=0),
+            query(
+                "wait",
+                "The maximum wait in seconds.",
+                type="number",
+                minimum=0,
+                maximum=WAIT_MOST_S,
+                default=0,
+            ),
         ),
         refusals=(400, 404),
     ),
     "DELETE /v1/jobs/{job}": Operation(
-        summary="Cancel a job, waiting or running; a job that has ended stays as it is",
+        summary="Cancel a waiting or running job; does nothing once the job has ended",
         tag="Jobs",
         answers={JSON: JobView},
         parameters=(JOB,),
         refusals=(404,),
     ),
     "GET /v1/jobs/{job}/events": Operation(
-        summary="Report a job's progress to its end",
+        summary="Stream a job's progress until it ends",
         tag="Jobs",
         answers={EVENTS: None},
         items=JobEvent,
-        empty="There is nothing after the event of `Last-Event-ID`.",
+        empty="No events follow `Last-Event-ID`.",
         parameters=(JOB, LAST_EVENT),
         refusals=(404,),
     ),
     "GET /v1/jobs/{job}/files/{number}": Operation(
-        summary="Return a file of a result",
+        summary="Return a file of a job's result",
         tag="Jobs",
         answers={ANY_FILE: None},
         parameters=(JOB, FILE),
         refusals=(404, 416, 429),
     ),
     "POST /v1/files": Operation(
-        summary="Send an image, a sound or a video ahead of the jobs that use it",
+        summary="Upload an image, audio or video file for use in later jobs",
         tag="Files",
         form={"file": BYTES, "purpose": {"type": "string"}},
         answers={JSON: UploadView},
@@ -329,7 +344,7 @@ OPERATIONS: Mapping[str, Operation] = {
         refusals=(404,),
     ),
     "GET /v1/files/{file}/content": Operation(
-        summary="Return a file",
+        summary="Return the content of a file",
         tag="Files",
         answers={ANY_FILE: None},
         parameters=(UPLOAD,),
@@ -343,12 +358,12 @@ OPERATIONS: Mapping[str, Operation] = {
         refusals=(404,),
     ),
     "GET /v1/webhooks": Operation(
-        summary="Return which webhooks may be called, and the secret that signs them",
+        summary="Return the allowed webhook origins, and the secret that signs webhook calls",
         tag="Jobs",
         answers={JSON: HookSecret},
     ),
     "GET /v1/originals/{job}/{number}/{until}/{seal}": Operation(
-        summary="Return a file of a result by its signed link",
+        summary="Return a file of a job's result through its signed link",
         tag="Jobs",
         answers={ANY_FILE: None},
         parameters=tuple(path_text(each) for each in ("job", "number", "until", "seal")),
@@ -356,12 +371,12 @@ OPERATIONS: Mapping[str, Operation] = {
         public=True,
     ),
     "GET /v1/queue": Operation(
-        summary="List all queues, with why they wait and until when",
+        summary="List all queues, with the reason for each wait and an estimate",
         tag="Queue",
         answers={JSON: QueueView},
     ),
     "GET /v1/hosts": Operation(
-        summary="List all machines, with their memory and servers",
+        summary="List all hosts, with their memory and servers",
         tag="Queue",
         answers={JSON: HostList},
     ),
@@ -369,12 +384,12 @@ OPERATIONS: Mapping[str, Operation] = {
 
 
 def operation_of(route: str) -> Operation:
-    """Return what a route takes and returns. Raises `KeyError` if that is not described."""
+    """Return the description of a route. Raises `KeyError` for unknown routes."""
     path = route.split(" ")[1]
     if not path.startswith(ABSENT):
         return OPERATIONS[route]
     return Operation(
-        summary="Not available here; the error names what is",
+        summary="Not available; the error names an alternative",
         absent=True,
         parameters=tuple(path_text(name) for name in _names(path)),
         refusals=(404,),

@@ -1,4 +1,4 @@
-"""The HTTP API as a whole: assembles its routes and serves them at one address."""
+"""Assembles the routes of the HTTP API and serves them at one address."""
 
 import asyncio
 import logging
@@ -41,13 +41,16 @@ from queueing.core.concurrency import TaskGroup
 from queueing.core.ports import Clock
 
 CALLS_MOST = 4000
-KEPT_BACK = 640  # files for the page, the chats, the servers and the database
+KEPT_BACK = 640  # file descriptors reserved for the web page, chats, servers and the database
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """The address, callers and time limits of the API. With `open`, it needs no key."""
+    """Settings of the API: its address, allowed callers and time limits.
+
+    With `open`, no key is needed.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8081
@@ -80,9 +83,9 @@ class ApiServer:
         fetcher: Fetcher | None = None,
         served: Served = unmeasured,
     ) -> None:
-        """Take the parts; with a `fetcher`, images may be addresses.
+        """Build the routes. Image URLs are only accepted with a `fetcher`.
 
-        `shared` is what this process and others that serve the API tell each other.
+        `shared` stores which jobs have lost their caller, for all processes that serve the API.
         """
         self.connected = asyncio.Event()
         self.port = settings.port
@@ -114,7 +117,7 @@ class ApiServer:
             ROUTE: OriginalFiles(links, self._clients, self._sender).get,
         }
         described = DocumentRoute([*routes, *public], url=settings.url, open_=settings.open)
-        # Made for each run: an application that was served cannot be served again.
+        # Built anew for each run: aiohttp cannot serve an application twice.
         self._application = partial(
             application,
             self._authentication(keys, people, clock),
@@ -231,9 +234,9 @@ class ApiServer:
 
 
 def _limits(settings: Settings) -> ConnectionLimits:
-    """Return how many calls may be open: what the page, the chats and the servers leave.
+    """Limit the open connections to the file descriptors that other parts leave free.
 
-    One person may have all of them, because a program opens hundreds at once.
+    One person may use all of them, because a program may open hundreds of connections at once.
     """
     overall = max(64, min(CALLS_MOST, open_files() - KEPT_BACK))
     strangers = overall if settings.open else max(1, overall // 2)

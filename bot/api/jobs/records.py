@@ -1,4 +1,4 @@
-"""The records of the native API; its OpenAPI document is made from them.
+"""Records of the native jobs API. The OpenAPI document is generated from them.
 
 Times are ISO 8601 in UTC. Unknown values are null.
 """
@@ -37,7 +37,7 @@ from queueing.core.requests import (
 
 
 class UploadView(View):
-    """A file that was sent ahead, in OpenAI's form. Times are UNIX seconds."""
+    """An uploaded file, in OpenAI's format. Times are UNIX seconds."""
 
     object: Literal["file"] = "file"
     id: str
@@ -51,7 +51,10 @@ class UploadView(View):
 
 
 class UploadList(View):
-    """The caller's files, newest first, all at once: OpenAI's clients ask again without `has_more`."""
+    """All of the caller's files, newest first, on one page.
+
+    `has_more` is always false, because OpenAI's clients request another page if it is missing.
+    """
 
     object: Literal["list"] = "list"
     data: tuple[UploadView, ...]
@@ -59,7 +62,7 @@ class UploadList(View):
 
 
 class DeletedUpload(View):
-    """A file that was deleted."""
+    """Confirms that a file was deleted."""
 
     object: Literal["file"] = "file"
     id: str
@@ -70,7 +73,7 @@ FIRST_AND_LAST = 2
 SPEECH_LIMIT = 20_000  # characters
 
 WebhookAddress = Annotated[str, Field(max_length=2_000)]
-"""An address that is called once the job has ended, at an origin of `api.webhooks`."""
+"""URL to call when the job ends. Its origin must be listed in `api.webhooks`."""
 
 
 def _loras(written: str) -> str:
@@ -82,20 +85,23 @@ Loras = Annotated[str, AfterValidator(_loras), Field(max_length=NAME_LIMIT)]
 
 
 class TimedJob(BoundedRecord):
-    """When a job runs: `later`, when nothing else waits; `by` a moment, likewise, but done by then."""
+    """When a job may run. With `later`, it runs when nothing else waits for the host.
+
+    With `by`, it also runs when nothing else waits, but starts in time to be done by that moment.
+    """
 
     later: bool = False
     by: AwareDatetime | None = None
 
     @property
     def when(self) -> "JobTime":
-        """When it runs."""
+        """The time options of the job; `by` implies `later`."""
         due_at = None if self.by is None else self.by.timestamp()
         return JobTime(later=self.later or due_at is not None, due_at=due_at)
 
 
 class MediaJob(TimedJob):
-    """What these requests share; omitted fields default to the person's settings or the model's."""
+    """Fields common to media jobs. Omitted fields use the person's or the model's defaults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -104,7 +110,7 @@ class MediaJob(TimedJob):
 
 
 class VideoJob(MediaJob):
-    """A video to make. `images` are its first and its last one, as for an image."""
+    """A video to generate. `images` are its first and last frame, given as for an image job."""
 
     model_config = ConfigDict(
         json_schema_extra={"dependentRequired": {"width": ["height"], "height": ["width"]}},
@@ -129,7 +135,7 @@ class VideoJob(MediaJob):
         return self
 
     def drawing(self, files: tuple[File, ...]) -> Creation:
-        """Return the request with its images."""
+        """Build the request from these fields and the loaded images."""
         options = DrawingOptions(
             size=(self.width, self.height) if self.width and self.height else None,
             seconds=self.seconds,
@@ -145,7 +151,7 @@ class VideoJob(MediaJob):
 
 
 class MusicJob(MediaJob):
-    """Music or a sound to make; `lyrics` are sung."""
+    """Music or a sound to generate. `lyrics` are sung."""
 
     kind: Literal["music"]
     prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
@@ -157,7 +163,7 @@ class MusicJob(MediaJob):
     lora: Loras | None = None
 
     def drawing(self) -> Creation:
-        """Return the request."""
+        """Build the request from these fields."""
         options = DrawingOptions(
             lyrics=self.lyrics,
             seconds=self.seconds,
@@ -170,7 +176,10 @@ class MusicJob(MediaJob):
 
 
 class SpeechJob(MediaJob):
-    """A text to read aloud. `speed` is a factor; `format` is kept where the server has it."""
+    """A text to read aloud. `speed` is a factor, 1 being normal speed.
+
+    `format` is the file format; servers that cannot produce it use their own.
+    """
 
     kind: Literal["speech"]
     text: str = Field(min_length=1, max_length=SPEECH_LIMIT, pattern=WORDS)
@@ -186,10 +195,11 @@ class SpeechJob(MediaJob):
 
 
 class TranscriptionJob(MediaJob):
-    """A recording to write down: a data URL, base64, a file sent ahead or of an earlier result.
+    """A recording to transcribe.
 
-    A form brings it along instead. With `timestamps`, the answer holds what was said when, if the
-    model knows.
+    `file` is a data URL, base64, the id of an uploaded file, or a file of an earlier result
+    (`job-12/1`). A multipart form contains the file itself instead. With `timestamps`, the answer
+    includes when each part was said, if the model supports it.
     """
 
     kind: Literal["transcription"]
@@ -212,20 +222,21 @@ IMAGES_LIMIT = 8
 
 
 class ChatJob(TimedJob, ChatCompletions):
-    """A conversation to answer, as for `POST /v1/chat/completions`."""
+    """A conversation to answer. Takes the fields of `POST /v1/chat/completions`."""
 
     kind: Literal["chat"] = "chat"
     webhook: WebhookAddress | None = None
 
 
 class ImageJob(TimedJob):
-    """An image to draw; omitted fields default to the person's settings or the model's.
+    """An image to generate. Omitted fields use the person's or the model's defaults.
 
-    `images` are data URLs, base64, files sent ahead (`file-…`) or of an earlier result
-    (`job-12/1`). Several are combined, and so is what a `mask` leaves of the first: it is transparent
-    where that is to change. `edit` has the prompt change a single image, instead of starting from
-    it; without it, the model decides. `file_id` is another way to name a file. A `seed` of -1 asks
-    for a random one; `raw` leaves the prompt unchanged.
+    Each of `images` is a data URL, base64, the id of an uploaded file (`file-…`), or a file of an
+    earlier result (`job-12/1`). Several images are combined. A `mask` marks what to change in the
+    first image: its transparent areas. With `edit`, the prompt describes a change to a single
+    image; with `edit` false, the image is only a starting point; if omitted, the model decides.
+    `file_id` names one more image. A `seed` of -1 picks a random seed. With `raw`, the prompt is
+    used unchanged.
     """
 
     model_config = ConfigDict(
@@ -261,7 +272,7 @@ class ImageJob(TimedJob):
 
     @property
     def options(self) -> DrawingOptions:
-        """The parameters of the image except its prompt."""
+        """The image's parameters, without the prompt."""
         size = (self.width, self.height) if self.width and self.height else None
         return DrawingOptions(
             size=size,
@@ -274,7 +285,7 @@ class ImageJob(TimedJob):
         )
 
     def drawing(self, files: tuple[File, ...]) -> Creation:
-        """Return the request with its images."""
+        """Build the request from these fields and the loaded images."""
         return Creation(
             prompt=self.prompt,
             model=self.model,
@@ -302,5 +313,5 @@ JobRequest = Annotated[
     | Annotated[TranscriptionJob, Tag("transcription")],
     Discriminator(_kind),
 ]
-"""A new job of a `kind`; without one, `messages` are answered and a `prompt` is drawn."""
+"""A new job. Without `kind`, a body with `messages` is a chat job and any other is an image job."""
 JOB_REQUESTS: TypeAdapter[AnyJobRequest] = TypeAdapter(JobRequest)

@@ -1,11 +1,11 @@
-"""The base of all records that clients send, and the errors for invalid ones.
+"""Base class of all request records, and error messages for invalid requests.
 
-Where a field may be of several kinds, pydantic reports a mistake for each of them, under a path
-with steps that the request does not have: names of the kinds. They are left out of what a person
-reads, and the mistake that goes deepest is told, since its kind fits the request best.
+For a field with a union type, pydantic reports one error per member, under paths that contain the
+member's name. The names are removed from the paths shown to people. Only the error with the deepest
+path is reported, because its member matches the request best.
 
-A field that no server here honours is refused if it decides what the answer is. A tool is only an
-offer to the model: one of a kind that no local server has is left out, and the answer says so.
+A field that no server here supports is rejected if it affects the answer. Tools are only an offer
+to the model: unsupported kinds are dropped, and the answer's `metadata` lists them.
 """
 
 import re
@@ -21,13 +21,16 @@ from bot.api.calls.errors import ApiError, invalid
 from queueing.core.bounded_json import VALUES_MOST, BoundedRecord
 from queueing.core.catalog import in_our_words
 
-KINDS_TOLD = 500  # characters; OpenAI's limit of a value in `metadata` is 512
-NAME_TOLD = 80  # characters
+KINDS_LIMIT = 500  # characters; OpenAI's limit of a value in `metadata` is 512
+NAME_SHOWN = 80  # characters
 LEFT_OUT = "usher_left_out_tools"
 
 
 def refused(way: str, *but: JsonValue) -> AfterValidator:
-    """Return the mark of a field that is refused unless it is empty or one of `but`."""
+    """Return a validator that rejects a field unless it is empty or one of `but`.
+
+    `way` is the hint to show in the error.
+    """
 
     def check(value: JsonValue) -> JsonValue:
         if value and value not in but:
@@ -38,31 +41,31 @@ def refused(way: str, *but: JsonValue) -> AfterValidator:
 
 
 def kind_alone(value: Any) -> Any:
-    """Return a tool that is no function as its kind alone, whatever else it holds."""
+    """Reduce a tool that is not a function to its type, ignoring its other fields."""
     kind = value.get("type") if isinstance(value, dict) else None
     return value if kind is None or kind == "function" else {"type": kind}
 
 
 def left_out(kinds: Iterable[str]) -> dict[str, str]:
-    """Return the `metadata` of an answer that name the kinds of tools which were left out."""
+    """Return the `metadata` entry that lists the dropped kinds of tools, or {} if there are none."""
     told = ", ".join(dict.fromkeys(kind for kind in kinds if kind != "function"))
-    return {LEFT_OUT: told[:KINDS_TOLD]} if told else {}
+    return {LEFT_OUT: told[:KINDS_LIMIT]} if told else {}
 
 
 def require_tool(choice: object, named: str | None, offered: Collection[str | None]) -> None:
-    """Refuse to require a call that no function is left for. Raises `ValueError`.
+    """Check that a required tool call is possible. Raises `ValueError`.
 
-    `offered` are the names of the functions that a server gets; `named` is the one that the choice
-    names.
+    `offered` are the names of the functions sent to the server. `named` is the function that
+    `choice` requires, if any.
     """
     if choice == "required" and not offered:
         raise ValueError("is “required”, but there is no function to call")
     if named is not None and named not in offered:
-        raise ValueError(f"names the function “{named[:NAME_TOLD]}”, which is not among the tools")
+        raise ValueError(f"names the function “{named[:NAME_SHOWN]}”, which is not among the tools")
 
 
 WORDS = r"\S"
-"""The pattern of a text that is not blank."""
+"""Pattern for texts that are not blank."""
 Path = tuple[str | int, ...]
 
 _KINDS: Mapping[str, str] = {
@@ -94,26 +97,29 @@ _WAYS: Mapping[str, str] = {
     "tool_use": "send calls as tool_calls of the message",
     "tool_result": "send the result as a message with the role tool",
 }
-"""What to send in place of a part that is not taken."""
+"""Hints for unsupported kinds of message parts."""
 
 
 def mistake(error: ValidationError, kind: Any) -> tuple[Path, str]:
-    """Return the path of the worst mistake in a record of that kind, and a sentence without its end."""
+    """Return the path and description of the most relevant error in a record of type `kind`.
+
+    The description has no final period.
+    """
     found = [
         (_place(kind, each["loc"]), each)
         for each in error.errors(include_url=False, include_input=False)
     ]
     (path, divided), first = found[0]
     if divided is None:
-        return _told(path, [first])
+        return _described(path, [first])
     rivals = [(at, each) for (at, _), each in found if at[: len(divided)] == divided]
     deepest = max(len(at) for at, _ in rivals)
     path = next(at for at, _ in rivals if len(at) == deepest)
-    return _told(path, [each for at, each in rivals if at == path])
+    return _described(path, [each for at, each in rivals if at == path])
 
 
-def _told(path: Path, errors: Sequence[Any]) -> tuple[Path, str]:
-    """Return the sentence about one place; its mistakes are those of the kinds it may be of."""
+def _described(path: Path, errors: Sequence[Any]) -> tuple[Path, str]:
+    """Describe the errors at one path, of which there may be one per member of a union."""
     first = next((each for each in errors if not _is_kind(each)), errors[0])
     if first["type"] == "union_tag_invalid":
         return _other_part(path, first["ctx"])
@@ -138,7 +144,7 @@ def _kind_of(error: Any) -> str:
 
 
 def _quoted(names: str) -> str:
-    """Return pydantic's list of names with the quotes of our sentences."""
+    """Replace pydantic's quotes by typographic ones."""
     return re.sub(r"'([^']*)'", r"“\1”", names)
 
 
@@ -150,13 +156,13 @@ def _other_part(path: Path, context: Mapping[str, Any]) -> tuple[Path, str]:
 
 
 def _present_name(name: object) -> str:
-    """Return what a field or kind is called, if not as it was; "" if it is."""
+    """Return a hint with the present name of a renamed field or kind, or "" if it is not renamed."""
     ours = in_our_words(str(name))
     return f"it is called “{ours}”" if ours != name else ""
 
 
 def _discriminator(context: Mapping[str, Any]) -> str:
-    """Return the field that tells the kinds apart; jobs have a function for it."""
+    """Return the name of the union's discriminator field. For jobs, pydantic reports a function."""
     name = str(context["discriminator"]).strip("'")
     return name if name.isidentifier() else "kind"
 
@@ -173,7 +179,7 @@ def _sentence(error: Any) -> str:
 
 
 def _place(kind: Any, path: Path) -> tuple[Path, Path | None]:
-    """Return a path without the names of kinds, and where the first of them stood."""
+    """Return the path without names of union members, and the path to the first union, if any."""
     kept = _kept(kind, path)
     if kept is None:
         return path, None
@@ -183,7 +189,10 @@ def _place(kind: Any, path: Path) -> tuple[Path, Path | None]:
 
 
 def _kept(kind: Any, path: Path) -> tuple[str | int | None, ...] | None:
-    """Return the steps of a path with None for the names of kinds; None if the kind has no such path."""
+    """Return the path with None for each name of a union member.
+
+    Returns None if `kind` has no such path.
+    """
     if not path:
         return ()
     origin, inner = get_origin(kind), get_args(kind)
@@ -202,7 +211,7 @@ def _kept(kind: Any, path: Path) -> tuple[str | int | None, ...] | None:
 
 
 def _within(kind: Any, step: str | int) -> Any:
-    """Return the kind of what stands at a step; `NoneType` if nothing does."""
+    """Return the type of the value at a step of the path, or `NoneType` if there is none."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         fields = kind.model_fields
         named = (field for name, field in fields.items() if step in {name, field.alias})
@@ -220,10 +229,10 @@ NAME_LIMIT = 200  # characters of a model's name
 
 
 class ClientRecord(BoundedRecord):
-    """Base of what clients send: unknown fields are ignored, and null is the same as omitted.
+    """Base class of request bodies. Unknown fields are ignored, and null means omitted.
 
-    Clients send null for any optional field: n8n `strict: null`, LangChain `tools: null`. As the
-    body of a request, it has at most `bytes_most` bytes and `values_most` values.
+    Clients send null for optional fields: n8n sends `strict: null`, LangChain `tools: null`. A body
+    has at most `bytes_most` bytes and `values_most` values.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -236,9 +245,9 @@ T = TypeVar("T", bound=ClientRecord)
 
 
 async def read(kind: type[T], request: web.Request) -> T:
-    """Return a request's JSON as a record. Raises `ApiError`, a 400 that names the field.
+    """Parse a request's JSON body. Raises `ApiError` (400), which names the invalid field.
 
-    The parser rejects hundreds of levels of nesting and numbers out of range.
+    The parser rejects deep nesting (hundreds of levels) and numbers out of range.
     """
     try:
         return await json_body(
@@ -249,7 +258,7 @@ async def read(kind: type[T], request: web.Request) -> T:
 
 
 def wrong(error: ValidationError, kind: Any) -> ApiError:
-    """Return the error for an invalid record of that kind: its worst mistake."""
+    """Build the API error for an invalid record of type `kind`, from its most relevant error."""
     steps, sentence = mistake(error, kind)
     path = dotted(steps)
     if path:
@@ -260,5 +269,5 @@ def wrong(error: ValidationError, kind: Any) -> ApiError:
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """Return the path of a value: "messages.0.content"."""
+    """Join a path with dots: "messages.0.content"."""
     return ".".join(str(step) for step in path)
