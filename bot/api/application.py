@@ -93,12 +93,12 @@ class Cors:
 
 _BELOW = "compact|input_tokens"
 _OPENAI = (
-    "Usher speaks OpenAI's API: choose “OpenAI-compatible” in the program, with the base URL …/v1"
+    "Usher offers OpenAI's API: choose “OpenAI-compatible” in the program, with the base URL …/v1"
 )
 _PATH = re.compile(rf"/*(?:v1/+)*(?P<kind>[a-z_]+(?:/(?:{_BELOW}))?)")
 _NOTHING_KEPT = "nothing is stored here; send the whole conversation with each call"
-_NO_TRAINING = "Usher runs models, and does not train or grade them"
-_FILES = "send files in the request, as data URLs, or ahead of it to /v1/files"
+_NO_TRAINING = "Usher runs models but does not train or grade them"
+_FILES = "send files in the request, as data URLs, or upload them to /v1/files first"
 _SENTENCES = {
     "uploads": f"There are no uploads here: {_FILES}.",
     "containers": f"There are no containers here: {_FILES}.",
@@ -106,18 +106,19 @@ _SENTENCES = {
     "assistants": f"There are no assistants here: {_NOTHING_KEPT}, to /v1/responses.",
     "threads": f"There are no threads here: {_NOTHING_KEPT}, to /v1/responses.",
     "conversations": f"There are no conversations here: {_NOTHING_KEPT}, to /v1/responses.",
-    "batches": "There are no batches here: submit each job to /v1/jobs; all of them wait in line.",
+    "batches": "There are no batches here: submit each job to /v1/jobs, which queues them.",
     "moderations": "There are no moderations here: ask a model of your choice.",
     "fine_tuning": f"There is no fine-tuning here: {_NO_TRAINING}.",
     "evals": f"There are no evaluations here: {_NO_TRAINING}.",
     "realtime": "There are no realtime sessions here: use /v1/responses with stream.",
     "rerank": "There is no reranking here: compare the vectors of /v1/embeddings.",
     "videos": "There are no videos at this path: submit a video to /v1/jobs, with `kind` video.",
-    "messages": f"This is Anthropic's API. {_OPENAI}.",
-    "api": f"This is Ollama's API or another server's own. {_OPENAI}.",
-    "sdapi": f"This is Automatic1111's API. {_OPENAI}, and images at /v1/images/generations.",
-    "responses/compact": "Conversations are not compacted here: ask a model for a summary of yours.",
-    "responses/input_tokens": "Tokens are not counted in advance here: `usage` of an answer has them.",
+    "messages": f"This path belongs to Anthropic's API. {_OPENAI}.",
+    "api": f"This path belongs to Ollama's or another server's API. {_OPENAI}.",
+    "sdapi": f"This path belongs to Automatic1111's API. {_OPENAI}. Images are at"
+    " /v1/images/generations.",
+    "responses/compact": "Conversations are not compacted here: ask a model to summarize yours.",
+    "responses/input_tokens": "Tokens are not counted in advance here: see `usage` of the answer.",
 }
 
 
@@ -174,7 +175,7 @@ def application(
         except ConnectionError:
             raise  # the caller has hung up, so there is no one to answer
         except Exception:
-            log.exception("%s %s: stopped by a bug", request.method, request.path)
+            log.exception("%s %s failed because of a bug", request.method, request.path)
             return error_response(_bug())
 
     paths: Paths = {}
@@ -298,7 +299,7 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:
 def _away() -> ApiError:
     return ApiError(
         status=HTTPStatus.SERVICE_UNAVAILABLE,
-        message="Usher's queue or its database cannot be reached just now.",
+        message="Usher's queue or its database cannot be reached at the moment.",
         retry_after_s=10.0,
     )
 
@@ -306,6 +307,6 @@ def _away() -> ApiError:
 def _bug() -> ApiError:
     return ApiError(
         status=HTTPStatus.INTERNAL_SERVER_ERROR,
-        message="Something went wrong in Usher; its log says more.",
+        message="Internal error in Usher. Its log has the details.",
         repeat=False,
     )

@@ -1,1 +1,1 @@
-"""One call: who makes it, what it brings, which error it gets."""
+"""HTTP calls to the API: their caller, body, files and errors."""

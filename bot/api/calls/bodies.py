@@ -1,10 +1,9 @@
-"""Bodies of requests and responses, bounded in size, time and memory.
+"""Request and response bodies, bounded in size, time and memory.
 
-Requests are read only if they are of a declared kind.
-
-Each body alone is bounded; hundreds at once would still fill the machine. A body that finds no room
-is not read on until there is some, so that its client waits; after a while it is refused. Results are
-bounded too: a call takes its turn before it reads one, and keeps it until its response is sent.
+Only requests with a declared content type are read. Each body is bounded, but hundreds at once
+could still exhaust memory. When the total is reached, reading pauses, so the client waits; after a
+while the request is rejected. Results are bounded too: a call takes a slot before it reads one, and
+keeps it until its response is sent.
 """
 
 import asyncio
@@ -30,18 +29,20 @@ from queueing.core.concurrency import timeout, timeout_at
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat
 
-ROOM = 96 * 1024 * 1024  # bytes of all bodies; working on them takes a multiple
+ROOM = 96 * 1024 * 1024  # bytes of all bodies; processing them takes a multiple
 A_PERSONS = 64 * 1024 * 1024  # bytes of one person's bodies
-SMALL = 64 * 1024  # bytes; such a body never waits
+SMALL = 64 * 1024  # bytes; bodies up to this size never wait
 COPIES = 3
-"""How often a text is in memory until it is stored: what was read, its record, the stored form."""
-COPIES_MOST = 24 * 1024 * 1024  # bytes counted for them; files are copied one at a time
+"""Copies of a text in memory until it is stored: the bytes read, its record, the stored form."""
+COPIES_MOST = (
+    24 * 1024 * 1024
+)  # the most bytes to count for the copies; files are copied one at a time
 WAIT_S = 20.0
 
 
 @dataclass(eq=False, slots=True)
 class HeldBody:
-    """How many bytes of a person's request are in memory."""
+    """Counts the bytes in memory for one request's body."""
 
     room: "BodyMemory"
     person: str
@@ -52,17 +53,17 @@ _BODY: web.RequestKey[HeldBody] = web.RequestKey("body")
 
 
 class BodyMemory:
-    """Counts the bytes of all bodies, and of what is made of them, until they are stored or refused."""
+    """Counts the bytes of all bodies and their copies, until they are stored or rejected."""
 
     def __init__(self) -> None:
-        self._large: dict[HeldBody, None] = {}  # oldest first
+        self._large: dict[HeldBody, None] = {}  # the oldest comes first
         self._bytes = 0
         self._of_people: Counter[str] = Counter()
         self._waiting: set[asyncio.Event] = set()
 
     @contextmanager
     def of(self, request: web.Request, person: str) -> Iterator[None]:
-        """Count the body of a person's request until it is released, at the latest at the end."""
+        """Count the body of a person's request until it is released or the block ends."""
         request[_BODY] = HeldBody(self, person)
         try:
             yield
@@ -70,10 +71,10 @@ class BodyMemory:
             release(request)
 
     async def grow(self, body: HeldBody, size: int) -> None:
-        """Count further bytes of a body, and wait until there is room for more of it.
+        """Count more bytes of a body, and wait until there is room for the next ones.
 
-        Raises `ApiError`, a 503, if there is none for too long. The oldest body of all and each
-        person's oldest within the whole are always read on, so that some body is completed.
+        Raises `ApiError` (503) if that takes too long. The oldest body overall, and each person's
+        oldest while the total is in bounds, never wait, so some body is always completed.
         """
         body.size += size
         self._count(body, size)
@@ -84,7 +85,7 @@ class BodyMemory:
             await self._until_fits(body)
 
     def release(self, body: HeldBody) -> None:
-        """Forget a body. Idempotent."""
+        """Stop counting a body. Idempotent."""
         self._large.pop(body, None)
         self._count(body, -body.size)
         body.size = 0
@@ -119,19 +120,19 @@ class BodyMemory:
 
 
 async def make_room(request: web.Request, size: int) -> None:
-    """Count further bytes of a request's body. Raises `ApiError`, a 503."""
+    """Count more bytes of a request's body. Raises `ApiError` (503)."""
     if (body := request.get(_BODY)) is not None:
         await body.room.grow(body, size)
 
 
 async def make_room_for_record(request: web.Request, size: int) -> None:
-    """Count what is made of a text until it is stored. Raises `ApiError`, a 503."""
+    """Count the copies of a text of this size until it is stored. Raises `ApiError` (503)."""
     if size > SMALL:
         await make_room(request, min(COPIES * size, COPIES_MOST))
 
 
 def release(request: web.Request) -> None:
-    """Forget the body of a request, because it is stored. Idempotent."""
+    """Stop counting a request's body, because it is stored. Idempotent."""
     if (body := request.get(_BODY)) is not None:
         body.room.release(body)
 
@@ -148,25 +149,28 @@ def _crowded() -> ApiError:
 T = TypeVar("T")
 
 BODY_LIMIT = 64 * 1024 * 1024  # bytes; enough for several images in base64
-WORDS_LIMIT = 8 * 1024 * 1024  # bytes of JSON that carries no files
-LINES_MOST = 2_000  # read one by one: the headers of 64 parts, and what precedes the first
+WORDS_LIMIT = 8 * 1024 * 1024  # bytes of JSON without files
+LINES_MOST = 2_000  # read singly: the headers of 64 parts, and the text before the first
 LINE_BYTES_MOST = 256 * 1024
 SILENT_S = 30.0  # until the next byte
-WHOLE_S = 600.0  # until the last one: 64 MB at 1 Mbit/s
+WHOLE_S = 600.0  # until the last byte: 64 MB at 1 Mbit/s
 PIECE = 64 * 1024
 
 
 class Body:
-    """The body of a request, read piece by piece; bytes can be put back.
+    """The body of a request, read piece by piece. Bytes can be put back.
 
-    Every method that reads raises `ApiError`: 413 beyond `limit` bytes, 408 if the body stops or
-    takes too long, 400 if it is not encoded as its headers say or has too many lines, and 503 while
-    other bodies take all the room. Other tasks run between any two reads: aiohttp reads what has
-    arrived without a pause. Its multipart reader reads from this as from a `StreamReader`.
+    Every reading method raises `ApiError`: 413 beyond `limit` bytes, 408 if the body stops or takes
+    too long, 400 if its encoding is broken or it has too many lines, and 503 if other bodies leave
+    no memory. Each read yields to other tasks, because aiohttp returns data that has arrived
+    without a pause. aiohttp's multipart reader uses this object as a `StreamReader`.
     """
 
     def __init__(self, request: web.Request, limit: int = BODY_LIMIT) -> None:
-        """Take a request. Raises `ApiError` if the body it announces is not taken."""
+        """Prepare to read a request.
+
+        Raises `ApiError` if its encoding or announced size is not allowed.
+        """
         if (encoding := encoding_of(request)) not in ENCODINGS:
             raise _encoded()
         if (request.content_length or 0) > limit:
@@ -186,16 +190,19 @@ class Body:
             yield piece
 
     async def read(self, size: int) -> bytes:
-        """Return at most `size` bytes, b"" at the end."""
+        """Return at most `size` bytes, or b"" at the end."""
         if self._back:
             piece, self._back = self._back[:size], self._back[size:]
             return piece
-        if self._content.at_eof():  # aiohttp logs the stack of further reads
+        if self._content.at_eof():  # aiohttp logs a stack trace for reads after the end
             return b""
         return await self._bounded(self._content.read(size))
 
     async def readline(self, *, max_line_length: int | None = None) -> bytes:
-        """Return a line with its end, b"" at the end of the body; `BadHttpMessage` if too long."""
+        """Return a line including its newline, or b"" at the end.
+
+        Raises `BadHttpMessage` if too long.
+        """
         line, end, self._back = self._back.partition(b"\n")
         line += end
         if not end:
@@ -240,7 +247,7 @@ def _too_large(limit: int) -> ApiError:
 
 
 def too_many_values(error: TooManyValues) -> ApiError:
-    """Return the refusal of JSON with too many values, or with a number that is too long."""
+    """Build the error for JSON with too many values, or with an overlong number."""
     return invalid(f"The JSON of this request {error.refusal}.")
 
 
@@ -251,10 +258,10 @@ async def json_body(
     limit: int = WORDS_LIMIT,
     values: int = VALUES_MOST,
 ) -> T:
-    """Return what `parse` makes of the body of a request that is declared as JSON.
+    """Read a JSON request body and return the result of `parse`.
 
-    Raises `ApiError`, and the errors of `parse`. A form on any web page can post `text/plain` or
-    multipart without a CORS preflight.
+    Raises `ApiError`, and the errors of `parse`. The content type must be JSON: a form on any web
+    page can post `text/plain` or multipart without a CORS preflight.
     """
     if request.content_type != "application/json":
         raise ApiError(
@@ -269,7 +276,7 @@ async def json_body(
     except TooManyValues as error:
         raise too_many_values(error) from None
     await make_room_for_record(request, whole.tell())
-    return await parsed(parse, whole.getvalue())  # the buffer itself, no copy
+    return await parsed(parse, whole.getvalue())  # the buffer itself, not a copy
 
 
 def _too_slow() -> ApiError:
@@ -281,19 +288,19 @@ def _too_slow() -> ApiError:
 def _encoded() -> ApiError:
     return ApiError(
         status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        message="The body of a request may be encoded with gzip or deflate only.",
+        message="The body of a request may only be encoded with gzip or deflate.",
     )
 
 
 def _bomb() -> ApiError:
     return ApiError(
         status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        message="The body of the request expands too far: send it uncompressed.",
+        message="The body of the request expands too much. Send it uncompressed.",
     )
 
 
 def broken() -> ApiError:
-    """Return the refusal of a body that is not what its headers say."""
+    """Build the error for a body that does not match its headers."""
     return invalid("The body of the request is broken or incomplete.")
 
 
@@ -303,7 +310,7 @@ def json_response(
     status: HTTPStatus = HTTPStatus.OK,
     headers: Mapping[str, str] | None = None,
 ) -> web.Response:
-    """Return a record as a response."""
+    """Build a response with a record as JSON."""
     return web.Response(
         text=record.model_dump_json(),
         content_type="application/json",
@@ -316,7 +323,7 @@ RESPONSE_PIECE = 256 * 1024  # bytes
 
 
 class LargeBody(Payload):
-    """Bytes that are sent without a further copy: aiohttp would make one of a whole body or more."""
+    """A payload sent without copying it. aiohttp would copy the whole body at least once."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -327,7 +334,7 @@ class LargeBody(Payload):
         return str(self._value, encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the body; each piece waits until most of those before it are on their way."""
+        """Send the body in pieces, each after most of those before it were sent."""
         data = memoryview(self._value)
         for at in range(0, len(data), RESPONSE_PIECE):
             await writer.write(data[at : at + RESPONSE_PIECE])
@@ -335,7 +342,7 @@ class LargeBody(Payload):
 
 
 def body_of(data: bytes) -> bytes | LargeBody:
-    """Return the body of an answer."""
+    """Wrap data in a `LargeBody` if it is large."""
     return data if len(data) <= RESPONSE_PIECE else LargeBody(data)
 
 
@@ -344,7 +351,7 @@ _HELD: ContextVar[AsyncExitStack | None] = ContextVar("held", default=None)
 
 @asynccontextmanager
 async def until_sent() -> AsyncIterator[None]:
-    """Hold what this call takes with `take_turn` until its response has been sent."""
+    """Keep the slots acquired with `take_turn` until the response has been sent."""
     async with AsyncExitStack() as held:
         token = _HELD.set(held)
         try:
@@ -354,9 +361,9 @@ async def until_sent() -> AsyncIterator[None]:
 
 
 async def take_turn(turns: DownloadSlots, job: Job) -> None:
-    """Wait until one more result of a person may be in memory. Raises `ApiError`, a 429.
+    """Wait for a slot to hold another result of the person in memory. Raises `ApiError` (429).
 
-    Answers of text are small, and need no turn.
+    Text answers are small and need no slot.
     """
     held = _HELD.get()
     if held is None or isinstance(job.request, Chat):
@@ -368,10 +375,10 @@ async def take_turn(turns: DownloadSlots, job: Job) -> None:
 
 
 def unread() -> ApiError:
-    """Return the refusal of one more result for a person who reads none of those being sent."""
+    """Build the error for a person who does not read the results that are being sent."""
     return ApiError(
         status=HTTPStatus.TOO_MANY_REQUESTS,
-        message="Too many of your results are being sent and are not read.",
+        message="Too many of your results are waiting to be read.",
         code="unread",
         retry_after_s=10.0,
     )

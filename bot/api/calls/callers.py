@@ -1,6 +1,6 @@
-"""Identifies callers: a key is a person. If no key is needed, the caller is `api:local`.
+"""Identifies callers by their API keys. If keys are not required, the caller may be `api:local`.
 
-Clients say in headers how long they wait, and whether they come again.
+Also reads the headers in which clients announce their timeouts and retries.
 """
 
 import re
@@ -23,7 +23,7 @@ from queueing.core.ports import Clock
 _PERSON = re.compile(r"[A-Za-z0-9@._-]{1,64}", re.ASCII)
 _NAME_MOST = 40
 _OWN = frozenset({"none", "same-origin"})
-"""What browsers say of a request that no other page made."""
+"""`Sec-Fetch-Site` values of requests that come from no other site."""
 NO_KEY = "This request needs an API key. Send it as “Authorization: Bearer ush_…”. To create a key, send /key new to the bot in a private chat."
 WRONG_KEY = "This API key is unknown or has been revoked."
 EXPIRED = "This API key has expired. To create another, send /key new to the bot in a private chat."
@@ -36,7 +36,7 @@ THIS_MACHINE_ONLY = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caller:
-    """A person who calls, and the key they used; None if no key is needed."""
+    """A person who calls the API, and their key (None without one)."""
 
     person: Person
     name: str
@@ -44,20 +44,20 @@ class Caller:
 
     @property
     def user(self) -> str:
-        """The person's id, as used by jobs and limits."""
+        """The person's id, as used for jobs and limits."""
         return self.person.user
 
     @property
     def key_number(self) -> int:
-        """The number of the key, 0 if none is needed."""
+        """The key's number, or 0 without a key."""
         return 0 if self.key is None else self.key.id
 
 
 class Authentication:
-    """Identifies the caller. With `open_`, a call without a key is from `api:local`.
+    """Identifies the caller of a request. With `open_`, a call without a key is from `api:local`.
 
-    That is for requests of this machine alone; `names` are its further host names. Pages of
-    `origins` may call.
+    Calls without a key are only accepted from this machine; `names` are additional host names of
+    it. Pages of `origins` may call the API.
     """
 
     def __init__(
@@ -81,10 +81,12 @@ class Authentication:
         self._guesses = LoginThrottle(time.monotonic)
 
     def require_place(self, request: web.Request) -> None:
-        """Refuse what may not call, before any of the body is read. Raises `ApiError`.
+        """Check whether a request may call the API, before its body is read.
 
-        That is pages of other origins and, without a key, requests that are not this machine's own
-        and what another page embeds. Signed links are for any page.
+        Raises `ApiError` (403).
+
+        Rejects pages of other origins. Without a key, also rejects requests from other machines and
+        requests that another page embeds. Any page may use signed links.
         """
         origin = request.headers.get("Origin")
         site = request.headers.get("Sec-Fetch-Site", "none")
@@ -97,7 +99,7 @@ class Authentication:
             raise ApiError(status=HTTPStatus.FORBIDDEN, message=message, code="not_local")
 
     async def caller(self, request: web.Request) -> Caller:
-        """Return the caller. Raises `ApiError` (401, 429), and `StoreError`."""
+        """Identify the caller. Raises `ApiError` (401, 429) and `StoreError`."""
         secret = _secret(request)
         if not secret or not looks_like_key(secret):
             if self._open:
@@ -125,10 +127,12 @@ class Authentication:
 
 
 def _person_of(request: web.Request, key: ApiKey) -> tuple[str, str]:
-    """Return the user and name a key stands for: with `people`, the person behind the service.
+    """Return the user and name for a key.
 
-    Open WebUI sends these headers; from a key without `people` they are ignored, because anybody can
-    write them.
+    For keys with `people`, that is the person behind the service.
+
+    Open WebUI sends the headers. They are ignored for keys without `people`, because anybody can
+    send them.
     """
     person = request.headers.get("X-OpenWebUI-User-Id", "")
     if not key.people or not _PERSON.fullmatch(person):
@@ -139,7 +143,7 @@ def _person_of(request: web.Request, key: ApiKey) -> tuple[str, str]:
 
 
 def _secret(request: web.Request) -> str:
-    """Return the key of a request; Continue sends it twice, once as `x-api-key`."""
+    """Return the request's key. Continue also sends it as `x-api-key`."""
     scheme, _, value = request.headers.get("Authorization", "").partition(" ")
     if scheme.casefold() == "bearer":
         return value.strip()
@@ -156,15 +160,15 @@ Route = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
 
 
 AGAIN_S = 10.0
-"""How long the job of a broken call waits for its caller: SDKs retry within 8 s."""
+"""How long a job waits for its caller after the connection broke. SDKs retry within 8 s."""
 PATIENCE_MARGIN_S = 5.0
-"""How long before a client's time-out the headers are sent."""
+"""How long before the client's timeout the headers are sent."""
 LEAST_PATIENCE_S = 1.0
 _PATIENCES = ("x-stainless-read-timeout", "x-stainless-timeout")
 
 
 def clients_patience_s(request: web.Request) -> float:
-    """Return how long the client says it waits for the next byte; Node's waits for the headers."""
+    """Return the client's announced timeout for the next byte. Node's is for the headers."""
     announced = [request.headers.get(name, "") for name in _PATIENCES]
     return min(map(_positive, announced))
 
@@ -178,17 +182,17 @@ def _positive(text: str) -> float:
 
 
 def headers_within_s(request: web.Request) -> float:
-    """Return how long the headers may be delayed, so that they arrive before the client leaves."""
+    """Return the latest time to send the headers before the client times out."""
     patience_s = clients_patience_s(request)
     return max(patience_s / 2, patience_s - PATIENCE_MARGIN_S)
 
 
 def leaves(request: web.Request) -> bool:
-    """Return whether the caller wishes to fetch the result later, by `Prefer: respond-async`."""
+    """Return whether the caller will fetch the result later (`Prefer: respond-async`)."""
     given = ",".join(request.headers.getall("Prefer", []))
     return any(wish.strip().casefold() == "respond-async" for wish in re.split("[,;]", given))
 
 
 def comes_again_s(request: web.Request) -> float:
-    """Return how long a client may take to retry a broken call: 0 unless it is an SDK."""
+    """Return how long a client may take to retry a broken call. 0 unless it is an SDK."""
     return AGAIN_S if "x-stainless-retry-count" in request.headers else 0.0

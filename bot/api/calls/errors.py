@@ -1,8 +1,8 @@
-"""Errors of the HTTP API in OpenAI's format, and which one a call without a result gets.
+"""Errors of the API in OpenAI's format, and the mapping from failed jobs to errors.
 
-The status decides what openai-python and openai-node do: they retry 408, 409, 429 and everything
-from 500 on, without an idempotency key, unless the response has `x-should-retry: false`. The
-message is the English sentence that chats show.
+openai-python and openai-node decide by the status. They retry 408, 409, 429 and everything from 500
+up, without an idempotency key, unless the response has `x-should-retry: false`. Messages are the
+English sentences shown in chats.
 """
 
 import time
@@ -33,14 +33,14 @@ _TYPES = {
 }
 
 
-@dataclass(kw_only=True, eq=False)  # not frozen: Python sets the traceback of an exception
+@dataclass(kw_only=True, eq=False)  # not frozen, because Python sets an exception's traceback
 class ApiError(Exception):
-    """A refusal or failure as a client receives it; `message` is one sentence in English.
+    """An error response. `message` is one English sentence.
 
-    `param` names the field at fault and `code` is a word for programs. A retry can succeed after
-    `retry_after_s`; `repeat` is False if a retry would create a second job or change nothing. Each
-    is made where it is raised: Python keeps in an error the frames of every time it was raised, with
-    the bodies of the requests in them.
+    `param` names the invalid field, and `code` is for programs. A retry can succeed after
+    `retry_after_s`. `repeat` is False if a retry would create a second job or fail again. Create a
+    new instance for each raise: an exception keeps the frames of every raise, which hold request
+    bodies.
     """
 
     status: HTTPStatus
@@ -52,7 +52,7 @@ class ApiError(Exception):
 
     @property
     def body(self) -> dict[str, JsonValue]:
-        """The error object, sent as the body of a response or the last event of a stream."""
+        """The error object: a response body, or the last event of a stream."""
         return {
             "error": {
                 "message": self.message,
@@ -64,7 +64,7 @@ class ApiError(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that tell SDKs whether, and when, to try again."""
+        """The headers by which SDKs decide whether and when to retry."""
         headers: dict[str, str] = {}
         late = self.retry_after_s is not None and self.retry_after_s > RETRIES_END_S
         if self.retry_after_s is not None:
@@ -84,12 +84,12 @@ def error_type(status: HTTPStatus) -> str:
 
 
 def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
-    """Return a 400, which no SDK retries."""
+    """Build a 400, which SDKs never retry."""
     return ApiError(status=HTTPStatus.BAD_REQUEST, message=message, param=param, code=code)
 
 
 def reason_sentence(reason: Reason) -> str:
-    """Return a reason as one sentence without a full stop, with times in UTC."""
+    """Return a reason as one sentence without a final period, with times in UTC."""
     return reasons.sentence(reason, LANGUAGE, _clock)
 
 
@@ -157,17 +157,17 @@ _OF_SERVERS: Mapping[ProblemKind, HTTPStatus] = {
     ProblemKind.LATE: HTTPStatus.GATEWAY_TIMEOUT,
     ProblemKind.WAITED: HTTPStatus.GATEWAY_TIMEOUT,
 }
-"""Problems of servers that a later request may not have; 500 stands for all others."""
+"""Server problems that a later request may not have. All others become 500."""
 
 TOO_LONG = (
     "This model's maximum context length is smaller than this request. Please shorten it or start"
     " a new conversation."
 )
-"""Programs recognise a request that is too long by the first words, which are OpenAI's."""
+"""Programs recognise requests that are too long by the first words, which are OpenAI's."""
 BUSY_S = 30.0
-"""After how long a busy server is asked again that does not say when."""
+"""Retry delay for a busy server that does not announce one."""
 RESTART_S = 10.0
-"""How long a restart takes: SDKs retry after this."""
+"""How long a restart takes. SDKs retry after this."""
 
 
 def problem_of(job: Job) -> ApiError:
@@ -193,7 +193,7 @@ def problem_of(job: Job) -> ApiError:
         if problem.what is ProblemKind.TOO_LONG
         else str(problem.what),
         retry_after_s=_after_s(problem),
-        repeat=False,  # the queue has already retried as often as is useful
+        repeat=False,  # the queue has already retried enough
     )
 
 
@@ -204,14 +204,14 @@ def _status(what: ProblemKind) -> HTTPStatus:
 
 
 def _after_s(problem: Problem) -> float | None:
-    """Return when a busy server says to ask again, if it is busy."""
+    """Return the retry delay of a busy server, or None for other problems."""
     return (
         float(problem.values.get("seconds", BUSY_S)) if problem.what is ProblemKind.BUSY else None
     )
 
 
 def _for_programs(problem: Problem) -> str:
-    """Return the sentence that chats show, and what the server said, which they do not."""
+    """Return the sentence shown in chats, followed by the server's own message."""
     text = told(problem, LANGUAGE)
     if problem.what is ProblemKind.TOO_LONG:
         text = TOO_LONG
@@ -230,14 +230,14 @@ def cancelled_before(job: Job) -> ApiError:
 
 
 def too_late(job: Job, reason: Reason | None = None) -> ApiError:
-    """Return the error for a call that has reached its time limit; its job continues.
+    """Return the error for a call that has reached its time limit. Its job continues.
 
-    `reason` says why it waits.
+    `reason` is why the job still waits, if it does.
     """
     state = "waiting or running" if reason is None else f"waiting ({reason_sentence(reason)})"
     return ApiError(
         status=HTTPStatus.GATEWAY_TIMEOUT,
-        message=f"The job is still {state}; its result will be at /v1/jobs/{job.id}.",
+        message=f"The job is still {state}. Its result will be at /v1/jobs/{job.id}.",
         code="timeout",
         repeat=False,
     )
@@ -247,21 +247,21 @@ def cannot_start(reason: Reason) -> ApiError:
     """Return the error for a call whose job was cancelled because nothing could start it."""
     return ApiError(
         status=HTTPStatus.SERVICE_UNAVAILABLE,
-        message=f"This request cannot start as things stand: {reason_sentence(reason)}.",
+        message=f"This request cannot start at present: {reason_sentence(reason)}.",
         code="cannot_start",
         repeat=False,
     )
 
 
 def stopping(job: Job) -> ApiError:
-    """Return the error for a call that cannot be answered before Usher, or its queue, stops here.
+    """Return the error for a call that is interrupted because Usher, or its queue here, stops.
 
-    The job is kept: the next start, or the process that holds the queue now, goes on with it.
+    The job is kept and continues after the restart, or on the process that takes over the queue.
     """
     return ApiError(
         status=HTTPStatus.SERVICE_UNAVAILABLE,
-        message=f"Usher is restarting, or its queue moves to another machine. The job is kept: its"
-        f" result will be at /v1/jobs/{job.id}.",
+        message=f"Usher is restarting, or another machine is taking over its queue. The job is kept."
+        f" Its result will be at /v1/jobs/{job.id}.",
         code="stopping",
         retry_after_s=RESTART_S,
     )
@@ -276,23 +276,23 @@ def gone(job: Job) -> ApiError:
     )
 
 
-def no_sound(text: str = "The server finished without a sound.") -> ApiError:
-    """Return the error for a job that ended without the sound that was asked for."""
+def no_sound(text: str = "The server finished without producing audio.") -> ApiError:
+    """Return the error for a job that ended without the requested audio."""
     return ApiError(
         status=HTTPStatus.INTERNAL_SERVER_ERROR, message=text, code="no_sound", repeat=False
     )
 
 
 def other_sound(made: str, asked: str) -> ApiError:
-    """Return the error for a sound that came in another form and could not be converted."""
+    """Return the error for audio in another format that could not be converted."""
     return no_sound(
-        f"The server made {made}, which could not be converted to {asked}: that needs"
-        " usher-bot[media], which the operator can install. Ask for the form it makes."
+        f"The server produced {made}, which could not be converted to {asked}: that requires"
+        f" usher-bot[media], which the operator can install. Request {made} instead."
     )
 
 
 def refused(refusal: Refusal, now: float) -> ApiError:
-    """Return the error for a request that was not accepted."""
+    """Return the error for a rejected request."""
     api, moment = refusal.kind.value.api, refusal.moment
     after_s = None if api.again_s is None or moment is None else max(api.again_s, moment - now)
     return ApiError(
@@ -311,7 +311,7 @@ def in_words(refusal: Refusal) -> str:
 
 
 def lost() -> ApiError:
-    """Return the error of an answer whose server went away in the middle of it."""
+    """Return the error for a connection to the server that broke during the answer."""
     return ApiError(
         status=HTTPStatus.BAD_GATEWAY,
         message="The connection to the model's server was lost in the middle of the answer.",

@@ -1,7 +1,7 @@
-"""Which addresses may be fetched: https, a host name, and a place on the public internet. Pure.
+"""Decides which URLs may be fetched: https, a full host name, a public IP address. Pure.
 
-An address in a request could lead to what only this machine can reach: a router, a metadata
-service, the servers of models.
+A URL in a request could otherwise reach hosts that only this machine can: routers, metadata
+services and model servers.
 """
 
 import re
@@ -9,13 +9,13 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 from yarl import URL
 
-LONGEST = 8192  # characters of an address
+LONGEST = 8192  # characters of a URL
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 _NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]")
-"""A host name with a domain: neither an IP address in any spelling nor a name of the local network."""
+"""A host name with a domain. Matches neither IP addresses in any notation nor local names."""
 
 _UNICAST = IPv6Network("2000::/3")
-"""All global addresses of IPv6. Forms with an IPv4 address inside lie outside, except 6to4."""
+"""All global IPv6 addresses. Except for 6to4, forms that embed an IPv4 address are outside."""
 _SPECIAL_V6 = tuple(
     IPv6Network(each) for each in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 )
@@ -23,32 +23,32 @@ _SPECIAL_V4 = tuple(IPv4Network(each) for each in ("192.0.0.0/24", "192.88.99.0/
 
 
 class NotFetched(Exception):
-    """An address that is not fetched, or has no usable answer; says why in a sentence's end."""
+    """Raised for a URL that may not be fetched or has no usable content. The text says why."""
 
 
 def target_of(text: str) -> URL:
-    """Return an address that may be looked up. Raises `NotFetched`."""
+    """Parse a URL that may be resolved. Raises `NotFetched`."""
     if len(text) > LONGEST or _FORBIDDEN.search(text):
-        raise NotFetched("is not a valid address")
+        raise NotFetched("is not a valid URL")
     try:
-        url = URL(text, encoded=text.isascii())  # signed addresses hold only as they were written
+        url = URL(text, encoded=text.isascii())  # signed URLs are only valid exactly as written
         port = url.port
     except ValueError:
-        raise NotFetched("is not a valid address") from None
+        raise NotFetched("is not a valid URL") from None
     if url.scheme != "https":
-        raise NotFetched("an address must begin with https://")
+        raise NotFetched("must be a URL that begins with https://")
     if url.raw_user is not None or url.raw_password is not None:
-        raise NotFetched("an address must not contain a name or password")
+        raise NotFetched("must be a URL without a user name or password")
     if port != 443:
-        raise NotFetched("an address must not name a port")
+        raise NotFetched("must be a URL without a port")
     host = (url.raw_host or "").lower().removesuffix(".")
     if not _NAME.fullmatch(host) or len(host) > 253:
-        raise NotFetched("an address must contain a full host name")
+        raise NotFetched("must be a URL with a full host name")
     return url.with_host(host).with_fragment(None)
 
 
 def is_public(text: str) -> bool:
-    """Return whether an IP address is a single machine's on the public internet."""
+    """Return whether an IP address belongs to a single host on the public internet."""
     try:
         address = ip_address(text)
     except ValueError:

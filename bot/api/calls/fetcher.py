@@ -1,7 +1,7 @@
-"""Fetches what lies at an address: from the machine that was checked, within bytes and time.
+"""Fetches files by URL, with limits on bytes and time, and only from public addresses.
 
-A name is looked up once, and the connection goes to the addresses that were found then, so an
-answer that changes between check and connection (DNS rebinding) changes nothing.
+Each name is resolved once. The connection uses the addresses that were checked, which prevents DNS
+rebinding.
 """
 
 import asyncio
@@ -17,44 +17,44 @@ from bot.api.calls.fetch_targets import NotFetched, is_public, target_of
 from bot.http.clients import sparing
 from queueing.core.concurrency import in_daemon_thread, timeout, undisturbed
 
-WHOLE_S = 20.0  # from the look-up to the last byte
+WHOLE_S = 20.0  # from name resolution to the last byte
 CONNECT_S = 5.0
 PORT = 443
 AT_ONCE = 32
 LOOKUPS_AT_ONCE = 4
 PIECE = 64 * 1024
-FAILED = "the image at this address could not be fetched"
+FAILED = "the image at this URL could not be fetched"
 HEADERS = {"Accept": "image/*", "Accept-Encoding": "identity", "User-Agent": "Usher"}
 
 Lookup = Callable[[str], Sequence[str]]
-"""Returns the IP addresses of a host name. Raises `OSError`. Called in a thread."""
+"""Resolves a host name to IP addresses. Raises `OSError`. Called in a thread."""
 Allows = Callable[[str], bool]
-"""Returns whether an IP address may be connected to."""
+"""Returns whether connecting to an IP address is allowed."""
 
 _log = sparing(logging.getLogger(__name__))
 
 
 def addresses_of(name: str) -> Sequence[str]:
-    """Return the IP addresses of a host name, as the system knows them. Raises `OSError`."""
+    """Resolve a host name with the system's resolver. Raises `OSError`."""
     found = socket.getaddrinfo(name, PORT, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
 
 
 def is_elsewhere(text: str) -> bool:
-    """Return whether an IP address is public and not this machine's own."""
+    """Return whether an IP address is public and does not belong to this machine."""
     if not is_public(text):
         return False
     family = socket.AF_INET6 if ":" in text else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.bind((text, 0))  # only an address of this machine can be bound
+            probe.bind((text, 0))  # bind only succeeds for this machine's addresses
     except OSError:
         return True
     return False
 
 
 class Fetcher:
-    """Fetches addresses. `lookup`, `allows`, `tls` and `port` are replaced in tests."""
+    """Fetches URLs. Tests replace `lookup`, `allows`, `tls` and `port`."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Fetcher:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def get(self, text: str, most: int) -> bytes:
-        """Return what lies at an address, at most so many bytes. Raises `NotFetched`."""
+        """Return the content of a URL, at most `most` bytes. Raises `NotFetched`."""
         url = target_of(text)
         try:
             async with (
@@ -82,7 +82,7 @@ class Fetcher:
             ):
                 return await _body(answer, most)
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            _log.info("%s was not fetched: %r", url.host, error)
+            _log.info("cannot fetch a file from %s: %r", url.host, error)
             raise NotFetched(FAILED) from None
 
     def _session(self) -> aiohttp.ClientSession:
@@ -103,7 +103,7 @@ class Fetcher:
 
 
 class _Guard(AbstractResolver):
-    """Looks a name up once, and only lets public addresses through."""
+    """Resolves each name once, and only to public addresses."""
 
     def __init__(self, lookup: Lookup, allows: Allows, port: int) -> None:
         self._lookup = lookup
@@ -117,20 +117,20 @@ class _Guard(AbstractResolver):
         port: int = 0,  # noqa: ARG002
         family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002
     ) -> list[ResolveResult]:
-        """Return the addresses of a name. Raises `OSError` if even one may not be connected to."""
+        """Resolve a name. Raises `OSError` if any of its addresses is not allowed."""
         await self._free.acquire()
-        # A hostile name server may take as long as it likes: the look-up keeps its place till then.
+        # A hostile name server can delay the lookup. It keeps its slot until it ends.
         found = in_daemon_thread(lambda: self._checked(host), "lookup")
         found.add_done_callback(lambda _: self._free.release())
         return [_result(host, address, self._port) for address in await undisturbed(found)]
 
     async def close(self) -> None:
-        """Do nothing: sessions close their resolver, and this one serves all of them."""
+        """Do nothing. Sessions close their resolver, but all of them share this one."""
 
     def _checked(self, host: str) -> Sequence[str]:
         found = list(dict.fromkeys(self._lookup(host)))
         if not found or not all(self._allows(each) for each in found):
-            raise OSError("the name leads to no public address")
+            raise OSError("the name does not resolve to public addresses only")
         return found
 
 
@@ -147,12 +147,12 @@ def _result(host: str, address: str, port: int) -> ResolveResult:
 
 async def _body(answer: aiohttp.ClientResponse, most: int) -> bytes:
     if answer.status != 200:
-        raise NotFetched(f"the address answered with status {answer.status}")
+        raise NotFetched(f"the URL returned status {answer.status}")
     if (answer.content_length or 0) > most:
-        raise NotFetched("the file at this address is too large")
+        raise NotFetched("the file at this URL is too large")
     data = bytearray()
     async for piece in answer.content.iter_chunked(PIECE):
         data += piece
         if len(data) > most:
-            raise NotFetched("the file at this address is too large")
+            raise NotFetched("the file at this URL is too large")
     return bytes(data)

@@ -20,7 +20,7 @@ _DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?:;[\w-]+=[^;,]*)*;ba
 
 
 class NotData(ValueError):
-    """The text is not base64, or a data URL that does not use base64."""
+    """Raised for a text that is neither base64 nor a base64 data URL."""
 
 
 def is_data_url(text: str) -> bool:
@@ -29,9 +29,9 @@ def is_data_url(text: str) -> bool:
 
 
 def data_of(text: str) -> bytes:
-    """Return the bytes of a data URL, or of bare base64. Raises `NotData`.
+    """Decode a data URL or bare base64. Raises `NotData`.
 
-    The media type in the URL is ignored: the bytes are examined where they are used.
+    The URL's media type is ignored, because the content is examined later.
     """
     if is_data_url(text):
         match = _DATA_URL.match("data:" + text[5:])
@@ -50,15 +50,15 @@ _SPACES = b" \r\n\t"  # programs break long lines
 PARTS_LIMIT = 64
 FIELD_LIMIT = 64 * 1024  # bytes
 Weigh = Callable[[int, str], None]
-"""Refuses a file of so many bytes in that field. Raises `ApiError`."""
+"""Checks the size in bytes of a file in the given field. Raises `ApiError`."""
 _NUMBERED = re.compile(r"\[\d{0,4}\]\Z", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormFile:
-    """A file of a form; nothing is known about its bytes but that they are not too many.
+    """A file of a form. Only its size has been checked.
 
-    `name` is its field without brackets, `param` with them, such as `image[]`.
+    `name` is its field without brackets. `param` includes them, as in `image[]`.
     """
 
     name: str
@@ -68,7 +68,7 @@ class FormFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientForm:
-    """What a form contains: texts by their field, and files in the order in which they came."""
+    """The contents of a form: texts by field, and files in order of arrival."""
 
     fields: dict[str, str]
     files: tuple[FormFile, ...]
@@ -79,12 +79,12 @@ class ClientForm:
 
 
 def is_form(request: web.Request) -> bool:
-    """Return whether a request is declared to be in multipart form."""
+    """Return whether a request declares a multipart form."""
     return request.content_type == "multipart/form-data"
 
 
 def require_image_weight(size: int, param: str) -> None:
-    """Refuse an image that is too large. Raises `ApiError`."""
+    """Reject an image that is too large. Raises `ApiError`."""
     try:
         require_weight(size)
     except Declined as declined:
@@ -98,11 +98,11 @@ async def form_of(
     field_limit: int = FIELD_LIMIT,
     weigh: Weigh = require_image_weight,
 ) -> ClientForm:
-    """Return the form of a request. Raises `ApiError`.
+    """Read the form of a request. Raises `ApiError`.
 
-    The fields named in `files` are files, whatever their parts say of themselves, each at most as
-    large as `weigh` allows; `image`, `image[]` and `image[0]` are the same field. All other fields
-    are texts; of those that may come several times, such as `include[]`, the last is kept.
+    Fields named in `files` are files, whatever their parts declare, and `weigh` checks their size.
+    `image`, `image[]` and `image[0]` are the same field. All other fields are texts. A field such
+    as `include[]` may occur several times, and its last value is kept.
     """
     if not is_form(request):
         raise _no_form()
@@ -112,7 +112,7 @@ async def form_of(
         reader = MultipartReader(request.headers, cast("Any", body))
         while (part := await reader.next()) is not None:
             if not isinstance(part, BodyPartReader):
-                raise invalid("A part of the form must not have parts itself.")
+                raise invalid("A part of the form must not contain further parts.")
             await reading.take(part)
     except (ValueError, RuntimeError, BadHttpMessage):
         raise broken() from None
@@ -120,7 +120,7 @@ async def form_of(
 
 
 class _Reading:
-    """The parts of a form that have been read so far."""
+    """Collects the parts of a form."""
 
     def __init__(self, files: frozenset[str], field_limit: int, weigh: Weigh) -> None:
         self.fields: dict[str, str] = {}
@@ -131,7 +131,7 @@ class _Reading:
         self._parts = 0
 
     async def take(self, part: BodyPartReader) -> None:
-        """Read one more part. Raises `ApiError`, and the errors of aiohttp for a broken one."""
+        """Read the next part. Raises `ApiError`, and aiohttp's errors for a broken part."""
         self._parts += 1
         if self._parts > PARTS_LIMIT:
             raise invalid(f"A form must not have more than {PARTS_LIMIT} parts.")
@@ -142,7 +142,7 @@ class _Reading:
         if name in self._names:
             self.files.append(FormFile(name=name, param=param, data=await self._file(part, param)))
         elif param in self.fields and not param.endswith("[]"):
-            raise invalid(f"{param}: was sent twice.", param)
+            raise invalid(f"{param}: must be sent only once.", param)
         else:
             self.fields[param] = await self._text(part, param)
 
@@ -169,5 +169,5 @@ class _Reading:
 def _no_form() -> ApiError:
     return ApiError(
         status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        message="The body must be in multipart form, with “Content-Type: multipart/form-data”.",
+        message="The body must be a multipart form, with “Content-Type: multipart/form-data”.",
     )

@@ -1,7 +1,7 @@
-"""Files in requests: data URLs, base64, bytes of a form, fetched addresses, and earlier files.
+"""Files in requests: data URLs, base64, form files, fetched URLs, and earlier files.
 
-The one door for all of them, and for recordings: each is bounded, known by its bytes and stripped
-of metadata.
+All images and recordings of requests pass through here. Each is limited in size, identified by its
+content and stripped of metadata.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ from queueing.core.concurrency import timeout_at
 from queueing.core.ports import Clock
 from queueing.core.requests import REFERENCES_MOST, File
 
-BYTES_MOST = 64 * 1024 * 1024  # as much as a body may have
+BYTES_MOST = 64 * 1024 * 1024  # the limit of a request body
 ADDRESSES_MOST = 16
 WHOLE_S = 60.0
 
 
 class Errands:
-    """Fetches the addresses of one call."""
+    """Fetches the URLs of one call, within limits for all of them together."""
 
     def __init__(self, fetcher: Fetcher, *, whole_s: float = WHOLE_S) -> None:
         self._fetcher = fetcher
@@ -41,9 +41,9 @@ class Errands:
         self._ends = asyncio.get_running_loop().time() + whole_s
 
     async def get(self, text: str) -> bytes:
-        """Return the image at an address. Raises `NotFetched`."""
+        """Fetch the image at a URL. Raises `NotFetched`."""
         if self._addresses == 0:
-            raise NotFetched(f"a request must not contain more than {ADDRESSES_MOST} addresses")
+            raise NotFetched(f"a request must not contain more than {ADDRESSES_MOST} URLs to fetch")
         self._addresses -= 1
         most = min(IMAGE_MB * 1_000_000, self._bytes)
         try:
@@ -59,43 +59,43 @@ _ENDINGS = {"audio/mpeg": "mp3", "audio/mp4": "m4a", "video/quicktime": "mov"}
 
 
 def is_recorded(data: bytes) -> bool:
-    """Return whether bytes look like a sound or a video."""
+    """Return whether the data looks like audio or video."""
     mime = mime_of(data)
     return is_sound(mime) or is_video(mime)
 
 
 def require_recording_weight(size: int, param: str) -> None:
-    """Refuse a recording that is too large. Raises `ApiError`."""
-    if size > media.SOUND_MB * 1_000_000:  # perhaps of more: the rest was not read
-        raise invalid(f"{param}: I take files of up to {media.SOUND_MB} MB.", param)
+    """Reject a recording that is too large. Raises `ApiError`."""
+    if size > media.SOUND_MB * 1_000_000:  # the full size is unknown: reading stopped here
+        raise invalid(f"{param}: must not be larger than {media.SOUND_MB} MB.", param)
 
 
 async def kept_whole(data: bytes, param: str) -> File:
-    """Return a sound or a video as it may be stored for later, without metadata. Raises `ApiError`."""
+    """Prepare audio or video for storage, without its metadata. Raises `ApiError`."""
     require_recording_weight(len(data), param)
     mime = mime_of(data)
     bare_ = await bare(data)
     if not bare_:
-        raise invalid(f"{param}: this is no recording that can be read here.", param)
+        raise invalid(f"{param}: this recording cannot be read.", param)
     ending = _ENDINGS.get(mime) or mime.partition("/")[2].removeprefix("x-")
     return File(name=f"recording.{ending}", mime=mime, data=bare_)
 
 
 async def recorded(data: bytes, param: str) -> File:
-    """Return what is heard in a sound or a video, small and without metadata. Raises `ApiError`."""
+    """Extract the audio of a recording in compact form, without metadata. Raises `ApiError`."""
     try:
         return await checked_sound("the file", data)
     except Declined as declined:
         raise invalid(f"{param}: {in_words(declined.refusal)}", param) from None
 
 
-IMAGES_MOST = 64  # each may take a second to decode
-LARGE = 500_000  # letters of base64 from which on it is worth a thread to decode them
-NO_ADDRESS = "images must come as data URLs: this server does not fetch addresses"
+IMAGES_MOST = 64  # decoding each may take a second
+LARGE = 500_000  # base64 characters above which a thread decodes
+NO_ADDRESS = "send images as data URLs: this server does not fetch other URLs"
 
 
 class CallImages:
-    """The images of one call: so many at most, and fetched only if there are `errands`."""
+    """Loads the images of one call, up to `IMAGES_MOST`. Fetches URLs only if `errands` is set."""
 
     def __init__(self, caller: Caller, errands: Errands | None) -> None:
         self.caller = caller
@@ -103,27 +103,27 @@ class CallImages:
         self._left = IMAGES_MOST
 
     async def named(self, text: str, param: str) -> File:
-        """Return a data URL, base64 or the file at an address, checked and without metadata.
+        """Load an image from a data URL, base64 or a URL, checked and without metadata.
 
         Raises `ApiError`, which names the field.
         """
         return await self.sent(await self._data(text, param), param)
 
     async def heard(self, text: str, param: str) -> File:
-        """Return a data URL, base64 or the file at an address as a recording, as `recorded` does."""
+        """Load a recording from a data URL, base64 or a URL, as `recorded` does."""
         return await self.recorded(await self._data(text, param), param)
 
     async def _data(self, text: str, param: str) -> bytes:
         try:
             if "://" in text[:20]:
                 return await self._fetched(text)
-            # Megabytes take a while to decode.
+            # Decoding megabytes takes a while.
             return await asyncio.to_thread(data_of, text) if len(text) > LARGE else data_of(text)
         except (NotData, NotFetched) as error:
             raise invalid(f"{param}: {error}.", param) from None
 
     async def sent(self, data: bytes, param: str) -> File:
-        """Return bytes as an image, checked and without metadata.
+        """Check an image and remove its metadata.
 
         Raises `ApiError`, which names the field.
         """
@@ -138,20 +138,20 @@ class CallImages:
             raise invalid(in_words(declined.refusal), param) from None
 
     async def masked(self, image: File, mask: File, param: str) -> File:
-        """Return a mask as models take it, of the image's size. Raises `ApiError`."""
+        """Convert a mask to the image's size and the form models expect. Raises `ApiError`."""
         try:
             return await mask_of(image, mask)
         except Declined as declined:
             raise invalid(in_words(declined.refusal), param) from None
 
     async def recorded(self, data: bytes, param: str) -> File:
-        """Return what is heard in a sound or a video, without metadata. Raises `ApiError`."""
+        """Extract the audio of a recording, without metadata. Raises `ApiError`."""
         return await recorded(data, param)
 
     async def any_kind(self, data: bytes, param: str) -> File:
-        """Return bytes as an image, a sound or a video, checked. Raises `ApiError`."""
+        """Check an image, audio or video file. Raises `ApiError`."""
         if not mime_of(data):
-            message = f"{param}: this is no image (PNG, JPEG or WebP), no sound and no video."
+            message = f"{param}: must be an image (PNG, JPEG or WebP), audio or video."
             raise invalid(message, param)
         return await (kept_whole if is_recorded(data) else self.sent)(data, param)
 
@@ -163,15 +163,15 @@ class CallImages:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestImages:
-    """Takes the images of calls; with a `fetcher`, they may be addresses."""
+    """Loads the images of calls. URLs are only fetched with a `fetcher`."""
 
     clock: Clock
     fetcher: Fetcher | None = None
 
     def of(self, caller: Caller) -> CallImages:
-        """Return what takes the images of a new call. Raises `ApiError` for a banned person.
+        """Return the loader for a new call. Raises `ApiError` for a banned person.
 
-        Whatever else is refused is refused later; a ban must not cost a fetch or a decoder.
+        Other checks come later, but banned people must not cause fetches or decoding.
         """
         now = self.clock.now()
         if (ban := ban_of(caller.person, now)) is not None:
@@ -180,7 +180,7 @@ class RequestImages:
 
 
 def require_number(count: int, param: str) -> None:
-    """Refuse more images than a model can change or start from. Raises `ApiError`."""
+    """Reject more images than a model can use. Raises `ApiError`."""
     if count > REFERENCES_MOST:
         text = f"a model takes at most {REFERENCES_MOST} images; you sent {count}"
         raise invalid(f"{param}: {text}.", param)
@@ -191,28 +191,37 @@ _RESULT = re.compile(r"job-(\d{1,18})/(\d{1,4})", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestFiles:
-    """Finds the files that a request names: `file-…`, `job-12/1`, a data URL or base64."""
+    """Finds files that a request refers to: `file-…`, `job-12/1`, a data URL or base64."""
 
     jobs: JobReader
     uploads: Uploads
     clock: Clock
 
     async def find(self, taken: CallImages, text: str, param: str) -> File:
-        """Return an image, checked. Raises `ApiError`, a 404 if the caller has no such file."""
+        """Load an image and check it.
+
+        Raises `ApiError`, with 404 if the caller has no such file.
+        """
         found = await self._kept(taken.caller, text, param)
         if found is None:
             return await taken.named(text, param)
         return await taken.sent(found.data, param)
 
     async def hear(self, taken: CallImages, text: str, param: str) -> File:
-        """Return a recording, checked. Raises `ApiError`, a 404 if the caller has no such file."""
+        """Load a recording and check it.
+
+        Raises `ApiError`, with 404 if the caller has no such file.
+        """
         found = await self._kept(taken.caller, text, param)
         if found is None:
             return await taken.heard(text, param)
         return await taken.recorded(found.data, param)
 
     async def _kept(self, caller: Caller, text: str, param: str) -> File | None:
-        """Return the file of that name, None for a text that is no name. Raises `ApiError`."""
+        """Return the stored file with this name, or None if the text is not a file name.
+
+        Raises `ApiError` if the caller has no such file.
+        """
         if text.startswith(PREFIX):
             found = await self.uploads.file(caller.user, text, self.clock.now())
         elif match := _RESULT.fullmatch(text):

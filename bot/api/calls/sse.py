@@ -1,7 +1,7 @@
-"""Server-sent events as every client of OpenAI's API reads them. Pure.
+"""Server-sent events in the form that every client of OpenAI's API can read. Pure.
 
-A data line must be JSON, and a comment is one ASCII line followed by an empty line. Events have
-names only where OpenAI's own do, because a name breaks clients that do not know it (`llm`).
+A data line must be JSON. A comment is one ASCII line, followed by an empty line. Events only have
+names where OpenAI's do, because names break clients that do not expect them (`llm`).
 """
 
 from pydantic import JsonValue
@@ -11,30 +11,30 @@ from queueing.core.bounded_json import written
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache",
-    "X-Accel-Buffering": "no",  # otherwise nginx buffers events until it has a full page
+    "X-Accel-Buffering": "no",  # otherwise nginx buffers events until a page is full
 }
 PING = b": usher\n\n"
-"""A comment that only shows that the connection is alive."""
+"""A comment that keeps the connection alive."""
 DONE = b"data: [DONE]\n\n"
 
 
 def data(value: JsonValue) -> bytes:
-    """Return a data event."""
+    """Build an event."""
     return b"data: " + compact(value) + b"\n\n"
 
 
 def named(name: str, value: JsonValue) -> bytes:
-    """Return a data event with a name."""
+    """Build an event with a name."""
     return b"event: " + name.encode() + b"\n" + data(value)
 
 
 def comment(value: JsonValue) -> bytes:
-    """Return a comment for clients that look for it; all others skip it."""
+    """Build a comment. Only clients that look for it read it."""
     return b": usher " + written(value).encode() + b"\n\n"
 
 
 def compact(value: JsonValue) -> bytes:
-    """Return JSON on one line; a lone surrogate is written as an escape."""
+    """Write JSON on one line. Lone surrogates are escaped."""
     try:
         return written(value, raw=True).encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Files that people's programs send ahead of the jobs that use them; they expire."""
+"""Files that programs upload for later jobs. They expire."""
 
 import secrets
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from bot.people import sql
 from queueing.core.requests import File
 from queueing.store.sql.database import Connection, Database
 
-MOST_FILES = 100  # of one person
-MOST_BYTES = 256 * 1024 * 1024  # of one person
-ALL_BYTES = 4 * 1024 * 1024 * 1024  # of all together
+MOST_FILES = 100  # per person
+MOST_BYTES = 256 * 1024 * 1024  # per person
+ALL_BYTES = 4 * 1024 * 1024 * 1024  # of all people together
 KEPT_S = 24 * 3600.0
 PREFIX = "file-"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Upload:
-    """A file without its bytes. Moments are UNIX seconds."""
+    """An uploaded file without its content. Times are UNIX seconds."""
 
     id: str
     user: str
@@ -29,7 +29,7 @@ class Upload:
 
 
 class NoRoom(Exception):
-    """A person, or all together, have stored as much as they may.
+    """Raised when a person's files, or all files together, reach their limit.
 
     `free_at` is when the next file expires, if any does.
     """
@@ -40,7 +40,7 @@ class NoRoom(Exception):
 
 
 class Uploads:
-    """Keeps files. Every change is durable when it returns; each call raises `StoreError`."""
+    """Stores uploaded files. Changes are durable on return. Every method raises `StoreError`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -69,7 +69,7 @@ class Uploads:
         return await self._database.write(change)
 
     async def get(self, user: str, name: str, now: float) -> Upload | None:
-        """Return a person's file of that id, None if there is none (any more)."""
+        """Return a person's file by id, or None if it does not exist or has expired."""
 
         def query(connection: Connection) -> Upload | None:
             row = connection.execute(sql.UPLOAD, (name, user, now)).fetchone()
@@ -78,7 +78,7 @@ class Uploads:
         return await self._database.read(query)
 
     async def file(self, user: str, name: str, now: float) -> File | None:
-        """Return a person's file with its bytes, None if there is none (any more)."""
+        """Return a person's file with its content, or None if it does not exist or has expired."""
 
         def query(connection: Connection) -> File | None:
             row = connection.execute(sql.UPLOAD, (name, user, now)).fetchone()
@@ -91,7 +91,7 @@ class Uploads:
         return await self._database.read(query)
 
     async def piece(self, name: str, start: int, length: int) -> bytes | None:
-        """Return up to `length` bytes of a file from `start`, None if it is gone."""
+        """Return up to `length` bytes of a file from `start`, or None if it is gone."""
         return await self._database.read(
             lambda connection: connection.piece("uploads", {"id": name}, start, length)
         )
@@ -101,7 +101,7 @@ class Uploads:
         return await self._database.read(lambda connection: _of(connection, user, now))
 
     async def delete(self, user: str, name: str) -> bool:
-        """Delete a person's file; return False if there was none."""
+        """Delete a person's file. Returns False if it did not exist."""
 
         def change(connection: Connection) -> bool:
             return connection.execute(sql.DELETE_UPLOAD, (name, user)).rowcount > 0
@@ -109,7 +109,7 @@ class Uploads:
         return await self._database.write(change)
 
     async def expire(self, now: float) -> None:
-        """Delete what has expired. Idempotent."""
+        """Delete expired files. Idempotent."""
         await self._database.write(
             lambda connection: connection.execute(sql.EXPIRE_UPLOADS, (now,))
         )

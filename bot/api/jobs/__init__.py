@@ -1,1 +1,1 @@
-"""The native API's parts."""
+"""The native jobs API: requests, events and webhooks."""

@@ -1,8 +1,8 @@
-"""`GET /v1/jobs/{id}/events`: reports a job's life as server-sent events.
+"""`GET /v1/jobs/{id}/events`: reports a job's progress as server-sent events.
 
-Each event is a data line with a `type`: `state`, `place`, `progress`, `preview`, `text`, `done`. The
-latest state is sent to a late listener. Text is sent from its beginning, or from the event named by
-`Last-Event-ID`, which programs send by themselves after a broken connection.
+Each event is a data line with a `type`: `state`, `place`, `progress`, `preview`, `text` or `done`.
+Listeners that connect late receive the latest state. Text is sent from its beginning, or after the
+event named by `Last-Event-ID`, which clients send when they reconnect.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class StateEvent(View):
-    """The job's state, when it changes."""
+    """The job's state. Sent whenever it changes."""
 
     type: Literal["state"] = "state"
     state: JobState
 
 
 class PlaceEvent(View):
-    """The job's place in line, why it waits and when it will be done, as far as known."""
+    """The job's place in line, why it waits, and when it should be done, if known."""
 
     type: Literal["place"] = "place"
     job: int
@@ -44,7 +44,7 @@ class PlaceEvent(View):
 
 
 class ProgressEvent(View):
-    """How much of the work is done, from 0 to 1."""
+    """The share of the work that is done, from 0 to 1."""
 
     type: Literal["progress"] = "progress"
     progress: float | None
@@ -59,7 +59,7 @@ class PreviewEvent(View):
 
 
 class TextEvent(View):
-    """More of the text; with `again`, the text starts over."""
+    """The next part of the text. With `again`, the text starts over."""
 
     type: Literal["text"] = "text"
     text: str
@@ -67,7 +67,7 @@ class TextEvent(View):
 
 
 class DoneEvent(View):
-    """The job's final state; the last event."""
+    """The final job. This is the last event."""
 
     type: Literal["done"] = "done"
     job: JobView
@@ -83,15 +83,15 @@ PING_S = 15.0
 
 
 END = "end"
-"""The id of the last event: a program that has it gets no further ones."""
-_PROCESS = secrets.token_hex(4)  # each process counts the pieces by itself
+"""Id of the last event. A program that reconnects with it receives no further events."""
+_PROCESS = secrets.token_hex(4)  # each process counts the pieces separately
 _ID = re.compile(rf"{_PROCESS}-(\d{{1,9}})-(\d{{1,9}})", re.ASCII)
 
 
 class JobEvents:
-    """Remembers which events of a run one listener has received.
+    """Tracks which events of a run one listener has received.
 
-    `last_id` is the id of the last event that the listener received before.
+    `last_id` is the id of the last event received on an earlier connection.
     """
 
     def __init__(self, last_id: str = "") -> None:
@@ -108,7 +108,7 @@ class JobEvents:
 
     @property
     def id(self) -> str:
-        """The id of what has been sent."""
+        """The id of the latest event."""
         return f"{_PROCESS}-{self._restarts}-{self._chunks}"
 
     def news(self, run: Run) -> Iterator[dict[str, Any]]:
@@ -141,16 +141,16 @@ class JobEvents:
 
 
 def done(view: JobView) -> bytes:
-    """Return the last event, with the final state of the job."""
+    """Build the last event, with the final state of the job."""
     return f"id: {END}\n".encode() + sse.data({"type": "done", "job": view.model_dump(mode="json")})
 
 
 async def send(
     response: web.StreamResponse, run: Run, news: asyncio.Event, last_id: str = ""
 ) -> bool:
-    """Send the events of a run until it ends, and a comment if nothing happens for a while.
+    """Send a run's events until it ends, with a comment after each silence of `PING_S`.
 
-    Return whether it has ended: if the bot stops, programs come again with the id of the last event.
+    Returns whether the job has ended. If Usher stops first, clients reconnect with the last id.
     """
     told = JobEvents(last_id)
     while True:

@@ -1,4 +1,4 @@
-"""`POST /v1/jobs`: reads a request as JSON or a form, finds its files, and submits it."""
+"""`POST /v1/jobs`: parses a JSON or form request, loads its files, and submits the job."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -44,17 +44,17 @@ from queueing.core.jobs import Job
 from queueing.core.requests import Capability, Chat, File, SpeechToText, TextToSpeech
 
 FIELDS = ("images", "image", "file", "mask", "recording")
-"""The fields of a form that hold files."""
+"""The form fields that contain files."""
 REQUEST = "request"
-REQUEST_LIMIT = 4 * 1024 * 1024  # bytes of a field
+REQUEST_LIMIT = 4 * 1024 * 1024  # bytes per field
 
 FormFiles = tuple[FormFile, ...]
 
 
 async def submission(request: web.Request) -> tuple[AnyJobRequest, FormFiles]:
-    """Return a request for a job, and the files sent in its form, unchecked. Raises `ApiError`.
+    """Parse a request for a job. Returns it with the form's files, unchecked. Raises `ApiError`.
 
-    A form has the request as JSON in its field `request`, or each field by itself.
+    A form contains the request as JSON in its field `request`, or each field separately.
     """
     try:
         if not is_form(request):
@@ -66,13 +66,13 @@ async def submission(request: web.Request) -> tuple[AnyJobRequest, FormFiles]:
     except ValidationError as error:
         raise wrong(error, JobRequest) from None
     if form.files and isinstance(asked, ChatJob):
-        text = "a form can send files with a prompt only; in messages, use data URLs or /v1/files"
+        text = "not for chat jobs; in messages, use data URLs or files sent to /v1/files"
         raise invalid(f"{form.files[0].param}: {text}.", form.files[0].param)
     if form.files and isinstance(asked, MusicJob | SpeechJob):
         param = form.files[0].param
-        raise invalid(f"{param}: {asked.kind} is made from words alone.", param)
+        raise invalid(f"{param}: a {asked.kind} job takes no files.", param)
     if not isinstance(asked, ImageJob) and (masks := form.named("mask")):
-        raise invalid(f"{masks[0].param}: only images have one.", masks[0].param)
+        raise invalid(f"{masks[0].param}: only image jobs take a mask.", masks[0].param)
     return asked, form.files
 
 
@@ -83,7 +83,9 @@ def _asked(form: ClientForm) -> AnyJobRequest:
         return JOB_REQUESTS.validate_python(fields)
     if fields:
         name = next(iter(fields))
-        raise invalid(f"{name}: belongs in the field “{REQUEST}”.", name)
+        raise invalid(
+            f"{name}: must be part of the field “{REQUEST}”, which is also present.", name
+        )
     text = whole.encode()
     try:
         require_few_values(text)
@@ -103,7 +105,7 @@ LISTENS = Capability.SPEECH_TO_TEXT
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewJobs:
-    """Accepts requests for jobs."""
+    """Submits jobs from requests to `POST /v1/jobs`."""
 
     submitting: Submitter
     images: RequestImages
@@ -111,7 +113,7 @@ class NewJobs:
     hooks: HookSettings = field(default_factory=HookSettings)
 
     async def accept(self, request: web.Request, caller: Caller) -> Job:
-        """Return the job of a request. Raises `ApiError`."""
+        """Submit the job that a request describes. Raises `ApiError`."""
         taken = self.images.of(caller)
         asked, sent = await submission(request)
         hook = self._hook(asked.webhook, caller)
@@ -158,7 +160,7 @@ class NewJobs:
         named += [(asked.file_id, "file_id")] if asked.file_id is not None else []
         require_number(len(named) + len(shown), "images")
         if len(masks) + (asked.mask is not None) > 1:
-            raise invalid("mask: was sent twice.", "mask")
+            raise invalid("mask: must be sent only once.", "mask")
         several = len(named) + len(shown) > 1 or masks or asked.mask is not None or asked.edit
         needs = [Capability.IMAGE_EDIT] if several else EDITS
         find = self._finding(request, taken, asked.model, needs)
@@ -167,10 +169,10 @@ class NewJobs:
         mask = [await taken.sent(each.data, each.param) for each in masks]
         mask += [await find(asked.mask, "mask")] if asked.mask is not None else []
         if mask and not files:
-            raise invalid("mask: there is no image for it.", "mask")
+            raise invalid("mask: requires an image.", "mask")
         mask = [await taken.masked(files[0], each, "mask") for each in mask]
         if asked.edit and not files:
-            raise invalid("edit: there is no image to change.", "edit")
+            raise invalid("edit: requires an image to change.", "edit")
         drawing = asked.drawing((*files, *mask))
         return replace(drawing, edit=True, mask=True) if mask else drawing
 
@@ -178,7 +180,9 @@ class NewJobs:
         self, request: web.Request, taken: CallImages, asked: VideoJob, sent: FormFiles
     ) -> Creation:
         if len(asked.images) + len(sent) > FIRST_AND_LAST:
-            raise invalid("images: a video has a first and a last one.", "images")
+            raise invalid(
+                "images: a video job takes at most two, the first and the last frame.", "images"
+            )
         find = self._finding(request, taken, asked.model, VIDEOS_FROM)
         files = [await find(text, f"images.{n}") for n, text in enumerate(asked.images)]
         files += [await taken.sent(each.data, each.param) for each in sent]

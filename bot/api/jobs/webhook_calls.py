@@ -1,9 +1,9 @@
-"""Calls webhooks when jobs end: a few at once for each origin, again after failures, for a day.
+"""Calls webhooks when jobs end: a few at a time per origin, with retries for a day.
 
-An ended job stays unacknowledged until its webhook was called, so that no crash loses the call;
-once acknowledged, retention may delete it. Of several processes that serve the API, the one that
-holds the queue does so for all: so each webhook is called once, and after a failover by the next
-holder.
+An ended job stays unacknowledged until its webhook was called, so the call survives a crash. Once
+acknowledged, retention may delete the job. If several processes serve the API, the one that runs
+the queue makes all calls, so each webhook is called once. After a failover the next leader
+continues.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ from queueing.core.ports import Clock
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 4  # calls to one origin
+AT_ONCE = 4  # concurrent calls to one origin
 TRY_S = 10.0
 PAUSES_S = (10.0, 60.0, 300.0, 1800.0, 3600.0, 7200.0)
-"""How long until a failed call is repeated; the last is used again until the end."""
+"""Pauses before each retry of a failed call. The last one repeats until `END_S`."""
 END_S = 24 * 3600.0
-"""How long after its job's end a call is repeated."""
+"""How long after the end of the job a call is retried."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HookSettings:
-    """The origins that may be called, the key signatures are made from, and the API's address."""
+    """Allowed origins, the key that signatures are derived from, and the API's public URL."""
 
     origins: Collection[str] = ()
     key: bytes = b""
@@ -47,7 +47,7 @@ class HookSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwedCall:
-    """The end of a job that its program has not been told, and how often that was tried."""
+    """A webhook call that is still to be made, and how often it was tried."""
 
     job_id: int
     ended_at: float
@@ -56,9 +56,9 @@ class OwedCall:
 
 
 class WebhookCalls:
-    """Calls what is owed until it is told or given up, then reports it to `settled`.
+    """Makes webhook calls until they succeed or time out, then reports each job to `settled`.
 
-    One origin that hangs keeps only its own calls waiting.
+    A hanging origin only delays its own calls.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class WebhookCalls:
         self._session: aiohttp.ClientSession | None = None
 
     async def run(self) -> None:
-        """Call until cancelled."""
+        """Make calls until cancelled."""
         async with (
             aiohttp.ClientSession(
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -92,9 +92,11 @@ class WebhookCalls:
             await asyncio.get_running_loop().create_future()
 
     def owe(self, owed: OwedCall) -> None:
-        """Take a call to make."""
+        """Queue a call."""
         if not is_allowed(owed.hook.url, self._settings.origins):
-            log.warning("job %d: its webhook is no longer listed", owed.job_id)
+            log.warning(
+                "job %d: webhook not called: its origin is not listed in api.webhooks", owed.job_id
+            )
             self._settled(owed.job_id)
             return
         name = origin_of(owed.hook.url)
@@ -116,7 +118,7 @@ class WebhookCalls:
             except StoreError as error:
                 failure = str(error)
             except Exception:
-                log.exception("job %d: its webhook was stopped by a bug", owed.job_id)
+                log.exception("job %d: the webhook call failed because of a bug", owed.job_id)
                 failure = "a bug"
             if failure is None:
                 self._settled(owed.job_id)
@@ -124,9 +126,9 @@ class WebhookCalls:
                 self._again(name, owed, failure)
 
     async def _try(self, owed: OwedCall) -> str | None:
-        """Make a call once; return why it failed, or None."""
+        """Make one attempt. Returns the reason for a failure, or None."""
         job = await self._jobs.get(owed.job_id)
-        if job is None or self._session is None:  # forgotten
+        if job is None or self._session is None:  # the job was erased
             return None
         settings = self._settings
         now = self._clock.now()
@@ -139,17 +141,19 @@ class WebhookCalls:
                 given_up = answer.status == HTTPStatus.GONE
                 return None if told or given_up else f"status {answer.status}"
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return type(error).__name__  # its text may hold the address, which may hold a secret
+            return type(
+                error
+            ).__name__  # the message may contain the URL, which may contain a secret
 
     def _again(self, name: str, owed: OwedCall, failure: str) -> None:
         pauses = self._settings.pauses_s
         pause_s = pauses[min(owed.tries, len(pauses) - 1)]
         if self._clock.now() + pause_s > owed.ended_at + END_S:
-            log.warning("job %d: its webhook at %s is given up: %s", owed.job_id, name, failure)
+            log.warning("job %d: giving up on its webhook at %s: %s", owed.job_id, name, failure)
             self._settled(owed.job_id)
             return
         log.info(
-            "job %d: its webhook at %s failed (%s); again in %.0f s",
+            "job %d: webhook call to %s failed (%s); retrying in %.0f s",
             *(owed.job_id, name, failure, pause_s),
         )
         again = replace(owed, tries=owed.tries + 1)
@@ -157,12 +161,12 @@ class WebhookCalls:
 
 
 TOGETHER_S = 1.0
-"""How long ended jobs are gathered, to be acknowledged in one transaction."""
+"""How long ended jobs are collected before one transaction acknowledges them."""
 AGAIN_S = 30.0
 
 
 class JobEndings:
-    """Acknowledges the ends of programs' jobs. `on_event` listens to the queue."""
+    """Acknowledges the ended jobs of programs once their webhooks were called."""
 
     def __init__(
         self, hooks: HookSettings, *, deliveries: Deliveries, jobs: JobReader, clock: Clock
@@ -176,7 +180,7 @@ class JobEndings:
         self._told: set[int] = set()
 
     def on_event(self, event: Event) -> None:
-        """Record an event of the queue; never blocks."""
+        """Record a queue event. Never blocks."""
         match event:
             case JobChanged(job=job) if job.state.final and not job.acknowledged:
                 self._note(job)
@@ -185,7 +189,7 @@ class JobEndings:
                     self._ended.pop(job_id, None)
 
     async def run(self) -> None:
-        """Serve until cancelled; begins with what an earlier run left."""
+        """Serve until cancelled, starting with the jobs left by an earlier run."""
         calls = WebhookCalls(self._hooks, jobs=self._jobs, clock=self._clock, settled=self._settle)
         owed: set[int] = set()
         async with TaskGroup() as tasks:
@@ -211,7 +215,7 @@ class JobEndings:
             try:
                 return [job for job in await self._deliveries.to_tell(0, 0) if job.state.final]
             except StoreError as error:
-                log.warning("ended jobs of an earlier run cannot be read: %s", error)
+                log.warning("cannot read the jobs that ended in an earlier run: %s", error)
                 await asyncio.sleep(AGAIN_S)
 
     def _note(self, job: Job) -> None:
@@ -224,13 +228,15 @@ class JobEndings:
         self._news.set()
 
     async def _acknowledge(self) -> set[int]:
-        """Acknowledge what was told; return the numbers of jobs that are done with."""
+        """Acknowledge the settled jobs. Returns the numbers of those that need no more work."""
         told = {number for number in self._told if number in self._ended}
         jobs = [self._ended[number] for number in told]
         try:
-            await together(*map(self._deliveries.acknowledge, jobs))  # at once: one transaction
+            await together(
+                *map(self._deliveries.acknowledge, jobs)
+            )  # together, so that they share one transaction
         except StoreError as error:
-            log.warning("the ends of jobs cannot be acknowledged: %s", error)
+            log.warning("cannot acknowledge ended jobs: %s", error)
             self._news.set()
             await asyncio.sleep(AGAIN_S)
             told = set()

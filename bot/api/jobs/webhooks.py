@@ -1,7 +1,7 @@
-"""Webhooks: which addresses may be called, and the signed call at the end of a job. Pure.
+"""Webhooks: which URLs are allowed, and the signed call when a job ends. Pure.
 
-Calls follow the Standard Webhooks specification, which libraries in most languages verify: the
-headers `webhook-id`, `webhook-timestamp` and `webhook-signature`.
+Calls follow the Standard Webhooks specification, for which most languages have libraries. Its
+headers are `webhook-id`, `webhook-timestamp` and `webhook-signature`.
 """
 
 import base64
@@ -21,7 +21,7 @@ from queueing.core.jobs import Job, JobState
 
 
 class HookJob(View):
-    """A job that has ended, without its prompt or result, which are at its `url`."""
+    """A job that has ended. Fetch its prompt and result from `url`."""
 
     object: Literal["job"] = "job"
     id: int
@@ -34,9 +34,9 @@ class HookJob(View):
 
 
 class HookEvent(View):
-    """What a webhook receives: `type` is `job.completed`, `job.failed` or `job.cancelled`.
+    """The body of a webhook call. `type` is `job.completed`, `job.failed` or `job.cancelled`.
 
-    A repeated call has the same `id`.
+    Retries have the same `id`.
     """
 
     object: Literal["event"] = "event"
@@ -47,9 +47,9 @@ class HookEvent(View):
 
 
 class HookSecret(View):
-    """The origins of webhooks that may be called, and the secret of the caller's key.
+    """The allowed origins of webhooks, and the secret of the caller's key.
 
-    The calls for its jobs are signed with the secret, as Standard Webhooks describes.
+    Webhook calls for jobs of the key are signed with the secret, according to Standard Webhooks.
     """
 
     object: Literal["webhooks"] = "webhooks"
@@ -57,34 +57,34 @@ class HookSecret(View):
     secret: str
 
 
-_VISIBLE = re.compile(r"[\x21-\x5b\x5d-\x7e]+", re.ASCII)  # no blanks, no backslash
-_PREFIX = "whsec_"  # of secrets
+_VISIBLE = re.compile(r"[\x21-\x5b\x5d-\x7e]+", re.ASCII)  # neither spaces nor backslashes
+_PREFIX = "whsec_"  # prefix of secrets in Standard Webhooks
 _SCHEMES = {"http", "https"}
 
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """The headers and the body of a call."""
+    """Headers and body of a webhook call."""
 
     headers: Mapping[str, str]
     body: bytes
 
 
 def allowed(address: str, origins: Collection[str]) -> str:
-    """Return an address that may be called, without a fragment. Raises `ApiError`."""
+    """Return the URL without its fragment if it is allowed. Raises `ApiError` otherwise."""
     try:
         url = URL(address) if _VISIBLE.fullmatch(address) else URL()
         if url.scheme in _SCHEMES and url.user is None and url.password is None:
             if _origin(url) in {_origin(URL(each)) for each in origins}:
                 return str(url.with_fragment(None))
-            raise _refused("is called only at an origin that the operator lists in api.webhooks")
+            raise _refused("must be at an origin that the operator lists in api.webhooks")
     except ValueError:
         pass
-    raise _refused("must be an http or https address without a user")
+    raise _refused("must be an http or https URL without a user name")
 
 
 def is_allowed(address: str, origins: Collection[str]) -> bool:
-    """Return whether an address may still be called."""
+    """Return whether a URL is still allowed."""
     try:
         allowed(address, origins)
     except ApiError:
@@ -93,24 +93,24 @@ def is_allowed(address: str, origins: Collection[str]) -> bool:
 
 
 def origin_of(address: str) -> str:
-    """Return the scheme, host and port of an address that is allowed."""
+    """Return the origin (scheme, host and port) of an allowed URL."""
     return str(URL(address).origin())
 
 
 def derived_key(key: bytes) -> bytes:
-    """Return the key that signatures are made from, from one that serves other purposes."""
+    """Derive the signature key from a key that has other uses."""
     return hmac.digest(key, b"webhooks", hashlib.sha256)
 
 
 def secret_of(key: bytes, owner: int) -> str:
-    """Return the secret that the calls of an API key are signed with, from the bot's own `key`."""
+    """Return the secret that signs the calls of an API key. `key` is Usher's own."""
     return _PREFIX + base64.b64encode(_secret(key, owner)).decode()
 
 
 def hook_call(
     job: Job, hook: Webhook, *, key: bytes, now: float, url: str | None = None
 ) -> HookCall:
-    """Return the call that tells the end of a job; `url` is the API's public address."""
+    """Build the signed call that reports a job's end. `url` is the API's public URL."""
     name = f"job-{job.id}"
     body = _event(job, name, url).model_dump_json().encode()
     signed = f"{name}.{int(now)}.".encode() + body

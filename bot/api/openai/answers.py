@@ -1,7 +1,7 @@
-"""What OpenAI's paths answer, for the OpenAPI document.
+"""Response types of OpenAI's paths, for the OpenAPI document.
 
-Answers are written without these records, from what servers sent; `tests/bot/api/whole_api.py`
-compares them. A client must expect more fields, such as llama.cpp's `timings`.
+Responses are not built from these records but from the servers' JSON; `tests/bot/api/whole_api.py`
+checks that they match. Clients must expect more fields, such as llama.cpp's `timings`.
 """
 
 from typing import Literal
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 
 class AnswerPart(BaseModel):
-    """A part of an answer."""
+    """Base class of response types."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -19,14 +19,14 @@ class AnswerPart(BaseModel):
 
 
 class CalledFunction(AnswerPart):
-    """The function to call, with its arguments as JSON."""
+    """A function to call, with its arguments as a JSON string."""
 
     name: str
     arguments: str
 
 
 class CalledTool(AnswerPart):
-    """A call of a function that the model asks for."""
+    """A function call that the model requests."""
 
     id: str
     type: Literal["function"]
@@ -34,7 +34,7 @@ class CalledTool(AnswerPart):
 
 
 class LikelyToken(AnswerPart):
-    """A token and the logarithm of its probability."""
+    """A token and its log probability."""
 
     token: str
     logprob: float
@@ -42,20 +42,20 @@ class LikelyToken(AnswerPart):
 
 
 class TokenLogprob(LikelyToken):
-    """A token of the answer, with those that were as likely."""
+    """A token of the answer, with the most likely tokens at its position."""
 
     top_logprobs: tuple[LikelyToken, ...] = ()
 
 
 class Logprobs(AnswerPart):
-    """The probabilities of the answer's tokens."""
+    """Log probabilities of the answer's tokens."""
 
     content: tuple[TokenLogprob, ...] | None = None
     refusal: tuple[TokenLogprob, ...] | None = None
 
 
 class TokenUsage(AnswerPart):
-    """The tokens that were read and written; 0 where the server did not count them."""
+    """Tokens read and written. Counts are 0 if the server does not report them."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -66,7 +66,10 @@ class TokenUsage(AnswerPart):
 
 
 class ChatAnswer(AnswerPart):
-    """What the model says. Its reasoning has two names, as clients read one or the other."""
+    """The model's message.
+
+    Its reasoning is in two fields, because clients read one or the other.
+    """
 
     role: Literal["assistant"]
     content: str | None = None
@@ -77,7 +80,7 @@ class ChatAnswer(AnswerPart):
 
 
 class ChatChoice(AnswerPart):
-    """The only answer: a job produces one."""
+    """The answer. There is only one, because a job produces one."""
 
     index: int
     message: ChatAnswer
@@ -86,7 +89,7 @@ class ChatChoice(AnswerPart):
 
 
 class ChatCompletion(AnswerPart):
-    """A whole answer. `metadata` name what of the request was left out."""
+    """A complete answer. `metadata` lists the kinds of tools in the request that were left out."""
 
     id: str
     object: Literal["chat.completion"]
@@ -99,14 +102,14 @@ class ChatCompletion(AnswerPart):
 
 
 class FunctionCallPiece(AnswerPart):
-    """The next part of a call's name and arguments."""
+    """The next part of a function call's name and arguments."""
 
     name: str | None = None
     arguments: str | None = None
 
 
 class ToolCallPiece(AnswerPart):
-    """The next part of a call, which `index` names."""
+    """The next part of the tool call numbered `index`."""
 
     index: int
     id: str | None = None
@@ -126,7 +129,7 @@ class ChatDelta(AnswerPart):
 
 
 class ChatChunkChoice(AnswerPart):
-    """The next part of the only answer; `finish_reason` is null until the last."""
+    """The next part of the only choice. `finish_reason` is null until the last part."""
 
     index: int
     delta: ChatDelta
@@ -135,7 +138,10 @@ class ChatChunkChoice(AnswerPart):
 
 
 class ChatCompletionChunk(AnswerPart):
-    """An event of a streamed answer. `choices` is empty while a job waits, and beside `usage`."""
+    """An event of a streamed answer.
+
+    `choices` is empty while the job waits, and in the `usage` chunk.
+    """
 
     id: str
     object: Literal["chat.completion.chunk"]
@@ -151,7 +157,7 @@ class ChatCompletionChunk(AnswerPart):
 
 
 class TextLogprobs(AnswerPart):
-    """The probabilities of a completion's tokens, as lists side by side."""
+    """Log probabilities of a completion's tokens, as parallel lists."""
 
     tokens: tuple[str, ...]
     token_logprobs: tuple[float | None, ...]
@@ -160,7 +166,7 @@ class TextLogprobs(AnswerPart):
 
 
 class TextChoice(AnswerPart):
-    """The only completion, or in a stream its next part."""
+    """The only completion; in a stream, its next part."""
 
     text: str
     index: int
@@ -169,7 +175,7 @@ class TextChoice(AnswerPart):
 
 
 class TextCompletion(AnswerPart):
-    """A whole completion; an event of a stream has the same form, and `usage` at its end."""
+    """A completion. Events of a stream have the same form; `usage` comes at the end."""
 
     id: str
     object: Literal["text_completion"]
@@ -184,7 +190,7 @@ class TextCompletion(AnswerPart):
 
 
 class Embedding(AnswerPart):
-    """A vector; text is base64 of its numbers, where that was asked for."""
+    """A vector: a list of numbers, or their base64 encoding if requested."""
 
     object: Literal["embedding"]
     index: int
@@ -192,14 +198,14 @@ class Embedding(AnswerPart):
 
 
 class EmbeddingUsage(AnswerPart):
-    """The tokens that were read."""
+    """Tokens read."""
 
     prompt_tokens: int
     total_tokens: int
 
 
 class Embeddings(AnswerPart):
-    """The vectors, in the order of the inputs."""
+    """Vectors, in the order of the inputs."""
 
     object: Literal["list"]
     data: tuple[Embedding, ...]
@@ -211,21 +217,21 @@ class Embeddings(AnswerPart):
 
 
 class ImageAnswer(AnswerPart):
-    """An image as base64, or its address."""
+    """An image, as base64 or as a URL."""
 
     b64_json: str | None = None
     url: str | None = None
 
 
 class ImagesAnswer(AnswerPart):
-    """The images of a job."""
+    """The images that a job produced."""
 
     created: int
     data: tuple[ImageAnswer, ...]
 
 
 class SpokenSegment(AnswerPart):
-    """What was said from `start` to `end`, in seconds."""
+    """A segment of speech from `start` to `end`, in seconds."""
 
     id: int
     start: float
@@ -234,7 +240,7 @@ class SpokenSegment(AnswerPart):
 
 
 class TranscriptAnswer(AnswerPart):
-    """What was said; all but the text is there with `verbose_json` only."""
+    """A transcript. Fields other than `text` are only present with `verbose_json`."""
 
     text: str
     task: str | None = None
@@ -247,7 +253,7 @@ class TranscriptAnswer(AnswerPart):
 
 
 class ResponseText(AnswerPart):
-    """A part of an item: a text, reasoning, or a refusal."""
+    """A part of an item: text, reasoning, or a refusal."""
 
     type: Literal["output_text", "reasoning_text", "refusal"]
     text: str | None = None
@@ -255,7 +261,7 @@ class ResponseText(AnswerPart):
 
 
 class ResponseOutputItem(AnswerPart):
-    """A message, reasoning, or a function to call; the fields depend on the `type`."""
+    """A message, reasoning, or a function call. Which fields are present depends on `type`."""
 
     id: str
     type: Literal["message", "reasoning", "function_call"]
@@ -268,7 +274,7 @@ class ResponseOutputItem(AnswerPart):
 
 
 class ResponseUsage(AnswerPart):
-    """The tokens that were read and written."""
+    """Tokens read and written."""
 
     input_tokens: int
     output_tokens: int
@@ -276,7 +282,7 @@ class ResponseUsage(AnswerPart):
 
 
 class ResponseAnswer(AnswerPart):
-    """A whole response. `metadata` name what of the request was left out."""
+    """A complete response. `metadata` includes the caller's own and lists the tools left out."""
 
     id: str
     object: Literal["response"]

@@ -1,4 +1,4 @@
-"""Requests for speech and transcripts, and both in OpenAI's formats. Pure."""
+"""Requests for speech and transcripts, and their results in OpenAI's formats. Pure."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ from queueing.core.requests import Output, SpeechFormat, SpeechToText, TextToSpe
 
 TranscriptForm = Literal["json", "text", "srt", "verbose_json", "vtt"]
 _TIMED = frozenset({"srt", "verbose_json", "vtt"})
-NO_TIMES = "The model told no times of what was said; ask for json or text."
+NO_TIMES = "The model reported no times for the words. Request the format json or text."
 _SEGMENT: Mapping[str, Any] = {
     "seek": 0,
     "tokens": [],
@@ -27,11 +27,11 @@ _SEGMENT: Mapping[str, Any] = {
     "compression_ratio": 0.0,
     "no_speech_prob": 0.0,
 }
-"""The fields of a segment that clients expect and servers may leave out."""
+"""Defaults for segment fields that clients expect and servers may omit."""
 
 
 class Translation(ClientRecord):
-    """A recording to write down in English."""
+    """A recording to translate into English text."""
 
     model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
     prompt: str | None = Field(default=None, max_length=PROMPT_LIMIT)
@@ -46,7 +46,7 @@ class Translation(ClientRecord):
 
     @property
     def wanted(self) -> SpeechToText:
-        """The job's request."""
+        """The request to queue."""
         return SpeechToText(
             prompt=self.prompt or None,
             temperature=self.temperature,
@@ -56,22 +56,22 @@ class Translation(ClientRecord):
 
 
 class Transcription(Translation):
-    """A recording to write down."""
+    """A recording to transcribe."""
 
     language: str | None = Field(default=None, max_length=20, pattern=r"^[A-Za-z-]*$")
 
     @property
     def wanted(self) -> SpeechToText:
-        """The job's request."""
+        """The request to queue."""
         language = (self.language or "").casefold()
         spoken = language if language not in {"", "auto"} else None
         return super().wanted.model_copy(update={"translate": False, "language": spoken})
 
 
 def rendered(output: Output, form: TranscriptForm) -> dict[str, Any] | str:
-    """Return a transcript in a form: an object for JSON, otherwise a text. Raises `ValueError`.
+    """Return a transcript in the given format: an object for JSON, otherwise a string.
 
-    Times are told only by models that know them.
+    Raises `ValueError` if the format needs times and the model reported none.
     """
     if form == "json":
         return {"text": output.text}
@@ -94,19 +94,19 @@ def rendered(output: Output, form: TranscriptForm) -> dict[str, Any] | str:
 
 
 class TranscriptStream:
-    """Streams a transcript: comments until it is there, then its text in one piece.
+    """Streams a transcript: comments until it is ready, then its text in one event.
 
-    Servers disagree about streams of transcripts, so none is passed on. Implements
+    Servers stream transcripts in different ways, so their streams are not forwarded. Implements
     `bot.api.runs.answers.Writer`.
     """
 
     @property
     def begun(self) -> bool:
-        """False: nothing is sent before it is whole."""
+        """False: the transcript is only sent whole."""
         return False
 
     def news(self, _run: Run) -> bytes:
-        """Return nothing, as above."""
+        """Return nothing: the transcript is only sent whole."""
         return b""
 
     def place(self, run: Run) -> bytes:
@@ -114,21 +114,21 @@ class TranscriptStream:
         return sse.comment(place_of(run))
 
     def keeping(self) -> bytes:
-        """Return a comment, because these streams have no empty event."""
+        """Return a comment: these streams have no empty event to keep the connection alive."""
         return sse.PING
 
     def closing(self, output: Output) -> bytes:
-        """Return the text and the end."""
+        """Return the text and the final event."""
         delta = sse.data({"type": "transcript.text.delta", "delta": output.text})
         return delta + sse.data({"type": "transcript.text.done", "text": output.text})
 
     def failing(self, error: ApiError) -> bytes:
-        """Return the error in place of the text."""
+        """Return an error event in place of the text."""
         return sse.data(error.body)
 
 
 def _segments(told: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what was said when, as OpenAI has it; a server may leave out what it does not know."""
+    """Return the timed segments in OpenAI's format, with defaults for fields the server omitted."""
     given = told.get("segments") or []
     return [
         {
@@ -144,7 +144,7 @@ def _segments(told: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _number(value: object) -> float:
-    """Return a number that a server may have sent as a text, as vLLM does."""
+    """Parse a number that a server may send as a string, as vLLM does."""
     try:
         return float(str(value))
     except ValueError:
@@ -168,13 +168,16 @@ def _time(seconds: float, mark: str) -> str:
     return f"{hours:02}:{minutes:02}:{rest // 1000:02}{mark}{rest % 1000:03}"
 
 
-TEXT_LIMIT = 4096  # characters, as OpenAI's
-_PIECE = 48 * 1024  # bytes of a sound in one event
+TEXT_LIMIT = 4096  # characters, OpenAI's limit
+_PIECE = 48 * 1024  # bytes of audio in one event
 NO_USAGE = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
 
 
 class SpeechCall(ClientRecord):
-    """A text to read aloud. Without `voice`, the model's own speaks; the usual form is MP3."""
+    """A text to read aloud. Without `voice`, the model's default is used.
+
+    The default format is MP3.
+    """
 
     input: str = Field(min_length=1, max_length=TEXT_LIMIT, pattern=WORDS)
     model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
@@ -196,12 +199,12 @@ class SpeechCall(ClientRecord):
 
     @property
     def form(self) -> SpeechFormat:
-        """The form of the sound."""
+        """The audio format."""
         return self.response_format or "mp3"
 
     @property
     def wanted(self) -> TextToSpeech:
-        """The job's request."""
+        """The request to queue."""
         return TextToSpeech(
             text=self.input,
             voice=self.voice,
@@ -212,7 +215,7 @@ class SpeechCall(ClientRecord):
 
 
 class SoundStream:
-    """Streams a sound: comments until it is there, then its bytes in pieces.
+    """Streams audio: comments until it is ready, then its bytes in pieces.
 
     Implements `bot.api.runs.answers.Writer`.
     """
@@ -222,11 +225,11 @@ class SoundStream:
 
     @property
     def begun(self) -> bool:
-        """False: nothing of the sound is sent before it is whole."""
+        """False: audio is only sent once it is complete."""
         return False
 
     def news(self, _run: Run) -> bytes:
-        """Return nothing: servers send a sound whole."""
+        """Return nothing: servers send audio whole."""
         return b""
 
     def place(self, run: Run) -> bytes:
@@ -234,11 +237,11 @@ class SoundStream:
         return sse.comment(place_of(run))
 
     def keeping(self) -> bytes:
-        """Return a comment, because these streams have no empty event."""
+        """Return a comment: these streams have no empty event to keep the connection alive."""
         return sse.PING
 
     def closing(self, output: Output) -> bytes:
-        """Return the sound in pieces, and the end; an error if the server sent another form."""
+        """Return the audio in pieces and the final event, or an error if its format is wrong."""
         if not output.files:
             return self.failing(no_sound())
         file = output.files[0]
@@ -253,5 +256,5 @@ class SoundStream:
         return b"".join(deltas) + sse.data({"type": "speech.audio.done", "usage": {**NO_USAGE}})
 
     def failing(self, error: ApiError) -> bytes:
-        """Return the error in place of the sound."""
+        """Return an error event in place of the audio."""
         return sse.data(error.body)

@@ -1,7 +1,7 @@
-"""`POST /v1/chat/completions`: the request, its messages, and what a server gets. Pure.
+"""`POST /v1/chat/completions`: the request, its messages, and the body sent to a server. Pure.
 
-Messages are passed on unchanged, with the fields that are listed here: some servers would fetch the
-address in any other. Images become files of the job, and messages refer to them by number.
+Messages are forwarded unchanged, but only with the fields listed here: some servers would fetch a
+URL in any other field. Images become files of the job, and messages refer to them by number.
 """
 
 import json
@@ -18,7 +18,7 @@ from bot.api.openai.sampling import Sampling, Tooling
 from bot.api.runs.submitter import FindFile
 from queueing.core.requests import Chat, ChatMessage, File, PassedOn
 
-TEXT_LIMIT = 4_000_000  # characters of one message; local models read less than a tenth of that
+TEXT_LIMIT = 4_000_000  # characters per message; local models read less than a tenth of that
 MESSAGES_LIMIT = 4_000
 PARTS_LIMIT = 512
 TOOL_CALLS_LIMIT = 128
@@ -28,14 +28,14 @@ Mark = Annotated[str, Field(max_length=MARK_LIMIT)]
 
 
 class CacheControl(ClientRecord):
-    """Up to where a server keeps what it has read of the conversation."""
+    """Marks how far a server should cache the conversation."""
 
     type: Mark
     ttl: Mark | None = None
 
 
 class ClientText(ClientRecord):
-    """Text in a message of several parts."""
+    """A text part of a message."""
 
     type: Literal["text", "input_text", "output_text"]
     text: str = Field(max_length=TEXT_LIMIT)
@@ -43,21 +43,24 @@ class ClientText(ClientRecord):
 
 
 class ClientRefusal(ClientRecord):
-    """What a model said in an earlier turn in place of an answer."""
+    """A refusal by the model in an earlier turn."""
 
     type: Literal["refusal"]
     refusal: str = Field(max_length=TEXT_LIMIT)
 
 
 class ImageUrl(ClientRecord):
-    """The address of an image: a data URL, or a place to fetch it from."""
+    """An image's URL: a data URL, or one to fetch."""
 
     url: str
     detail: str | None = Field(default=None, max_length=20)
 
 
 class ClientImage(ClientRecord):
-    """An image in a message; some clients give its address as a plain string."""
+    """An image part of a message.
+
+    `image_url` may also be a plain string, as some clients send it.
+    """
 
     type: Literal["image_url"]
     image_url: ImageUrl
@@ -73,14 +76,14 @@ ClientPart = Annotated[ClientText | ClientImage | ClientRefusal, Field(discrimin
 
 
 def arguments_text(value: Any) -> Any:
-    """Return the arguments of a call as text; other servers give them out as an object, or not."""
+    """Convert a call's arguments to a string. Some servers send an object or nothing."""
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     return "" if value is None else value
 
 
 class FunctionCall(ClientRecord):
-    """The function a model called; its arguments are a string of JSON, as the model wrote it."""
+    """A function call by the model. `arguments` is a JSON string, as the model wrote it."""
 
     name: str = Field(max_length=256)
     arguments: Annotated[str, BeforeValidator(arguments_text)] = Field(
@@ -89,7 +92,10 @@ class FunctionCall(ClientRecord):
 
 
 class ToolCall(ClientRecord):
-    """A tool call in an assistant's message; other servers give out calls without an id."""
+    """A tool call in an assistant's message.
+
+    `id` may be missing, because some servers send none.
+    """
 
     id: str | None = Field(default=None, max_length=256)
     type: Literal["function"] = "function"
@@ -97,10 +103,12 @@ class ToolCall(ClientRecord):
 
 
 class ClientMessage(ClientRecord):
-    """One turn. Local templates call the role `developer` `system`.
+    """One message.
 
-    Models that think between calls of tools need their earlier thoughts; `prefix` and `partial`
-    mark an answer that is to be continued.
+    The role `developer` is sent to servers as `system`, which local templates expect.
+
+    Models that reason between tool calls need their earlier reasoning. `prefix` and `partial` mark
+    an answer to continue.
     """
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -134,14 +142,14 @@ class ClientMessage(ClientRecord):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Image:
-    """An image in a message, and its position in the request."""
+    """An image in a message, and the path of its field in the request."""
 
     url: str
     param: str
 
 
 def images_of(messages: Sequence[ClientMessage]) -> tuple[Image, ...]:
-    """Return every image of the messages, in the order in which `passed_on` numbers them."""
+    """Return all images of the messages, in the order in which `passed_on` numbers them."""
     return tuple(
         Image(url=part.image_url.url, param=f"messages.{at}.content.{place}.image_url")
         for at, place, part in _image_parts(messages)
@@ -149,9 +157,9 @@ def images_of(messages: Sequence[ClientMessage]) -> tuple[Image, ...]:
 
 
 def passed_on(messages: Sequence[ClientMessage]) -> list[JsonValue]:
-    """Return the messages as a server gets them, with images replaced by file numbers.
+    """Return the messages to send to a server, with images replaced by file numbers.
 
-    Raises `ApiError` if a message has no content at all.
+    Raises `ApiError` if a message has neither content nor a tool call, reasoning or refusal.
     """
     numbers = {(at, place): n for n, (at, place, _) in enumerate(_image_parts(messages))}
     passed = [_one(message, at, numbers) for at, message in enumerate(messages)]
@@ -160,7 +168,7 @@ def passed_on(messages: Sequence[ClientMessage]) -> list[JsonValue]:
 
 
 def question_of(messages: Sequence[ClientMessage]) -> str:
-    """Return the person's latest text, for lists of requests."""
+    """Return the latest user text, to show in lists of jobs."""
     texts = [message.text for message in messages if message.role == "user" and message.text]
     return texts[-1] if texts else next((m.text for m in reversed(messages) if m.text), "")
 
@@ -174,7 +182,7 @@ def _image_parts(messages: Sequence[ClientMessage]) -> Iterator[tuple[int, int, 
 
 
 def _name_calls(messages: Sequence[dict[str, Any]]) -> None:
-    """Give an id to calls that came without one, and to their results in the same order."""
+    """Give ids to calls without one, and to their results in the same order."""
     made, waiting = 0, list[str]()
     for message in messages:
         for call in message.get("tool_calls", ()):
@@ -192,7 +200,7 @@ def _one(message: ClientMessage, at: int, numbers: dict[tuple[int, int], int]) -
         raise invalid(f"messages.{at}.content: a message must not be empty.", "messages")
     fields = message.model_dump(mode="json", exclude={"content"}, exclude_none=True)
     if not message.tool_calls:
-        fields.pop("tool_calls", None)  # servers refuse an empty list
+        fields.pop("tool_calls", None)  # servers reject an empty list
     if message.role == "developer":
         fields["role"] = "system"
     return fields | {"content": _content(message.content, at, numbers)}
@@ -216,22 +224,25 @@ def _part(part: ClientPart, number: int) -> JsonValue:
 
 
 def image_part(number: int, detail: str | None) -> dict[str, JsonValue]:
-    """Return the part for the job's image of that number."""
+    """Return the message part for the job's image of that number."""
     return {"type": "image", "file": number, **({"detail": detail} if detail else {})}
 
 
-ALOUD = "answers are texts; /v1/audio/speech reads aloud"
+ALOUD = "answers are text only; /v1/audio/speech reads text aloud"
 TOKENS_LIMIT = 10_000_000
 
 
 class StreamOptions(ClientRecord):
-    """What a streamed answer contains besides the answer."""
+    """Options for what a stream contains in addition to the answer."""
 
     include_usage: bool | None = None
 
 
 class ChatCompletions(Sampling, Tooling):
-    """The request. With `usher_progress`, the place in line is sent as separate data lines."""
+    """A chat completion request.
+
+    With `usher_progress`, the stream reports the place in line as data.
+    """
 
     bytes_most = BODY_LIMIT
 
@@ -247,7 +258,7 @@ class ChatCompletions(Sampling, Tooling):
     function_call: Annotated[JsonValue, refused("send `tools` and `tool_choice`", "none")] = None
     modalities: Annotated[JsonValue, refused(ALOUD, ["text"])] = None
     audio: Annotated[JsonValue, refused(ALOUD)] = None
-    web_search_options: Annotated[JsonValue, refused("nothing is looked up on the web")] = None
+    web_search_options: Annotated[JsonValue, refused("Usher does not search the web")] = None
 
     @field_validator("n")
     @classmethod
@@ -258,21 +269,24 @@ class ChatCompletions(Sampling, Tooling):
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is sent as it is written."""
+        """Whether to stream the answer."""
         return bool(self.stream)
 
     @property
     def wants_usage(self) -> bool:
-        """Whether a streamed answer ends with its token counts."""
+        """Whether a stream ends with the token counts."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
     @property
     def most_tokens(self) -> int | None:
-        """The token limit of the answer; OpenAI's newer name for it takes precedence."""
+        """The answer's token limit.
+
+        OpenAI's newer field, `max_completion_tokens`, takes precedence.
+        """
         return self.max_completion_tokens or self.max_tokens
 
     def body(self) -> dict[str, JsonValue]:
-        """Return the body for a server, without the name of the model. Raises `ApiError`."""
+        """Return the body to send to a server, without the model. Raises `ApiError`."""
         body: dict[str, JsonValue] = {"messages": passed_on(self.messages)}
         body |= self.passed_on() | self.tooling()
         if self.most_tokens is not None:
@@ -280,11 +294,11 @@ class ChatCompletions(Sampling, Tooling):
         return body
 
 
-QUESTION_SHOWN = 2_000  # characters shown in lists; the server gets all of it
+QUESTION_SHOWN = 2_000  # characters shown in lists; the server gets the full text
 
 
 async def passed_on_chat(asked: ChatCompletions, find: FindFile) -> tuple[Chat, tuple[File, ...]]:
-    """Return the request of the queue with its images. Raises `ApiError`."""
+    """Build the request to queue and load its images. Raises `ApiError`."""
     images = images_of(asked.messages)
     files = tuple([await find(each.url, each.param) for each in images])
     question = question_of(asked.messages)[:QUESTION_SHOWN]

@@ -1,8 +1,8 @@
-"""Answers of chat completions in OpenAI's format: streamed in chunks, and whole.
+"""Chat completions in OpenAI's format, whole and streamed.
 
-Servers use their own model names and ids. A client gets the same id, time and model in every chunk,
-in the order that all clients accept: the role, then the pieces, then the finish reason, then the
-usage if it was requested.
+Servers use their own ids and model names. Clients get the same id, time and model in every chunk,
+in the order all clients accept: the role, the pieces, the finish reason, then the usage if
+requested.
 """
 
 import json
@@ -23,16 +23,16 @@ from queueing.core.requests import Output
 
 Object = dict[str, Any]
 Around = tuple[bytes, ...]
-"""What stands around the text of a chunk, as it is sent; thoughts are sent under two names."""
+"""The bytes around a chunk's text, as sent. Reasoning occurs twice, under two names."""
 _BESIDE = ("timings", "system_fingerprint")
 NO_USAGE: Object = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Heading:
-    """The fields that all chunks of one answer share; `created` is in UNIX seconds.
+    """Fields shared by all chunks of an answer. `created` is in UNIX seconds.
 
-    `metadata` say what of the request was left out.
+    `metadata` lists the kinds of tools in the request that were left out.
     """
 
     id: str
@@ -41,11 +41,11 @@ class Heading:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def chunk(self, choices: Sequence[Any], **more: JsonValue) -> Object:
-        """Return a chunk with this heading."""
+        """Build a chunk with these fields."""
         return {**self._names("chat.completion.chunk"), "choices": list(choices), **more}
 
     def renamed(self, chunk: Mapping[str, Any]) -> Object:
-        """Return a chunk in OpenAI's form as one of this answer."""
+        """Return a server's chunk with these fields in place of its own."""
         choice = chunk["choices"][0]
         delta = under_both_names(choice["delta"])
         more = {name: chunk[name] for name in _BESIDE if name in chunk}
@@ -77,8 +77,8 @@ class Heading:
 class PlaceForm(StrEnum):
     """How a stream reports the place in line.
 
-    Any client skips comments. Data lines of their own are for clients that ask for them; Open WebUI
-    shows the `event` of one as the status of its answer.
+    Every client skips comments. Separate data lines are for clients that request them. Open WebUI
+    shows the `event` of a data line as the answer's status.
     """
 
     COMMENT = "comment"
@@ -87,17 +87,17 @@ class PlaceForm(StrEnum):
 
 
 class ChunkHeading(Protocol):
-    """The fields that all chunks of one answer share."""
+    """Fields shared by all chunks of an answer."""
 
     def chunk(self, choices: Sequence[Any], **more: Any) -> Object:
-        """Return a chunk with this heading."""
+        """Build a chunk with these fields."""
 
 
 @dataclass(kw_only=True)
 class ChunkStream(ABC):
-    """Passes a server's chunks on under another heading; implements `bot.api.runs.answers.Writer`.
+    """Forwards a server's chunks with new ids. Implements `bot.api.runs.answers.Writer`.
 
-    Those that differ from an earlier one in their text alone are not parsed.
+    Chunks that differ from an earlier one only in their text are not parsed.
     """
 
     heading: ChunkHeading
@@ -107,7 +107,7 @@ class ChunkStream(ABC):
     known: JsonTemplate[Around] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Prepare to recognise chunks that differ in their text alone."""
+        """Set up the recognition of chunks that differ only in their text."""
         self.known = JsonTemplate(self._around)
 
     @property
@@ -116,7 +116,7 @@ class ChunkStream(ABC):
         return self.sent > 0
 
     def news(self, run: Run) -> bytes:
-        """Return a server's new chunks with this answer's heading, preceded by its opening."""
+        """Return the server's new chunks with this answer's fields, after the opening if due."""
         fresh = run.chunks_after(self.sent)
         if not fresh:
             return b""
@@ -125,7 +125,7 @@ class ChunkStream(ABC):
         return first + b"".join([self._one(chunk) for chunk in fresh])
 
     def place(self, run: Run) -> bytes:
-        """Return the place in line in the form this client shows."""
+        """Return the place in line in the form the client supports."""
         match self.form:
             case PlaceForm.DATA:
                 return self._event([], usher=place_of(run))
@@ -134,20 +134,20 @@ class ChunkStream(ABC):
         return sse.comment(place_of(run))
 
     def keeping(self) -> bytes:
-        """Return an empty chunk: LangChain gives up 120 s after the last one."""
+        """Return an empty chunk. LangChain gives up 120 s after the last one."""
         return self._event([])
 
     def failing(self, error: ApiError) -> bytes:
-        """Return the error in place of the end, for which SDKs raise an exception."""
+        """Return an error event in place of the end. SDKs raise an exception for it."""
         return sse.data(error.body)
 
     @abstractmethod
     def _opening(self) -> bytes:
-        """Return what precedes the first chunk."""
+        """Return the events before the first chunk."""
 
     @abstractmethod
     def _renamed(self, chunk: str) -> bytes:
-        """Return a server's chunk as one of this answer."""
+        """Return a server's chunk with this answer's fields."""
 
     def _one(self, chunk: str) -> bytes:
         if (found := self.known.read(chunk)) is not None:
@@ -158,7 +158,7 @@ class ChunkStream(ABC):
         return data
 
     def _around(self, chunk: str) -> Around | None:
-        """Return what stands around the text of a chunk that says `PROBE`, None if it does not."""
+        """Return the bytes around the `PROBE` text of a chunk, or None without that text."""
         around = tuple(self._renamed(chunk).split(PROBE.encode()))
         return around if len(around) > 1 else None
 
@@ -172,18 +172,18 @@ class ChunkStream(ABC):
 
 @dataclass(kw_only=True)
 class ChatStream(ChunkStream):
-    """Writes the events of a streamed answer."""
+    """Writes the events of a streamed chat completion."""
 
     heading: Heading
     status_open: bool = False
 
     def place(self, run: Run) -> bytes:
-        """Return the place in line; a status that is shown must be taken back."""
+        """Return the place in line. A status in Open WebUI must be cleared later."""
         self.status_open = self.form is PlaceForm.OPEN_WEBUI
         return super().place(run)
 
     def closing(self, output: Output) -> bytes:
-        """Return the end of the stream, with the whole answer if none of it has been sent."""
+        """Return the end of the stream, including the whole answer if none of it was sent."""
         answer = answer_of(output)
         events = [self._status_done() if self.begun else self._opening() + self._all_of(answer)]
         if self.usage:
@@ -192,7 +192,7 @@ class ChatStream(ChunkStream):
         return b"".join((*events, sse.DONE))
 
     def failing(self, error: ApiError) -> bytes:
-        """Return the error in place of the end, for which SDKs raise an exception."""
+        """Return an error event in place of the end. SDKs raise an exception for it."""
         return self._status_done() + super().failing(error)
 
     def _renamed(self, chunk: str) -> bytes:
@@ -217,7 +217,10 @@ class ChatStream(ChunkStream):
 
 
 def answer_of(output: Output) -> Object:
-    """Return what a server answered; for a job from a chat, its text in the same form."""
+    """Return the server's answer.
+
+    A job from a chat has only text, which is put in the same form.
+    """
     if output.answer:
         answer: Object = json.loads(output.answer)
         return answer
@@ -225,7 +228,7 @@ def answer_of(output: Output) -> Object:
 
 
 def under_both_names(said: Object) -> Object:
-    """Return a message, or a piece of one, with its thoughts under the names that clients read."""
+    """Add the reasoning of a message or delta under both names that clients read."""
     thought = said.get("reasoning_content")
     return said if thought is None else {**said, "reasoning": thought}
 

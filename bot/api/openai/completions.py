@@ -1,6 +1,6 @@
-"""`POST /v1/completions`: the request, the body a server gets for it, and the answer. Pure.
+"""`POST /v1/completions`: the request, the body sent to a server, and the answer. Pure.
 
-Editors complete code with it, and fill gaps: `suffix` is the text after the gap.
+Editors use it to complete code and to fill gaps: `suffix` is the text after the gap.
 """
 
 import json
@@ -23,7 +23,7 @@ PROMPT_TOKENS_LIMIT = 2_000_000
 
 
 class Completions(Sampling):
-    """The request. With `usher_progress`, the place in line is sent as separate data lines."""
+    """A completion request. With `usher_progress`, the stream reports the place in line as data."""
 
     values_most = 400_000  # a prompt may consist of tokens
 
@@ -42,7 +42,7 @@ class Completions(Sampling):
     @field_validator("prompt", mode="before")
     @classmethod
     def _one_prompt(cls, value: Any) -> Any:
-        """Take a list of one prompt for that prompt."""
+        """Accept a list with one prompt."""
         if not isinstance(value, list) or not value or isinstance(value[0], int):
             return value
         if len(value) > 1:
@@ -63,36 +63,39 @@ class Completions(Sampling):
         if self.n not in {None, 1} or self.best_of not in {None, 0, 1}:
             raise ValueError("n and best_of must be 1: a job produces one answer")
         if self.suffix and not isinstance(self.prompt, str):
-            raise ValueError("suffix needs a prompt of text")
+            raise ValueError("suffix requires a prompt that is a string")
         return self
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is sent as it is written."""
+        """Whether to stream the answer."""
         return bool(self.stream)
 
     @property
     def wants_usage(self) -> bool:
-        """Whether a streamed answer ends with its token counts."""
+        """Whether a stream ends with the token counts."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
     @property
     def echoed(self) -> str:
-        """What the answer begins with besides what the model writes."""
+        """The prompt to repeat before the model's text, or ""."""
         return self.prompt if self._is_echoed_here and isinstance(self.prompt, str) else ""
 
     @property
     def _is_echoed_here(self) -> bool:
-        """Whether the prompt is repeated here: few servers do, unless they also rate it."""
+        """Whether Usher repeats the prompt.
+
+        Few servers do, except together with log probabilities.
+        """
         return bool(self.echo) and self.logprobs is None and isinstance(self.prompt, str)
 
     @property
     def question(self) -> str:
-        """The prompt, for lists of requests."""
+        """The prompt, to show in lists of jobs."""
         return self.prompt if isinstance(self.prompt, str) else f"{len(self.prompt)} tokens"
 
     def body(self) -> dict[str, JsonValue]:
-        """Return the body for a server, without the name of the model."""
+        """Return the body to send to a server, without the model."""
         fields = self.model_dump(
             mode="json", include={"prompt", "max_tokens", "logprobs"}, exclude_none=True
         )
@@ -108,7 +111,7 @@ _BESIDE = ("timings", "system_fingerprint")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompletionHeading:
-    """The fields that all chunks of one completion share; `echoed` is the repeated prompt."""
+    """Fields shared by all chunks of a completion. `echoed` is the prompt to repeat."""
 
     id: str
     model: str
@@ -116,7 +119,7 @@ class CompletionHeading:
     echoed: str = ""
 
     def chunk(self, choices: Sequence[Object], **more: Any) -> Object:
-        """Return a chunk with this heading."""
+        """Build a chunk with these fields."""
         heading = {"id": self.id, "object": "text_completion", "created": self.created}
         return {**heading, "model": self.model, "choices": list(choices), **more}
 
@@ -136,7 +139,7 @@ class CompletionStream(ChunkStream):
     heading: CompletionHeading
 
     def closing(self, output: Output) -> bytes:
-        """Return the end of the stream, with the whole answer if none of it has been sent."""
+        """Return the end of the stream, including the whole answer if none of it was sent."""
         answer = answer_of(output)
         events = [] if self.begun else [self._event([_whole(answer, self.heading.echoed)])]
         if self.usage:
@@ -167,7 +170,7 @@ def _choice(text: str, choice: Mapping[str, Any]) -> Object:
 
 
 def legacy(told: Any) -> Object | None:
-    """Return log probabilities as lists side by side; llama.cpp sends those of chat completions."""
+    """Return log probabilities as parallel lists. llama.cpp sends the chat completions format."""
     if isinstance(told, Mapping) and "tokens" in told:
         return dict(told)
     tokens = objects_in(told.get("content") if isinstance(told, Mapping) else told)

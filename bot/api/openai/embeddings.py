@@ -17,12 +17,12 @@ from queueing.core.requests import Output
 
 INPUTS_LIMIT = 2048
 IMAGES_LIMIT = 32
-TEXT_LIMIT = 400_000  # characters of one text; local models read a tenth of that
-TEXTS_LIMIT = 4_000_000  # of all texts
-TOKENS_LIMIT = 300_000  # of all token arrays
+TEXT_LIMIT = 400_000  # characters per text; local models read a tenth of that
+TEXTS_LIMIT = 4_000_000  # characters of all texts together
+TOKENS_LIMIT = 300_000  # tokens of all arrays together
 TOKEN_MOST = 2**31 - 1
 DIMENSIONS_MOST = 65_536
-_WRONG = "must be a text, an array of tokens, or an object with an image"
+_WRONG = "must be a string, an array of tokens, or an object with an image"
 _IMAGE = re.compile(r"data:image/[\w.+-]+;base64,[A-Za-z0-9+/=\s]+", re.ASCII | re.IGNORECASE)
 _TEXT = {"type": "string", "minLength": 1, "maxLength": TEXT_LIMIT}
 _TOKENS = {
@@ -44,11 +44,14 @@ INPUT_SCHEMA: Any = {
 }
 
 
-_PREFIXED = refused("write the model's words for it before each text")
+_PREFIXED = refused("add the model's prefix to each text")
 
 
 class EmbeddingCall(ClientRecord):
-    """The request. SDKs ask for base64 unless told otherwise; without a format it is floats."""
+    """Texts, tokens or images to embed. The default `encoding_format` is `float`.
+
+    OpenAI's SDKs send `base64` unless the caller chooses a format.
+    """
 
     bytes_most = 32 * 1024 * 1024
     values_most = 2 * TOKENS_LIMIT
@@ -62,12 +65,12 @@ class EmbeddingCall(ClientRecord):
     prompt_name: Annotated[JsonValue, _PREFIXED] = None
     prompt: Annotated[JsonValue, _PREFIXED] = None
     instruction: Annotated[JsonValue, _PREFIXED] = None
-    late_chunking: Annotated[JsonValue, refused("each input stands alone")] = None
+    late_chunking: Annotated[JsonValue, refused("inputs are embedded separately")] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenImage:
-    """An image to embed: a data URL, base64 or an address, and the words that belong to it."""
+    """An image to embed (a data URL, base64 or a URL), with the text that belongs to it."""
 
     url: str
     param: str
@@ -78,7 +81,7 @@ Given = str | tuple[int, ...] | GivenImage
 
 
 def given_in(value: JsonValue) -> tuple[Given, ...]:
-    """Return the inputs of a request. Raises `ApiError`, a 400 that names the field."""
+    """Return the inputs of a request. Raises `ApiError` (400), which names the invalid field."""
     if not isinstance(value, list):
         inputs: tuple[Given, ...] = (_one(value, "input"),)
     elif not value:
@@ -110,7 +113,7 @@ def _one(value: JsonValue, param: str) -> Given:
 
 def _text(value: JsonValue, param: str) -> str:
     if not isinstance(value, str) or not value:
-        raise invalid(f"{param}: must be a text, and not an empty one.", param)
+        raise invalid(f"{param}: must be a non-empty string.", param)
     if len(value) > TEXT_LIMIT:
         raise invalid(f"{param}: must not be longer than {TEXT_LIMIT} characters.", param)
     return value
@@ -119,14 +122,12 @@ def _text(value: JsonValue, param: str) -> str:
 def _tokens(value: list[JsonValue], param: str) -> tuple[int, ...]:
     tokens = tuple(each for each in value if _is_number(each) and isinstance(each, int))
     if len(tokens) != len(value) or not all(0 <= token <= TOKEN_MOST for token in tokens):
-        raise invalid(
-            f"{param}: an array of tokens must contain only whole numbers from 0 up.", param
-        )
+        raise invalid(f"{param}: tokens must be non-negative integers.", param)
     return tokens
 
 
 def _object(value: dict[str, JsonValue], param: str) -> Given:
-    """Read `{"image": …}`, `{"text": …}`, a part of a message, or `{"content": [parts]}`."""
+    """Parse `{"image": …}`, `{"text": …}`, a message part, or `{"content": [parts]}`."""
     parts = value.get("content", [value])
     if not isinstance(parts, list) or not parts:
         raise _not_parts(param)
@@ -186,14 +187,17 @@ def _require_bounded(inputs: Sequence[Given]) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Vectors:
-    """Puts the vectors of a job into an answer, in the format that was asked for."""
+    """Writes a job's vectors into the response, in the requested format."""
 
     model: str
     count: int
     packed: bool
 
     def whole(self, output: Output) -> bytes:
-        """Return the answer in JSON; the vectors, which are millions of bytes, are only joined."""
+        """Return the response as JSON.
+
+        The vectors are joined, not parsed, because they take megabytes.
+        """
         told: dict[str, JsonValue] = json.loads(output.answer or "{}")
         tokens = told.get("prompt_tokens", 0)
         rest: dict[str, Any] = {
@@ -212,7 +216,7 @@ class Vectors:
         return b"".join(parts)
 
     def _values(self, output: Output) -> Iterator[Sequence[Part]]:
-        """Yield the JSON of each vector in parts."""
+        """Yield each vector's JSON in parts."""
         (file,) = output.files
         if self.packed:
             for text in texts_of(file, self.count):

@@ -22,7 +22,7 @@ EDITS = (Capability.IMAGE_TO_IMAGE, Capability.IMAGE_EDIT)
 
 
 SIDE_LEAST, SIDE_MOST = 64, 8192
-IMAGES_LIMIT = 16  # as OpenAI's; how many a model takes is another matter
+IMAGES_LIMIT = 16  # OpenAI's limit; models may accept fewer
 _SIZE = re.compile(r"(\d{1,5})x(\d{1,5})", re.ASCII)
 NO_USAGE: dict[str, Any] = {
     "input_tokens": 0,
@@ -33,9 +33,9 @@ NO_USAGE: dict[str, Any] = {
 
 
 class ImageFields(ClientRecord):
-    """An image to draw; local models also take `negative_prompt`, `seed`, `steps` and `style`.
+    """Fields of all image requests, including `negative_prompt`, `seed`, `steps` and `style`.
 
-    `quality`, `moderation` and other fields of OpenAI's are ignored.
+    `quality`, `moderation` and OpenAI's other fields are ignored.
     """
 
     prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
@@ -67,7 +67,7 @@ class ImageFields(ClientRecord):
     @model_validator(mode="after")
     def _as_made(self) -> Self:
         if self.output_format is not None and self.response_format == "url":
-            raise ValueError("output_format needs b64_json: links lead to files as they were made")
+            raise ValueError("output_format requires b64_json: linked files are not converted")
         return self
 
     @property
@@ -80,7 +80,7 @@ class ImageFields(ClientRecord):
 
     @property
     def options(self) -> DrawingOptions:
-        """The parameters of the image except its prompt."""
+        """The image's parameters, without the prompt."""
         return DrawingOptions(
             size=self.sides,
             steps=self.steps,
@@ -91,11 +91,11 @@ class ImageFields(ClientRecord):
 
 
 class ImageGeneration(ImageFields):
-    """An image to draw from words alone."""
+    """An image to generate from a prompt alone."""
 
 
 class ImageReference(ClientRecord):
-    """An image in JSON: a data URL, an address where those are fetched, or a file sent ahead."""
+    """An image in JSON: a data URL, a URL if the API may fetch those, or an uploaded file's id."""
 
     image_url: str | None = Field(default=None, min_length=1)
     file_id: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
@@ -108,29 +108,28 @@ class ImageReference(ClientRecord):
 
     @property
     def named(self) -> tuple[str, str]:
-        """What names the image, and the field that does."""
+        """The reference to the image, and the name of the field that contains it."""
         if self.file_id is not None:
             return self.file_id, "file_id"
         return self.image_url or "", "image_url"
 
 
 class ImageEdit(ImageFields):
-    """Images to change or combine.
+    """Images to edit or combine.
 
-    For a model that starts from an image, `strength` says how far the result may differ from it,
-    from 0 to 1.
+    `strength` is for models that start from an image: how much the result may differ, from 0 to 1.
     """
 
     strength: float | None = Field(default=None, ge=0, le=1)
 
     @property
     def options(self) -> DrawingOptions:
-        """The parameters of the image except its prompt."""
+        """The image's parameters, without the prompt."""
         return replace(super().options, strength=self.strength)
 
 
 class ImageEditInJson(ImageEdit):
-    """The same with its images, as JSON instead of a form."""
+    """Images to edit or combine, sent as JSON instead of a form."""
 
     bytes_most = BODY_LIMIT
 
@@ -140,9 +139,11 @@ class ImageEditInJson(ImageEdit):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageWriter:
-    """Puts the images of a job into an answer; `url` makes the address of each, if requested.
+    """Builds the response from a job's images.
 
-    Otherwise they are converted to a form that was asked for.
+    `url` maps an image's number to its URL, if requested.
+
+    Otherwise, images are converted to the requested format.
     """
 
     created: int
@@ -162,7 +163,7 @@ class ImageWriter:
 
 @dataclass(kw_only=True, slots=True)
 class ImageStream:
-    """Streams an image: some previews, evenly spread over the work, then the images.
+    """Streams an image: previews spread evenly over the work, then the images.
 
     Implements `bot.api.runs.answers.Writer`.
     """
@@ -176,11 +177,11 @@ class ImageStream:
 
     @property
     def begun(self) -> bool:
-        """False: a preview is not part of the answer, which may start over."""
+        """False: previews are not part of the answer, so the job may start over."""
         return False
 
     def news(self, run: Run) -> bytes:
-        """Return the next preview once the work has advanced far enough."""
+        """Return the next preview once enough of the work is done."""
         preview, fraction = run.preview, run.fraction or 0.0
         due = int(fraction * (self.previews + 1))
         if preview is None or self.shown >= min(due, self.previews):
@@ -194,7 +195,7 @@ class ImageStream:
         return sse.comment(place_of(run))
 
     def keeping(self) -> bytes:
-        """Return a comment, because these streams have no empty event."""
+        """Return a comment: these streams have no empty event to keep the connection alive."""
         return sse.PING
 
     def closing(self, output: Output) -> bytes:
@@ -204,7 +205,7 @@ class ImageStream:
         return b"".join(sse.data({**event, "usage": NO_USAGE}) for event in events)
 
     def failing(self, error: ApiError) -> bytes:
-        """Return the error in place of the images, for which SDKs raise an exception."""
+        """Return an error event in place of the images. SDKs raise an exception for it."""
         return sse.data(error.body)
 
     def _event(self, name: str, file: File) -> dict[str, Any]:

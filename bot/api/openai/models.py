@@ -1,4 +1,4 @@
-"""`GET /v1/models`: a model as clients read it, and what Usher knows of it besides."""
+"""`GET /v1/models`: models in OpenAI's format, with fields that Usher adds."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ Modality = Literal["text", "image", "audio"]
 
 
 class Architecture(BaseModel):
-    """What a model takes and makes, in the words of llama-server."""
+    """A model's inputs and outputs, in llama-server's format."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -19,7 +19,7 @@ class Architecture(BaseModel):
 
 
 class ModelExtras(BaseModel):
-    """What Usher adds to a model: its own name, its abilities, its queue and its usual time."""
+    """Fields that Usher adds: the main name, capabilities, queue and usual time of the model."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -33,20 +33,20 @@ class ModelExtras(BaseModel):
 
 
 class ModelRow(BaseModel):
-    """A model under one of its names."""
+    """A model, listed under one of its names."""
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     object: Literal["model"] = "model"
-    created: int = 0  # clients sort by it; a model's age is unknown
+    created: int = 0  # clients sort by it, but the model's age is unknown
     owned_by: str = "usher"
     architecture: Architecture
     usher: ModelExtras
 
 
 class ModelRows(BaseModel):
-    """All models, each under every name."""
+    """All models. Each is listed once under each of its names."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -55,7 +55,7 @@ class ModelRows(BaseModel):
 
 
 class AudioModel(BaseModel):
-    """The name of a model that speaks or writes down."""
+    """The name of a model that speaks or transcribes."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -63,7 +63,7 @@ class AudioModel(BaseModel):
 
 
 class AudioModels(BaseModel):
-    """All of them."""
+    """All models that speak or transcribe."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -71,7 +71,7 @@ class AudioModels(BaseModel):
 
 
 class Voices(BaseModel):
-    """The voices that are known by name."""
+    """The known voices."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -79,7 +79,7 @@ class Voices(BaseModel):
 
 
 class ApiHealth(BaseModel):
-    """What `/health` answers."""
+    """The response of `/health`."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -34,7 +34,7 @@ def refused(way: str, *but: JsonValue) -> AfterValidator:
 
     def check(value: JsonValue) -> JsonValue:
         if value and value not in but:
-            raise ValueError(f"is not served here: {way}")
+            raise ValueError(f"is not supported: {way}")
         return value
 
     return AfterValidator(check)
@@ -47,7 +47,7 @@ def kind_alone(value: Any) -> Any:
 
 
 def left_out(kinds: Iterable[str]) -> dict[str, str]:
-    """Return the `metadata` entry that lists the dropped kinds of tools, or {} if there are none."""
+    """Return the `metadata` entry that lists the dropped kinds of tools; {} if there are none."""
     told = ", ".join(dict.fromkeys(kind for kind in kinds if kind != "function"))
     return {LEFT_OUT: told[:KINDS_LIMIT]} if told else {}
 
@@ -69,17 +69,17 @@ WORDS = r"\S"
 Path = tuple[str | int, ...]
 
 _KINDS: Mapping[str, str] = {
-    "string_type": "a text",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "set_type": "a list",
-    "frozen_set_type": "a list",
+    "string_type": "a string",
+    "tuple_type": "an array",
+    "list_type": "an array",
+    "set_type": "an array",
+    "frozen_set_type": "an array",
     "model_type": "an object",
     "model_attributes_type": "an object",
     "dict_type": "an object",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "int_parsing": "an integer",
     "float_type": "a number",
     "float_parsing": "a number",
     "bool_type": "true or false",
@@ -91,9 +91,9 @@ _WAYS: Mapping[str, str] = {
     "input_image": "send an image as image_url, or to /v1/responses",
     "input_audio": "send a recording to /v1/audio/transcriptions, and its text here",
     "audio_url": "send a recording to /v1/audio/transcriptions, and its text here",
-    "video_url": "send single images of it as image_url",
-    "thinking": "send earlier thoughts as reasoning_content of the message",
-    "reasoning": "send earlier thoughts as reasoning_content of the message",
+    "video_url": "send single frames as image_url",
+    "thinking": "send earlier reasoning as reasoning_content of the message",
+    "reasoning": "send earlier reasoning as reasoning_content of the message",
     "tool_use": "send calls as tool_calls of the message",
     "tool_result": "send the result as a message with the role tool",
 }
@@ -156,7 +156,7 @@ def _other_part(path: Path, context: Mapping[str, Any]) -> tuple[Path, str]:
 
 
 def _present_name(name: object) -> str:
-    """Return a hint with the present name of a renamed field or kind, or "" if it is not renamed."""
+    """Return a hint with the present name of a renamed field or kind; "" if it is not renamed."""
     ours = in_our_words(str(name))
     return f"it is called “{ours}”" if ours != name else ""
 
@@ -169,9 +169,9 @@ def _discriminator(context: Mapping[str, Any]) -> str:
 
 def _sentence(error: Any) -> str:
     text = str(error["msg"]).removeprefix("Value error, ")
-    text = text.replace("Tuple should", "List should").replace(" after validation", "")
+    text = text.replace("Tuple should", "Array should").replace(" after validation", "")
     if text.endswith(f"pattern '{WORDS}'"):
-        return "there are no words in it"
+        return "must not be blank"
     return text[:1].lower() + text[1:]
 
 

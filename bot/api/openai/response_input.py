@@ -1,8 +1,8 @@
-"""The input of `POST /v1/responses`: its items, and the messages of a chat they become. Pure.
+"""Converts the input items of `POST /v1/responses` to chat messages. Pure.
 
-One record serves for all kinds of items, so that the error for a bad one names the field and not
-the kinds that were tried. The items of a turn are flat; servers expect a turn's function calls in
-one message, followed by their outputs, and the system's text at the beginning.
+All kinds of items share one record, so that an error names the invalid field rather than every kind
+that was tried. The items of a turn are a flat list. Servers expect a turn's function calls in one
+message, followed by their outputs, and the system text at the beginning.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ from bot.requests.documents import decoded, require_short
 ITEMS = ("message", "function_call", "function_call_output", "reasoning")
 TEXTS = frozenset({"input_text", "output_text", "text", "reasoning_text", "summary_text"})
 PARTS = TEXTS | {"refusal", "input_image", "input_file"}
-STORED = "nothing is stored here; send it whole"
+STORED = "nothing is stored here; send it in full"
 
 
 class ResponsePart(ClientRecord):
-    """A part of a message: a text, an image or a text file."""
+    """A part of a message: text, an image or a text file."""
 
     type: str
     text: str | None = Field(default=None, max_length=TEXT_LIMIT)
@@ -45,9 +45,9 @@ class ResponsePart(ClientRecord):
     @model_validator(mode="after")
     def _known(self) -> Self:
         if self.type not in PARTS:
-            raise ValueError(f"must be a text, an image or a text file, not {self.type[:40]}")
+            raise ValueError(f"must be text, an image or a text file, not {self.type[:40]}")
         if self.file_id is not None:
-            raise ValueError(f"file_id names a file, but {STORED}, as a data URL")
+            raise ValueError(f"file_id refers to a file, but {STORED}, as a data URL")
         if self.file_url is not None:
             raise ValueError("this server does not fetch file_url; send the file as a data URL")
         if self.type in TEXTS and self.text is None:
@@ -60,7 +60,7 @@ class ResponsePart(ClientRecord):
 
     @property
     def words(self) -> str | None:
-        """The text of the part; None for an image or a file."""
+        """The part's text; None for an image or a file."""
         return self.refusal or "" if self.type == "refusal" else self.text
 
 
@@ -69,11 +69,11 @@ def _parts(value: Any) -> Any:
 
 
 Parts = Annotated[tuple[ResponsePart, ...], BeforeValidator(_parts), Field(max_length=PARTS_LIMIT)]
-"""The content of a message; a plain string is one part."""
+"""The content of a message. A plain string becomes one part."""
 
 
 class ResponseItem(ClientRecord):
-    """An item: a message, a function call, the output of one, or earlier reasoning."""
+    """An input item: a message, a function call, a function's output, or earlier reasoning."""
 
     type: Literal["message", "function_call", "function_call_output", "reasoning"] = "message"
     role: Literal["system", "developer", "user", "assistant"] | None = None
@@ -92,12 +92,12 @@ class ResponseItem(ClientRecord):
             return value
         kind = value.get("type")
         if kind == "item_reference":
-            raise ValueError(f"item_reference names an item, but {STORED}")
+            raise ValueError(f"item_reference refers to an item, but {STORED}")
         if kind is not None and kind not in ITEMS:
             raise ValueError(
                 f"must be a message, a function call, its output or reasoning, not {kind!s:.40}"
             )
-        if kind == "reasoning":  # the rest is what its server hid, or a summary
+        if kind == "reasoning":  # other fields are encrypted content or summaries
             return {"type": kind, "content": value.get("content")}
         return {**value, "type": kind or "message"}
 
@@ -115,28 +115,27 @@ class ResponseItem(ClientRecord):
 
 
 def items_of(value: Any) -> Any:
-    """Return the input as items: a plain string is a message of the user."""
+    """Convert the input to items. A plain string is a message by the user."""
     if isinstance(value, str):
         return [{"type": "message", "role": "user", "content": value}]
     return value
 
 
 def call_of(item: ResponseItem) -> JsonValue:
-    """Return a function call as chat completions write it."""
+    """Convert a function call to the chat completions format."""
     function: JsonValue = {"name": item.name, "arguments": item.arguments or ""}
     return {"id": item.call_id, "type": "function", "function": function}
 
 
 Message = dict[str, Any]
-NAME_SHOWN = 100  # characters of a file's name
+NAME_SHOWN = 100  # characters of a file name
 
 
 @dataclass(slots=True)
 class InputMessages:
-    """The messages so far, and their images in the order in which messages number them.
+    """Collects chat messages, and their images in the order of their numbers.
 
-    Images that functions returned follow the outputs in a message of their own, because the
-    output of a function can only be text.
+    Function outputs can only be text. Images that functions returned follow in a separate message.
     """
 
     messages: list[Message] = field(default_factory=list)
@@ -175,12 +174,12 @@ class InputMessages:
         role = "system" if item.role == "developer" else item.role
         last = self.messages[-1] if self.messages else {}
         if role == "assistant" == last.get("role") and last.get("content") is None:
-            last["content"] = content  # said after the calls of the same turn
+            last["content"] = content  # text after the calls of the same turn
             return
         self._turn(role, content)
 
     def _turn(self, role: str | None, content: str | list[JsonValue] | None) -> Message:
-        """Add a message, an assistant's with what was thought before it."""
+        """Add a message. An assistant's gets the reasoning that preceded it."""
         message: Message = {"role": role, "content": content}
         if role == "assistant" and self._thoughts:
             message["reasoning_content"] = self._thoughts
@@ -189,7 +188,7 @@ class InputMessages:
         return message
 
     def _system(self, text: str) -> None:
-        """Add to the system's text: templates take one such message, at the beginning."""
+        """Append to the system text: templates accept one system message, at the beginning."""
         first = self.messages[0] if len(self.messages) == 1 else {}
         if first.get("role") == "system" and isinstance(told := first["content"], str):
             first["content"] = f"{told}\n\n{text}"
@@ -232,11 +231,11 @@ class InputMessages:
 
 
 def file_text(part: ResponsePart, param: str) -> str:
-    """Return what a text file says, under its name. Raises `ApiError`."""
+    """Return the text of a file, under its name. Raises `ApiError`."""
     name = (part.filename or "file")[:NAME_SHOWN]
     data = part.file_data or ""
     try:
-        require_short(name, len(data) * 3 // 4)  # base64 is longer than what it says
+        require_short(name, len(data) * 3 // 4)  # base64 is longer than its content
         text = decoded(name, data_of(data))
     except NotData as error:
         raise invalid(f"{param}.file_data: {error}.", f"{param}.file_data") from None

@@ -1,8 +1,8 @@
-"""The output of a response: items and their parts, with an event for each step. Pure.
+"""Builds the output items of a response and the event for each step. Pure.
 
-Servers write pieces of reasoning, text and function calls in any order. Clients expect items: one
-text is complete before another item begins, while function calls stay open until the end, because
-servers mix the pieces of calls that are made at once.
+Servers mix pieces of reasoning, text and function calls in any order. Clients expect items: a text
+is complete before another item begins. Function calls stay open until the end, because servers
+interleave the pieces of parallel calls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 @dataclass(kw_only=True, slots=True)
 class OpenText:
-    """A part that is being written, and the item it is in."""
+    """A text part that is being written, and its item."""
 
     kind: str
     item: Object
@@ -24,13 +24,13 @@ class OpenText:
 
     @property
     def place(self) -> Object:
-        """The fields that say which part an event is about."""
+        """The fields that identify the part in an event."""
         part = len(self.item["content"])
         return {"item_id": self.item["id"], "output_index": self.at, "content_index": part}
 
     @property
     def part(self) -> Object:
-        """The part as it is so far."""
+        """The part as written so far."""
         said = "".join(self.pieces)
         if self.kind == "refusal":
             return {"type": "refusal", "refusal": said}
@@ -41,7 +41,7 @@ class OpenText:
 
 @dataclass(kw_only=True, slots=True)
 class OpenCall:
-    """A function call that is being written, and the item it is."""
+    """A function call that is being written, and its item."""
 
     item: Object
     at: int
@@ -49,24 +49,24 @@ class OpenCall:
 
 
 def delta_event(kind: str, place: Object, words: str, likely: list[Object]) -> Object:
-    """Return the event for the next words of a text."""
+    """Build the event for the next words of a text."""
     more = {"logprobs": likely} if kind == "output_text" else {}
     return event_of(f"response.{kind}.delta", **place, delta=words, **more)
 
 
 def event_of(kind: str, **fields: Any) -> Object:
-    """Return an event."""
+    """Build an event."""
     return {"type": kind, **fields}
 
 
 def likely_in(choice: Mapping[str, Any]) -> list[Object]:
-    """Return the log probabilities that a server sends with a piece."""
+    """Return the log probabilities in a server's chunk."""
     told = choice.get("logprobs")
     return objects_in(told.get("content") if isinstance(told, Mapping) else None)
 
 
 def objects_in(listed: Any) -> list[Object]:
-    """Return the objects of a list; servers are not trusted to send one."""
+    """Return the objects of a list, ignoring anything else: servers may send malformed values."""
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 
 
@@ -87,17 +87,17 @@ _PREFIXES = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
 
 
 class OutputItems:
-    """The items so far. `number` is the job's, which makes their ids unique."""
+    """The items written so far. `number` is the job's, which makes item ids unique."""
 
     def __init__(self, number: int) -> None:
         self.items: list[Object] = []
         self._number = number
         self._text: OpenText | None = None
         self._calls: dict[int, OpenCall] = {}
-        self._blank = ("output_text", "")  # white space that belongs to a text only if more follows
+        self._blank = ("output_text", "")  # white space, which is only sent if more text follows
 
     def take(self, said: Mapping[str, Any], logprobs: Sequence[Object] = ()) -> list[Object]:
-        """Add what a server says next, or all it said, and return the events for it."""
+        """Add the server's next piece, or its whole message, and return the events for it."""
         events: list[Object] = []
         if thought := said.get("reasoning_content"):
             events += self._say("reasoning_text", thought)
@@ -110,7 +110,10 @@ class OutputItems:
         return events
 
     def goes_on(self, kind: str, words: str) -> Object | None:
-        """Add words to the open text; return their place, or None if another one is open."""
+        """Add words to the open text.
+
+        Returns its place, or None if that kind of text is not open.
+        """
         text = self._text
         if text is None or text.kind != kind:
             return None
@@ -118,7 +121,10 @@ class OutputItems:
         return text.place
 
     def close(self, *, complete: bool = True) -> list[Object]:
-        """Finish all items and return the events; an answer always has a text or a call."""
+        """Finish all items and return the events.
+
+        An answer without text or a call gets an empty text.
+        """
         events = self._end_text()
         for call in self._calls.values():
             events += self._end_call(call)
@@ -145,7 +151,7 @@ class OutputItems:
         return events + self._write(words, logprobs)
 
     def _begin(self, kind: str) -> list[Object]:
-        """Begin a part: in the item before it if that is of the same kind, else in a new one."""
+        """Open a part, in the previous item if its kind is the same, otherwise in a new one."""
         events = []
         item = self._text.item if self._text is not None else None
         if item is not None and item["type"] == _ITEMS[kind]:
@@ -234,5 +240,5 @@ class OutputItems:
 
 
 def _copy(item: Object) -> Object:
-    """Return an item as it is now; its parts do not change."""
+    """Copy an item. Its parts are shared, because they do not change."""
     return {**item, "content": [*item["content"]]} if "content" in item else {**item}

@@ -1,6 +1,6 @@
-"""`POST /v1/responses`: the request, and the chat completion a server gets for it. Pure.
+"""`POST /v1/responses`: the request, and the chat completion sent to a server. Pure.
 
-Servers differ in their own Responses API, and most have none; all have chat completions.
+Most servers have no Responses API, and those that do differ. All support chat completions.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ LOGPROBS = "message.output_text.logprobs"
 
 
 class ResponseTool(ClientRecord):
-    """A tool: functions are the only kind that local servers support; others are left out."""
+    """A tool. Local servers only support functions; other kinds are left out."""
 
     type: ToolKind = "function"
     name: str | None = Field(default=None, min_length=1, max_length=256)
@@ -43,13 +43,13 @@ class ResponseTool(ClientRecord):
 
 
 class AllowedTool(ClientRecord):
-    """A tool that may be called; one that is no function may have no name."""
+    """A tool that the model may call. `name` is only required for functions."""
 
     name: str | None = Field(default=None, min_length=1, max_length=256)
 
 
 class ResponseToolChoice(ClientRecord):
-    """Which function must be called, or which ones may be."""
+    """The function that must be called, or the tools that may be called."""
 
     type: Literal["function", "allowed_tools"]
     name: str | None = Field(default=None, max_length=256)
@@ -79,25 +79,28 @@ class TextFormat(ClientRecord):
         return self
 
     def as_sent(self) -> dict[str, JsonValue]:
-        """Return the fields that were sent."""
+        """Return the fields that the caller set."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class TextSettings(ClientRecord):
-    """How the answer's text looks; n8n sends an empty object."""
+    """Settings of the answer's text. n8n sends an empty object."""
 
     format: TextFormat | None = None
     verbosity: str | None = Field(default=None, max_length=20)
 
 
 class ReasoningSettings(ClientRecord):
-    """How much a model thinks; there are no summaries of its thoughts here."""
+    """How much the model should reason. Summaries of the reasoning are not available."""
 
     effort: str | None = Field(default=None, max_length=20)
 
 
 class Responses(Sampling):
-    """The request. With `usher_progress`, the place in line is part of an event."""
+    """A response request.
+
+    With `usher_progress`, an event of the stream contains the place in line.
+    """
 
     bytes_most = BODY_LIMIT
 
@@ -128,19 +131,21 @@ class Responses(Sampling):
     @model_validator(mode="after")
     def _served(self) -> Self:
         if self.previous_response_id is not None:
-            raise ValueError("previous_response_id names a response, but nothing is stored here")
+            raise ValueError(
+                "previous_response_id refers to a response, but nothing is stored here"
+            )
         if self.conversation is not None:
-            raise ValueError(f"conversation names a conversation, but {STORED}, as the input")
+            raise ValueError(f"conversation refers to a conversation, but {STORED}, as the input")
         if self.prompt is not None:
-            raise ValueError(f"prompt names a template, but {STORED}, as the input")
+            raise ValueError(f"prompt refers to a template, but {STORED}, as the input")
         if self.background:
-            raise ValueError("background is not supported: submit such work to /v1/jobs")
+            raise ValueError("background is not supported: submit the job to /v1/jobs instead")
         return self
 
     @field_validator("tool_choice")
     @classmethod
     def _possible(cls, choice: Any, info: ValidationInfo) -> Any:
-        if "tools" not in info.data:  # they are the mistake
+        if "tools" not in info.data:  # the tools are invalid, so report those instead
             return choice
         offered = {tool.name for tool in info.data["tools"] or () if tool.type == "function"}
         if not isinstance(choice, ResponseToolChoice):
@@ -153,7 +158,7 @@ class Responses(Sampling):
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is sent as it is written."""
+        """Whether to stream the answer."""
         return bool(self.stream)
 
     @property
@@ -168,11 +173,11 @@ class Responses(Sampling):
 
     @property
     def told(self) -> dict[str, str]:
-        """The `metadata` of the answer: the caller's own, and what was left out."""
+        """The answer's `metadata`: the caller's own, and the kinds of tools left out."""
         return (self.metadata or {}) | left_out(tool.type for tool in self.tools or ())
 
     def chat(self, messages: Sequence[JsonValue]) -> dict[str, JsonValue]:
-        """Return the body for a server, without the name of the model."""
+        """Return the body to send to a server, without the model."""
         body: dict[str, JsonValue] = {"messages": [*messages]}
         body |= self.passed_on() | self._tooling().tooling()
         if self.max_output_tokens is not None:
@@ -198,7 +203,7 @@ class Responses(Sampling):
         )
 
     def _allowed(self) -> list[ResponseTool]:
-        """Return the tools, without those that the choice of tools leaves out."""
+        """Return the tools that `tool_choice` allows."""
         choice = self.tool_choice
         tools = list(self.offered)
         if not isinstance(choice, ResponseToolChoice) or choice.type == "function":

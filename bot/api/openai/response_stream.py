@@ -1,7 +1,7 @@
 """Answers of `POST /v1/responses`: whole, and as a stream of typed events.
 
-A stream begins at once and says nothing new until the job runs. Every event has a number, and the
-last one holds the whole response, as OpenAI's SDKs expect.
+A stream begins at once, before the job runs. Events are numbered, and the last one contains the
+whole response, as OpenAI's SDKs expect.
 """
 
 import json
@@ -26,14 +26,14 @@ _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResponseFrame:
-    """A response without its output: what was asked for; `number` is the job's."""
+    """A response without its output: its settings, ids and times. `number` is the job's."""
 
     number: int
     created: int
     asked: Responses
 
     def response(self, status: str, output: list[Object], **more: Any) -> Object:
-        """Return the response in that state."""
+        """Build the response with this status."""
         asked = self.asked
         response: Object = {
             "id": f"resp_{self.number}",
@@ -52,7 +52,7 @@ class ResponseFrame:
         return response | _settings(asked) | more
 
     def finished(self, output: list[Object], answer: Mapping[str, Any]) -> Object:
-        """Return the response once its answer is complete, or as long as it may be."""
+        """Build the final response, whether complete or cut off by a limit."""
         usage = _usage(answer.get("usage") or NO_USAGE)
         if (reason := _INCOMPLETE.get(answer.get("finish_reason") or "")) is not None:
             details = {"reason": reason}
@@ -73,12 +73,12 @@ def add_answer(items: OutputItems, answer: Mapping[str, Any]) -> list[Object]:
 
 
 def is_complete(answer: Mapping[str, Any]) -> bool:
-    """Return whether a server has said all it wanted to."""
+    """Return whether the model finished its answer."""
     return answer.get("finish_reason") not in _INCOMPLETE
 
 
 def _settings(asked: Responses) -> Object:
-    """Return the fields that repeat what was asked for; None stands for the model's default."""
+    """Return the fields that echo the request. None means the model's default."""
     settings: Object = {
         "instructions": asked.instructions,
         "max_output_tokens": asked.max_output_tokens,
@@ -106,7 +106,7 @@ def _choice(asked: Responses) -> Any:
 
 
 def _usage(told: Mapping[str, Any]) -> Object:
-    """Return a server's token counts under the names of a response."""
+    """Convert a server's token counts to the names used in responses."""
     asked, answered = _count(told, "prompt_tokens"), _count(told, "completion_tokens")
     cached = _count(told.get("prompt_tokens_details"), "cached_tokens")
     thought = _count(told.get("completion_tokens_details"), "reasoning_tokens")
@@ -120,7 +120,7 @@ def _usage(told: Mapping[str, Any]) -> Object:
 
 
 def _count(told: Any, name: str) -> int:
-    """Return a number of tokens; 0 if a server does not tell it."""
+    """Return a token count, or 0 if the server does not report it."""
     count = told.get(name) if isinstance(told, Mapping) else None
     return count if isinstance(count, int) else 0
 
@@ -131,7 +131,7 @@ _FIRST = ("response.output_item.added", "response.content_part.added", "the firs
 
 @dataclass(kw_only=True, slots=True)
 class ResponseStream:
-    """Writes the events of a streamed response; implements `bot.api.runs.answers.Writer`."""
+    """Writes the events of a streamed response. Implements `bot.api.runs.answers.Writer`."""
 
     frame: ResponseFrame
     items: OutputItems
@@ -143,12 +143,12 @@ class ResponseStream:
     _around: tuple[Object, bytes, bytes] = field(default=({}, b"", b""), init=False)
 
     def __post_init__(self) -> None:
-        """Prepare to recognise chunks that differ in their text alone."""
+        """Set up the recognition of chunks that differ only in their text."""
         self.known = JsonTemplate(_only_text)
 
     @property
     def begun(self) -> bool:
-        """Whether a piece of the answer has been taken."""
+        """Whether a piece of the answer was received."""
         return self.sent > 0
 
     def news(self, run: Run) -> bytes:
@@ -161,7 +161,7 @@ class ResponseStream:
         return first + b"".join([self._one(chunk) for chunk in fresh])
 
     def place(self, run: Run) -> bytes:
-        """Return the place in line in the form this client shows."""
+        """Return the place in line in the form the client supports."""
         opening = self._opening()
         if self.begun or self.form is PlaceForm.COMMENT:
             return opening + sse.comment(place_of(run))
@@ -171,11 +171,11 @@ class ResponseStream:
         return opening + self._status(line_of(run), done=False)
 
     def keeping(self) -> bytes:
-        """Return an event that says nothing new: LangChain gives up 120 s after the last one."""
+        """Return an event without news. LangChain gives up 120 s after the last one."""
         return self._opening() + self._lifecycle("response.in_progress")
 
     def closing(self, output: Output) -> bytes:
-        """Return the end of the stream, with the whole answer if none of it has been sent."""
+        """Return the end of the stream, including the whole answer if none of it was sent."""
         answer, items = answer_of(output), self.items
         events = [self._opening(), self._status_done()]
         made = (
@@ -190,7 +190,7 @@ class ResponseStream:
     def failing(self, error: ApiError) -> bytes:
         """Return the end of a stream that failed.
 
-        `response.failed` is what clients look for; SDKs raise an exception for `error` alone.
+        Clients look for `response.failed`. SDKs only raise an exception for `error`.
         """
         failure = {"code": _code(error), "message": error.message}
         response = self.frame.response("failed", self.items.items, error=failure)
@@ -210,7 +210,10 @@ class ResponseStream:
         return b"".join([self._event(event) for event in events])
 
     def _delta(self, kind: str, place: Object, said: str) -> bytes:
-        """Return the event for words that need no escape; only they and its number are new."""
+        """Build the event for words without escapes.
+
+        Only the words and the sequence number vary.
+        """
         known, before, after = self._around
         if known != place:
             event = delta_event(kind, place, PROBE, [])
@@ -254,7 +257,7 @@ def _taken(items: OutputItems, choice: Mapping[str, Any]) -> list[Object]:
 
 
 def _only_text(chunk: str) -> str | None:
-    """Return the kind of text a chunk holds if it holds nothing else of the answer."""
+    """Return the kind of text in a chunk, or None if it contains anything else to show."""
     choice = json.loads(chunk)["choices"][0]
     if likely_in(choice):
         return None
@@ -265,7 +268,7 @@ def _only_text(chunk: str) -> str | None:
 
 
 def _code(error: ApiError) -> str:
-    """Return a code that OpenAI's document knows for the error of a response."""
+    """Return an error code defined in OpenAI's specification of responses."""
     if error.status is HTTPStatus.TOO_MANY_REQUESTS:
         return "rate_limit_exceeded"
     return "invalid_prompt" if error.status is HTTPStatus.BAD_REQUEST else "server_error"

@@ -1,9 +1,9 @@
-"""Sampling parameters: the fields that are passed on to servers, each with its range.
+"""Sampling parameters and tools: fields that are forwarded to servers, with their ranges.
 
-The first are OpenAI's own, which every server knows. The others are fields of local servers, which
-`backends.openai.passthrough` sends to those that know them. Any other field is dropped, because some
-would load, unload or resize a model behind the planner's back, or run code the caller wrote:
-`keep_alive`, `ttl`, `num_ctx`, `id_slot`, `lora`, `chat_template`.
+The first fields are OpenAI's, which every server supports. The others belong to local servers;
+`backends.openai.passthrough` sends them to the servers that support them. All other fields are
+dropped. Some would load, unload or resize a model without the planner's knowledge, or run code by
+the caller: `keep_alive`, `ttl`, `num_ctx`, `id_slot`, `lora`, `chat_template`.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -15,7 +15,7 @@ from bot.api.openai.records import ClientRecord, kind_alone, left_out, require_t
 STOPS_LIMIT = 16
 STOP_LIMIT = 500  # characters
 TOOLS_LIMIT = 256
-SCHEMA_LIMIT = 200_000  # characters of a tool's or an answer's JSON schema
+SCHEMA_LIMIT = 200_000  # characters of a JSON schema of a tool or an answer
 BIAS_LIMIT = 1024
 
 ToolKind = Annotated[str, Field(pattern=r"^[\w.:-]{1,64}$")]
@@ -24,7 +24,7 @@ Stop = Annotated[str, Field(max_length=STOP_LIMIT)]
 
 
 class Sampling(ClientRecord):
-    """The fields of completions and chat completions alike."""
+    """Fields common to completions and chat completions."""
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
@@ -59,7 +59,7 @@ class Sampling(ClientRecord):
     @field_validator("continue_final_message", "add_generation_prompt")
     @classmethod
     def _unless_usual(cls, value: bool | None, info: ValidationInfo) -> bool | None:
-        """Drop what every server does anyway: clients send it along."""
+        """Drop values that are every server's default, because clients send them anyway."""
         usual = info.field_name == "add_generation_prompt"
         return None if value is usual else value
 
@@ -67,16 +67,16 @@ class Sampling(ClientRecord):
     @classmethod
     def _few(cls, stop: Any) -> Any:
         if isinstance(stop, tuple) and len(stop) > STOPS_LIMIT:
-            raise ValueError(f"must not contain more than {STOPS_LIMIT} texts")
+            raise ValueError(f"must not contain more than {STOPS_LIMIT} strings")
         return stop
 
     def passed_on(self) -> dict[str, JsonValue]:
-        """Return the fields to send to a server, under its own names."""
+        """Return the fields to send to a server, under the server's names."""
         return self.model_dump(mode="json", include=set(Sampling.model_fields), exclude_none=True)
 
 
 class Function(ClientRecord):
-    """A function a model may call."""
+    """A function that the model may call."""
 
     name: str = Field(min_length=1, max_length=256)
     description: str | None = Field(default=None, max_length=100_000)
@@ -85,7 +85,7 @@ class Function(ClientRecord):
 
 
 class Tool(ClientRecord):
-    """A tool: functions are the only kind that local servers support; others are left out."""
+    """A tool. Local servers only support functions; other kinds are left out."""
 
     type: ToolKind
     function: Function | None = None
@@ -113,7 +113,7 @@ class ToolChoice(ClientRecord):
 
 
 class Schema(ClientRecord):
-    """The JSON schema an answer must follow."""
+    """The JSON schema that an answer must follow."""
 
     name: str = Field(default="answer", max_length=256)
     description: str | None = Field(default=None, max_length=100_000)
@@ -135,11 +135,14 @@ class Format(ClientRecord):
         ):
             raise ValueError("json_schema needs a schema")
         if self.type == "text" and self.schema_ is not None:
-            raise ValueError("schema is for the types json_object and json_schema")
+            raise ValueError("schema requires the type json_object or json_schema")
         return self
 
     def as_sent(self) -> dict[str, JsonValue]:
-        """Return the fields for a server; an object with a schema in the form all servers know."""
+        """Return the fields to send to a server.
+
+        A schema is written in the form all servers support.
+        """
         if self.type == "json_object" and self.schema_ is not None:
             schema: JsonValue = {"name": "answer", "schema": self.schema_}
             return {"type": "json_schema", "json_schema": schema}
@@ -147,7 +150,7 @@ class Format(ClientRecord):
 
 
 class Tooling(ClientRecord):
-    """What a chat completion requests besides text: tools, a format and log probabilities."""
+    """Fields of chat completions other than text: tools, a format and log probabilities."""
 
     tools: tuple[Tool, ...] | None = Field(default=None, max_length=TOOLS_LIMIT)
     tool_choice: Literal["none", "auto", "required"] | ToolChoice | None = None
@@ -159,7 +162,7 @@ class Tooling(ClientRecord):
     @field_validator("tool_choice")
     @classmethod
     def _possible(cls, choice: Any, info: ValidationInfo) -> Any:
-        if "tools" in info.data:  # otherwise they are the mistake
+        if "tools" in info.data:  # otherwise the tools are invalid and reported
             named = choice.function.name if isinstance(choice, ToolChoice) else None
             tools = info.data["tools"] or ()
             require_tool(choice, named, {tool.function.name for tool in tools if tool.function})
@@ -172,14 +175,14 @@ class Tooling(ClientRecord):
 
     @property
     def left_out(self) -> dict[str, str]:
-        """What the answer says of the other tools."""
+        """The `metadata` entry that lists the kinds of tools left out."""
         return left_out(tool.type for tool in self.tools or ())
 
     def tooling(self) -> dict[str, JsonValue]:
         """Return the fields to send to a server.
 
         Null values are dropped, even `strict` in a tool, because LM Studio and vLLM reject them. A
-        tool choice without tools is dropped as well, because vLLM rejects it.
+        tool choice without tools is dropped too, because vLLM rejects it.
         """
         beside = set(Tooling.model_fields) - {"tools", "response_format"}
         fields = self.model_dump(mode="json", include=beside, exclude_none=True)

@@ -165,7 +165,7 @@ async def _in_form(request: web.Request, taken: CallImages) -> Edit:
         raise invalid("image: this field is required.", "image")
     require_number(len(images), "image")
     if len(masks) > 1:
-        raise invalid("mask: was sent twice.", "mask")
+        raise invalid("mask: must be sent only once.", "mask")
     taken_images = [await taken.sent(each.data, each.param) for each in images]
     mask = [await taken.sent(each.data, each.param) for each in masks]
     return asked, tuple(taken_images), tuple(mask)

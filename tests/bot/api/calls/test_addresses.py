@@ -121,7 +121,7 @@ async def test_no_address_is_fetched_unless_the_operator_allows_it(
         for path, body in (way(URL) for way in WAYS):
             with subtests.test(path):
                 answer = await api.post(path, body, status=400)
-                assert "does not fetch addresses" in answer["error"]["message"]
+                assert "does not fetch other URLs" in answer["error"]["message"]
         assert not await api.open_jobs()
 
 

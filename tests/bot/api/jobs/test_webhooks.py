@@ -265,7 +265,8 @@ async def test_a_call_is_given_up_in_the_end(
         await program.next()
         assert await acknowledged.next() == job["id"]
     assert program.calls.empty()
-    assert "is given up: status 500" in caplog.text
+    assert "giving up on its webhook" in caplog.text
+    assert "status 500" in caplog.text
 
 
 async def test_a_gone_address_is_called_once(tmp_path: Path, acknowledged: Acknowledged) -> None:

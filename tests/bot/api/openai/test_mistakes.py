@@ -98,7 +98,7 @@ TOLD: tuple[tuple[dict[str, Any], str, str], ...] = (
     (
         {"messages": [{"role": "user", "content": 5}]},
         "messages.0.content",
-        "messages.0.content: must be a text, or a list.",
+        "messages.0.content: must be a string, or an array.",
     ),
     (
         {"tool_choice": "maybe"},
@@ -128,7 +128,7 @@ TOLD: tuple[tuple[dict[str, Any], str, str], ...] = (
         "tool_choice",
         "tool_choice: is “required”, but there is no function to call.",
     ),
-    ({"stop": ["a", 5]}, "stop.1", "stop.1: must be a text."),
+    ({"stop": ["a", 5]}, "stop.1", "stop.1: must be a string."),
     ({"temperature": "hot"}, "temperature", "temperature: must be a number."),
 )
 

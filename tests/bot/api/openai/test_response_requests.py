@@ -145,7 +145,7 @@ BAD: tuple[tuple[Any, int, str | None, str], ...] = (
     ({**CAT, **SEARCH, "tool_choice": CHOSEN}, 400, "tool_choice", "not among the tools"),
     ({**CAT, "tools": [TOOL], "tool_choice": CHOSEN}, 400, "tool_choice", "not among the tools"),
     ({**CAT, "tools": [TOOL], "tool_choice": ALLOWED}, 400, "tool_choice", "no function to call"),
-    ({**CAT, "tools": [{"type": []}]}, 400, "tools.0.type", "text"),
+    ({**CAT, "tools": [{"type": []}]}, 400, "tools.0.type", "string"),
     ({**CAT, "input": [{"type": []}]}, 400, "input.0", "must be"),
     ({**CAT, "tools": [{"type": "function"}]}, 400, "tools.0", "name is required"),
     ({**CAT, "text": {"format": {"type": "json_schema"}}}, 400, "text.format", "schema"),

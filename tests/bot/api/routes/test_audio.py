@@ -300,7 +300,7 @@ async def test_a_recording_too_large_is_refused_before_it_is_read(
     monkeypatch.setattr(sounds_of_people, "SOUND_MB", 0.01)
     async with sounding(tmp_path) as (api, _):
         answer = await sent(api, "/audio/transcriptions", form(file=RECORDING), status=400)
-    assert answer["error"]["message"] == "file: I take files of up to 0.01 MB."
+    assert answer["error"]["message"] == "file: must not be larger than 0.01 MB."
 
 
 async def test_what_a_program_wrote_beside_the_sound_is_not_kept(tmp_path: Path) -> None:
