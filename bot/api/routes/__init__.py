@@ -1,1 +1,1 @@
-"""The routes, by subject."""
+"""The API's routes, by subject."""

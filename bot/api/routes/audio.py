@@ -1,8 +1,8 @@
-"""`POST /v1/audio/speech`, `/transcriptions` and `/translations`: what is said, as files.
+"""`POST /v1/audio/speech`, `/transcriptions` and `/translations`: results as plain files.
 
-White space would be part of a file, so a call that waits long gets its headers and then nothing
-until the file is there. A failure after that breaks the connection off, for a file that ends early
-would pass as whole.
+White space would become part of a file, so a long call gets its headers and then nothing until the
+file is ready. A failure after the headers breaks the connection, because a truncated file would
+look complete.
 """
 
 import asyncio
@@ -38,21 +38,21 @@ from queueing.core.jobs import Job
 from queueing.core.requests import Capability, File, Output, SpeechFormat
 
 MakeFile = Callable[[Output], Awaitable[File]]
-"""Makes the file from the output of a job. Raises `ApiError`."""
+"""Builds the response's file from a job's output. Raises `ApiError`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileAnswers:
-    """Sends files."""
+    """Sends results as files."""
 
     answering: AnswerSender
 
     async def send(
         self, request: web.Request, job: Job, mime: str, make: MakeFile
     ) -> web.StreamResponse:
-        """Send a file of that media type once it is complete.
+        """Send a file of this media type once it is ready.
 
-        Raises `ApiError` while the status is unsent.
+        Raises `ApiError` before the headers are sent.
         """
         if leaves(request):
             return accepted(job)
@@ -80,7 +80,7 @@ class FileAnswers:
         make: MakeFile,
         ends: float,
     ) -> web.StreamResponse:
-        """Send the headers, and the file when it is there."""
+        """Send the headers now and the file once it is ready."""
         run, news = watched
         response = web.StreamResponse(headers={"Content-Type": mime, **headers_of(run.job)})
         await response.prepare(request)
@@ -119,10 +119,10 @@ class SpeechRoute:
 
 
 def in_form(form: SpeechFormat, *, usual: bool = False) -> MakeFile:
-    """Return what makes the sound of a job in a form, whatever its server sent.
+    """Return a function that converts a job's audio to a format, whatever its server produced.
 
-    If that is only the `usual` form, which nobody asked for, a sound that cannot be converted is
-    sent as it is: every program plays more than one kind.
+    With `usual`, the caller named no format. Audio that cannot be converted is then sent as it is,
+    because programs play more than one format.
     """
 
     async def make(output: Output) -> File:
@@ -157,18 +157,18 @@ class TranscriptionRoutes:
 
     @property
     def routes(self) -> dict[str, Route]:
-        """The routes by their methods and paths."""
+        """The routes by method and path."""
         return {
             "POST /v1/audio/transcriptions": self.transcribe,
             "POST /v1/audio/translations": self.translate,
         }
 
     async def transcribe(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Write down what is said in a recording. Raises `ApiError`."""
+        """Transcribe a recording. Raises `ApiError`."""
         return await self._written(request, caller, Transcription)
 
     async def translate(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Write down in English what is said in a recording. Raises `ApiError`."""
+        """Transcribe a recording in English. Raises `ApiError`."""
         return await self._written(request, caller, Translation)
 
     async def _written(
@@ -189,7 +189,7 @@ class TranscriptionRoutes:
 
 
 def as_text(form: TranscriptForm) -> MakeFile:
-    """Return what makes a transcript a text in a form."""
+    """Return a function that writes a transcript in a text format."""
 
     async def make(output: Output) -> File:
         try:

@@ -1,7 +1,8 @@
-"""The routes of text: chat completions, completions and responses.
+"""Text routes: chat completions, completions and responses.
 
-Mistral's form of `POST /v1/completions` is `POST /v1/fim/completions`, which Continue uses: the
-same request, answered like a chat completion. Nothing is stored under a response's id.
+`POST /v1/fim/completions` is Mistral's form of `POST /v1/completions`, used by Continue. The
+request is the same, and the response is a chat completion. Responses are not stored, so none can be
+fetched by id.
 """
 
 import logging
@@ -57,7 +58,8 @@ class ChatRoute:
         )
         streams, usage = asked.streams, asked.wants_usage
         form = place_form(caller, asked=bool(asked.usher_progress))
-        del asked, chat, files, find, taken  # large, and stored: the caller may wait for minutes
+        # Large and already stored, while the caller may wait for minutes.
+        del asked, chat, files, find, taken
         if streams:
             writer = ChatStream(heading=heading, usage=usage, form=form)
             return await self.answering.stream(request, job, writer)
@@ -65,13 +67,13 @@ class ChatRoute:
 
 
 def log_left_out(job: Job, metadata: Mapping[str, str]) -> None:
-    """Log which kinds of tools a request offered that no server here has."""
+    """Log which kinds of tools of a request were left out because no server supports them."""
     if kinds := metadata.get(LEFT_OUT):
-        log.info("job %d: left out tools that are no functions: %s", job.id, kinds)
+        log.info("job %d: left out tools that are not functions: %s", job.id, kinds)
 
 
 def place_form(caller: Caller, *, asked: bool) -> PlaceForm:
-    """Return how a stream reports the place in line; `asked` means as data of its own."""
+    """Return how a stream reports the place in line. `asked` means as separate data lines."""
     if caller.key is not None and caller.key.style == PlaceForm.OPEN_WEBUI:
         return PlaceForm.OPEN_WEBUI
     return PlaceForm.DATA if asked else PlaceForm.COMMENT
@@ -86,7 +88,7 @@ class CompletionRoute:
 
     @property
     def routes(self) -> Mapping[str, Route]:
-        """The paths of completions."""
+        """The routes by method and path."""
         return {"POST /v1/completions": self, "POST /v1/fim/completions": self.between}
 
     async def __call__(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -98,20 +100,22 @@ class CompletionRoute:
         )
         streams, usage = asked.streams, asked.wants_usage
         form = place_form(caller, asked=bool(asked.usher_progress))
-        del asked  # large, and stored: the caller may wait for minutes
+        # Large and already stored, while the caller may wait for minutes.
+        del asked
         if streams:
             writer = CompletionStream(heading=heading, usage=usage, form=form)
             return await self.answering.stream(request, job, writer)
         return await self.answering.whole(request, job, heading.whole)
 
     async def between(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Fill a gap and answer like a chat completion. Raises `ApiError`."""
+        """Fill a gap and answer with a chat completion. Raises `ApiError`."""
         asked = await read(Completions, request)
         job = await self._submit(request, caller, asked)
         heading = Heading(id=f"fim-{job.id}", model=asked.model, created=int(time.time()))
         streams, usage = asked.streams, asked.wants_usage
         form = place_form(caller, asked=bool(asked.usher_progress))
-        del asked  # large, and stored: the caller may wait for minutes
+        # Large and already stored, while the caller may wait for minutes.
+        del asked
         if streams:
             writer = ChatStream(heading=heading, usage=usage, form=form)
             return await self.answering.stream(request, job, writer)
@@ -124,7 +128,7 @@ class CompletionRoute:
 
 
 def _chat_for_completion(asked: Completions) -> Chat:
-    """Return the request of the queue."""
+    """Build the request to queue."""
     return Chat(
         messages=(ChatMessage(role="user", text=asked.question[:QUESTION_SHOWN]),),
         temperature=asked.temperature,
@@ -143,7 +147,7 @@ class ResponseRoute:
 
     @property
     def routes(self) -> Mapping[str, Route]:
-        """Every path of responses."""
+        """The routes by method and path."""
         one = "/v1/responses/{response}"
         return {
             "POST /v1/responses": self,
@@ -163,9 +167,10 @@ class ResponseRoute:
         chat, files = await _chat_for_response(asked, find)
         job = await self.submitting.submit(request, caller, asked.model, chat, files)
         log_left_out(job, asked.told)
-        asked = asked.model_copy(update={"input": ""})  # its answer repeats the rest
+        asked = asked.model_copy(update={"input": ""})  # the response repeats the other fields
         frame = ResponseFrame(number=job.id, created=int(time.time()), asked=asked)
-        del chat, files, find, taken  # large, and stored: the caller may wait for minutes
+        # Large and already stored, while the caller may wait for minutes.
+        del chat, files, find, taken
         if asked.streams:
             form = place_form(caller, asked=bool(asked.usher_progress))
             writer = ResponseStream(frame=frame, items=OutputItems(job.id), form=form)
@@ -173,7 +178,7 @@ class ResponseRoute:
         return await self.answering.whole(request, job, frame.whole)
 
     async def stored(self, request: web.Request, _caller: Caller) -> web.StreamResponse:
-        """Raise the `ApiError` for a response that is asked for by its id."""
+        """Raise the `ApiError` for a response requested by id."""
         name = request.match_info["response"][:60]
         raise ApiError(
             status=HTTPStatus.NOT_FOUND,
@@ -183,7 +188,7 @@ class ResponseRoute:
 
 
 async def _chat_for_response(asked: Responses, find: FindFile) -> tuple[Chat, tuple[File, ...]]:
-    """Return the request of the queue with its images. Raises `ApiError`."""
+    """Build the request to queue and load its images. Raises `ApiError`."""
     turns = InputMessages()
     turns.read(asked.instructions, asked.input)
     files = tuple([await find(each.url, each.param) for each in turns.images])

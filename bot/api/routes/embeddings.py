@@ -1,4 +1,4 @@
-"""`POST /v1/embeddings`: takes texts, tokens or images, returns a vector for each."""
+"""`POST /v1/embeddings`: returns a vector for each text, token array or image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from queueing.core.requests import Capability, Embed, EmbedInput, File, ImageInp
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddingRoute:
-    """Serves embeddings; a batch is one job."""
+    """Serves embeddings. A batch is one job."""
 
     submitting: Submitter
     answering: AnswerSender
@@ -33,14 +33,15 @@ class EmbeddingRoute:
         job = await self.submitting.submit(request, caller, asked.model, wanted, files)
         packed = asked.encoding_format == "base64"
         vectors = Vectors(model=asked.model, count=len(inputs), packed=packed)
-        del asked, inputs, wanted, files, find, taken  # large, and stored: the caller may wait
+        # Large and already stored, while the caller may wait for minutes.
+        del asked, inputs, wanted, files, find, taken
         return await self.answering.whole(request, job, vectors.whole)
 
 
 async def with_images(
     given: Sequence[Given], find: FindFile
 ) -> tuple[tuple[EmbedInput, ...], tuple[File, ...]]:
-    """Return the inputs of the queue with their images as files. Raises `ApiError`."""
+    """Convert inputs to those of the queue, with their images as files. Raises `ApiError`."""
     inputs: list[EmbedInput] = []
     files: list[File] = []
     for each in given:

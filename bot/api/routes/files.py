@@ -1,4 +1,4 @@
-"""`/v1/files`: files sent ahead of the jobs that use them; `/v1/originals/…`: files of results."""
+"""`/v1/files`: uploaded files for later jobs. `/v1/originals/…`: result files by signed link."""
 
 import asyncio
 import logging
@@ -39,7 +39,7 @@ _NAME: Final = re.compile(r"file-[0-9a-f]{24}", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileRoutes:
-    """Serves the files that people sent ahead. Another person's file is 404."""
+    """Serves uploaded files. Another person's file is 404."""
 
     uploads: Uploads
     images: RequestImages
@@ -47,7 +47,7 @@ class FileRoutes:
     sender: FileSender
 
     async def new(self, request: web.Request, caller: Caller) -> web.Response:
-        """Store an image, a sound or a video. Raises `ApiError`."""
+        """Store an image, audio or video file. Raises `ApiError`."""
         taken = self.images.of(caller)
         form = await form_of(request, files={FIELD}, weigh=require_recording_weight)
         if len(form.files) != 1:
@@ -66,7 +66,7 @@ class FileRoutes:
         return json_response(UploadList(data=tuple(_view(each) for each in uploads)))
 
     async def one(self, request: web.Request, caller: Caller) -> web.Response:
-        """Return what is known of a file. Raises `ApiError`."""
+        """Return a file's description. Raises `ApiError`."""
         name = _name(request)
         upload = await self.uploads.get(caller.user, name, self.clock.now())
         if upload is None:
@@ -74,7 +74,7 @@ class FileRoutes:
         return json_response(_view(upload))
 
     async def content(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Return a file. Raises `ApiError`."""
+        """Return a file's content. Raises `ApiError`."""
         name = _name(request)
         upload = await self.uploads.get(caller.user, name, self.clock.now())
         if upload is None:
@@ -99,7 +99,7 @@ class FileRoutes:
 async def send_file(
     sender: FileSender, request: web.Request, caller: Caller, file: Sendable
 ) -> web.StreamResponse:
-    """Send a caller's file: whole, or the range that a player or a resumed download wants.
+    """Send a caller's file, whole or the range requested by a player or a resumed download.
 
     Raises `HTTPException`s, such as 416.
     """
@@ -111,13 +111,13 @@ async def send_file(
 
 
 async def keep_tidy(uploads: Uploads, clock: Clock) -> None:
-    """Delete what has expired, every hour, until cancelled."""
+    """Delete expired files every hour, until cancelled."""
     while True:
         try:
             if doubt_of(clock) is None:
                 await uploads.expire(clock.now())
         except StoreError as error:
-            log.warning("expired files cannot be deleted: %s", error)
+            log.warning("cannot delete expired files: %s", error)
         await asyncio.sleep(TIDY_EVERY_S)
 
 
@@ -142,7 +142,7 @@ def _view(upload: Upload) -> UploadView:
 def _full(full: NoRoom, now: float) -> ApiError:
     return ApiError(
         status=HTTPStatus.TOO_MANY_REQUESTS,
-        message="There is no room for further files: delete some, or wait until some expire.",
+        message="There is no space for more files. Delete some, or wait until some expire.",
         code="files_full",
         retry_after_s=None if full.free_at is None else max(1.0, full.free_at - now),
         repeat=full.free_at is not None,
@@ -153,7 +153,7 @@ ROUTE = f"GET /v1{signed_links.PATH}"
 
 
 class OriginalFiles:
-    """Serves signed links. They need no key, and one that is sent along is not looked at."""
+    """Serves signed links. They need no key, and a key in the request is ignored."""
 
     def __init__(self, links: LinkReader, clients: Clients, sender: FileSender) -> None:
         self._links = links
@@ -161,7 +161,7 @@ class OriginalFiles:
         self._sender = sender
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """Send the file of a link; every invalid link is 404."""
+        """Send a link's file. Every invalid link is 404."""
         forwarded = request.headers.getall("X-Forwarded-For", [])
         whose = f"link {self._clients.of(request.remote or '', forwarded)}"
         return await signed_links.answer(request, self._links, self._sender, whose=whose)

@@ -1,7 +1,7 @@
-"""`POST /v1/images/generations` and `/edits`: take a prompt, and images; return images.
+"""`POST /v1/images/generations` and `/edits`: generate images from a prompt and images.
 
-Several images, or one with a mask, need a model that edits. One alone is changed or started from,
-whichever the model does.
+Several images, or an image with a mask, require a model that edits. A single image is either edited
+or used as a starting point, depending on the model.
 """
 
 import time
@@ -37,9 +37,9 @@ from queueing.core.requests import Capability, File
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageAnswers:
-    """Sends images. `url` is the API's public address, if known.
+    """Sends images. `url` is the API's public URL, if known.
 
-    Without it, links begin with the address that the caller used.
+    Without it, links begin with the URL that the caller used.
     """
 
     answering: AnswerSender
@@ -47,7 +47,7 @@ class ImageAnswers:
     url: str | None = None
 
     async def send(self, request: web.Request, job: Job, asked: ImageFields) -> web.StreamResponse:
-        """Send the images of a job as the call asked for them. Raises `ApiError`."""
+        """Send a job's images in the form that the call requested. Raises `ApiError`."""
         created = int(time.time())
         if asked.stream:
             writer = ImageStream(
@@ -93,7 +93,7 @@ class ImageRoute:
 
 
 Edit = tuple[ImageEdit, tuple[File, ...], tuple[File, ...]]
-"""What is asked for, its images, and a mask if there is one."""
+"""The request, its images, and at most one mask."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,12 +144,12 @@ class ImageEditRoute:
 
 
 async def no_variations(_request: web.Request, _caller: Caller) -> web.StreamResponse:
-    """Refuse `POST /v1/images/variations`, and name what there is instead."""
+    """Reject `POST /v1/images/variations` and name the alternative."""
     raise _no_variations()
 
 
 def _needs(images: int, mask: object) -> Sequence[Capability]:
-    """Return what a model must be able to do, in one of these ways."""
+    """Return the capabilities of which a model must have one."""
     return EDITS if images == 1 and mask is None else [Capability.IMAGE_EDIT]
 
 

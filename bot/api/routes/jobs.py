@@ -1,4 +1,4 @@
-"""The routes of the native API. Another person's job is 404, like one that does not exist."""
+"""Routes of the native API. Another person's job is 404, like one that does not exist."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ _WHOLE: Final = re.compile(r"\d{1,18}", re.ASCII)
 
 
 def seconds(request: web.Request, name: str, *, most: float) -> float:
-    """Return a number of seconds of the query, 0 if it is missing. Raises `ApiError`."""
+    """Parse a number of seconds in the query, 0 if missing. Raises `ApiError`."""
     text = request.query.get(name, "0")
     if not _NUMBER.fullmatch(text) or float(text) > most:
         raise invalid(f"{name}: must be a number from 0 to {most:g}.", name)
@@ -37,20 +37,17 @@ def seconds(request: web.Request, name: str, *, most: float) -> float:
 
 
 def whole(request: web.Request, name: str, *, most: int) -> int | None:
-    """Return a whole number of the query that is at least 1, None if it is missing.
-
-    Raises `ApiError`.
-    """
+    """Parse a whole number of at least 1 in the query, None if missing. Raises `ApiError`."""
     text = request.query.get(name)
     if text is None:
         return None
     if (number := whole_number(text)) is None or not 1 <= number <= most:
-        raise invalid(f"{name}: must be a whole number from 1 to {most}.", name)
+        raise invalid(f"{name}: must be an integer from 1 to {most}.", name)
     return number
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number that digits stand for, None for anything else."""
+    """Parse a number that consists of digits, or return None."""
     return int(text) if _WHOLE.fullmatch(text) else None
 
 
@@ -68,7 +65,7 @@ LIST_USUAL = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRoutes:
-    """Serves jobs, queues and machines."""
+    """Serves jobs, queues and hosts."""
 
     jobs: JobReader
     submitter: JobSubmitter
@@ -79,13 +76,13 @@ class JobRoutes:
     sender: FileSender
 
     async def submit(self, request: web.Request, caller: Caller) -> web.Response:
-        """Accept a job: 202 with its number and place. Raises `ApiError`."""
+        """Accept a job. Responds 202 with its number and place. Raises `ApiError`."""
         job = await self.new.accept(request, caller)
         location = {"Location": f"/v1/jobs/{job.id}"}
         return json_response(await self._view(job), status=HTTPStatus.ACCEPTED, headers=location)
 
     async def one(self, request: web.Request, caller: Caller) -> web.Response:
-        """Return a job; with `wait`, once it has ended or after that many seconds."""
+        """Return a job. With `wait`, responds once it ends or after that many seconds."""
         job = await self._own(request, caller)
         wait_s = seconds(request, "wait", most=WAIT_MOST_S)
         if wait_s and not job.state.final:
@@ -94,7 +91,7 @@ class JobRoutes:
         return json_response(await self._view(job))
 
     async def events(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Send the events of a job as they happen. Hanging up does not cancel it."""
+        """Stream a job's events. Hanging up does not cancel the job."""
         job = await self._own(request, caller)
         last_id = request.headers.get("Last-Event-ID", "")
         if last_id == events.END and job.state.final:
@@ -111,7 +108,7 @@ class JobRoutes:
         return response
 
     async def listed(self, request: web.Request, caller: Caller) -> web.Response:
-        """Return the caller's jobs, newest first; with `state`, those in it."""
+        """Return the caller's jobs, newest first, optionally only those in a `state`."""
         limit = whole(request, "limit", most=LIST_MOST) or LIST_USUAL
         before = whole(request, "before", most=ID_MOST)
         jobs = await self._listed(caller.user, _states(request), limit, before)
@@ -132,13 +129,13 @@ class JobRoutes:
         return await self.jobs.history(owner, limit=limit, before=before, states=asked)
 
     async def cancel(self, request: web.Request, caller: Caller) -> web.Response:
-        """End a job, waiting or running, and return it. Idempotent."""
+        """Cancel a waiting or running job and return it. Idempotent."""
         job = await self._own(request, caller)
         ended = await self.submitter.cancel(job.id)
         return json_response(await self._view(ended or job))
 
     async def file(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Return a file of a result."""
+        """Return a file of a job's result."""
         job = await self._own(request, caller)
         named = request.match_info["number"]
         number = whole_number(named) or 0
@@ -162,12 +159,12 @@ class JobRoutes:
         return json_response(queue_view(self.status.snapshot()))
 
     async def hosts(self, _request: web.Request, caller: Caller) -> web.Response:
-        """Return all machines."""
+        """Return all hosts."""
         self.new.submitting.require_welcome(caller)
         return json_response(machine_list(self.status.snapshot()))
 
     async def webhooks(self, _request: web.Request, caller: Caller) -> web.Response:
-        """Return which webhooks may be called, and the secret that signs those of this key."""
+        """Return the allowed webhook origins, and the secret that signs calls for this key."""
         self.new.submitting.require_welcome(caller)
         secret = secret_of(self.new.hooks.key, caller.key_number)
         view = HookSecret(origins=tuple(self.new.hooks.origins), secret=secret)
@@ -201,7 +198,7 @@ class JobRoutes:
 
 
 def _states(request: web.Request) -> frozenset[JobState]:
-    """Return the states that are asked for. Raises `ApiError`."""
+    """Parse the requested states. Raises `ApiError`."""
     named = request.query.get("state")
     if named is None:
         return frozenset(JobState)

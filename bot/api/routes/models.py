@@ -48,7 +48,7 @@ _MODALITIES: tuple[Modality, ...] = ("text", "image", "audio")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelsRoute:
-    """Serves the list of models from memory, without asking a server."""
+    """Serves the list of models from memory, without querying servers."""
 
     models: ModelReader
     status: QueueStatus
@@ -58,17 +58,17 @@ class ModelsRoute:
         return json_response(ModelRows(data=self._rows()))
 
     async def audio(self, _request: web.Request) -> web.Response:
-        """Return the models that speak or write down, as Open WebUI asks for them: without a key."""
+        """Return the models that speak or transcribe. Open WebUI requests them without a key."""
         catalog = self.models.offer.catalog
         names = (name for able in AUDIO for name in catalog.able(able))
         return json_response(AudioModels(models=tuple(AudioModel(id=name) for name in names)))
 
     async def voices(self, _request: web.Request) -> web.Response:
-        """Return no voices: a model's own speaks unless a call names another."""
+        """Return no voices: a model uses its default unless a call names another."""
         return json_response(Voices())
 
     async def health(self, _request: web.Request) -> web.Response:
-        """Tell that the API answers, to whoever watches over it."""
+        """Return that the API is up, for health checks."""
         return json_response(ApiHealth())
 
     async def one(self, request: web.Request, _caller: Caller) -> web.Response:

@@ -1,1 +1,1 @@
-"""From a call to its job and the job's outcome."""
+"""From a call to its job, and from the job's end to the response."""

@@ -1,7 +1,8 @@
-"""Sends the answer of a job: as it is written, or whole once it is complete.
+"""Sends a job's answer to its caller: streamed as it is written, or whole once it is complete.
 
-Waiting must not make a client give up. A stream sends comments with the place in line. A call that
-does not stream delays its headers while its status can still change, and then sends white space.
+Clients must not time out while a job waits. A stream sends comments with the place in line. A call
+that does not stream delays its headers, so that its status can still change, and then sends white
+space.
 """
 
 import asyncio
@@ -41,34 +42,37 @@ from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Output
 
 Render = Callable[[Output], JsonValue | bytes]
-"""Makes the body of an answer from the output of a job; bytes are JSON already."""
+"""Builds a response body from a job's output. Bytes are already JSON."""
 
 
 class Writer(Protocol):
-    """Turns the progress of a run into the events of one kind of stream."""
+    """Converts the progress of a run to the events of one kind of stream."""
 
     @property
     def begun(self) -> bool:
         """Whether part of the answer has been sent, so that it cannot start over."""
 
     def news(self, run: Run) -> bytes:
-        """Return events for the next of what is new since the last call; empty if there is nothing."""
+        """Return events for progress since the last call, or b"" if there is none."""
 
     def place(self, run: Run) -> bytes:
         """Return an event with the place in line."""
 
     def keeping(self) -> bytes:
-        """Return an event that only keeps the client from giving up."""
+        """Return an event that only keeps the client from timing out."""
 
     def closing(self, output: Output) -> bytes:
-        """Return the end of a complete answer, with all parts that have not been sent."""
+        """Return the end of a complete answer, including all parts not yet sent."""
 
     def failing(self, error: ApiError) -> bytes:
-        """Return the end of a stream that failed; clients must not take it for an answer."""
+        """Return the end of a failed stream. Clients must not mistake it for an answer."""
 
 
 class Alarm:
-    """Sets an event at a moment that may be put off at every token: a timer stays as it is."""
+    """Sets an event at a time that can be postponed cheaply, for example at every token.
+
+    Postponing does not touch the running timer.
+    """
 
     def __init__(self, news: asyncio.Event) -> None:
         self._news = news
@@ -77,13 +81,13 @@ class Alarm:
         self._timer: asyncio.TimerHandle | None = None
 
     def put(self, due: float) -> None:
-        """Ring at a time of the loop's clock, no earlier than the time before."""
+        """Ring at a time of the loop's clock, no earlier than the previous time."""
         self._due = due
         if self._timer is None:
             self._timer = self._loop.call_at(due, self._ring)
 
     def close(self) -> None:
-        """Ring no more."""
+        """Cancel the alarm."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -96,12 +100,12 @@ class Alarm:
 
 
 COMMENT_EVERY_S = 5.0
-"""The shortest time between two comments while a call waits; clients time out later."""
+"""The shortest time between two comments while a call waits. Clients' timeouts are longer."""
 CHUNK_EVERY_S = 100.0
 """LangChain's async streams give up after 120 s without a chunk, even if comments arrive."""
 SPACE_EVERY_S = 15.0
 LARGE = 500_000
-"""Bytes of files and texts from which on it is worth a thread to write them as JSON."""
+"""Bytes of files and texts above which a thread builds the JSON."""
 log = logging.getLogger(__name__)
 
 
@@ -133,7 +137,7 @@ class AnswerSender:
         self._tasks: TaskGroup | None = None
 
     async def run(self) -> None:
-        """Own the work that continues after its caller has left, until cancelled."""
+        """Run the tasks that outlive their callers, until cancelled."""
         async with TaskGroup() as tasks:
             self._tasks = tasks
             try:
@@ -144,7 +148,7 @@ class AnswerSender:
     # ------------------------------------------------------------ as it is written
 
     async def stream(self, request: web.Request, job: Job, writer: Writer) -> web.StreamResponse:
-        """Send an answer as it is written. Raises `ApiError` while the status is unsent."""
+        """Stream an answer as it is written. Raises `ApiError` before the headers are sent."""
         if leaves(request):
             return accepted(job)
         require_result(job)
@@ -166,11 +170,11 @@ class AnswerSender:
         writer: Writer,
         alarm: Alarm,
     ) -> bytes | None:
-        """Send everything but the end; return the end of a failed stream, None of one to be closed."""
+        """Send events until the job ends. Returns the end of a failed stream, otherwise None."""
         clock = asyncio.get_running_loop().time
         restarts, gaps = run.restarts, run.gaps
         commented_at, chunk_at = -COMMENT_EVERY_S, clock()
-        placed = False  # a place is known only a moment after the job was accepted
+        placed = False  # the place becomes known shortly after the job is accepted
         while True:
             news.clear()
             now = clock()
@@ -181,7 +185,7 @@ class AnswerSender:
             if data := writer.news(run):
                 chunk_at = commented_at = now
                 await response.write(data)
-                await asyncio.sleep(0)  # others have their turn before the rest
+                await asyncio.sleep(0)  # let other tasks run
                 continue
             if run.job.state.final:
                 return None
@@ -200,14 +204,17 @@ class AnswerSender:
             await news.wait()
 
     async def _broken(self, job: Job) -> ApiError:
-        """Give up an answer that was partly read and then interrupted, and return the error."""
+        """Cancel the job of an answer that broke off after its first part. Returns the error."""
         if self.runs.stopping:
             return stopping(job)
         await self._submitter.cancel(job.id)
         return lost()
 
     async def _stuck(self, run: Run, writer: Writer) -> bytes | None:
-        """End a stream whose job never starts; return None if the job ended just now."""
+        """Cancel a job that can never start.
+
+        Returns the end of its stream, or None if it just ended.
+        """
         try:
             await self._require_startable(run)
         except ApiError as error:
@@ -225,7 +232,7 @@ class AnswerSender:
     # ------------------------------------------------------------ whole
 
     async def whole(self, request: web.Request, job: Job, render: Render) -> web.StreamResponse:
-        """Send an answer once it is complete. Raises `ApiError` while the status is unsent."""
+        """Send an answer once it is complete. Raises `ApiError` before the headers are sent."""
         if leaves(request):
             return accepted(job)
         require_result(job)
@@ -248,10 +255,11 @@ class AnswerSender:
     async def _with_spaces(
         self, request: web.Request, run: Run, news: asyncio.Event, render: Render, ends: float
     ) -> web.StreamResponse:
-        """Keep a call alive with white space; from here on, only the body can report a failure.
+        """Keep the connection alive with white space, then send the body.
 
-        OpenAI's packages take any body of a 200 for an answer. Theirs breaks off: they come again,
-        and are told by the status.
+        Once the headers are sent, only the body can report a failure. OpenAI's SDKs accept any body
+        of a 200 as an answer. For them, the connection is broken instead: they retry and get the
+        error as a status.
         """
         response = web.StreamResponse(
             headers={"Content-Type": "application/json", **headers_of(run.job)}
@@ -278,9 +286,9 @@ class AnswerSender:
         return response
 
     async def until_final(self, run: Run, news: asyncio.Event, ends: float) -> bool:
-        """Wait for the end of a job until a time of the loop's clock; return whether it came.
+        """Wait for the job's end, until a time of the loop's clock. Returns whether it ended.
 
-        Raises `ApiError` for a job that never starts as things stand, and cancels it.
+        Cancels a job that can never start, and raises `ApiError`.
         """
         if await run.until_final(news, ends, or_stuck=True):
             return True
@@ -297,10 +305,10 @@ class AnswerSender:
         run.change(job)
 
     async def output_of(self, run: Run) -> Output:
-        """Return what a job that has ended produced. Raises `ApiError`.
+        """Return the output of a job that has ended. Raises `ApiError`.
 
-        Waits while the person's calls hold many results that have not been read, and meanwhile has
-        none in memory. Small ones, such as a single vector, need not wait.
+        Waits if the person's calls hold too many unread results. A large output is released from
+        memory during the wait. Small outputs, such as a single vector, do not wait.
         """
         job = run.job
         if job.state is not JobState.COMPLETED:
@@ -318,13 +326,13 @@ class AnswerSender:
 
     @asynccontextmanager
     async def while_listening(self, request: web.Request, job: Job) -> AsyncIterator[None]:
-        """End the job of a call that does not stream when its caller hangs up."""
+        """Cancel the job of a call that does not stream if the caller hangs up in the block."""
         async with self._while_listening(job, again_s=comes_again_s(request)):
             yield
 
     @asynccontextmanager
     async def _while_listening(self, job: Job, *, again_s: float = 0.0) -> AsyncIterator[None]:
-        """End the job when its caller hangs up, after `again_s` if they may call again."""
+        """Cancel the job if the caller hangs up, after `again_s` seconds for a retry."""
         try:
             yield
         except (asyncio.CancelledError, ConnectionResetError):
@@ -340,14 +348,14 @@ class AnswerSender:
                     return
                 await self._submitter.cancel(job.id)
             except StoreError as error:
-                log.warning("job %d, which has lost its caller, goes on: %s", job.id, error)
+                log.warning("job %d lost its caller but cannot be cancelled yet: %s", job.id, error)
                 await asyncio.sleep(LOOK_EVERY_S)
             else:
                 return
 
 
 def require_result(job: Job) -> None:
-    """Refuse a repeated call whose job has ended without a result. Raises `ApiError`."""
+    """Reject a repeated call whose job ended without a result. Raises `ApiError`."""
     if job.state is JobState.CANCELLED:
         raise cancelled_before(job)
     if job.state is JobState.FAILED:
@@ -355,7 +363,7 @@ def require_result(job: Job) -> None:
 
 
 def unfinished(run: Run) -> ApiError:
-    """Return the error for a call whose job goes on without it."""
+    """Return the error for a call that ends before its job."""
     if run.left:
         return stopping(run.job)
     standing = run.standing if run.waits else None
@@ -363,12 +371,12 @@ def unfinished(run: Run) -> ApiError:
 
 
 async def in_json(render: Render, output: Output) -> bytes:
-    """Return the body of an answer that is rendered from an output."""
+    """Build a response body from an output."""
     return await apart(output, lambda: _in_json(render(output)))
 
 
 async def apart(output: Output, make: Callable[[], bytes]) -> bytes:
-    """Make an answer in a thread if large files or texts go into it, which would hold up others."""
+    """Build a response body, in a thread if the output is large enough to delay other tasks."""
     if len(output.answer) > LARGE_TEXT:
         return await one_at_a_time(make)
     return await asyncio.to_thread(make) if _is_large(output) else make()
@@ -384,9 +392,9 @@ def _in_json(body: JsonValue | bytes) -> bytes:
 
 
 def headers_of(job: Job) -> dict[str, str]:
-    """Return the headers every answer carries; SDKs show `x-request-id` in their errors.
+    """Return the headers that every answer has. SDKs show `x-request-id` in their errors.
 
-    They tell how long the job waited if it has started.
+    `x-usher-waited-s` is how long the job waited before it started.
     """
     headers = {"x-usher-job": str(job.id), "x-request-id": f"job-{job.id}"}
     if job.started_at is not None:
@@ -395,7 +403,7 @@ def headers_of(job: Job) -> dict[str, str]:
 
 
 def accepted(job: Job) -> web.Response:
-    """Return the response to a caller who fetches the result later: 202 with the job's address."""
+    """Build the 202 for a caller who fetches the result later, with the job's path."""
     headers = {"Location": f"/v1/jobs/{job.id}", "Preference-Applied": "respond-async"}
     return json_response(
         job_view(job), status=HTTPStatus.ACCEPTED, headers={**headers_of(job), **headers}

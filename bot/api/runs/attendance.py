@@ -1,13 +1,12 @@
-"""Which jobs have a caller, and which have lost theirs without the whole answer.
+"""Tracks which jobs have a caller, and which lost theirs before the whole answer was sent.
 
-Before the end of an answer is sent, it is stored that the job's caller gets it: no later call can
-be given that answer, whichever process it reaches and whatever became of this one. Several
-processes may serve the API: each knows its own calls, and tells the others when a job has lost its
-caller.
+Before the end of an answer is sent, the database records that the caller gets it. After that, no
+other call can receive the answer, even through another process or after a crash. Several processes
+may serve the API. Each knows its own calls, and reports lost callers to the others.
 
-A job is attended to by the process that accepted it, without a word in the database, until that
-process notes that its caller has left or was answered. A process lives as long as its opening of
-the database does. One that is taken for dead and is not finds its jobs `taken`.
+The process that accepted a job attends to it by default, without a database row, until it records
+that the caller has left or was answered. A process counts as alive while its session with the
+database exists. A process wrongly considered dead finds its jobs marked `taken`.
 """
 
 import asyncio
@@ -32,10 +31,10 @@ T = TypeVar("T")
 
 
 async def seen_through(step: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a step that a cancellation must not leave half known.
+    """Return the result of a step that must not be interrupted halfway.
 
-    A cancellation meanwhile is delayed: the caller gets the result, and is cancelled at its next
-    wait. A second one ends the step.
+    A cancellation is delayed: the caller gets the result and is cancelled at its next await. A
+    second cancellation stops the step.
     """
     work = asyncio.create_task(step)
     try:
@@ -59,10 +58,11 @@ _FOR_GOOD = frozenset({_GIVEN_UP, _ANSWERED})
 
 
 class StoredAttendance:
-    """Notes which processes have calls about a job. Every call raises `StoreError`.
+    """Stores which processes have calls for a job. Every method raises `StoreError`.
 
-    The process that accepted a job attends to it unless it says otherwise. A process that has ended
-    attends to nothing. `run` names this process; `alone` says that there is no other.
+    The process that accepted a job attends to it unless a row says otherwise. A process that has
+    ended attends to nothing. `run` identifies this process. `alone` means that no other process can
+    exist.
     """
 
     def __init__(self, database: Database, *, run: str | None = None) -> None:
@@ -71,11 +71,11 @@ class StoredAttendance:
         self._database = database
 
     async def come(self, job_id: int) -> None:
-        """Note that a call of this process is about a job."""
+        """Record that a call of this process is for a job."""
         await self._database.write(lambda connection: _note(connection, job_id, self.run, _HERE))
 
     async def leave(self, job_ids: Collection[int]) -> None:
-        """Note that no call of this process is about these jobs any more."""
+        """Record that this process has no more calls for these jobs."""
 
         def change(connection: Connection) -> None:
             connection.execute(connection.statements.turn, (sql.ATTENDING,))
@@ -85,10 +85,10 @@ class StoredAttendance:
         await self._database.write(change)
 
     async def take_over(self, job_id: int, accepted_by: str) -> bool:
-        """Attend to a job that is without a caller; return False if it has or had one.
+        """Attend to a job without a caller. Returns False if it has a caller or is settled.
 
-        Of several that try at once, one gets it. A job whose caller was answered or that was given
-        up is not to be had.
+        If several processes try at once, one succeeds. A job is settled once its caller was
+        answered or it was given up.
         """
         living = await self._living()
 
@@ -105,7 +105,10 @@ class StoredAttendance:
         return await self._database.write(change)
 
     async def answer(self, accepted_by: Mapping[int, str]) -> bool:
-        """Note that the callers of these jobs get their answers; False if one was taken over."""
+        """Record that the jobs' callers get their answers. Returns False if one was taken over.
+
+        `accepted_by` maps each job to the process that accepted it.
+        """
 
         def change(connection: Connection) -> bool:
             for job_id, run in accepted_by.items():
@@ -118,7 +121,10 @@ class StoredAttendance:
         return await self._database.write(change)
 
     async def give_up(self, job_id: int, accepted_by: str) -> bool:
-        """Leave a job; return whether it is now without a caller, and then for good."""
+        """Leave a job.
+
+        Returns whether it has no caller left, in which case none can take it over.
+        """
         living = await self._living()
 
         def change(connection: Connection) -> bool:
@@ -130,7 +136,7 @@ class StoredAttendance:
         return await self._database.write(change)
 
     async def show(self) -> None:
-        """Have the other processes see that this one lives, after the server was away."""
+        """Write to the database, so that other processes see this one as alive after an outage."""
         await self._database.write(lambda _connection: None)
 
     async def _living(self) -> frozenset[str]:
@@ -138,7 +144,7 @@ class StoredAttendance:
 
 
 def _states(connection: Connection, job_id: int, accepted_by: str) -> Mapping[str, str]:
-    """Return how processes attend to a job, which no other one changes until this has."""
+    """Return the state of each process for a job, locked until the transaction ends."""
     connection.execute(connection.statements.turn, (sql.ATTENDING,))
     rows = connection.execute(sql.ATTENDANCE, (job_id,))
     return {accepted_by: _HERE, **dict(rows)}
@@ -155,17 +161,17 @@ def _note(connection: Connection, job_id: int, run: str, state: str) -> None:
 log = logging.getLogger(__name__)
 
 MOST_LOST = 10_000
-"""How many lost jobs are remembered; the oldest are forgotten."""
+"""Number of lost jobs to remember. The oldest are forgotten first."""
 SHOW_EVERY_S = 2.0
-"""How often a process with open calls shows the others that it lives."""
+"""How often a process with open calls shows the others that it is alive."""
 
 
 @dataclass(eq=False, slots=True)
 class Attended:
-    """One call, and the jobs it is about; `answered` once its response is written.
+    """An open call and its jobs. `answered` is set once the response is written.
 
-    `repeatable` are those of its jobs that a repeated call could take over, with the process that
-    accepted each, until their answer is noted.
+    `repeatable` are the jobs that a repeated call could take over, each with the process that
+    accepted it. It is emptied once the answer is recorded.
     """
 
     jobs: set[int] = field(default_factory=set)
@@ -177,22 +183,22 @@ _CALL: web.RequestKey[Attended] = web.RequestKey("call")
 
 
 def job_of(request: web.Request) -> int | None:
-    """Return the job that the call of a request is about, None without exactly one."""
+    """Return the job of a request's call, or None unless there is exactly one."""
     call = request.get(_CALL)
     return next(iter(call.jobs)) if call is not None and len(call.jobs) == 1 else None
 
 
 class Attendance:
-    """Remembers the calls that are open, and the jobs whose caller left or was told to come back."""
+    """Tracks this process's open calls, and jobs whose caller left or must retry."""
 
     def __init__(self, shared: StoredAttendance) -> None:
         self._shared = shared
         self._calls: set[Attended] = set()
-        self._lost: dict[int, None] = {}  # a set that keeps its order
+        self._lost: dict[int, None] = {}  # used as an ordered set
         self._cut: dict[int, None] = {}
-        self._untold: dict[int, None] = {}  # lost, and the others do not know yet
+        self._untold: dict[int, None] = {}  # lost, but not yet reported to the other processes
         self._news = asyncio.Event()
-        self._ended = asyncio.Event()  # replaced by a new one each time a call has ended
+        self._ended = asyncio.Event()  # replaced whenever a call ends
         self._telling = asyncio.Lock()
 
     @property
@@ -201,7 +207,7 @@ class Attendance:
         return self._shared.run
 
     async def run(self) -> None:
-        """Tell the other processes what they must know, until cancelled."""
+        """Report lost callers, and that this process is alive, until cancelled."""
         async with TaskGroup() as tasks:
             tasks.create_task(self._keep_telling())
             if not self._shared.alone:
@@ -209,7 +215,7 @@ class Attendance:
 
     @contextmanager
     def call(self, request: web.Request) -> Iterator[Attended]:
-        """Provide the call of a request; without an answer, its jobs are lost when it ends."""
+        """Track the call of a request. If it ends without an answer, its jobs are lost."""
         call = Attended()
         request[_CALL] = call
         self._calls.add(call)
@@ -224,18 +230,20 @@ class Attendance:
             self._ended = asyncio.Event()
 
     async def attend(self, request: web.Request, job: Job) -> None:
-        """Note that the call of a request is about a job. Raises `StoreError`."""
+        """Record that a request's call is for a job. Raises `StoreError`."""
         call = request.get(_CALL)
         if call is not None and job.id in call.jobs:
-            return  # it took the job over
+            return  # the call took the job over
         known = job.id not in self._lost and accepted_by(job) == self._shared.run
         self._come(call, job)
         if not known and not job.state.final:
-            await self._tell()  # of earlier callers, or this one would be taken for one of them
+            await (
+                self._tell()
+            )  # first report earlier callers, so that this one is not taken for them
             await self._shared.come(job.id)
 
     async def take_over(self, request: web.Request, job: Job) -> bool:
-        """Attend to a job that has lost its caller; return False if it has not.
+        """Attend to a job that lost its caller. Returns False if it did not.
 
         Raises `StoreError`.
         """
@@ -244,12 +252,12 @@ class Attendance:
             return False
         was_lost = job.id in self._lost
         self._cut.pop(job.id, None)
-        self._come(call, job)  # before another retry can see it
+        self._come(call, job)  # before another retry can see the job
         taken = False
         try:
             await self._tell()
-            # Seen through: a caller who hangs up meanwhile would leave the job theirs in the
-            # database, and no retry could have it.
+            # Not interruptible: if the caller hangs up halfway, the database would assign the job
+            # to a lost call, and no retry could take it over.
             taken = await seen_through(self._shared.take_over(job.id, accepted_by(job)))
         finally:
             if not taken and call is not None:
@@ -260,20 +268,22 @@ class Attendance:
         return taken
 
     async def answer(self, request: web.Request) -> None:
-        """Note that the call of a request gets its answer, before the end of that is sent.
+        """Record that a request's call gets its answer. Call this before sending the answer's end.
 
         Raises `ApiError` if another call has taken its job over, and `StoreError`.
         """
         call = request.get(_CALL)
         if call is None or not call.repeatable:
             return
-        await self._tell()  # of earlier callers who left, or the news would come after this
+        await (
+            self._tell()
+        )  # first report earlier callers who left, so that their report does not overwrite this
         if not await self._shared.answer(call.repeatable):
             raise _taken_over()
         call.repeatable = {}
 
     def cut(self, request: web.Request) -> None:
-        """Note that the call of a request breaks off, so that its repeat learns how its job ended."""
+        """Record that a connection is broken on purpose, so that the retry gets the error."""
         call = request.get(_CALL)
         if call is not None:
             self._cut |= dict.fromkeys(call.jobs)
@@ -281,11 +291,11 @@ class Attendance:
             del self._cut[next(iter(self._cut))]
 
     def was_cut(self, job: Job) -> bool:
-        """Return whether the last call about a job broke off without the reason for its failure."""
+        """Return whether the last call for a job was broken off without reporting its failure."""
         return job.id in self._cut
 
     async def deserted(self, jobs: Sequence[Job], *, within_s: float) -> bool:
-        """Wait until one of the jobs has no open call of this process; return whether that was so."""
+        """Wait until one of the jobs has no open call in this process. Returns False on timeout."""
         if not jobs:
             return False
         try:
@@ -297,13 +307,13 @@ class Attendance:
         return True
 
     def is_attended(self, job: Job) -> bool:
-        """Return whether an open call of this process is about a job."""
+        """Return whether this process has an open call for a job."""
         return any(job.id in call.jobs for call in self._calls)
 
     async def give_up(self, job: Job) -> bool:
-        """Return whether no process has a caller for a job; none can take it over then.
+        """Give up a job if no process has a caller for it. Returns whether that was the case.
 
-        Raises `StoreError`.
+        After that no call can take the job over. Raises `StoreError`.
         """
         await self._tell()
         return await self._shared.give_up(job.id, accepted_by(job))
@@ -331,12 +341,12 @@ class Attendance:
             try:
                 await self._tell()
             except StoreError as error:
-                log.warning("lost callers cannot be noted: %s", error)
+                log.warning("cannot record which jobs lost their callers: %s", error)
                 await asyncio.sleep(SHOW_EVERY_S)
                 self._news.set()
 
     async def _tell(self) -> None:
-        """Tell the others which jobs have lost their callers. Raises `StoreError`."""
+        """Report to the other processes which jobs lost their callers. Raises `StoreError`."""
         async with self._telling:
             untold, self._untold = self._untold, {}
             if not untold:
@@ -354,11 +364,11 @@ class Attendance:
                 try:
                     await self._shared.show()
                 except StoreError as error:
-                    log.debug("the other processes cannot be told of this one: %s", error)
+                    log.debug("cannot show the other processes that this one is alive: %s", error)
 
 
 def accepted_by(job: Job) -> str:
-    """Return which process accepted a job, "" if that is not known."""
+    """Return the process that accepted a job, or "" if unknown."""
     origin = origin_in(job.reply_to)
     return origin.accepted_by if origin is not None else ""
 
@@ -366,6 +376,6 @@ def accepted_by(job: Job) -> str:
 def _taken_over() -> ApiError:
     return ApiError(
         status=HTTPStatus.SERVICE_UNAVAILABLE,
-        message="Another call has taken over the job of this one. Send the request again.",
+        message="Another call has taken over this call's job. Send the request again.",
         retry_after_s=1.0,
     )

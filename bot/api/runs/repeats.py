@@ -1,7 +1,7 @@
-"""Recognises a repeated call: by its `Idempotency-Key`, or as the retry of an SDK.
+"""Recognises repeated calls: by their `Idempotency-Key`, or as retries of an SDK.
 
-SDKs retry broken calls without a key, but count: with `x-stainless-retry-count` above 0, a call takes
-over the job that the same person made with the same request, if that job has lost its caller. Ten
+SDKs retry broken calls without a key, but count the retries. A call with `x-stainless-retry-count`
+above 0 takes over a job of the same person with the same request, if that job lost its caller. Ten
 equal calls at once remain ten jobs.
 """
 
@@ -29,10 +29,11 @@ from queueing.core.requests import File
 
 KEY_MOST = 255  # characters of an `Idempotency-Key`
 RECENT_S = 300.0
-"""How long after its end a job can be taken over; SDKs retry within 8 s, or after `Retry-After`."""
+"""How long an ended job can be taken over. SDKs retry within 8 s, or after `Retry-After`."""
 UNSEEN_S = 2.0
-"""How long a retry waits for the end of the call it repeats to be seen: it may overtake that news."""
-LOOKED_THROUGH = 200  # a person's newest jobs
+"""How long a retry waits for the original call to end, which may be noticed only after the retry.
+"""
+LOOKED_THROUGH = 200  # of a person's newest jobs
 COUNTED = "x-stainless-retry-count"
 
 
@@ -47,7 +48,7 @@ class Repeats:
 
     @contextmanager
     def arriving(self, caller: Caller, digest: str) -> Iterator[None]:
-        """Note a call while its request is being accepted, until its job is known."""
+        """Register a call until its request is accepted and its job is known."""
         done = asyncio.Event()
         alike = self._arriving.setdefault((caller.user, digest), [])
         alike.append(done)
@@ -60,9 +61,9 @@ class Repeats:
                 self._arriving.pop((caller.user, digest), None)
 
     async def key(self, request: web.Request, caller: Caller, digest: str) -> str:
-        """Return the key to submit a request under: that of the job it repeats, or a new one.
+        """Return the idempotency key for a request: that of the job it repeats, or a new one.
 
-        Raises `ApiError` for an `Idempotency-Key` that is too long, and `StoreError`.
+        Raises `StoreError`, and `ApiError` if the `Idempotency-Key` is too long.
         """
         if given := _given(request.headers):
             if len(given) > KEY_MOST:
@@ -76,7 +77,7 @@ class Repeats:
         return f"{PLATFORM}:{uuid4().hex}"
 
     async def is_known(self, request: web.Request, caller: Caller, model: str) -> bool:
-        """Return whether a call may repeat an accepted one: that is not refused later."""
+        """Return whether a call may repeat an accepted one, which must not be rejected."""
         if _given(request.headers):
             key = await self.key(request, caller, "")
             return await self.jobs.find(key) is not None
@@ -85,9 +86,9 @@ class Repeats:
         return False
 
     async def _taken_over(self, request: web.Request, caller: Caller, digest: str) -> str | None:
-        """Return the key of the job that a retry has taken over, None if there is none to take."""
+        """Take over a job for a retry. Returns the job's key, or None if there is no such job."""
         for call in tuple(self._arriving.get((caller.user, digest), ())):
-            await call.wait()  # it may be the one that was hung up on: its job is there only then
+            await call.wait()  # it may be the original call, whose job is only known then
         same = [
             (job, origin.key)
             for job in await self._candidates(caller.user)
@@ -96,7 +97,7 @@ class Repeats:
         held = [(job, key) for job, key in same if self.attendance.is_attended(job)]
         if found := await self._first_free(request, same):
             return found
-        # One of these calls has been hung up on, and that is perhaps not seen yet.
+        # One of these calls may have hung up without being noticed yet.
         if await self.attendance.deserted([job for job, _ in held], within_s=UNSEEN_S):
             return await self._first_free(request, held)
         return None
@@ -110,13 +111,13 @@ class Repeats:
         return None
 
     def require_same(self, job: Job, digest: str) -> None:
-        """Refuse a key that belongs to another request. Raises `ApiError`, a 422."""
+        """Reject a key that belongs to a different request. Raises `ApiError` (422)."""
         origin = origin_of(job)
         if digest and origin and origin.digest and origin.digest != digest:
             raise _other_request()
 
     async def _candidates(self, user: str) -> list[Job]:
-        """Return the jobs that could be taken over, embeddings included: open ones, then the newest."""
+        """Return jobs that could be taken over, including embeddings: open ones first."""
         still_open = await self.jobs.open_jobs(user)
         ended = await self.jobs.history(user, limit=LOOKED_THROUGH, made_for_jobs=True)
         since = self.clock.now() - RECENT_S
@@ -137,7 +138,7 @@ def digest_of(
     wanted: BaseModel | Creation,
     files: Sequence[File] = (),
 ) -> str:
-    """Return what a request is recognised by, empty if no repeat of its call can be."""
+    """Return a digest that identifies a request, or "" if its call cannot be repeated."""
     if not _given(headers) and COUNTED not in headers:
         return ""
     found = hashlib.sha256(f"{model} {_text_of(wanted)}".encode("utf-8", "surrogatepass"))
@@ -154,7 +155,7 @@ def _text_of(wanted: BaseModel | Creation) -> str:
 
 
 def origin_of(job: Job) -> Origin | None:
-    """Return where a job came from, None if that cannot be read."""
+    """Return where a job came from, or None if that cannot be parsed."""
     try:
         return Origin.model_validate_json(job.reply_to)
     except ValidationError:
@@ -173,6 +174,6 @@ def _count(headers: Mapping[str, str]) -> int:
 def _other_request() -> ApiError:
     return ApiError(
         status=HTTPStatus.UNPROCESSABLE_ENTITY,
-        message="This Idempotency-Key belongs to an earlier call with another request.",
+        message="This Idempotency-Key belongs to an earlier call with a different request.",
         code="idempotency_key_reused",
     )

@@ -1,7 +1,7 @@
-"""Open jobs of programs: keeps the progress of each for the callers who wait.
+"""Tracks the progress of programs' open jobs for the callers who wait.
 
-The chunks of a job's answer are kept until it has ended, so that a caller who reconnects reads it
-from the beginning. Events are recorded from acceptance on, before the caller knows the job.
+The chunks of an answer are kept until the job ends, so that a caller who reconnects gets them from
+the start. Events are recorded from acceptance on, before the caller knows the job.
 """
 
 import asyncio
@@ -32,25 +32,26 @@ log = logging.getLogger(__name__)
 
 PLATFORM = "api"
 CHUNKS_AT_ONCE = 100
-"""Chunks of an answer that are written in one turn: a flood must not hold up other answers."""
+"""Chunks written without a pause. More would delay other answers."""
 LOOK_EVERY_S = 2.0
-"""How often the places of waiting jobs are read, all in one query."""
+"""How often one query reads the places of all waiting jobs."""
 STUCK_LOOKS = 3
-"""After how many looks in a row a reason counts as lasting: a measurement may still end it."""
+"""Consecutive looks after which a reason counts as permanent. Fewer may be a stale measurement."""
 _NEVER_ENDS = frozenset({WaitCause.KEPT, WaitCause.PINNED})
 _altered = altering(Job)
 
 
 class Run:
-    """A job of a program, from its acceptance to its end.
+    """The progress of a job, from its acceptance to its end.
 
-    `chunks` are the pieces of its newest attempt's answer, none where the first of them were missed:
-    then only the end tells the answer, whole. `restarts` counts the attempts that ended
-    after their first piece: an answer that was partly read cannot start over. `gaps` counts those
-    of them that may go on elsewhere, because only the news of them were missed. `left` is set when
-    this process stops, and the job is left to the next. `stuck` is the reason why a job cannot start
-    until an operator or an admin changes something. `output` is what the job has produced, for the
-    first caller who takes it: the others read what is stored.
+    - `chunks`: the pieces of the latest attempt's answer. Empty if the first pieces were missed; the
+      whole answer then comes with the job's end.
+    - `restarts`: how many attempts ended after their first piece. An answer that was partly read
+      cannot start over.
+    - `gaps`: how many of these restarts may only be missed events, so the attempt may continue.
+    - `left`: set when this process stops and leaves the job to the next one.
+    - `stuck`: why the job cannot start until an operator or admin changes something.
+    - `output`: the job's output, for the first caller who takes it. Others read the stored one.
     """
 
     def __init__(self, job: Job) -> None:
@@ -64,7 +65,7 @@ class Run:
         self.left = False
         self._stuck_looks = 0
         self.output: Output | None = None
-        self._from_the_start = False  # known before its newest attempt began, and nothing missed
+        self._from_the_start = False  # known since before the latest attempt, and no events missed
         self._watches: set[asyncio.Event] = set()
 
     @property
@@ -74,22 +75,22 @@ class Run:
 
     @property
     def stuck(self) -> Reason | None:
-        """Why the job never starts as things stand, None if it may."""
+        """Why the job can never start under present conditions, or None."""
         lasting = self.waits and self._stuck_looks >= STUCK_LOOKS
         return self.standing.reason if lasting and self.standing is not None else None
 
     def chunks_after(self, sent: int) -> list[str]:
-        """Return the next chunks after the first `sent`, as many as are written in one turn."""
+        """Return the next chunks after the first `sent`, at most `CHUNKS_AT_ONCE`."""
         return self.chunks[sent : sent + CHUNKS_AT_ONCE]
 
     @property
     def watched(self) -> bool:
-        """Whether a caller waits for it."""
+        """Whether a caller is waiting."""
         return bool(self._watches)
 
     @contextmanager
     def watch(self) -> Iterator[asyncio.Event]:
-        """Provide an event that is set whenever something is new, and at the beginning."""
+        """Provide an event that is set initially and whenever something changes."""
         event = asyncio.Event()
         event.set()
         self._watches.add(event)
@@ -101,7 +102,7 @@ class Run:
     async def until_final(
         self, news: asyncio.Event, ends: float, *, or_stuck: bool = False
     ) -> bool:
-        """Wait for the end, at most until a time of the loop's clock; return whether it came."""
+        """Wait for the job's end, until a time of the loop's clock. Returns whether it ended."""
         while not self.job.state.final:
             if self.left or (or_stuck and self.stuck is not None):
                 return False
@@ -124,14 +125,14 @@ class Run:
         self._tell()
 
     def hear(self, event: Progressed | Produced) -> None:
-        """Take what an attempt reports, or what the job has produced if a caller will take that."""
+        """Record an attempt's progress, or the job's output if a caller is waiting."""
         if isinstance(event, Progressed):
             self.progress(event.progress)
         elif self.watched:
             self.output = event.output
 
     def progress(self, progress: Progress) -> None:
-        """Record what a running attempt reports."""
+        """Record an attempt's progress."""
         if self._from_the_start:
             self.chunks += progress.chunks
         self.preview = progress.preview or self.preview
@@ -140,12 +141,12 @@ class Run:
         self._tell()
 
     def take_output(self) -> Output | None:
-        """Return what is kept of what the job has produced, once."""
+        """Return the output and forget it."""
         output, self.output = self.output, None
         return output
 
     def gap(self) -> None:
-        """Record that progress was missed: what was written of the answer has a hole."""
+        """Record that progress events were missed, so the collected chunks are incomplete."""
         self.restarts += bool(self.chunks)
         self.gaps += bool(self.chunks)
         self.chunks = []
@@ -161,7 +162,7 @@ class Run:
         self._tell()
 
     def leave(self) -> None:
-        """Record that this process stops."""
+        """Record that this process is stopping."""
         self.left = True
         self._tell()
 
@@ -171,7 +172,7 @@ class Run:
 
 
 class Runs:
-    """All current runs. `on_event` listens to the queue."""
+    """All current runs."""
 
     def __init__(
         self,
@@ -190,7 +191,7 @@ class Runs:
         self._doubts = asyncio.Event()
 
     def on_event(self, event: Event) -> None:
-        """Record an event of the queue; never blocks."""
+        """Record a queue event. Never blocks."""
         match event:
             case Progressed() | Produced():
                 if run := self._runs.get(event.job_id):
@@ -205,16 +206,16 @@ class Runs:
             case Stopping():
                 self.stopping = True
             case EventsMissed():
-                self.stopping = False  # another process may have taken the queue over
+                self.stopping = False  # another process may have taken over the queue
                 for run in self._runs.values():
                     run.gap()
                 self._doubt(*self._runs)
 
     @contextmanager
     def watch(self, job: Job) -> Iterator[tuple[Run, asyncio.Event]]:
-        """Provide the run of a job, and an event that is set whenever it has something new.
+        """Provide the run of a job, and an event that is set whenever the run changes.
 
-        A run that is not known was perhaps over before it was watched, so its job is read once more.
+        The job of an unknown run is read again, because it may have ended before the watch began.
         """
         if job.id not in self._runs and not job.state.final:
             self._doubt(job.id)
@@ -225,7 +226,7 @@ class Runs:
             yield run, news
 
     def _reads(self, job: Job) -> AbstractContextManager[None]:
-        """Have a chat's job told as programs' jobs are."""
+        """Subscribe to the progress of a chat's job. That of programs' jobs is always reported."""
         return nullcontext() if is_api_job(job) else self._reading(job.id)
 
     def is_watched(self, job: Job) -> bool:
@@ -234,11 +235,11 @@ class Runs:
         return run is not None and run.watched
 
     def open(self) -> None:
-        """Serve the callers, perhaps once more."""
+        """Accept callers, also after `close`."""
         self._closed = False
 
     def close(self) -> None:
-        """Leave all jobs to the next process, and tell those who wait for them."""
+        """Leave all jobs to the next process and notify their waiting callers."""
         self._closed = True
         for run in self._runs.values():
             run.leave()
@@ -251,7 +252,6 @@ class Runs:
             tasks.create_task(self._keep_states())
 
     async def _keep_places(self) -> None:
-        """Read the places of waiting jobs."""
         while True:
             waiting = [run for run in self._runs.values() if run.waits and run.watched]
             if not waiting:
@@ -262,7 +262,7 @@ class Runs:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _keep_states(self) -> None:
-        """Read jobs whose events may have been missed."""
+        """Read the jobs whose events may have been missed."""
         while True:
             while self._doubtful:
                 await self._make_sure(self._doubtful.pop())
@@ -277,7 +277,7 @@ class Runs:
         try:
             job = await self._jobs.get(job_id)
         except StoreError as error:
-            log.warning("job %d cannot be read: %s", job_id, error)
+            log.warning("cannot read job %d: %s", job_id, error)
             self._doubt(job_id)
             await asyncio.sleep(LOOK_EVERY_S)
             return
@@ -309,7 +309,7 @@ class Runs:
         try:
             standings = await self._standings.standings([run.job for run in waiting])
         except StoreError as error:
-            log.warning("places in line cannot be read: %s", error)
+            log.warning("cannot read the places of waiting jobs: %s", error)
             return
         for run in waiting:
             if (standing := standings.get(run.job.id)) is not None:
@@ -317,9 +317,9 @@ class Runs:
 
 
 def without_words(job: Job) -> Job:
-    """Return a job without what only its server reads of a conversation.
+    """Return a job without the part of a conversation that only its server reads.
 
-    That is up to 8 MB, and would be in memory as long as a caller waits.
+    It takes up to 8 MB, which would stay in memory while a caller waits.
     """
     request = job.request
     if not isinstance(request, Chat) or request.passed_on is None:
@@ -328,14 +328,14 @@ def without_words(job: Job) -> Job:
 
 
 async def wait(news: asyncio.Event, within_s: float) -> None:
-    """Wait for news, for at most that many seconds."""
+    """Wait until the event is set, for at most `within_s` seconds."""
     with suppress(TimeoutError):
         async with timeout(within_s):
             await news.wait()
 
 
 def api_origin(job: Job) -> Origin | None:
-    """Return where a program's job came from, None for a job of a chat."""
+    """Return where a program's job came from, or None for a chat's job."""
     if f'"{PLATFORM}"' not in job.reply_to:  # most jobs are from chats
         return None
     origin = origin_in(job.reply_to)

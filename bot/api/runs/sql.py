@@ -1,7 +1,7 @@
-"""The SQL of the API, by name, in the dialect that SQLite and PostgreSQL share."""
+"""SQL statements of the API, in the dialect that SQLite and PostgreSQL share."""
 
 ATTENDING = "API calls"
-"""The turn for changing who attends to a job: what is known of its callers is read first."""
+"""Lock for changes of job attendance, which depend on the states read first."""
 ATTENDANCE = "SELECT run, state FROM attendance WHERE job_id = ?"
 NOTE_ATTENDANCE = (
     "INSERT INTO attendance (job_id, run, state) SELECT id, CAST(? AS TEXT), CAST(? AS TEXT)"

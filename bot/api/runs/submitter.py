@@ -1,4 +1,4 @@
-"""Turns a program's request into a job: idempotency, limits, and refusals as errors."""
+"""Submits programs' requests as jobs: idempotency, limits, and refusals as API errors."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,12 +24,15 @@ from queueing.core.ports import Clock
 from queueing.core.requests import Capability, File, Request
 
 FindFile = Callable[[str, str], Awaitable[File]]
-"""Returns the file that a request names, checked; the second text is the field."""
+"""Loads and checks the file that a request refers to. The second text is the field's name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobTime:
-    """When a job runs: `later`, when nothing else waits; in time to be done at `due_at`."""
+    """When a job may run. With `later`, it runs when nothing else waits.
+
+    `due_at` is when it should be done.
+    """
 
     later: bool = False
     due_at: float | None = None
@@ -37,7 +40,10 @@ class JobTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submitter:
-    """Submits requests for callers, except those with a word that the operator does not want."""
+    """Submits requests for callers.
+
+    Rejects requests with words that the operator does not allow.
+    """
 
     admission: AdmissionService
     clock: Clock
@@ -55,11 +61,11 @@ class Submitter:
         hook: Webhook | None = None,
         when: JobTime | None = None,
     ) -> Job:
-        """Accept a request and return its job. Raises `ApiError`, and `StoreError`.
+        """Submit a request and return its job. Raises `ApiError` and `StoreError`.
 
-        A repeated call gets the job that it made before. The job has no words that only its server
-        reads: a caller who waits should hold nothing else of the request either. `hook` is called once the job has ended. A
-        caller who hangs up meanwhile is cancelled only once the job is known.
+        A repeated call gets the job of the original call. The returned job lacks the text that only
+        its server reads; release the rest of the request too before waiting. `hook` is called when
+        the job ends. If the caller hangs up, the cancellation is delayed until the job is known.
         """
         digest = await _digest(request, model, wanted, files)
         asking = await self._asking(request, caller, digest, hook, when)
@@ -76,7 +82,7 @@ class Submitter:
         hook: Webhook | None = None,
         when: JobTime | None = None,
     ) -> Job:
-        """Accept a request for an image. Raises the same errors as `submit`."""
+        """Submit a request for an image. Raises the same errors as `submit`."""
         digest = await _digest(request, drawing.model, drawing, drawing.files)
         asking = await self._asking(request, caller, digest, hook, when)
         with self.repeats.arriving(caller, digest):
@@ -91,9 +97,10 @@ class Submitter:
         needs: Capability,
         *others: Capability,
     ) -> None:
-        """Refuse a model that can do none of these, before the work on a request begins.
+        """Reject a model without any of these capabilities before work on the request begins.
 
-        Raises `ApiError`. `submit` refuses it too, but not if it was accepted before.
+        Raises `ApiError`. `submit` performs the same check, except for repeats of an accepted call,
+        which are allowed here as well.
         """
         if model is None:
             return
@@ -109,13 +116,13 @@ class Submitter:
             raise refused(refusal_of(error, tuple(catalog.models)), self.clock.now()) from None
 
     def require_welcome(self, caller: Caller) -> None:
-        """Refuse a banned person, who may only read, cancel and delete what is theirs."""
+        """Reject a banned person, who may only read, cancel and delete their own data."""
         now = self.clock.now()
         if (ban := ban_of(caller.person, now)) is not None:
             raise refused(ban, now)
 
     def usual_model(self, caller: Caller, needs: Capability) -> str:
-        """Return the model for a request that names none. Raises `ApiError` if none is able."""
+        """Return the default model for a capability. Raises `ApiError` if there is none."""
         try:
             return self.admission.usual_model(caller.person, needs)
         except Declined as declined:
@@ -129,7 +136,7 @@ class Submitter:
         needs: Sequence[Capability],
         find: FindFile,
     ) -> FindFile:
-        """Return `find` for a model that must be able to take what it finds, in one of the ways."""
+        """Wrap `find` so that it first checks that the model has one of the needed capabilities."""
 
         async def found(text: str, param: str) -> File:
             await self.require(request, caller, model, *needs)
@@ -138,7 +145,10 @@ class Submitter:
         return found
 
     def style(self, named: str | None) -> str | None:
-        """Return the requested style; OpenAI's clients also send their own, such as "vivid"."""
+        """Return the style if it exists.
+
+        OpenAI's clients also send OpenAI's own, such as "vivid".
+        """
         styles = {name.casefold() for name in self.admission.styles}
         return named if named is not None and named.casefold() in styles else None
 
@@ -186,7 +196,7 @@ class Submitter:
 async def _digest(
     request: web.Request, model: str | None, wanted: Request | Creation, files: Sequence[File]
 ) -> str:
-    """Return what a request is recognised by; files are digested in a thread, which takes a while."""
+    """Return a request's digest. Files are hashed in a thread, because that takes a while."""
     if not files:
         return digest_of(request.headers, model, wanted, files)
     return await asyncio.to_thread(digest_of, request.headers, model, wanted, files)

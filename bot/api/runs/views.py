@@ -1,4 +1,4 @@
-"""Jobs, queues and machines as the native API shows them, and a waiting job's place. Pure."""
+"""Jobs, queues and hosts as the native API shows them, and the place of a waiting job. Pure."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from queueing.core.status import Estimate, ModelStatus, Readiness, Standing, Sta
 
 
 def place_of(run: Run) -> dict[str, JsonValue]:
-    """Return a job's place in line, with times in UTC; unknown values are omitted."""
+    """Return a job's place in line, with times in UTC. Unknown values are omitted."""
     told: dict[str, JsonValue] = {"job": run.job.id, "state": str(run.job.state)}
     standing = run.standing
     if standing is None or not run.waits:
@@ -31,7 +31,7 @@ def place_of(run: Run) -> dict[str, JsonValue]:
 
 
 def line_of(run: Run) -> str:
-    """Return a job's place in line as one line of English."""
+    """Describe a job's place in one line of English."""
     place = place_of(run)
     if not run.waits:
         return "Your request is running."
@@ -44,23 +44,23 @@ def line_of(run: Run) -> str:
 
 
 def reason_of(standing: Standing | ModelStatus) -> str | None:
-    """Return why a job waits, as one sentence without a full stop, with times in UTC."""
+    """Return why a job waits, as one sentence without a final period, with times in UTC."""
     return None if standing.reason is None else reason_sentence(standing.reason)
 
 
 def moment(at: float) -> str:
-    """Return a time as ISO 8601 in UTC, to the second."""
+    """Format a time as ISO 8601 in UTC, to the second."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 class View(BaseModel):
-    """Base of all responses."""
+    """Base class of all responses."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class FileView(View):
-    """A file of a result; `url` is a path of this API, and `id` names it in a later job."""
+    """A file of a job's result. `url` is its path in this API. `id` refers to it in later jobs."""
 
     id: str
     number: int
@@ -71,14 +71,14 @@ class FileView(View):
 
 
 class ErrorView(View):
-    """Why a job failed, in words for people."""
+    """Why a job failed. `message` is for people, `code` for programs."""
 
     message: str
     code: str | None = None
 
 
 class ErrorObject(View):
-    """An error in OpenAI's format: `param` is the field at fault, `code` a word for programs."""
+    """An error in OpenAI's format. `param` is the invalid field, and `code` is for programs."""
 
     message: str
     type: str
@@ -87,13 +87,13 @@ class ErrorObject(View):
 
 
 class ErrorBody(View):
-    """The body of every response that is not a success."""
+    """The body of every error response."""
 
     error: ErrorObject
 
 
 class RangeView(View):
-    """The moments between which something will probably happen, four times of five."""
+    """The range in which something will happen with a probability of about 80 percent."""
 
     earliest: str
     latest: str
@@ -102,9 +102,9 @@ class RangeView(View):
 class JobView(View):
     """A job and its progress.
 
-    `position` is 1 for the next to start; `progress` goes from 0 to 1. `text`, `files`, `answer` and
-    `error` are set once the job has ended; `answer` is what the server said beside the text: calls
-    of tools, the reason for the end, counts of tokens.
+    `position` is 1 for the job that starts next. `progress` is a share from 0 to 1. `text`,
+    `files`, `answer` and `error` are set once the job has ended. `answer` contains what the server
+    reported in addition to the text: tool calls, the finish reason and token counts.
     """
 
     object: Literal["job"] = "job"
@@ -133,7 +133,7 @@ class JobList(View):
 
 
 class ModelQueueView(View):
-    """The queue of a model: its jobs, why they wait, and when a job accepted now would be done."""
+    """A model's queue: its jobs, why they wait, and when a job accepted now would be done."""
 
     model: str
     waiting: int
@@ -154,7 +154,7 @@ class QueueView(View):
 
 
 class ServerView(View):
-    """A server of a host: whether and since when it is up, and what it reports about itself."""
+    """A server of a host. `since` is when it went up or down; `description` is what it reports."""
 
     name: str
     kind: str
@@ -164,9 +164,9 @@ class ServerView(View):
 
 
 class HostStatusView(View):
-    """A machine with its memory; `rest` is why it does nothing now, although it is not paused.
+    """A host and its memory. `rest` is why it takes no jobs at present, although it is not paused.
 
-    What other programs hold is unknown `unmeasured_since`, where it was measured before.
+    `unmeasured_since` is set while the memory used by other programs, measured before, is unknown.
     """
 
     name: str
@@ -180,7 +180,7 @@ class HostStatusView(View):
 
 
 class HostList(View):
-    """All machines."""
+    """All hosts."""
 
     object: Literal["list"] = "list"
     data: tuple[HostStatusView, ...]
@@ -193,7 +193,7 @@ def job_view(
     progress: float | None = None,
     result: Result | None = None,
 ) -> JobView:
-    """Return a job as it is shown; `result` is what it produced, if known."""
+    """Build the view of a job. `result` is its output, if known."""
     waits = standing is not None and job.state is JobState.PENDING
     return JobView(
         id=job.id,
@@ -215,7 +215,7 @@ def job_view(
 
 
 def files_of(job: Job, result: Result) -> tuple[FileView, ...]:
-    """Return the files of a result, numbered from 1."""
+    """Build the views of a result's files, numbered from 1."""
     return tuple(
         FileView(
             id=f"job-{job.id}/{number}",
@@ -230,7 +230,7 @@ def files_of(job: Job, result: Result) -> tuple[FileView, ...]:
 
 
 def queue_view(snapshot: StatusReport) -> QueueView:
-    """Return all queues."""
+    """Build the view of all queues."""
     return QueueView(
         queues=tuple(
             ModelQueueView(
@@ -250,7 +250,7 @@ def queue_view(snapshot: StatusReport) -> QueueView:
 
 
 def machine_list(snapshot: StatusReport) -> HostList:
-    """Return all machines with their servers, without addresses."""
+    """Build the view of all hosts with their servers. Omits addresses."""
     return HostList(
         data=tuple(
             HostStatusView(
@@ -300,5 +300,5 @@ def _moment(at: float | None) -> str | None:
 
 
 def newest_first(jobs: Sequence[Job]) -> list[Job]:
-    """Return jobs, the newest first."""
+    """Sort jobs, newest first."""
     return sorted(jobs, key=lambda job: job.id, reverse=True)

@@ -310,7 +310,7 @@ async def test_tools_no_server_has_are_left_out_and_named(
         assert [tool["function"]["name"] for tool in body["tools"]] == ["look"]
     assert "tools" not in server.posted[3][1]
     assert (
-        "job 1: left out tools that are no functions: namespace, web_search, custom" in caplog.text
+        "job 1: left out tools that are not functions: namespace, web_search, custom" in caplog.text
     )
 
 
