@@ -1,1 +1,1 @@
-"""What every HTTP server of the bot needs; knows no chat and no API."""
+"""Shared code of Usher's HTTP servers. Does not depend on chats or the API."""

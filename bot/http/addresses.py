@@ -1,6 +1,6 @@
-"""What an address to listen on means, and what counts as this machine's own. Pure.
+"""Parses listening addresses and decides whether a request comes from this machine. Pure.
 
-A proxy on this machine connects from this machine whomever it serves, so neither the peer's address
+A proxy on this machine connects from this machine, whoever it serves. So neither the peer's address
 nor a Host header that the proxy replaced is enough to trust a visitor.
 """
 
@@ -18,7 +18,7 @@ _PORT = re.compile(r"[0-9]{1,5}")
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address or name to listen on is reachable from this machine alone."""
+    """Return whether an address or name to listen on is only reachable from this machine."""
     if host == "localhost":
         return True
     try:
@@ -28,7 +28,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_every_address(host: str) -> bool:
-    """Return whether a host means all addresses of a machine, and so none that others can call."""
+    """Return whether a host stands for all addresses, and so is none to connect to."""
     try:
         return ip_address(host).is_unspecified
     except ValueError:
@@ -36,7 +36,7 @@ def is_every_address(host: str) -> bool:
 
 
 def is_public(host: str) -> bool:
-    """Return whether an address is one of the internet's; a name is not looked up."""
+    """Return whether an address is public. Names are not resolved."""
     try:
         return ip_address(host).is_global
     except ValueError:
@@ -44,7 +44,7 @@ def is_public(host: str) -> bool:
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """Read `host`, `host:port`, `[::1]:port` or `::1`; the port is 0 if none is named.
+    """Parse `host`, `host:port`, `[::1]:port` or `::1`. The port is 0 if missing.
 
     Raises `ValueError`.
     """
@@ -56,14 +56,14 @@ def host_and_port(text: str) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]") and _is_ipv6(host[1:-1]):
         host = host[1:-1]
     elif not _HOST.fullmatch(host):
-        raise ValueError(f"{text!r} names no host")
+        raise ValueError(f"{text!r} contains no host")
     if not _PORT.fullmatch(port) or int(port) > 65_535:
-        raise ValueError(f"{port!r} is no port")
+        raise ValueError(f"{port!r} is not a port")
     return host, int(port)
 
 
 def joined(host: str, port: int) -> str:
-    """Return an address such as `10.0.0.7:8124` or `[::1]:8124`."""
+    """Join host and port, as in `10.0.0.7:8124` or `[::1]:8124`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -91,24 +91,24 @@ CLIENT_HEADERS = (
     "X-Azure-SocketIP",
     "X-Envoy-External-Address",
 )
-"""The headers in which proxies and tunnels name the client."""
+"""Headers in which proxies and tunnels name the client."""
 PLACE_HEADERS = (*CLIENT_HEADERS, "X-Forwarded-Host", "X-Original-Host", "Via")
-"""Those, and the headers that name the host asked for or a proxy."""
+"""Also the headers that name the requested host or a proxy."""
 _FORWARDED = re.compile(
     r"via$|x?-?forwarded|x-original-|x-real-|cf-|cdn-loop$|front-end-https$|x-azure-|x-amz"
     r"|x-envoy-|x-cloud-trace|.*client-?ip",
     re.IGNORECASE,
 )
-"""A header that a proxy or tunnel adds, whatever it holds."""
+"""Headers that proxies and tunnels add, with any value."""
 _PORT_AT_END = re.compile(r":\d{1,5}$")
 
 
 def opened_by(
     host: str, *, url: str | None = None, names: Iterable[str] = (), proxies: Collection[str] = ()
 ) -> str | None:
-    """Return the setting by which other machines reach a server; None if none does.
+    """Return the setting that makes a server reachable from other machines, or None.
 
-    A proxy does, wherever it is: it passes on the requests of others.
+    Proxies do so wherever they run, because they forward other machines' requests.
     """
     if not _is_loopback(host):
         return "host"
@@ -120,42 +120,44 @@ def opened_by(
 
 
 def why_not_local(headers: CIMultiDictProxy[str], names: Collection[str] = ()) -> str | None:
-    """Return in a sentence why a request is not this machine's own; None if it is.
+    """Explain in a sentence why a request does not come from this machine, or return None.
 
-    `names` are further host names of this machine. Anybody can write these headers, so they never
-    make a request local; an address in them that is not this machine's own rules it out, and so
-    does a forwarded request that names no client.
+    `names` are additional host names of this machine. Anybody can write these headers, so they
+    never make a request local. An address in them that is not this machine's makes it foreign, and
+    so does a forwarded request that names no client.
     """
     for host in headers.getall("Host", [""]):
         if not host_allowed(host, loopback=True, names=names):
-            return "The request asks for a host name that is not this machine's own."
+            return "The request's host name is not one of this machine."
     for header in PLACE_HEADERS:
         for value in headers.getall(header, []):
             if not all(map(_is_local, _places(header, value))):
-                return f"The request was forwarded for another machine, by its header {header}."
+                return f"The request was forwarded for another machine, according to its header {header}."
     added = next(filter(_FORWARDED.match, headers), None)
     if added is not None and not any(header in headers for header in CLIENT_HEADERS):
-        return f"The request was forwarded, by its header {added[:40]}, and names no client."
+        return (
+            f"The request was forwarded, according to its header {added[:40]}, and names no client."
+        )
     return None
 
 
 def _places(header: str, value: str) -> Iterator[str]:
-    """Yield the hosts that a value names; what cannot be read as one stays as it is."""
+    """Yield the hosts in a header value. A part that cannot be parsed is yielded unchanged."""
     for hop in map(str.strip, value.split(",")):
         match header:
             case "Forwarded":
                 yield from _of_forwarded(hop)
-            case "Via":  # a protocol and then the proxy, with or without its port
+            case "Via":  # a protocol, then the proxy with or without its port
                 yield _without_port(hop.split(" ")[1] if " " in hop else hop)
             case _:
                 yield _without_port(hop)
 
 
 def _of_forwarded(hop: str) -> Iterator[str]:
-    """Yield the client, the proxy and the host of one hop; a hop without a client names nobody.
+    """Yield the client, proxy and host of one hop. A hop without a client names nobody.
 
-    One that names something twice or says more than these stays as it is: proxies may differ in
-    which of the two they mean.
+    A hop that repeats a name or has further names is yielded unchanged, because proxies may
+    interpret it differently.
     """
     pairs = [pair.partition("=")[::2] for pair in hop.casefold().split(";")]
     named = {name.strip(): value.strip().strip('"') for name, value in pairs}
@@ -165,14 +167,14 @@ def _of_forwarded(hop: str) -> Iterator[str]:
 
 
 def _without_port(place: str) -> str:
-    """Return a host without its port; an IPv6 address has one only behind its brackets."""
+    """Remove the port from a host. An IPv6 address only has one after its brackets."""
     if place.count(":") > 1 and not place.startswith("["):
         return place
     return _PORT_AT_END.sub("", place)
 
 
 def _is_local(name: str) -> bool:
-    """Return whether a host name or address can only mean this machine."""
+    """Return whether a host name or address always means this machine."""
     name = name.strip("[]").casefold().rstrip(".")
     return name.endswith(".localhost") or _is_loopback(name)
 

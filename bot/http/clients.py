@@ -1,10 +1,9 @@
-"""Who a visitor is: the address, the host that was asked for, and how many tokens were tried.
+"""Identifies visitors, checks Host headers, and limits wrong tokens and repeated log lines.
 
-What visitors can cause is logged sparingly: one line a minute for each kind of event.
+Only the configured proxies are trusted to name the client, because anybody can write a forwarding
+header. Events that visitors can cause are logged once a minute per kind.
 
-Any client can write a forwarding header; only the proxies named in the configuration are trusted.
-
-Tries are counted by address and in memory. A token that was right before stays accepted from any
+Wrong tokens are counted in memory by address. A token that was right once is accepted from every
 address, so guesses from a person's own address do not lock that person out.
 """
 
@@ -29,18 +28,18 @@ class _Logged:
     left_out: int = 0
 
 
-_logged: dict[Kind, _Logged] = {}  # as many as there are places in the code
+_logged: dict[Kind, _Logged] = {}  # bounded by the number of log statements
 
 
 def sparing(log: logging.Logger) -> logging.Logger:
-    """Have a log omit lines of a kind that it had within the last minute; the next counts them."""
+    """Limit a log to one line of each kind per minute. The next line counts those left out."""
     if _is_due not in log.filters:
         log.addFilter(_is_due)
     return log
 
 
 def forget() -> None:
-    """Forget what was logged, for tests."""
+    """Forget the logged lines, for tests."""
     _logged.clear()
 
 
@@ -58,7 +57,7 @@ def _is_due(record: logging.LogRecord) -> bool:
 
 
 def _kind_of(record: logging.LogRecord) -> Kind:
-    """Return what makes two lines alike: where they were written, and where their error arose."""
+    """Return a line's kind: the place of the log statement, and of its exception."""
     place: Kind = (record.pathname, record.lineno)
     error = record.exc_info[1] if record.exc_info else None
     if error is None:
@@ -70,7 +69,7 @@ def _kind_of(record: logging.LogRecord) -> Kind:
     return (*place, type(error), raised)
 
 
-_HOME = 64  # bits of an IPv6 address that a household shares: all of it is one visitor
+_HOME = 64  # bits of an IPv6 address that a household shares; it counts as one visitor
 
 
 class Clients:
@@ -85,10 +84,10 @@ class Clients:
         return address is not None and any(address in proxy for proxy in self._proxies)
 
     def of(self, peer: str, forwarded: Sequence[str]) -> str:
-        """Return a request's client; `forwarded` are the values of X-Forwarded-For, in order.
+        """Return a request's client. `forwarded` are the values of X-Forwarded-For, in order.
 
-        Each proxy appends the address it was reached from, so the last one that is no proxy counts:
-        the visitor sent the values before it.
+        Each proxy appends the address of its peer. So the last address that is not a proxy's
+        counts; the visitor could have sent the values before it.
         """
         if self.is_proxy(peer):
             hops = [hop.strip() for value in forwarded for hop in value.split(",")]
@@ -101,7 +100,7 @@ class Clients:
 
 
 def home(peer: str) -> str:
-    """Return a visitor's key: an address, or the network of an IPv6 household."""
+    """Return a visitor's key: the address, or the network of an IPv6 household."""
     address = _read(peer)
     if isinstance(address, IPv6Address):
         return str(ip_network((address, _HOME), strict=False))
@@ -127,7 +126,7 @@ class TokenBucket:
         self._at = 0.0
 
     def take(self, now: float) -> bool:
-        """Return whether another event is allowed at `now`, in seconds of any steady clock."""
+        """Return whether another event is allowed at `now`, in seconds of any monotonic clock."""
         self._level = min(self._burst, self._level + (now - self._at) * self._per_s)
         self._at = now
         if self._level < 1:
@@ -143,7 +142,7 @@ def host_allowed(header: str, *, loopback: bool, names: Collection[str]) -> bool
     """Return whether a request's Host header names this server.
 
     A hostile site can point its own name at this address (DNS rebinding) and would then be
-    same-origin; it cannot do that with an address, so addresses are safe when listening on one.
+    same-origin. It cannot do so with an IP address, so those are safe if the server listens on one.
     """
     name = _name_of(header)
     if name is None:
@@ -158,7 +157,7 @@ def host_allowed(header: str, *, loopback: bool, names: Collection[str]) -> bool
 
 
 def _name_of(header: str) -> str | None:
-    """Return the name in a Host header; None for an invalid one, such as one with user information."""
+    """Return the name in a Host header, or None if it is invalid or contains user information."""
     if not _HOST.fullmatch(header):
         return None
     try:
@@ -168,9 +167,9 @@ def _name_of(header: str) -> str | None:
 
 
 WRONG_AT_ONCE = 20  # different wrong tokens from one address
-_WRONG_EVERY_S = 30.0  # one more after that
+_WRONG_EVERY_S = 30.0  # one more is allowed in each such period
 _SHUT_S = 60.0
-_ADDRESSES = 10_000  # after that, the least recent one is forgotten
+_ADDRESSES = 10_000  # beyond that, the least recent address is forgotten
 
 
 @dataclass(slots=True)
@@ -183,7 +182,7 @@ class _Address:
 
 
 class LoginThrottle:
-    """Wrong tokens by address; `now` is any steady clock, in seconds."""
+    """Limits wrong tokens by address. `now` is any monotonic clock, in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -191,16 +190,16 @@ class LoginThrottle:
         self._right: set[bytes] = set()
 
     def may_try(self, address: str, token: str) -> bool:
-        """Return whether a token from an address may be looked up at all."""
+        """Return whether a token from an address may be looked up."""
         tried = self._by_address.get(address)
         return tried is None or tried.shut_until <= self._now() or _digest(token) in self._right
 
     def right(self, token: str) -> None:
-        """Note that the token identified a person."""
+        """Record that a token identified a person."""
         self._right.add(_digest(token))
 
     def wrong(self, address: str, token: str) -> None:
-        """Note that the token was wrong. A repeated token counts once: an old page resends it."""
+        """Record a wrong token. Repeats count once, because an old page resends its token."""
         tried = self._by_address.setdefault(address, _Address())
         self._by_address.move_to_end(address)
         if len(self._by_address) > _ADDRESSES:

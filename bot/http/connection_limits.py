@@ -1,8 +1,7 @@
-"""The people connected to the page, and whose connection ends to make room for another.
+"""Decides which connection to close when a server is full. Pure.
 
-Pure: decides by counts and moments. Unknown visitors never keep a person out: a new connection
-replaces that of the unknown visitor idle longest, so a person with a valid cookie is let in even
-from those visitors' address.
+Unknown visitors never keep people out. A new connection replaces that of the unknown visitor who
+was idle longest, so a person with a valid cookie gets in even from the address of such visitors.
 """
 
 from collections import Counter
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConnectionLimits:
-    """Limits: all connections, unknown visitors' from one address, and one person's."""
+    """Limits on connections: of everyone, of unknown visitors per address, and per person."""
 
     overall: int
     strangers: int
@@ -20,7 +19,7 @@ class ConnectionLimits:
 
     @classmethod
     def of(cls, overall: int) -> "ConnectionLimits":
-        """Divide a number of connections into these limits."""
+        """Derive the limits from the total number of connections."""
         return cls(
             overall=overall,
             strangers=max(1, min(64, overall // 4)),
@@ -30,10 +29,11 @@ class ConnectionLimits:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class OpenConnection:
-    """A connection: address, person if a cookie names one, requests in progress, last activity.
+    """A connection: its address, its person if a cookie identifies one, and its activity.
 
-    A proxy's connections carry requests of many people, so its address identifies no one. `unsent`
-    bytes waited to be sent at the last check, and for `unread` checks in a row none of them left.
+    A proxy's connections carry requests of many people, so its address identifies no one. `busy`
+    counts requests in progress. `unsent` is the size of the send buffer at the last check, and
+    `unread` counts the consecutive checks at which it had not changed.
     """
 
     address: str
@@ -48,9 +48,9 @@ class OpenConnection:
 def in_the_way(
     visits: Collection[OpenConnection], address: str, room: ConnectionLimits
 ) -> OpenConnection | None:
-    """Return the connection to end so that one more from an address fits; None if there is room.
+    """Return the connection to close for a new one from an address, or None if there is room.
 
-    If none can end, there is no room at all: see `is_full`.
+    Also returns None if no connection may be closed. `is_full` distinguishes the two cases.
     """
     strangers = [visit for visit in visits if visit.person is None]
     here = [visit for visit in strangers if visit.address == address and not visit.proxy]
@@ -66,7 +66,7 @@ def in_the_way(
 def beyond_a_person(
     visits: Collection[OpenConnection], person: str, room: ConnectionLimits
 ) -> OpenConnection | None:
-    """Return the connection to end because a person has more than their share."""
+    """Return the connection to close because a person has too many, or None."""
     own = [visit for visit in visits if visit.person == person]
     if len(own) <= room.person:
         return None

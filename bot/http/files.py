@@ -1,8 +1,8 @@
-"""Files over HTTP: in pieces, whole or a range, and no more at once than memory allows.
+"""Sends files over HTTP in pieces, whole or as a range, within limits on memory.
 
-Owns how a file is sent, to a person of the page as to the holder of a link; who may have it is
-decided before. A piece is read when the previous one is on its way, so an unread download holds one
-piece, and is ended when that piece does not move.
+Used for people on the page and for signed links; callers check access first. The next piece is read
+once the previous one was sent, so a stalled download holds one piece in memory. It is closed if
+that piece does not move.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from queueing.core.requests import File
 _log = logging.getLogger(__name__)
 
 PIECE = 256 * 1024  # bytes
-AT_ONCE_EACH = 4  # downloads of one person
-AT_ONCE = 64  # downloads of all people
-PIECE_S = 30.0  # until a piece is on its way: 9 kB a second, and a slower connection is dead
-WAIT_S = 60.0  # for a turn
+AT_ONCE_EACH = 4  # concurrent downloads per person
+AT_ONCE = 64  # concurrent downloads in total
+PIECE_S = 30.0  # to send a piece: 9 kB/s; slower connections are considered dead
+WAIT_S = 60.0  # to wait for a slot
 
 FILE_POLICY = "default-src 'none'; sandbox"
-# Shown or played in the page; anything else is only offered as a download, SVG and HTML above
-# all.
+# Types shown or played in the page. All others are only offered as downloads, above all SVG and
+# HTML.
 INLINE_TYPES = PLAYED | {"image/png", "image/jpeg", "image/webp", "image/gif", "image/avif"}
 
 ReadPiece = Callable[[int, int], Awaitable[bytes | None]]
@@ -37,9 +37,9 @@ ReadPiece = Callable[[int, int], Awaitable[bytes | None]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sendable:
-    """A file to send: its description, and how to read `length` bytes of it from `start`.
+    """A file to send: its description, and a function that reads `length` bytes from `start`.
 
-    `tag` stays the same as long as the bytes do. `piece` returns None once the file is gone.
+    `tag` is the same as long as the content is. `piece` returns None once the file is gone.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Sendable:
 
 
 def sendable(file: File, *, tag: str) -> Sendable:
-    """Return a file in memory as one to send."""
+    """Wrap a file in memory."""
 
     async def piece(start: int, length: int) -> bytes:
         return file.data[start : start + length]
@@ -59,11 +59,11 @@ def sendable(file: File, *, tag: str) -> Sendable:
 
 
 class _Broken(Exception):
-    """A file that cannot be sent completely."""
+    """Raised when a file cannot be sent completely."""
 
 
 class DownloadSlots:
-    """Limits downloads: a number for each person, and one for everyone together."""
+    """Limits concurrent downloads per person and in total."""
 
     def __init__(self, *, each: int = AT_ONCE_EACH, overall: int = AT_ONCE) -> None:
         self._each = each
@@ -73,7 +73,7 @@ class DownloadSlots:
 
     @asynccontextmanager
     async def of(self, whose: str) -> AsyncIterator[None]:
-        """Hold one of `whose` turns; waits for it. Answers 429 if none becomes free."""
+        """Hold a slot of the person `whose`, waiting for one. Raises 429 if none becomes free."""
         try:
             async with timeout(WAIT_S), self._ended:
                 await self._ended.wait_for(lambda: self.are_free(whose))
@@ -83,17 +83,17 @@ class DownloadSlots:
         try:
             yield
         finally:
-            self._running -= Counter([whose])  # drops people without one
+            self._running -= Counter([whose])  # also drops people with a count of 0
             async with self._ended:
                 self._ended.notify_all()
 
     def are_free(self, whose: str) -> bool:
-        """Return whether `whose` next turn would come at once."""
+        """Return whether the person `whose` would get a slot at once."""
         return self._running[whose] < self._each and self._running.total() < self._overall
 
 
 class FileSender:
-    """Answers requests with files. One for all routes of a server, so that they share its limits."""
+    """Sends files as responses. A server's routes share one instance, and so its limits."""
 
     def __init__(self, turns: DownloadSlots | None = None, *, piece_s: float = PIECE_S) -> None:
         self._turns = turns or DownloadSlots()
@@ -102,9 +102,9 @@ class FileSender:
     async def send(
         self, request: web.Request, file: Sendable, *, whose: str, headers: Mapping[str, str]
     ) -> web.StreamResponse:
-        """Send a file, or the requested range; `whose` turn it takes.
+        """Send a file or the requested range, using a slot of the person `whose`.
 
-        `headers` go before those every file has, and say such things as how long it may be kept.
+        `headers` take precedence over those that every file has; they set the caching, for example.
         """
         about = dict(headers) | {"Accept-Ranges": "bytes", "ETag": f'"{file.tag}"'}
         if any(known.value in {file.tag, "*"} for known in request.if_none_match or ()):
@@ -125,7 +125,7 @@ class FileSender:
     async def _pieces(self, response: web.StreamResponse, file: Sendable, wanted: range) -> None:
         for at in wanted[::PIECE]:
             piece = await file.piece(at, min(PIECE, wanted.stop - at))
-            if not piece:  # deleted meanwhile: the announced bytes cannot be sent
+            if not piece:  # deleted, so the announced bytes cannot be sent
                 raise _Broken
             await self._in_time(response.write(piece))
         await self._in_time(response.write_eof())
@@ -139,14 +139,14 @@ class FileSender:
 
 
 def _part(request: web.Request, file: Sendable) -> range | None:
-    """Return the requested bytes, None for all. Raises 416 if the file has none of them."""
+    """Return the requested range, or None for the whole file. Raises 416 if the range is empty."""
     asked = request.headers.get("Range")
     unchanged = request.headers.get("If-Range", f'"{file.tag}"') == f'"{file.tag}"'
     if asked is None or not unchanged or request.method != "GET":
         return None
     try:
         wanted = request.http_range
-    except ValueError:  # several ranges, or another unit: the whole file answers these
+    except ValueError:  # several ranges or another unit; send the whole file
         return None
     part = range(file.size)[wanted]
     if not part:
@@ -175,7 +175,7 @@ def _response(
 
 
 def _cut(request: web.Request) -> None:
-    """End the connection in the middle: the reader must not take the part for the whole."""
+    """Break the connection, so that the reader does not take the part for the whole."""
     if request.transport is not None:
         request.transport.abort()
 
@@ -185,7 +185,7 @@ def _attachment(name: str) -> str:
 
 
 def bare_name(name: str) -> str:
-    """Return an untrusted file name without a path and without invisible characters."""
+    """Remove the path and all invisible characters from an untrusted file name."""
     bare = name.replace("\\", "/").rpartition("/")[2]
     printable = "".join(char for char in bare if char.isprintable())
     return printable.strip(". ")[-100:] or "file"

@@ -1,8 +1,8 @@
-"""Accepts a limited number of connections; ends silent ones, and unknown visitors' first.
+"""Accepts a limited number of connections, and closes silent and surplus ones.
 
-Unknown visitors may connect before they are identified, and each connection takes one of the
-process's few file handles, which chats, servers and the database need as well. Connections are
-accepted one by one, and only while handles are left.
+Anyone may connect before being identified, and each connection takes one of the process's few file
+handles, which chats, servers and the database also need. Connections are accepted one by one while
+handles are left. Those of unknown visitors are closed first.
 """
 
 import asyncio
@@ -31,42 +31,45 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-_UNBOUNDED = 4096  # used if the limit is unknown
+_UNBOUNDED = 4096  # if the limit is unknown
 
 
 def open_files() -> int:
-    """Return how many files, connections among them, this process may have open at once."""
+    """Return how many files and connections this process may have open at once."""
     if resource is None:
         return _UNBOUNDED
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _UNBOUNDED if soft == resource.RLIM_INFINITY else soft
 
 
-MAX_CONNECTIONS = 500  # of the 1024 files a process may usually open
-SILENT_S = 20.0  # until the first request is complete, and between two of an unknown visitor
-IDLE_S = 75.0  # between two requests of a person
+MAX_CONNECTIONS = 500  # of the 1024 files that a process may usually open
+SILENT_S = 20.0  # until the first request is complete, and between requests of an unknown visitor
+IDLE_S = 75.0  # between requests of a person
 FINISH_S = 2.0
-UNREAD_S = 30.0  # until some of what waits to be sent is on its way
+UNREAD_S = 30.0  # until part of the send buffer is sent
 _UNREAD_CHECKS = 3
-_BACKLOG = 128  # connections the system keeps until they are accepted
+_BACKLOG = 128  # connections that the system queues until they are accepted
 _NO_HANDLES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE_S = 1.0  # after the system ran out of handles
 
 _log = sparing(logging.getLogger(__name__))
 
 NAME: web.RequestKey[Callable[[str], None]] = web.RequestKey("name")
-"""Under it a request carries a function that says whose it is, for a caller known later than `who`."""
+"""Key of a function that sets a request's person, for servers that learn it later than `who`."""
 Who = Callable[[web.Request], str | None]
 
 
 def room_for_connections() -> int:
-    """Return how many connections the page may hold beside those of chats, servers and files."""
+    """Return how many connections the page may have, with handles left for other parts."""
     files = open_files()
     return min(MAX_CONNECTIONS, files - min(128, files // 2))
 
 
 class Listener:
-    """Serves an application at one address; `who` returns the person of a request, by its cookie."""
+    """Serves an application at one address.
+
+    `who` returns the person of a request from its cookie.
+    """
 
     def __init__(
         self,
@@ -80,9 +83,10 @@ class Listener:
         finish_s: float = FINISH_S,
         unread_s: float = UNREAD_S,
     ) -> None:
-        """Take the application; with `cancels`, requests of visitors who leave are cancelled.
+        """Prepare to serve an application.
 
-        At its end, requests that are being answered have `finish_s` to end.
+        With `cancels`, a request is cancelled when its visitor leaves. On close, requests in
+        progress have `finish_s` seconds to finish.
         """
         app.middlewares.insert(0, self._heard)
         self._runner = web.AppRunner(
@@ -105,7 +109,7 @@ class Listener:
         self._accepting: list[asyncio.Task[None]] = []
 
     async def open(self, host: str | None, port: int) -> int:
-        """Begin to listen and return the port. Raises `OSError` if the address is taken."""
+        """Start listening and return the port. Raises `OSError` if the address is taken."""
         await self._runner.setup()
         self._sockets = await _listen(host, port)
         self._accepting = [
@@ -115,7 +119,7 @@ class Listener:
         return int(self._sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Accept no more and end all connections. Idempotent."""
+        """Stop accepting and close all connections. Idempotent."""
         for task in self._accepting:
             task.cancel()
         await asyncio.gather(*self._accepting, return_exceptions=True)
@@ -134,17 +138,18 @@ class Listener:
             except OSError as error:
                 if error.errno in _NO_HANDLES:
                     await self._wait_for_handles(error)
-                continue  # otherwise the visitor left before being accepted
+                continue  # other errors mean that the visitor left
             try:
                 await self._let_in(visitor, str(peer[0]) if peer else "")
             except Exception:  # noqa: BLE001  # an error with one visitor must not end the server
-                _log.exception("a connection could not be accepted")
+                _log.exception("cannot accept a connection")
                 visitor.close()
 
     async def _end_unread(self) -> None:
-        """End connections whose visitors do not read: what waits for them is in memory.
+        """Close connections whose visitors do not read, because their unsent data is in memory.
 
-        What waits changes with each byte that leaves, so only an unread part keeps its size.
+        The buffer's size changes with every byte sent, so it only stays the same if nothing is
+        read.
         """
         while True:
             await asyncio.sleep(self._unread_s / _UNREAD_CHECKS)
@@ -156,7 +161,7 @@ class Listener:
                     self._end(visit)
 
     async def _wait_for_handles(self, error: OSError) -> None:
-        _log.warning("no further connection can be accepted now: %s", error)
+        _log.warning("cannot accept more connections at present: %s", error)
         for visit in sorted(self._here().values(), key=lambda each: each.at)[:_BACKLOG]:
             if visit.person is None:
                 self._end(visit)
@@ -174,7 +179,7 @@ class Listener:
             return
         try:
             _, protocol = await loop.connect_accepted_socket(server, visitor)
-        except OSError:  # gone already
+        except OSError:  # already closed
             visitor.close()
             return
         visit = OpenConnection(address=address, proxy=self._clients.is_proxy(peer), at=loop.time())
@@ -182,7 +187,7 @@ class Listener:
         self._expect(visit)
 
     def _here(self) -> dict[asyncio.BaseProtocol, OpenConnection]:
-        """Return the present connections, and forget those that have ended."""
+        """Return the open connections, after forgetting those that ended."""
         there = self._runner.server.connections if self._runner.server is not None else ()
         gone = self._visits.keys() - set(there)
         for protocol in gone:
@@ -194,7 +199,7 @@ class Listener:
     @web.middleware
     async def _heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         visit = self._visits.get(request.protocol)
-        if visit is None:  # its first request was read before the connection was noted
+        if visit is None:  # its first request arrived before the connection was recorded
             return await handler(request)
         self._cancel_timer(visit)
         visit.busy += 1
@@ -217,7 +222,7 @@ class Listener:
                 self._end(leaving)
 
     def _expect(self, visit: OpenConnection) -> None:
-        """End an unknown visitor's connection unless a request arrives in time."""
+        """Close an unknown visitor's connection unless a request arrives in time."""
         self._cancel_timer(visit)
         timer = asyncio.get_running_loop().call_later(self._silent_s, self._end, visit)
         self._timers[visit] = timer
@@ -234,7 +239,7 @@ class Listener:
                 if isinstance(protocol, web.RequestHandler):
                     transport = protocol.transport
                     protocol.force_close()
-                    if transport is not None:  # at once, with any unread part of an answer
+                    if transport is not None:  # at once, including any unsent data
                         transport.abort()
 
     def _forget(self, protocol: asyncio.BaseProtocol) -> None:
@@ -251,7 +256,8 @@ def _unsent(protocol: asyncio.BaseProtocol) -> int:
 async def _next_visitor(listening: socket.socket) -> tuple[socket.socket, Any]:
     """Return the next connection and its address. Raises `OSError`.
 
-    `sock_accept` that is cancelled as a visitor comes leaves the new socket open, with a traceback.
+    Not `loop.sock_accept`: if cancelled as a visitor connects, it leaves the socket open and logs a
+    traceback.
     """
     loop = asyncio.get_running_loop()
     while True:
@@ -265,7 +271,7 @@ async def _next_visitor(listening: socket.socket) -> tuple[socket.socket, Any]:
         arrived = asyncio.Event()
         try:
             loop.add_reader(listening, arrived.set)
-        except NotImplementedError:  # Windows, whose loop closes what it has accepted
+        except NotImplementedError:  # Windows, whose loop closes accepted sockets on cancellation
             return await loop.sock_accept(listening)
         try:
             await arrived.wait()
@@ -292,12 +298,12 @@ async def _listen(host: str | None, port: int) -> list[socket.socket]:
         each.setblocking(False)
         opened.append(each)
     if not opened:
-        raise OSError(errno.EADDRNOTAVAIL, f"no address of {host} can be listened on")
+        raise OSError(errno.EADDRNOTAVAIL, f"cannot listen on any address of {host}")
     return opened
 
 
 def _quiet_logger() -> logging.Logger:
-    """Return a log of the server's own faults, without a traceback for what visitors send."""
+    """Return a log for the server's own errors, without tracebacks for what visitors send."""
     log = _log.getChild("http")
     if _is_ours not in log.filters:
         log.addFilter(_is_ours)
@@ -310,11 +316,11 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 
 class CannotListen(Exception):
-    """An address to serve at is in use, or does not belong to this machine."""
+    """Raised when an address is in use or does not belong to this machine."""
 
 
 async def open_at(listener: Listener, host: str, port: int) -> int:
-    """Begin to listen at an address and return the port. Raises `CannotListen`."""
+    """Start listening at an address and return the port. Raises `CannotListen`."""
     try:
         return await listener.open(host or None, port)
     except OSError as error:

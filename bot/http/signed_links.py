@@ -1,6 +1,6 @@
-"""Signed links to the originals of results: what they say, who validates them, and the answer.
+"""Signed links to result files: their contents, their validation, and the response.
 
-Any holder gets the file, without a sign-in or a key.
+Anyone with the link gets the file, without signing in and without a key.
 """
 
 import re
@@ -26,7 +26,7 @@ _HEAD = 64  # bytes that identify a file
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ticket:
-    """The contents of a link: a file of a job, counted from 1, an expiry, and the seal."""
+    """The contents of a link: a job's file (counted from 1), its expiry, and the signature."""
 
     job_id: int
     number: int
@@ -43,27 +43,27 @@ class Original:
 
 
 class LinkReader(Protocol):
-    """Validates links. Every call raises `StoreError`."""
+    """Validates links. Every method raises `StoreError`."""
 
     async def find(self, ticket: Ticket) -> Original | None:
-        """Return the file, None if the link is invalid or has ended."""
+        """Return the file, or None if the link is invalid or has ended."""
 
     async def piece(self, ticket: Ticket, start: int, length: int) -> bytes | None:
-        """Return some bytes of the file; None as soon as the link is no longer valid."""
+        """Return bytes of the file, or None if the link is no longer valid."""
 
     async def ended(self, job_id: int) -> bool:
-        """Return whether a job's links were ended, as they are when its result is deleted."""
+        """Return whether a job's links were ended, which deleting its result does."""
 
 
 def is_signed_link(request: web.Request) -> bool:
-    """Return whether a request follows a signed link, as any page's visitor may."""
+    """Return whether a request uses a signed link, which any page may do."""
     return _LINK.match(request.path) is not None
 
 
 async def answer(
     request: web.Request, links: LinkReader | None, sender: FileSender, *, whose: str
 ) -> web.StreamResponse:
-    """Send the file of a link; every invalid link looks the same: 404."""
+    """Send a link's file. Every invalid link gets the same 404."""
     ticket = _ticket(request)
     found = await links.find(ticket) if links is not None and ticket is not None else None
     if links is None or ticket is None or found is None:

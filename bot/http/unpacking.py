@@ -1,6 +1,7 @@
-"""Expands the compressed body of a request, no further than honest ones expand.
+"""Decompresses request bodies, with a limit on how far they expand.
 
-The `Listener` has aiohttp leave bodies as they are: it would expand what no route reads, to drop it.
+The `Listener` turns off aiohttp's own decompression, which would also expand bodies that no route
+reads.
 """
 
 import zlib
@@ -17,26 +18,26 @@ _LINE_MOST = 8 * 1024
 
 
 class Bomb(Exception):
-    """A body expands further than honest ones do."""
+    """Raised when a body expands further than legitimate ones do."""
 
 
 def encoding_of(request: web.Request) -> str:
-    """Return how the body of a request is encoded, empty if it is plain."""
+    """Return a request's content encoding, or "" if it is not compressed."""
     named = request.headers.get("Content-Encoding", "").strip().casefold()
     return "" if named == "identity" else named
 
 
 class UnpackedBody:
-    """A body in gzip or deflate, read as from a `StreamReader`.
+    """Reads a gzip or deflate body, with the interface of a `StreamReader`.
 
-    Reading raises `Bomb`, and `RequestPayloadError` for a body that is not encoded like that.
+    Reading raises `Bomb`, and `RequestPayloadError` if the body is not in this encoding.
     """
 
     def __init__(self, packed: StreamReader, encoding: str) -> None:
         self._packed = packed
         self._gzip = encoding == "gzip"
         self._unpacker: zlib._Decompress | None = None
-        self._rest = b""  # packed
+        self._rest = b""  # still compressed
         self._ready = b""
         self._read = 0
         self.total_bytes = 0
@@ -46,14 +47,14 @@ class UnpackedBody:
         return not self._ready and not self._rest and self._packed.at_eof()
 
     async def read(self, size: int) -> bytes:
-        """Return at most `size` bytes, b"" at the end."""
+        """Return at most `size` bytes, or b"" at the end."""
         if not self._ready:
             await self._more()
         piece, self._ready = self._ready[:size], self._ready[size:]
         return piece
 
     async def readline(self, *, max_line_length: int | None = None) -> bytes:
-        """Return a line with its end, b"" at the end of the body. Raises `LineTooLong`."""
+        """Return a line including its newline, or b"" at the end. Raises `LineTooLong`."""
         most = max_line_length or _LINE_MOST
         while b"\n" not in self._ready:
             if len(self._ready) > most:
@@ -66,7 +67,7 @@ class UnpackedBody:
         return line + end
 
     async def _more(self) -> None:
-        """Expand a further piece, unless the body is over."""
+        """Decompress another piece, unless the body has ended."""
         grown = b""
         while not grown:
             packed = self._rest or await self._packed.read(_PIECE)
@@ -94,4 +95,6 @@ class UnpackedBody:
     def _bits(self, first: int) -> int:
         if self._gzip:
             return _GZIP
-        return zlib.MAX_WBITS if first & 0xF == 8 else -zlib.MAX_WBITS  # some leave out the header
+        return (
+            zlib.MAX_WBITS if first & 0xF == 8 else -zlib.MAX_WBITS
+        )  # some clients omit the header

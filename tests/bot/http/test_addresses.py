@@ -35,7 +35,7 @@ def test_what_is_no_address_is_refused() -> None:
         "[::1",
     ]
     for text in cases:
-        with pytest.raises(ValueError, match=r"names no host|is no port"):
+        with pytest.raises(ValueError, match=r"contains no host|is not a port"):
             host_and_port(text)
 
 
