@@ -1,1 +1,1 @@
-"""Who asks, and what they may do."""
+"""Who may use Usher and what they may do: people, rights, limits, keys and links."""

@@ -1,7 +1,7 @@
-"""What each person may do, and how much of it a day. Decides, never stores.
+"""What each person may do, and how much. Makes decisions and stores nothing.
 
-Several machines share one queue, so that a day must not depend on which of them is asked: it is one
-of the configured time zone; without one, of the machine's.
+Several machines share a queue, and a day must not depend on which of them is asked. Days follow the
+configured time zone, or the machine's if there is none.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,13 +17,13 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PersonLimits:
-    """How much one person may ask for; None for no limit.
+    """Limits of one person. None means no limit.
 
-    Of `open_per_person` open jobs, `queued_per_person` stand in line at once and the rest wait in
-    the person's overflow; `per_hour` counts accepted jobs an hour, without failed ones; `lane` is
-    the lane of their jobs. Of these, embeddings count against `embeddings_open` alone, and as
-    many of them stand in line as other jobs. `gpu_seconds_per_day` are seconds of GPUs, taken by
-    all jobs together.
+    A person may have `open_per_person` open jobs. Of these, `queued_per_person` are in the queue at
+    once and the rest wait in the person's overflow. `per_hour` counts jobs accepted in an hour,
+    except failed ones. `lane` is the lane of the person's jobs. Embeddings only count against
+    `embeddings_open`; as many of them are in the queue at once as other jobs. `gpu_seconds_per_day`
+    covers all of a person's jobs.
     """
 
     open_per_person: int = 10
@@ -36,9 +36,9 @@ class PersonLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Role:
-    """A group of people with limits of their own.
+    """A group of people with their own limits.
 
-    `members` are users ("telegram:42"), and rights ("discord-role:7") whose holders are members.
+    `members` are users ("telegram:42") and rights ("discord-role:7") whose holders are members.
     """
 
     name: str
@@ -47,11 +47,11 @@ class Role:
 
 
 class Access:
-    """Answers by user id ("telegram:42") and by the rights that come with a call.
+    """Decides by user id ("telegram:42") and by the rights that come with a call.
 
-    A right counts in that call alone, so it is checked again with every one: in another server, or
-    in a direct message, the same person has none. Hiding commands in a client's menu is only a
-    courtesy.
+    A right only counts for the call it comes with, so it is checked on every call: in another
+    server or a direct message, the same person does not have it. Hiding commands in a client's menu
+    is only a courtesy.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Access:
         *,
         zone: tzinfo | None = None,
     ) -> None:
-        """Take the operator's settings.
+        """Create from the operator's settings.
 
-        `admins` are users and rights. `allowed` are the chats of a platform that may call, and
-        `allowed_roles` the rights one of which a caller needs. Days and times of day are those of
-        the `zone`, None for the machine's.
+        `admins` are users and rights. `allowed` lists the chats of each platform that may call.
+        `allowed_roles` lists rights of which a caller needs one. Days and times of day are in
+        `zone`, or in the machine's zone if None.
         """
         self.zone = zone
         self._admins = frozenset(admins)
@@ -79,22 +79,23 @@ class Access:
         self._needed = {name: frozenset(rights) for name, rights in needed if rights}
 
     def adopt(self, other: "Access") -> None:
-        """Decide by the settings of another one from now on."""
+        """Replace all settings by those of another instance."""
         for name in ("_admins", "_limits", "_roles", "_allowed", "_needed", "zone"):
             setattr(self, name, getattr(other, name))
 
     def lets_in(self, platform: str, places: Collection[str]) -> bool:
-        """Return whether calls from a chat are accepted; `places` are its id and its surroundings'.
+        """Return whether calls from a chat are accepted.
 
-        A platform without a list is open to all its chats.
+        `places` are the ids of the chat and of its surroundings. All chats of a platform without a
+        list are allowed.
         """
         allowed = self._allowed.get(platform)
         return allowed is None or not allowed.isdisjoint(places)
 
     def may_use(self, platform: str, user: str, rights: Collection[str]) -> bool:
-        """Return whether a person may call at all.
+        """Return whether a person may call.
 
-        Admins may, and so may anyone listed by their own id among the allowed chats.
+        Admins may, and so may anyone whose own id is among the allowed chats.
         """
         needed = self._needed.get(platform)
         if needed is None or self.is_admin(user, rights):
@@ -103,33 +104,36 @@ class Access:
         return listed or not needed.isdisjoint(rights)
 
     def is_admin(self, user: str, rights: Collection[str] = ()) -> bool:
-        """Return whether that person is an admin in a call that comes with those rights."""
+        """Return whether a person is an admin in a call with these rights."""
         return self.admin_by(user, rights) is not None
 
     def admin_by(self, user: str, rights: Collection[str]) -> str | None:
-        """Return what makes a person an admin in a call: their own id, a right, or None."""
+        """Return what makes a person an admin in a call: their id or a right.
+
+        None if nothing does.
+        """
         if user in self._admins:
             return user
         return min(self._admins.intersection(rights), default=None)
 
     def admin_ids(self, platform: str) -> tuple[str, ...]:
-        """Return the ids of the people who are admins on one platform, without its prefix."""
+        """Return the ids of a platform's admins, without the platform's prefix."""
         mine = (user.partition(":") for user in self._admins if "@" not in user)
         return tuple(user for prefix, _, user in mine if prefix == platform)
 
     def places_of(self, right: str) -> frozenset[str]:
-        """Return the places where a right ("telegram:group-admins") counts for anything."""
+        """Return the places where a right ("telegram:group-admins") has an effect."""
         members = (role.members for role in self._roles)
         named = self._admins.union(*self._needed.values(), *members)
         split = (name.partition("@") for name in named)
         return frozenset(place for name, _, place in split if name == right and place)
 
     def may_touch(self, user: str, job: Job, rights: Collection[str] = ()) -> bool:
-        """Return whether that person may cancel, repeat or see a job."""
+        """Return whether a person may cancel, repeat or see a job."""
         return user == job.owner or self.is_admin(user, rights)
 
     def limits_of(self, person: Person, rights: Collection[str]) -> PersonLimits:
-        """Return a person's limits: of the first role they have, as admins changed them."""
+        """Return a person's limits: those of their first matching role, with admins' changes."""
         limits = self._limits
         for role in self._roles:
             if person.user in role.members or not role.members.isdisjoint(rights):
@@ -152,20 +156,20 @@ def _own(changed: int | None, usual: Number | None) -> int | Number | None:
 
 
 class Day(NamedTuple):
-    """A day's first moment and that of the next one, in UNIX seconds."""
+    """Start and end of a day, in UNIX seconds."""
 
     began_at: float
     ends_at: float
 
 
 def day_of(now: float, zone: tzinfo | None) -> Day:
-    """Return the day of a moment, from midnight to midnight."""
+    """Return the day of a time, from midnight to midnight."""
     midnight = _local(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
     return Day(_moment(midnight, zone), _moment(midnight + timedelta(days=1), zone))
 
 
 def next_at(now: float, zone: tzinfo | None, *, hour: int, minute: int) -> float:
-    """Return when it is a time of day next."""
+    """Return the next time at this time of day."""
     here = _local(now, zone)
     at = here.replace(hour=hour, minute=minute, second=0, microsecond=0)
     if at <= here:
@@ -178,5 +182,5 @@ def _local(moment: float, zone: tzinfo | None) -> datetime:
 
 
 def _moment(local: datetime, zone: tzinfo | None) -> float:
-    # Without a zone: the machine's, with the offset of that very day.
+    # If `zone` is None: the machine's zone, with the offset on that day.
     return local.replace(tzinfo=zone).timestamp()

@@ -1,4 +1,4 @@
-"""API keys: a key is a person, wherever they use it. Stored as digests; a key is shown once."""
+"""API keys. A key identifies a person. Only its digest is stored, and it is shown once."""
 
 import hashlib
 import re
@@ -10,17 +10,17 @@ from bot.people import sql
 from bot.people.names import IdForm, NameForms
 from queueing.store.sql.database import Connection, Database
 
-USED_EVERY_S = 60.0  # a key's last use is no more exact than that: each call would write otherwise
+USED_EVERY_S = 60.0  # the precision of `used_at`, so that not every call writes
 
 
 PREFIX = "ush_"
 SERVICE = "service:"
-"""Begins the ids of services, which are people with limits of their own."""
+"""Prefix of the ids of services, which are people with their own limits."""
 _BYTES = 32
 _FORM = re.compile(r"ush_[A-Za-z0-9_-]{43}", re.ASCII)
-MOST_KEYS = 20  # of one person
+MOST_KEYS = 20  # per person
 LOCAL = "api:local"
-"""The person of calls without a key, where none is needed."""
+"""The person of calls without a key, if keys are not required."""
 NAMING: Mapping[str, NameForms] = {
     "service": NameForms(
         person=IdForm(
@@ -30,17 +30,17 @@ NAMING: Mapping[str, NameForms] = {
     ),
     "api": NameForms(person=IdForm(pattern=LOCAL, example=LOCAL)),
 }
-"""How people of the API are named; those of a service after the service."""
+"""Forms of the names of API users. People behind a service are named after the service."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApiKey:
-    """A key as it is listed; only its owner knows the secret.
+    """A key without its secret, which only its owner knows.
 
-    `user` is the person it stands for, `user_name` how they are shown. With `people`, it stands for
-    a service whose callers name the people behind them. `style` is the client it was made for.
-    Moments are UNIX seconds; `used_at` is None until its first use, `expires_at` for a key that
-    works until it is revoked.
+    `user` is the person it identifies, and `user_name` their display name. With `people`, it
+    identifies a service whose calls name the people behind it. `style` is the client that it was
+    created for. Times are UNIX seconds. `used_at` is None until the first use. `expires_at` is None
+    for a key that works until it is revoked.
     """
 
     id: int
@@ -54,21 +54,21 @@ class ApiKey:
     expires_at: float | None = None
 
     def is_expired(self, now: float) -> bool:
-        """Whether the key has stopped working by itself."""
+        """Return whether the key has expired."""
         return self.expires_at is not None and now >= self.expires_at
 
     @property
     def is_service(self) -> bool:
-        """Whether the key was made for a service and not for the person who made it."""
+        """Whether the key belongs to a service rather than to the person who created it."""
         return self.user.startswith(SERVICE)
 
 
 class TooManyKeys(Exception):
-    """The person has as many keys as they may."""
+    """Raised when a person has the maximum number of keys."""
 
 
 class ApiKeys:
-    """Keeps keys. Every change is durable when it returns; each call raises `StoreError`."""
+    """Stores keys. Changes are durable on return. Every method raises `StoreError`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -84,9 +84,9 @@ class ApiKeys:
         style: str = "",
         expires_at: float | None = None,
     ) -> tuple[ApiKey, str]:
-        """Make a key and return it with its secret, which exists nowhere else.
+        """Create a key and return it with its secret, which is not stored.
 
-        The person's expired keys are forgotten. Raises `TooManyKeys`.
+        Deletes the person's expired keys. Raises `TooManyKeys`.
         """
         secret = new_secret()
         service = int(user.startswith(SERVICE))
@@ -105,7 +105,7 @@ class ApiKeys:
         return await self._database.write(change), secret
 
     async def by_secret(self, secret: str) -> ApiKey | None:
-        """Return the key of a secret, also an expired one; None where it is not known (any more)."""
+        """Return the key with this secret, even if expired. Returns None if unknown or revoked."""
         wanted = digest(secret)
 
         def query(connection: Connection) -> ApiKey | None:
@@ -115,7 +115,7 @@ class ApiKeys:
         return await self._database.read(query)
 
     async def used(self, key: ApiKey, now: float) -> None:
-        """Note that a key was used, at most once a minute. Idempotent."""
+        """Record the use of a key, at most once a minute. Idempotent."""
         if key.used_at is not None and now - key.used_at < USED_EVERY_S:
             return
         await self._database.write(
@@ -139,7 +139,7 @@ class ApiKeys:
         return await self._database.read(query)
 
     async def revoke(self, user: str, number: int) -> bool:
-        """End a person's key at once; return False where they have none of that number."""
+        """Revoke a person's key at once. Returns False if they have no key with this number."""
 
         def change(connection: Connection) -> bool:
             return connection.execute(sql.REVOKE_KEY, (number, user)).rowcount > 0
@@ -147,7 +147,7 @@ class ApiKeys:
         return await self._database.write(change)
 
     async def revoke_all(self, user: str) -> int:
-        """End all of a person's keys and return how many there were. Idempotent."""
+        """Revoke all of a person's keys and return their number. Idempotent."""
 
         def change(connection: Connection) -> int:
             return connection.execute(sql.REVOKE_KEYS_OF, (user,)).rowcount
@@ -156,25 +156,26 @@ class ApiKeys:
 
 
 def service_of(user: str) -> str | None:
-    """Return the service that a person is behind, None if there is none."""
+    """Return the service that a person is behind, or None."""
     service, _, person = user.partition("/")
     return service if person and service.startswith(SERVICE) else None
 
 
 def new_secret() -> str:
-    """Return a new key: 32 random bytes."""
+    """Generate a new key from 32 random bytes."""
     return PREFIX + secrets.token_urlsafe(_BYTES)
 
 
 def looks_like_key(text: str) -> bool:
-    """Return whether a text has the form of a key; nothing else is looked up."""
+    """Return whether a text has the form of a key. No other text is looked up."""
     return _FORM.fullmatch(text) is not None
 
 
 def digest(secret: str) -> bytes:
-    """Return what is stored of a key.
+    """Return the stored form of a key.
 
-    Without salt or a slow hash: 32 random bytes are in no dictionary, and each call asks.
+    Salt and a slow hash are unnecessary: 32 random bytes are in no dictionary, and every call
+    computes this.
     """
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
 

@@ -1,4 +1,4 @@
-"""The audit log: every act of an admin, with who did what to whom and when."""
+"""The audit log: every admin action, with who did what to whom and when."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from queueing.store.sql.database import Connection, Database
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Act:
-    """One act of an admin. `at` is in UNIX seconds."""
+    """An admin's action. `at` is in UNIX seconds."""
 
     at: float
     actor: str
@@ -18,13 +18,13 @@ class Act:
 
 
 class AuditLog:
-    """Appends and reads acts in the jobs' database; nothing changes one that is written."""
+    """Appends and reads entries in the jobs' database. Entries never change."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def write(self, act: Act) -> None:
-        """Record an act; durable when it returns."""
+        """Record an action. Durable on return."""
 
         def change(connection: Connection) -> None:
             connection.execute(
@@ -34,7 +34,7 @@ class AuditLog:
         await self._database.write(change)
 
     async def newest(self, limit: int) -> list[Act]:
-        """Return the newest acts, newest first."""
+        """Return the newest entries, newest first."""
 
         def query(connection: Connection) -> list[Act]:
             rows = connection.execute(sql.NEWEST_ACTS, (limit,))

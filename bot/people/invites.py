@@ -1,7 +1,7 @@
-"""People of the web chat invited by an admin: each known by a token that is stored hashed only.
+"""People invited to the web chat by an admin. Their tokens are only stored as hashes.
 
-The page asks from memory, which learns what other processes change by looking; commands read the
-database.
+The page reads from memory, which is refreshed from the database to see other processes' changes.
+Commands read the database.
 """
 
 import hashlib
@@ -26,9 +26,9 @@ _TAKEN = frozenset({LOCAL.id})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Invitation:
-    """An invited person, and the link that lets them in.
+    """An invited person, and the link that signs them in.
 
-    `renewed` says that they were invited before: their earlier link has ended.
+    `renewed` means that the person was invited before. The earlier link stops working.
     """
 
     person: WebPerson
@@ -37,43 +37,47 @@ class Invitation:
 
 
 class Invites:
-    """The invited people of one web chat; create it with `read`.
+    """The invited people of one web chat. Create it with `read`.
 
-    `page` is the page's address as people reach it.
+    `page` is the page's public URL.
     """
 
     def __init__(self, database: Database, page: str, known: Mapping[bytes, WebPerson]) -> None:
         self._database = database
         self._page = page
         self._known = known
-        self._asked = 0  # each look has a number, so that a slow one does not undo a later change
+        # Refreshes are numbered, so that a slow one does not undo a later change.
+        self._asked = 0
         self._told = 0
 
     @classmethod
     async def read(cls, database: Database, page: str) -> "Invites":
-        """Return the people invited so far. Raises `StoreError`."""
+        """Load the people invited so far. Raises `StoreError`."""
         return cls(database, page, await database.read(_invited))
 
     async def look(self) -> None:
-        """Learn whom other processes have invited and uninvited; nothing while that is unknown."""
+        """Refresh the invitations that other processes change.
+
+        Keeps the known ones if that fails.
+        """
         if self._database.alone:
             return
         try:
             await self._read()
         except StoreError as error:
-            log.debug("who is invited cannot be read: %s", error)
+            log.debug("cannot read the invitations: %s", error)
 
     def by_token(self, token: str) -> WebPerson | None:
-        """Return the person with that token."""
-        # Looked up by digest, so the time a lookup takes reveals nothing about the token.
+        """Return the person with this token."""
+        # Looked up by digest, so that the lookup's duration reveals nothing about the token.
         return self._known.get(_digest(token))
 
     def by_id(self, person: str) -> WebPerson | None:
-        """Return the person of that id, None if they are not invited (any more)."""
+        """Return the person with this id, or None if they are not invited."""
         return next((each for each in self._known.values() if each.id == person), None)
 
     async def named(self, name: str) -> WebPerson | None:
-        """Return the invited person of that name, otherwise of that id ("ada" or "web:ada").
+        """Return the invited person with this name, or else with this id ("ada" or "web:ada").
 
         Raises `StoreError`.
         """
@@ -87,10 +91,10 @@ class Invites:
         return _by_names(await self._read())
 
     async def invite(self, name: str, now: float) -> Invitation:
-        """Invite a person, or replace the link of an invited one.
+        """Invite a person, or replace the link of an invited person.
 
-        The token exists in the returned link only; an id is never given to a second person. Durable
-        when it returns; raises `StoreError`.
+        Only the returned link contains the token. Ids are never reused. Durable on return. Raises
+        `StoreError`.
         """
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         digest = _digest(token)
@@ -110,7 +114,7 @@ class Invites:
         return Invitation(person=person, link=f"{self._page}?token={token}", renewed=renewed)
 
     async def uninvite(self, person: WebPerson) -> None:
-        """Withdraw an invitation: the link ends, and so do open pages. Idempotent."""
+        """Withdraw an invitation. Its link and its open pages stop working. Idempotent."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.UNINVITE, (person.id,))
@@ -119,7 +123,7 @@ class Invites:
         self._tell(self._without(person))
 
     async def _read(self) -> Iterable[WebPerson]:
-        """Return who is invited now. Raises `StoreError`."""
+        """Return the invited people. Raises `StoreError`."""
         self._asked += 1
         asked = self._asked
         known = await self._database.read(_invited)
@@ -128,7 +132,10 @@ class Invites:
         return known.values()
 
     def _tell(self, known: Mapping[bytes, WebPerson]) -> None:
-        """Remember a change of this process; what was asked before does not know of it."""
+        """Apply a change by this process.
+
+        Refreshes in progress may be older, so they are discarded.
+        """
         self._asked += 1
         self._told, self._known = self._asked, known
 
@@ -151,12 +158,12 @@ def _by_name(people: Iterable[WebPerson], name: str) -> WebPerson | None:
 
 
 def _digest(token: str) -> bytes:
-    # No salt and no slow hash: the token is 24 random bytes, nothing a dictionary contains.
+    # Salt and a slow hash are unnecessary: the token is 24 random bytes and in no dictionary.
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
 def _free_id(connection: Connection, name: str) -> str:
-    """Return an id made from a name that no person has or ever had."""
+    """Derive an id from a name that no person has or ever had."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     stem = re.sub(r"[^a-z0-9]+", "-", plain)[:_ID_MOST].strip("-") or "guest"
     taken = {row[0] for row in connection.execute(sql.WEB_IDS)} | _TAKEN

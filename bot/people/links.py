@@ -1,7 +1,7 @@
-"""Signed links to the originals of results, for chats whose limits are too small for them.
+"""Signed links to result files that are too large for a chat.
 
-A link needs no sign-in: it names one file of one job and an expiry, and cannot be made without the
-key stored in this database.
+A link works without signing in. It names one file of one job and an expiry, and can only be created
+with the key in this database.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ from queueing.store.sql.database import Connection, Database
 
 
 class LinkEnds:
-    """How often the links to a job's files were ended. Every end is durable when it returns."""
+    """Counts how often the links to a job's files were ended. Changes are durable on return."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def end(self, job_id: int) -> None:
-        """Count one more end of a job's links; no effect if there is no such job."""
+        """End a job's links by counting up. Does nothing if there is no such job."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.END_LINKS, (job_id,))
@@ -50,16 +50,16 @@ _DAY_S = 24 * 3600.0
 
 
 async def key_of(notes: Notes) -> bytes:
-    """Return the key that seals links, created on first use; raises `StoreError`."""
+    """Return the key that signs links, creating it on first use. Raises `StoreError`."""
     key = await notes.noted(_KEY) or await notes.note_first(_KEY, secrets.token_hex(32))
     return bytes.fromhex(key)
 
 
 class Links:
-    """Makes links and validates them. Implements `LinkReader`.
+    """Creates and validates links. Implements `LinkReader`.
 
-    `page` is the page's address with a slash at its end, or None if links cannot be followed from
-    elsewhere: then none are made. They end `live.kept_days` after their job. `key` is `key_of` the database.
+    `page` is the page's URL with a final slash, or None if other machines cannot reach it; then no
+    links are created. Links expire `live.kept_days` after their job. `key` comes from `key_of`.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class Links:
         self._live = live
 
     async def address(self, job: Job, number: int) -> str | None:
-        """Return the link to a file of a job, counted from 1; None if none can be made."""
+        """Return the link to a job's file, counted from 1, or None if links cannot be created."""
         return None if self._page is None else self._page + (await self.paths(job))(number)
 
     async def paths(self, job: Job) -> Callable[[int], str]:
-        """Return what makes the path of a link to each file of a job, counted from 1."""
+        """Return a function that builds the link's path for a file number, counted from 1."""
         until = int((job.finished_at or job.queued_at) + self._live.kept_days * _DAY_S)
         ends = await self._ends.of(job.id)
 
@@ -97,15 +97,18 @@ class Links:
         return path
 
     async def end(self, job_id: int) -> None:
-        """End the links to a job's files made so far. Raises `StoreError`."""
+        """End all existing links to a job's files. Raises `StoreError`."""
         await self._ends.end(job_id)
 
     async def ended(self, job_id: int) -> bool:
-        """Return whether a job's links were ended, as they are when its result is deleted."""
+        """Return whether a job's links were ended, which deleting its result does."""
         return await self._ends.of(job_id) > 0
 
     async def find(self, ticket: Ticket) -> Original | None:
-        """Return the file; None if the link is false or ended, or its job is forgotten or banned."""
+        """Return the file, or None.
+
+        None if the link is invalid or ended, the job was erased, or its owner is banned.
+        """
         now = self._clock.now()
         expected = self._seal(
             ticket.job_id, ticket.number, ticket.until, await self._ends.of(ticket.job_id)
@@ -119,7 +122,7 @@ class Links:
         return Original(name=head.name, size=head.size)
 
     async def piece(self, ticket: Ticket, start: int, length: int) -> bytes | None:
-        """Return some bytes of the file; None as soon as access to it has ended."""
+        """Return bytes of the file, or None once access to it has ended."""
         if await self.find(ticket) is None:
             return None
         return await self._files.piece(ticket.job_id, ticket.number, start, length)

@@ -1,6 +1,6 @@
-"""How a configuration and an admin's command name people, and their rights in a server or group.
+"""Forms of names for people and rights, as used in the configuration and in admin commands.
 
-Each platform defines these names in its settings (`bot.config.chats.ChatConfig`).
+Each platform defines its forms in its settings (`bot.config.chats.ChatConfig`).
 """
 
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IdForm:
-    """The form of a name: a pattern for all of it, and an example."""
+    """The form of a name: a pattern for the whole name, and an example."""
 
     pattern: str
     example: str
@@ -21,10 +21,11 @@ class IdForm:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NameForms:
-    """The names of one platform: of its people ("telegram:42") and of rights there.
+    """One platform's names: of people ("telegram:42") and of rights.
 
-    A right always says where it counts: anyone is admin of a server or group they created. `shared`
-    are names under which several people appear; they may be banned, but never be admins.
+    A right always includes where it counts, because anyone is admin of a server or group they
+    created. `shared` are names that several people appear under. They can be banned, but never be
+    admins.
     """
 
     person: IdForm
@@ -33,19 +34,19 @@ class NameForms:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Return the words before the colon in this platform's names."""
+        """Return the prefixes (before the colon) of this platform's names."""
         forms = (self.person, *self.rights)
         return frozenset(form.example.partition(":")[0] for form in forms)
 
     def is_user(self, name: str) -> bool:
-        """Return whether a call can arrive under that name."""
+        """Return whether calls can come from this name."""
         return self.person.fits(name) or (self.shared is not None and self.shared.fits(name))
 
     def is_right(self, name: str) -> bool:
-        """Return whether that names a right."""
+        """Return whether a name is a right."""
         return any(form.fits(name) for form in self.rights)
 
     def examples(self, *, people: bool) -> str:
-        """Return what can be written, as help for a wrong name."""
+        """Return examples of valid names, to show when a name is invalid."""
         forms = (*((self.person,) if people else ()), *self.rights)
         return " or ".join(form.example for form in forms)

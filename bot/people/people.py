@@ -1,4 +1,4 @@
-"""What is known of people: their own and admins' settings for them, in the jobs' database."""
+"""People's own settings and admins' settings for them, stored in the jobs' database."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,18 +11,17 @@ from queueing.store.sql.database import Connection, Database
 
 HOUR_S = 3600.0
 NO_LIMIT = -1
-"""In `Person.per_hour` and `Person.gpu_per_day`: without a limit, regardless of the role."""
+"""Value of `Person.per_hour` and `Person.gpu_per_day`: no limit, whatever the role."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Person:
-    """One person; None for what is not set. Moments are UNIX seconds.
+    """One person's settings. None means not set. Times are UNIX seconds.
 
-    `image_model` to `style` and `edit_model` to `transcribe_model` are their own defaults,
-    `ask_model_at` is when `ask_model` was set; with `aloud` 1, answers to their recordings are read
-    aloud as well.
-    `lane`, `max_open`, `per_hour` and `gpu_per_day` (seconds) override their role's.
-    `banned_until` is None for a ban without end.
+    `image_model` to `style` and `edit_model` to `transcribe_model` are the person's defaults.
+    `ask_model_at` is when `ask_model` was set. If `aloud` is 1, answers to their recordings are
+    also read aloud. `lane`, `max_open`, `per_hour` and `gpu_per_day` (in seconds) override those of
+    the role. `banned_until` is None for a permanent ban.
     """
 
     user: str
@@ -47,32 +46,32 @@ class Person:
     gpu_per_day: int | None = None
 
     def is_banned(self, now: float) -> bool:
-        """Return whether a ban holds at that moment."""
+        """Return whether the person is banned at a time."""
         return self.banned_at is not None and (self.banned_until is None or now < self.banned_until)
 
 
 _FIELDS = tuple(field.name for field in fields(Person))  # in the order of `sql.PERSON_COLUMNS`
 
 LanguageTold = Callable[[str, str | None], None]
-"""Called when a person chooses a language, or (None) leaves it to their chats."""
+"""Called when a person chooses a language, or None to use the chat's."""
 
 
 class People:
-    """Reads and writes what is known of people. Every write is durable when it returns."""
+    """Reads and writes people's settings. Writes are durable on return."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._hearers: set[LanguageTold] = set()
 
     async def get(self, user: str) -> Person:
-        """Return a person; one without any settings when nothing is known.
+        """Return a person, without any settings if none are stored.
 
-        A person behind a service is banned as long as the service is, or longer by their own ban.
+        A ban of a service also applies to the people behind it, unless their own ban lasts longer.
         """
         return await self._database.read(lambda connection: _held_to_service(connection, user))
 
     async def known(self, users: Sequence[str]) -> Sequence[Person]:
-        """Return these people, then those whom an admin has banned or given other limits."""
+        """Return these people, then all others whom an admin has banned or given limits."""
 
         def query(connection: Connection) -> Sequence[Person]:
             found = {user: _held_to_service(connection, user) for user in users}
@@ -83,7 +82,7 @@ class People:
         return await self._database.read(query)
 
     async def change(self, user: str, **changes: str | float | None) -> Person:
-        """Set some of a person's fields and return the person as they are now."""
+        """Change some of a person's fields and return the updated person."""
         if not changes:
             return await self._database.read(lambda connection: _read(connection, user))
         statement, values = sql.put_settings(tuple(changes)), (user, *changes.values())
@@ -96,7 +95,7 @@ class People:
 
     @contextmanager
     def telling(self, hearer: LanguageTold) -> Iterator[None]:
-        """Notify a listener of each change of a language, once it is durable, until the block ends."""
+        """Call a listener after each durable change of a language, inside the block."""
         self._hearers.add(hearer)
         try:
             yield
@@ -108,7 +107,7 @@ class People:
             hearer(user, language)
 
     async def forget(self, user: str) -> None:
-        """Delete a person's own settings; what admins set for them stays."""
+        """Delete a person's own settings. Those set by admins stay."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.FORGET_CHOICES, (user,))
@@ -129,7 +128,7 @@ def _person(row: Sequence[Any]) -> Person:
 
 
 def _held_to_service(connection: Connection, user: str) -> Person:
-    """Return a person, banned with the service they are behind: its key could name anyone."""
+    """Return a person, with the ban of their service applied, whose key could name anyone."""
     person = _read(connection, user)
     if (service := service_of(user)) is None:
         return person

@@ -1,6 +1,6 @@
-"""The SQL of people, the audit log and the web chat's invitations, by name.
+"""SQL statements for people, the audit log, and invitations to the web chat.
 
-In the dialect that SQLite and PostgreSQL share; "user" is a reserved word there.
+Written in the dialect that SQLite and PostgreSQL share. "user" is a reserved word there.
 """
 
 from collections.abc import Sequence
@@ -37,10 +37,10 @@ DELETE_EMPTY_PERSON = 'DELETE FROM people WHERE "user" = ? AND ' + " AND ".join(
 
 
 def put_settings(columns: Sequence[str]) -> str:
-    """Return what sets some of a person's columns, and leaves what others set at the same time."""
+    """Build the statement that sets these columns of a person and keeps all others."""
     unknown = set(columns).difference(_SETTINGS)
     if unknown:
-        raise ValueError(f"no settings of a person: {sorted(unknown)}")
+        raise ValueError(f"unknown settings of a person: {sorted(unknown)}")
     return (
         f'INSERT INTO people ("user", {", ".join(columns)}) VALUES (?{", ?" * len(columns)})'
         ' ON CONFLICT ("user") DO UPDATE SET '
@@ -57,7 +57,7 @@ NEWEST_ACTS = "SELECT at, actor, action, subject, detail FROM audit ORDER BY id 
 # ---------------------------------------------------------------- invitations
 
 INVITING = "invitations"
-"""The turn for giving an id: a name is looked for first."""
+"""Lock for assigning an id, which first checks that the name is free."""
 INVITED = "SELECT digest, id, name FROM web_people WHERE digest IS NOT NULL"
 WEB_IDS = "SELECT id FROM web_people"
 INVITE = "INSERT INTO web_people (id, name, digest, invited_at) VALUES (?, ?, ?, ?)"
@@ -67,7 +67,7 @@ UNINVITE = "UPDATE web_people SET digest = NULL WHERE id = ?"
 # ---------------------------------------------------------------- API keys
 
 ADDING_KEYS = "API keys"
-"""The turn for adding a key: those that there are count."""
+"""Lock for adding a key, which first counts the existing ones."""
 _KEY_COLUMNS = 'id, "user", user_name, name, created_at, used_at, people, style, expires_at'
 ADD_KEY = (
     'INSERT INTO api_keys ("user", user_name, name, digest, created_at, service, people, style,'
@@ -84,7 +84,7 @@ REVOKE_KEYS_OF = 'DELETE FROM api_keys WHERE "user" = ?'
 # ---------------------------------------------------------------- files sent ahead
 
 ADDING_UPLOADS = "uploads"
-"""The turn for storing a file: the room is shared by all."""
+"""Lock for storing a file, because the limit is shared by all."""
 _UPLOAD_COLUMNS = 'id, "user", name, mime, size, created_at, expires_at'
 ADD_UPLOAD = f"INSERT INTO uploads ({_UPLOAD_COLUMNS}, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 UPLOAD = f'SELECT {_UPLOAD_COLUMNS} FROM uploads WHERE id = ? AND "user" = ? AND expires_at > ?'
@@ -101,7 +101,7 @@ EXPIRE_UPLOADS = "DELETE FROM uploads WHERE expires_at <= ?"
 # ---------------------------------------------------------------- bytes of the last hour
 
 RECEIVING = "received"
-"""The turn for counting bytes: those of the last hour are added up first."""
+"""Lock for counting bytes, which first adds up the last hour."""
 EXPIRE_RECEIVED = "DELETE FROM received WHERE at <= ?"
 RECEIVED_OF = 'SELECT at, size FROM received WHERE "user" = ? ORDER BY at, id'
 ADD_RECEIVED = 'INSERT INTO received ("user", at, size) VALUES (?, ?, ?) RETURNING id'

@@ -1,7 +1,7 @@
-"""How many bytes of files each person sent within the last hour, so that no one fills the disk.
+"""Limits the bytes of files that each person sends within an hour, to protect the disk.
 
-Requests count in the database, whichever process accepts them. What is sent to a page waits in the
-memory of the process that serves it, and counts there: a restart begins with an empty hour.
+Files of requests are counted in the database, across processes. Files sent to a page are in the
+memory of the process that serves it, and are counted there; a restart resets that count.
 """
 
 import logging
@@ -21,7 +21,10 @@ _MB = 1024 * 1024
 
 
 class HourFull(Exception):
-    """A person has sent as much as they may in an hour; `free_at` is when this much fits in."""
+    """Raised when a person has reached the hourly limit.
+
+    `free_at` is when this upload would fit.
+    """
 
     def __init__(self, free_at: float) -> None:
         super().__init__(free_at)
@@ -29,7 +32,7 @@ class HourFull(Exception):
 
 
 class ReceivedBytes:
-    """Counts the bytes that requests bring; at most `files_per_hour_mb` each."""
+    """Counts bytes of requests in the database, at most `files_per_hour_mb` per person."""
 
     def __init__(self, database: Database, live: LiveSettings, clock: Clock) -> None:
         self._database = database
@@ -37,9 +40,9 @@ class ReceivedBytes:
         self._clock = clock
 
     async def take(self, user: str, size: int) -> int | None:
-        """Count bytes that are about to be stored; return what `give_back` takes.
+        """Count bytes before they are stored. Returns the entry to pass to `give_back`.
 
-        Of several at once, no more are counted than fit in. Raises `HourFull`, and `StoreError`.
+        Concurrent calls never exceed the limit together. Raises `HourFull` and `StoreError`.
         """
         most_mb, now = self._live.files_per_hour_mb, self._clock.now()
         if most_mb is None or not size:
@@ -56,7 +59,10 @@ class ReceivedBytes:
         return await self._database.write(change)
 
     async def give_back(self, entry: int | None) -> None:
-        """Stop counting bytes that were not stored; a failure counts them for their hour."""
+        """Undo the count for bytes that were not stored.
+
+        If that fails, they count for their hour.
+        """
         if entry is None:
             return
         try:
@@ -64,13 +70,13 @@ class ReceivedBytes:
                 lambda connection: connection.execute(sql.DROP_RECEIVED, (entry,))
             )
         except StoreError as error:
-            log.warning("files that were not stored count for an hour: %s", error)
+            log.warning("files that were not stored count against the hourly limit: %s", error)
 
 
 def free_at(sent: Sequence[tuple[float, int]], size: int, most: int) -> float | None:
-    """Return when that many more bytes fit in after those of an hour, oldest first; None for now.
+    """Return when `size` more bytes fit after those in `sent` (oldest first), or None if now.
 
-    More than fit into an empty hour are accepted then: other limits are for single files.
+    A size above the whole limit is accepted in an empty hour: other limits cover single files.
     """
     left, free = sum(each for _, each in sent), None
     for at, each in sent:
@@ -81,7 +87,7 @@ def free_at(sent: Sequence[tuple[float, int]], size: int, most: int) -> float | 
 
 
 class Received:
-    """Counts what people send to a page; at most `files_per_hour_mb` each."""
+    """Counts bytes sent to a page in memory, at most `files_per_hour_mb` per person."""
 
     def __init__(self, live: LiveSettings, clock: Clock) -> None:
         self._live = live
@@ -89,7 +95,7 @@ class Received:
         self._sent: defaultdict[str, deque[tuple[float, int]]] = defaultdict(deque)
 
     def fits_at(self, user: str, size: int) -> float | None:
-        """Return when that many more bytes of a person fit in, None for now."""
+        """Return when `size` more bytes of a person fit, or None if now."""
         most_mb = self._live.files_per_hour_mb
         if most_mb is None or not size:
             return None

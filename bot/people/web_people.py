@@ -1,4 +1,4 @@
-"""The people who may use the web chat, each known by a token, never by a name they type."""
+"""People who may use the web chat. Each is identified by a token, never by a typed name."""
 
 import hashlib
 import re
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-_LEAST_KINDS = 6  # different characters; sixteen random ones of a hexadecimal token have ten
+_LEAST_KINDS = 6  # different characters; a random hexadecimal token of 16 has ten
 
-_LEAST_LEFT = 8  # characters beside words that every guesser tries
+_LEAST_LEFT = 8  # characters in addition to words that every guesser tries
 
 _WORDS = re.compile(
     "pass(word|wort)?|geheim|secret|token|usher|admin|owner|change-?me|welcome|willkommen|letmein"
@@ -20,7 +20,7 @@ _WORDS = re.compile(
 
 
 def is_weak(token: str) -> bool:
-    """Return whether a long token could still be guessed: repeated, sequential, or words."""
+    """Return whether a long token can still be guessed: repetition, sequences or common words."""
     repeated = (token + token).find(token, 1) < len(token)
     steps = [abs(ord(after) - ord(before)) for before, after in pairwise(token)]
     in_a_row = sum(step <= 1 for step in steps) > len(steps) / 2
@@ -34,7 +34,7 @@ LEAST_TOKEN = 16  # characters; a shorter one could be guessed
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebPerson:
-    """A person of the web chat; `id` is also the name of their chat, and "web:<id>" their user."""
+    """A person of the web chat. `id` is also the name of their chat; their user is "web:<id>"."""
 
     id: str
     name: str
@@ -47,65 +47,65 @@ class WebPeople(Protocol):
     """Knows the people of the web chat. Answers from memory and may change at any time."""
 
     async def look(self) -> None:
-        """Learn what other processes have changed; called again and again."""
+        """Refresh from other processes' changes. Called repeatedly."""
 
     def by_token(self, token: str) -> WebPerson | None:
-        """Return the person with that token; takes no longer for a nearly right one."""
+        """Return the person with this token. Takes the same time for a nearly right token."""
 
     def by_id(self, person: str) -> WebPerson | None:
-        """Return the person of that id, None if no one is (or is any longer) known by it."""
+        """Return the person with this id, or None if there is none."""
 
 
 class FixedPeople:
-    """WebPeople known from the configuration: a token for each. Raises `ValueError` for a weak one."""
+    """WebPeople from the configuration, each with a token. Raises `ValueError` for a weak token."""
 
     def __init__(self, tokens: Mapping[str, WebPerson]) -> None:
         for token, person in tokens.items():
             if len(token) < LEAST_TOKEN:
                 raise ValueError(
-                    f"the web chat's token of {person.id} is shorter than {LEAST_TOKEN} characters"
+                    f"the web chat token of {person.id} is shorter than {LEAST_TOKEN} characters"
                 )
-        # Looked up by digest, so the time a lookup takes reveals nothing about the token.
+        # Looked up by digest, so that the lookup's duration reveals nothing about the token.
         self._by_digest = {_digest(token): person for token, person in tokens.items()}
         self._by_id = {person.id: person for person in tokens.values()}
 
     async def look(self) -> None:
-        """Do nothing: the configuration stays as it was read."""
+        """Do nothing: the configuration does not change."""
 
     def by_token(self, token: str) -> WebPerson | None:
-        """Return the person with that token."""
+        """Return the person with this token."""
         return self._by_digest.get(_digest(token))
 
     def by_id(self, person: str) -> WebPerson | None:
-        """Return the person of that id."""
+        """Return the person with this id."""
         return self._by_id.get(person)
 
 
 class CombinedPeople:
-    """WebPeople of several kinds, each known as their own kind knows them."""
+    """Combines several WebPeople."""
 
     def __init__(self, *kinds: WebPeople) -> None:
         self._kinds = kinds
 
     async def look(self) -> None:
-        """Have every kind learn."""
+        """Refresh all of them."""
         for kind in self._kinds:
             await kind.look()
 
     def by_token(self, token: str) -> WebPerson | None:
-        """Return the person with that token."""
+        """Return the person with this token."""
         return next(filter(None, (kind.by_token(token) for kind in self._kinds)), None)
 
     def by_id(self, person: str) -> WebPerson | None:
-        """Return the person of that id."""
+        """Return the person with this id."""
         return next(filter(None, (kind.by_id(person) for kind in self._kinds)), None)
 
 
 class OnlyLocal:
-    """Every visitor of a loopback address without a token is one and the same person."""
+    """Treats every visitor of a loopback address without a token as the same person."""
 
     async def look(self) -> None:
-        """Do nothing: there is only one."""
+        """Do nothing: the only person never changes."""
 
     def by_token(self, token: str) -> WebPerson | None:  # noqa: ARG002 - the protocol's
         """Return the local person, whatever the token."""
