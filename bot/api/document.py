@@ -45,8 +45,9 @@ def document(routes: Iterable[str], *, url: str | None = None, open_: bool = Fal
         "info": {
             "title": "Usher",
             "version": version(),
-            "description": "Jobs of programs wait in the same queues as those of people. OpenAI's"
-            " paths work with OpenAI's clients. `/v1/jobs` submits jobs and reports their progress.",
+            "description": "Jobs of programs wait in the same queues as those of people."
+            " OpenAI's paths work with OpenAI's clients. `/v1/jobs` submits jobs and reports their"
+            " progress.",
         },
         "servers": [{"url": url or "/"}],
         "security": [{}, {"key": []}] if open_ else [{"key": []}],

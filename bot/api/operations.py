@@ -92,7 +92,7 @@ class Operation:
     """A route with the types of its request and response.
 
     `answers` maps each content type to the response's type, or to None for a file and for OpenAI's
-    formats that have no record here. `form` maps the fields of a multipart request to their schemas.
+    formats that have no record here. `form` maps the fields of a multipart request to schemas.
     `items` is the type of each event in a stream. `empty` describes when the response is 204.
     `refusals` are the error statuses specific to the route. An `absent` route only returns errors.
     """

@@ -1,1 +1,1 @@
-"""The running bot: puts the parts together, starts, reloads and stops them."""
+"""The running bot: assembles the parts, and starts, reloads and stops them."""

@@ -1,7 +1,8 @@
-"""The bot as one process: a queue, its chats and the API, on one database.
+"""The bot as a single process: the queue, the chats and the API on one database.
 
-What starts first stops last: the queue's upkeep, then the API, then the chats; so messages are
-still edited while running jobs get their grace.
+Background tasks start first, then the API, then the chats, and they stop in reverse order. The
+queue runs inside all of them and stops first, so messages are still edited while running jobs
+finish.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -29,7 +30,7 @@ from queueing.store.sql.database import Database
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatParts:
-    """Some chats, what carries out their calls, and what shows them their jobs."""
+    """Connected chats, with the dispatcher of their calls and the presenter of their jobs."""
 
     platforms: Sequence[ChatPlatform]
     gate: Dispatcher
@@ -45,10 +46,10 @@ async def chats_served(
     lease: ChatLease = ALONE,
     settle_s: float,
 ) -> AsyncIterator[ChatParts]:
-    """Serve chats until the block ends, then deliver what has ended, at most that long.
+    """Serve chats until the block ends, then deliver results for at most `settle_s` seconds.
 
-    Calls are carried out by the `lease`. What starts first stops last, so that messages are still
-    edited while no calls are taken.
+    Calls are only accepted while `lease` is held. The presenter stops last, so messages are still
+    edited once calls are no longer accepted.
     """
     context = assembly.context(given, door)
     presenter = assembly.presenter(given, platforms, context)
@@ -64,7 +65,7 @@ async def chats_served(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BotParts:
-    """A running bot's parts, for the demo and for tests."""
+    """The parts of a running bot, for the demo and for tests."""
 
     queue: JobQueue
     database: Database
@@ -85,19 +86,19 @@ class App:
         self._setup = setup
 
     async def run(self) -> None:
-        """Run until cancelled, then stop in order.
+        """Run until cancelled, then shut down in order.
 
-        Raises `StoreError` when the database cannot be used, `BadModel` for a model that cannot
-        work, and `ChatRefused` when no chat lets the bot in.
+        Raises `StoreError` if the database cannot be used, `BadModel` for a model that cannot work,
+        and `ChatRefused` if no chat lets the bot in.
         """
         async with self.running() as parts:
             await parts.queue.run()
 
     @asynccontextmanager
     async def running(self, *, lease: Lease | None = None) -> AsyncIterator[BotParts]:
-        """Provide the parts with chats and presenter running; the caller runs the queue.
+        """Start the chats and the presenter and provide all parts. The caller runs the queue.
 
-        With a `lease`, the database refuses what is written after another process has taken it.
+        With a `lease`, the database rejects writes once another process has taken the lease.
         """
         setup = self._setup
         async with AsyncExitStack() as stack:
@@ -115,7 +116,7 @@ class App:
 
 
 def gateway_of(setup: BotSetup, given: SharedParts, door: AdmissionService) -> ApiServer | None:
-    """Return the HTTP API, None if the configuration has none."""
+    """Build the HTTP API, or return None if it is not configured."""
     api = setup.in_force.config.api
     if api is None:
         return None

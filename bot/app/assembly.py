@@ -1,4 +1,4 @@
-"""Assembly: makes what the bot stores, and the parts that stand between people and the queue."""
+"""Builds the bot's stores, and the parts between people and the queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ from queueing.store.sql.database import Database
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BotStores:
-    """The bot's own records of one database."""
+    """The bot's own tables in one database."""
 
     records: MessageRecords
     people: People
@@ -70,7 +70,7 @@ class BotStores:
 
 
 async def read_records(database: Database, in_force: LiveConfig, clock: Clock) -> BotStores:
-    """Return the bot's records; reads what is kept in memory. Raises `StoreError`."""
+    """Open the stores and load those kept in memory. Raises `StoreError`."""
     records, web = MessageRecords(database), in_force.config.chats.web
     key = await key_of(records)
     links = _links(database, in_force, clock, key)
@@ -107,7 +107,7 @@ def _links(database: Database, in_force: LiveConfig, clock: Clock, key: bytes) -
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SharedParts:
-    """What all those parts are made from."""
+    """What the parts between people and the queue are built from."""
 
     in_force: LiveConfig
     clock: Clock
@@ -118,17 +118,17 @@ class SharedParts:
 
     @property
     def config(self) -> Config:
-        """The configuration as it is now."""
+        """The configuration in force."""
         return self.in_force.config
 
     @property
     def access(self) -> Access:
-        """What each person may do now."""
+        """The permissions in force."""
         return self.in_force.access
 
 
 def fittings(given: SharedParts, lease: ChatLease = ALONE) -> PlatformParts:
-    """Return what chat platforms may need; by the `lease` they speak and act."""
+    """Collect what chat platforms need. They only send and act while the `lease` is held."""
     stored, queue = given.stored, given.queue
     return PlatformParts(
         commands=COMMANDS,
@@ -150,7 +150,7 @@ def fittings(given: SharedParts, lease: ChatLease = ALONE) -> PlatformParts:
 
 
 def admission(given: SharedParts) -> AdmissionService:
-    """Return the one door for requests."""
+    """Build the service that admits all requests."""
     queue = given.queue
     return AdmissionService(
         submitter=queue.submitter,
@@ -181,7 +181,7 @@ def _limits(given: SharedParts) -> RequestLimits:
 
 
 def enhancer(given: SharedParts, door: AdmissionService) -> Enhancer:
-    """Return what has prompts improved by a text model."""
+    """Build the enhancer, which improves prompts with a text model."""
     queue = given.queue
     return Enhancer(
         submitter=queue.submitter,
@@ -195,7 +195,7 @@ def enhancer(given: SharedParts, door: AdmissionService) -> Enhancer:
 
 
 def transcriber(given: SharedParts, door: AdmissionService) -> Transcriber:
-    """Return what has recordings written down by a model."""
+    """Build the transcriber of recordings."""
     queue = given.queue
     return Transcriber(
         submitter=queue.submitter,
@@ -212,7 +212,7 @@ def transcriber(given: SharedParts, door: AdmissionService) -> Transcriber:
 
 
 def context(given: SharedParts, door: AdmissionService) -> Context:
-    """Return what commands work with."""
+    """Build the context of commands."""
     config, stored = given.config, given.stored
     return Context(
         queue=given.queue,
@@ -236,7 +236,7 @@ def context(given: SharedParts, door: AdmissionService) -> Context:
 def presenter(
     given: SharedParts, platforms: Sequence[ChatPlatform], commands: Context
 ) -> Presenter:
-    """Return what keeps messages true and delivers results."""
+    """Build the presenter, which keeps messages up to date and delivers results."""
     config, stored = given.config, given.stored
     return Presenter(
         queue=given.queue,
@@ -255,7 +255,7 @@ def presenter(
 
 
 def operator_records(given: SharedParts) -> Dashboard:
-    """Return what an operator is shown."""
+    """Build the data of the operator's dashboard."""
     stored = given.stored
     return DashboardReader(
         status=given.queue.status,
@@ -275,7 +275,7 @@ def operator_records(given: SharedParts) -> Dashboard:
 def gateway(
     given: SharedParts, api: ApiConfig, door: AdmissionService, fetcher: Fetcher | None
 ) -> ApiServer:
-    """Return the HTTP API."""
+    """Build the HTTP API."""
     stored = given.stored
     return ApiServer(
         _settings(given, api),
@@ -295,7 +295,7 @@ def gateway(
 
 
 def endings(given: SharedParts, api: ApiConfig) -> JobEndings:
-    """Return what calls webhooks and acknowledges the ends of programs' jobs."""
+    """Build the part that calls webhooks and acknowledges programs' ended jobs."""
     queue = given.queue
     return JobEndings(
         _hooks(given, api), deliveries=queue.deliveries, jobs=queue.jobs, clock=given.clock

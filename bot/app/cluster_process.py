@@ -1,7 +1,7 @@
-"""One process of several on a server's database: does the duties of the posts that it holds.
+"""One of several processes on a database: runs the queue, chats and API while it holds their posts.
 
-The queue is one duty, each chat another, so that they may be held by different processes. The chats
-and the API of a process reach the queue over its link, also where this process holds it.
+The queue is one post and each chat another, so different processes may hold them. A process's chats
+and API reach the queue over its connection, even if the same process runs the queue.
 """
 
 import asyncio
@@ -33,21 +33,22 @@ from queueing.store.sql.database import Database
 log = logging.getLogger(__name__)
 
 HAND_OVER_S = 0.2
-"""How long running jobs, and then last messages, get at an orderly stop: another goes on with them."""
+"""How long running jobs, and then last messages, get on shutdown. Another process continues them.
+"""
 
 UNREACHED_S = 30.0
-"""How long a chat waits for the holder of the queue before another process may serve the chat."""
+"""How long a chat waits for the queue before another process may serve the chat."""
 UNREACHABLE = "the process that holds the queue cannot be reached from here"
 
 AGAIN_S = 2
-"""After how many seconds the API begins again whose database could not be opened."""
+"""Pause before the API starts again after the database could not be opened."""
 
 Watched = Callable[[Callable[[], str | None]], AbstractContextManager[None]]
-"""Has the heartbeat report what a look returns, while a duty lasts."""
+"""Adds a check to those that the heartbeat reports, inside the block."""
 
 
 class ClusterProcess:
-    """The duties of one process."""
+    """Runs the posts of one process."""
 
     def __init__(
         self,
@@ -72,10 +73,10 @@ class ClusterProcess:
         self._refused: set[str] = set()
 
     async def run(self, posts: Sequence[str], *, serves_api: bool) -> None:
-        """Apply for posts, do what they ask for, and serve programs, until cancelled.
+        """Apply for posts, do their work, and serve the API, until cancelled.
 
-        Raises an `ExceptionGroup` of what ends the process: `BadModel`, and `ChatRefused` when none
-        of its chats lets the bot in.
+        Raises an `ExceptionGroup` of what ends the process: `BadModel`, or `ChatRefused` if none of
+        its chats lets the bot in.
         """
         chats = [name for name in posts if name != QUEUE]
         async with TaskGroup() as tasks:
@@ -114,13 +115,13 @@ class ClusterProcess:
         async def duty(lease: HeldLease) -> None:
             try:
                 await self._do_chat(name, lease)
-            except BaseExceptionGroup as group:  # of the tasks that serve a chat
+            except BaseExceptionGroup as group:  # from the tasks that serve a chat
                 refused, others = group.split(ChatRefused)
                 if refused is None or others is not None:
                     raise
                 if taken := refused.subgroup(AddressTaken):
                     raise GivesWay(str(taken.exceptions[0])) from None
-                # By its service: another process would fare no better.
+                # Refused by the chat's service, so another process would be refused too.
                 self._refused.add(name)
                 if self._refused.issuperset(chats):
                     raise
@@ -148,7 +149,7 @@ class ClusterProcess:
                 raise GivesWay(UNREACHABLE)
 
     async def _reached(self) -> None:
-        """Wait until the queue can be asked. Raises `GivesWay` when that takes long."""
+        """Wait until the queue is connected. Raises `GivesWay` on timeout."""
         try:
             async with timeout(UNREACHED_S):
                 await self._link.connected()
@@ -158,13 +159,13 @@ class ClusterProcess:
     # ------------------------------------------------------------ programs
 
     async def _serve_programs(self) -> None:
-        """Serve them; a server that is away when the API begins is waited for."""
+        """Serve the API, retrying while the database is unavailable."""
         while True:
             await self._link.connected()
             try:
                 await self._serve_api()
             except StoreError as error:
-                log.warning("the API begins again in %d s: %s", AGAIN_S, error)
+                log.warning("cannot serve the API, retrying in %d s: %s", AGAIN_S, error)
                 await asyncio.sleep(AGAIN_S)
             else:
                 return
@@ -182,7 +183,10 @@ class ClusterProcess:
     async def _given(
         self, stack: AsyncExitStack, database: Database, queue: RemoteQueue
     ) -> SharedParts:
-        """Return what a duty's parts are made from; until the stack ends, it is told of and asked."""
+        """Build the shared parts of a post.
+
+        Until the stack ends, heartbeat, dashboard and reloads use them.
+        """
         setup = self._setup
         made = await setup.groundwork(database, queue, self._meters)
         given = replace(made, posts=self._shown)

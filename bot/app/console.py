@@ -1,7 +1,7 @@
-"""Standard output, drawn by `rich` on a terminal and written as plain text anywhere else.
+"""Standard output: styled by `rich` on a terminal, plain text elsewhere.
 
-Texts of people, servers and configurations are never markup. `rich` is slow to import, so only
-commands that draw import this module.
+Texts from people, servers and configurations are never markup. Only commands that draw import this
+module, because importing `rich` is slow.
 """
 
 import os
@@ -15,17 +15,17 @@ from rich.text import Text
 
 from bot.app.logs import harmless
 
-UNBROKEN = 1_000_000  # columns of a pipe or a file: more than any line has
-_FILLING = re.compile(" +$", re.MULTILINE)  # tables fill their lines with blanks
+UNBROKEN = 1_000_000  # columns of a pipe or file, more than any line has
+_FILLING = re.compile(" +$", re.MULTILINE)  # tables pad their lines with spaces
 
 
 def console() -> Console:
     """Return the console for standard output."""
     terminal = sys.stdout.isatty()
     return Console(
-        # Without a colour system, `rich` writes no bold or dim text either.
+        # Without a color system, `rich` also omits bold and dim text.
         color_system=None if os.environ.get("NO_COLOR") else "auto",
-        force_terminal=terminal,  # whatever FORCE_COLOR and TTY_COMPATIBLE say of pipes
+        force_terminal=terminal,  # whatever FORCE_COLOR and TTY_COMPATIBLE say about pipes
         width=None if terminal else UNBROKEN,
         markup=False,
         emoji=False,
@@ -34,7 +34,7 @@ def console() -> Console:
 
 
 def show(drawn: RenderableType) -> None:
-    """Print something."""
+    """Print a renderable."""
     out = console()
     if out.is_terminal:
         out.print(drawn)
@@ -45,15 +45,15 @@ def show(drawn: RenderableType) -> None:
 
 
 def line(text: str, style: str = "") -> Text:
-    """Return a text as one line that cannot steer the terminal."""
+    """Return a text as one line without terminal control sequences."""
     return Text(harmless(" ".join(text.split())), style, overflow="fold")
 
 
 @dataclass(frozen=True, slots=True)
 class Cropped:
-    """As much as fits the height of the terminal, and how many lines do not.
+    """Crops a renderable to the terminal's height and counts the omitted lines.
 
-    Keeps the first lines, or with `latest` the last ones.
+    Keeps the first lines, or the last ones with `latest`.
     """
 
     whole: RenderableType

@@ -1,7 +1,8 @@
-"""How `usher reload` and `usher top` reach the running bot: a socket beside its database, for its own user alone.
+"""The socket through which `usher reload` and `usher top` reach the running bot.
 
-Each process of an installation has one, named after its process id. A call is one line, its answer
-one line of JSON, empty for a call that this process cannot answer.
+Each process has one next to its database, named after its process id. Only the process's own user
+may connect. A call is one line. The answer is one line of JSON, which is empty if this process
+cannot answer.
 """
 
 import asyncio
@@ -24,33 +25,32 @@ log = logging.getLogger(__name__)
 CALL = b"reload\n"
 _LONGEST_CALL = 100  # bytes
 _LOOK_S = 10.0  # for an answer from memory or the database
-_PATIENCE_S = 5.0  # for the call, which is sent at once
-_ANSWER_S = 120.0  # reading workflows of many models takes its time
-_LONGEST = 100  # bytes of a socket's address: systems allow 104 to 108
+_PATIENCE_S = 5.0  # to receive the call, which is sent at once
+_ANSWER_S = 120.0  # reading the workflows of many models takes a while
+_LONGEST = 100  # bytes of a socket's path; systems allow 104 to 108
 
 Reload = Callable[[], Awaitable[Reloaded]]
 Tell = Callable[[str], Awaitable[bytes | None]]
-"""Answers a call with JSON, None if this process knows nothing of it. Raises `StoreError`."""
+"""Answers a call with JSON, or None if this process cannot. Raises `StoreError`."""
 
 
 async def _silent(_: str) -> bytes | None:
     return None
 
 
-NOTHING_KNOWN = "the bot's processes on this machine do not reach the queue now"
+NOTHING_KNOWN = "the bot's processes on this machine cannot reach the queue at present"
 
 
 class NotRunning(Exception):
-    """No process of a configuration answers, or none that could."""
+    """Raised when no process of a configuration answers."""
 
 
 @asynccontextmanager
 async def listening(sign: Path, reload: Reload, tell: Tell = _silent) -> AsyncIterator[None]:
-    """Answer calls until the block ends; `sign` is the database, or what stands for it.
+    """Answer calls until the block ends. `sign` is the database file or its substitute.
 
-    `tell` answers every call but the one to reload.
-
-    Where there can be no such socket, that is logged, and a signal still reloads.
+    `tell` answers all calls except reloads. If the socket cannot be created, that is logged and
+    only SIGHUP reloads.
     """
     _forget_killed(sign)
     file = _of_process(sign, str(os.getpid()))
@@ -68,7 +68,11 @@ async def listening(sign: Path, reload: Reload, tell: Tell = _silent) -> AsyncIt
 
     try:
         server = await asyncio.start_unix_server(answer, sock=_bound(file))
-    except (OSError, AttributeError, NotImplementedError) as error:  # Windows, a read-only folder
+    except (
+        OSError,
+        AttributeError,
+        NotImplementedError,
+    ) as error:  # Windows, or a read-only folder
         log.warning("`usher reload` and `usher top` cannot reach this process: %s", error)
         yield
         return
@@ -83,12 +87,12 @@ async def _told(tell: Tell, line: bytes) -> bytes:
     try:
         return await tell(line.decode("ascii", "replace").strip()) or b""
     except StoreError as error:
-        log.warning("a look at this process failed: %s", error)
+        log.warning("cannot answer `usher top`: %s", error)
         return b""
 
 
 def ask(sign: Path, call: str) -> bytes:
-    """Return the answer of the first process that knows one. Raises `NotRunning`."""
+    """Return the first answer from any process. Raises `NotRunning`."""
     reached = False
     for file in sorted(sign.resolve().parent.glob(_of_process(sign, "*").name)):
         try:
@@ -102,9 +106,9 @@ def ask(sign: Path, call: str) -> bytes:
 
 
 def call_all(sign: Path) -> Iterator[tuple[str, Reloaded]]:
-    """Have every process of an installation reload; yield the name of each, and its answer.
+    """Reload every process of an installation. Yields each process's id and its answer.
 
-    Raises `NotRunning` when there is none.
+    Raises `NotRunning` if there is none.
     """
     answered = False
     for file in sorted(sign.resolve().parent.glob(_of_process(sign, "*").name)):
@@ -117,11 +121,11 @@ def call_all(sign: Path) -> Iterator[tuple[str, Reloaded]]:
 
 
 def _call(file: Path) -> Reloaded | None:
-    """Return the answer of one process; None if it ended before it could remove its socket."""
+    """Reload one process. Returns None if it was killed and left its socket behind."""
     try:
         line = _line(file, CALL, _ANSWER_S)
     except TimeoutError:
-        return Reloaded(problems=(f"it has not answered in {_ANSWER_S:.0f} s",))
+        return Reloaded(problems=(f"no answer within {_ANSWER_S:.0f} s",))
     except OSError as error:
         return Reloaded(problems=(f"it cannot be reached: {error}",))
     if line is None:
@@ -129,11 +133,11 @@ def _call(file: Path) -> Reloaded | None:
     try:
         return Reloaded.of_json(json.loads(line))
     except (ValueError, KeyError, TypeError):
-        return Reloaded(problems=("it stopped before it answered",))
+        return Reloaded(problems=("it stopped before answering",))
 
 
 def _line(file: Path, call: bytes, patience_s: float) -> bytes | None:
-    """Return what a process answers; None if it ended before it could remove its socket."""
+    """Return a process's answer, or None if it was killed and left its socket behind."""
     with socket.socket(socket.AF_UNIX) as calling:
         calling.settimeout(patience_s)
         try:
@@ -148,7 +152,7 @@ def _line(file: Path, call: bytes, patience_s: float) -> bytes | None:
 
 
 def _forget_killed(sign: Path) -> None:
-    """Remove the sockets of processes that were ended by force."""
+    """Remove the sockets of killed processes."""
     with suppress(AttributeError):  # Windows has no such sockets
         for file in sign.resolve().parent.glob(_of_process(sign, "*").name):
             with suppress(OSError), socket.socket(socket.AF_UNIX) as calling:
@@ -165,13 +169,13 @@ def _of_process(sign: Path, number: str) -> Path:
 
 
 def _bound(file: Path) -> socket.socket:
-    """Return a socket at a path, which only its own user may call."""
-    file.unlink(missing_ok=True)  # of an earlier process of this number
+    """Bind a socket that only its own user may connect to."""
+    file.unlink(missing_ok=True)  # left by an earlier process with this id
     made = socket.socket(socket.AF_UNIX)
     try:
         with _short(file) as address:
             made.bind(address)
-        file.chmod(0o600)  # before it listens, so no one else can have called
+        file.chmod(0o600)  # before listening, so that nobody else can have connected
     except OSError:
         made.close()
         raise
@@ -180,7 +184,7 @@ def _bound(file: Path) -> socket.socket:
 
 @contextmanager
 def _short(file: Path) -> Iterator[str]:
-    """Provide an address of a socket's file: of a deep folder, by way of a handle of the folder."""
+    """Provide a short path to a socket. A long one goes through a handle of its folder."""
     if len(os.fsencode(file)) <= _LONGEST or not Path("/proc/self/fd").is_dir():
         yield str(file)
         return
@@ -196,14 +200,14 @@ _READ: Mapping[str, Callable[[Dashboard], Awaitable[bytes]]]
 
 
 class DashboardAnswers:
-    """Answers by what a duty of this process offers; without any, it knows nothing."""
+    """Answers calls with the records that running posts offer."""
 
     def __init__(self) -> None:
         self._offered: list[Dashboard] = []
 
     @contextmanager
     def offering(self, records: Dashboard) -> Iterator[None]:
-        """Answer by these records until the block ends."""
+        """Answer from these records until the block ends."""
         self._offered.append(records)
         try:
             yield
@@ -211,7 +215,7 @@ class DashboardAnswers:
             self._offered.remove(records)
 
     async def answer(self, call: str) -> bytes | None:
-        """Return a record as JSON; None for another call, or if nothing is known here.
+        """Return a record as JSON, or None if the call is unknown or no records are offered.
 
         Raises `StoreError`.
         """

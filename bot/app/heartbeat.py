@@ -1,7 +1,7 @@
-"""A heartbeat other processes can see: a file beside the database, written while the bot runs.
+"""A heartbeat for other processes: a file next to the database, rewritten while the bot runs.
 
-A container's health check reads it; a hung event loop stops writing it. Moments are those of the
-machine's monotonic clock, which no one can set, and count since the boot that is named with them.
+A container's health check reads it. A hung event loop stops writing it. Times are of the machine's
+monotonic clock, which cannot be set. They count from a boot, whose id is stored with them.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Heartbeat:
-    """When the bot last wrote, and what keeps it from accepting requests, if anything."""
+    """The last heartbeat. `trouble` is why the bot accepts no requests, or None."""
 
     at: float
     boot: str
@@ -32,15 +32,15 @@ class Heartbeat:
 
 
 def file_of(database: Path) -> Path:
-    """Return the heartbeat file of a database's owner, whichever link names the database."""
+    """Return the heartbeat file of a database. Resolves links to the database."""
     there = database.resolve()
     return there.with_name(f"{there.name}-heartbeat")
 
 
 async def beat(database: Path, look: Callable[[], str | None] = lambda: None) -> None:
-    """Write the file until cancelled; it is then removed, so that a stopped bot is not alive.
+    """Write the file until cancelled, then remove it, so that a stopped bot is not alive.
 
-    `look` is called each time, in a thread, and returns what keeps the bot from accepting requests.
+    `look` is called in a thread each time. It returns why the bot accepts no requests, or None.
     """
     file = file_of(database)
     try:
@@ -52,17 +52,17 @@ async def beat(database: Path, look: Callable[[], str | None] = lambda: None) ->
 
 
 def health(database: Path) -> str | None:
-    """Return what is wrong with the bot of a database, None if it is alive and well."""
+    """Return what is wrong with a database's bot, or None if it is healthy."""
     sign = _read(file_of(database))
     if sign is None or sign.boot != _boot() or not 0 <= time.monotonic() - sign.at < LATE_S:
         return "no sign of life"
-    if is_owned(database) is False:  # it ended before it could remove the file
+    if is_owned(database) is False:  # it was killed before it could remove the file
         return "no sign of life"
     return sign.trouble
 
 
 def is_alive(database: Path) -> bool:
-    """Return whether a running bot has written the file recently, healthy or not."""
+    """Return whether a running bot wrote the file recently, healthy or not."""
     return health(database) != "no sign of life"
 
 
@@ -73,8 +73,8 @@ def _write(file: Path, look: Callable[[], str | None]) -> None:
         with open(partial, "w", encoding="utf-8", opener=_private) as opened:
             json.dump(asdict(sign), opened)
         partial.replace(file)
-    except OSError as error:  # usually a full disk: no reason to stop
-        log.warning("the heartbeat could not be written: %s", error)
+    except OSError as error:  # usually a full disk, which is no reason to stop
+        log.warning("cannot write the heartbeat: %s", error)
 
 
 def _private(path: str, flags: int) -> int:
@@ -84,7 +84,7 @@ def _private(path: str, flags: int) -> int:
 def _read(file: Path) -> Heartbeat | None:
     try:
         return Heartbeat(**json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # missing, or of another version
+    except (OSError, ValueError, TypeError):  # missing, or from another version
         return None
 
 
@@ -92,4 +92,4 @@ def _boot() -> str:
     try:
         return _BOOT.read_text(encoding="ascii").strip()
     except OSError:
-        return ""  # if the system does not name its boots, the monotonic clock alone counts
+        return ""  # without boot ids, only the monotonic clock counts

@@ -1,6 +1,6 @@
-"""The queue with its servers, and what runs beside it in the same process.
+"""The queue with its servers, and the background tasks that belong to it.
 
-Servers that name their models themselves are asked for them, and asked again later.
+Servers with `discover` are asked for their models repeatedly.
 """
 
 import asyncio
@@ -34,17 +34,17 @@ from queueing.service.model_reader import LocalModelReader
 from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
 
-AGAIN_S = 60.0  # a list costs a server little, and its details a call for each model
-EMPTY_AGAIN_S = 5.0  # a server without a model: its first one is waited for
+AGAIN_S = 60.0  # a list is cheap for a server, but its details take a call per model
+EMPTY_AGAIN_S = 5.0  # for a server without a model, whose first one is expected
 
 log = logging.getLogger(__name__)
 
 
 class ModelDiscovery:
-    """Asks servers for their models: at the start, once a minute, and one that comes back at once.
+    """Asks servers for their models: at startup, every minute, and when a server comes back.
 
-    A server without a model is asked every few seconds: someone is setting it up. `looked` is set
-    once each was asked for the first time.
+    A server without models is asked every few seconds, because someone is setting it up. `looked`
+    is set once every server was asked.
     """
 
     def __init__(self, models: LocalModelReader, backends: Mapping[str, Backend]) -> None:
@@ -53,14 +53,14 @@ class ModelDiscovery:
         self._backends = backends
         self._again = asyncio.Event()
         self._unheard: set[str] = set()  # servers that could not be asked
-        self._empty: set[str] = set()  # servers that answered and have no model
+        self._empty: set[str] = set()  # servers that answered but have no model
 
     def ask_again(self) -> None:
-        """Have all servers asked at once: others are configured."""
+        """Ask all servers at once, because their configuration changed."""
         self._again.set()
 
     def on_hosts(self, states: Mapping[str, HostActivity]) -> None:
-        """Have a server asked as soon as it answers that did not when it was asked last."""
+        """Ask again as soon as a server is up that did not answer last time."""
         if any(not self._unheard.isdisjoint(each.servers) for each in states.values()):
             self._again.set()
 
@@ -77,7 +77,7 @@ class ModelDiscovery:
         return [spec.name for spec in backends if spec.discover]
 
     async def _until_next(self) -> None:
-        """Return after a minute, or as soon as all are to be asked; until then ask empty servers."""
+        """Wait a minute or for `ask_again`. Until then, only ask servers without models."""
         for _ in range(round(AGAIN_S / EMPTY_AGAIN_S)):
             with suppress(TimeoutError):
                 async with timeout(EMPTY_AGAIN_S):
@@ -95,7 +95,7 @@ class ModelDiscovery:
                 name: group.create_task(self._found(name, catalog.served_by(name)))
                 for name in names
             }
-            for name in names:  # in their order: of two models of one name the first keeps it
+            for name in names:  # in order: of two models with the same name, the first one is kept
                 if offered := await found[name]:
                     self._models.extend(offered)
 
@@ -104,9 +104,9 @@ class ModelDiscovery:
         try:
             offered = await self._backends[name].discover(known)
         except BackendError as error:
-            log.info("%s: its models could not be listed: %s", name, error)
+            log.info("%s: cannot list its models: %s", name, error)
         except Exception:
-            log.exception("%s: its list of models could not be read", name)
+            log.exception("%s: cannot read its list of models", name)
         else:
             self._unheard.discard(name)
             if not (offered or known):
@@ -116,12 +116,12 @@ class ModelDiscovery:
         return ()
 
 
-FIRST_LOOK_S = 5.0  # a server that hangs holds up the first requests so long, and not longer
+FIRST_LOOK_S = 5.0  # limits how long a hanging server delays the first requests
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocalQueue:
-    """A queue, and what it works with."""
+    """A queue and its parts."""
 
     queue: JobQueue
     store: JobStore
@@ -136,7 +136,7 @@ async def open_queue(
     stack: AsyncExitStack,
     held: Callable[[], bool] = lambda: True,
 ) -> LocalQueue:
-    """Make the queue of a database; no server is asked yet, and none unless the queue is `held`.
+    """Build the queue of a database. Servers are only contacted later, while `held` returns True.
 
     Raises `StoreError`, and `BadModel` for a model that cannot work.
     """
@@ -178,10 +178,10 @@ async def open_queue(
 async def serving(
     setup: BotSetup, parts: LocalQueue, meters: Meters | None
 ) -> AsyncIterator[tuple[SharedParts, AdmissionService]]:
-    """Do what runs beside a queue until the block ends, which runs the queue itself.
+    """Run the queue's background tasks until the block ends. The block runs the queue itself.
 
-    The block begins once its servers were looked at, and has what the parts between people and the
-    queue are made from. Raises `StoreError`.
+    Enters the block once the servers were asked for their models, or after `FIRST_LOOK_S`. Provides
+    the parts between people and the queue. Raises `StoreError`.
     """
     async with AsyncExitStack() as stack:
         if meters is not None:
@@ -203,7 +203,10 @@ async def serving(
 
 
 def reconfiguring(setup: BotSetup, parts: LocalQueue, stack: AsyncExitStack) -> Prepare:
-    """Return what prepares a queue for another configuration; `stack` ends with the queue."""
+    """Return a function that prepares the queue for another configuration.
+
+    New servers are closed with `stack`.
+    """
 
     async def prepare(config: Config) -> Callable[[], None]:
         catalog = await asyncio.to_thread(config.catalog)
@@ -223,7 +226,7 @@ def reconfiguring(setup: BotSetup, parts: LocalQueue, stack: AsyncExitStack) -> 
 
 
 def _unlike(catalog: Catalog, known: Catalog) -> list[BackendSpec]:
-    """Return the servers that are new, or configured otherwise than those that are known."""
+    """Return the servers that are new or whose configuration changed."""
     return [
         spec
         for name, spec in catalog.backends.items()
@@ -234,9 +237,9 @@ def _unlike(catalog: Catalog, known: Catalog) -> list[BackendSpec]:
 def upkeep(
     setup: BotSetup, parts: LocalQueue, given: SharedParts
 ) -> tuple[Coroutine[Any, Any, None], ...]:
-    """Return what keeps the database small, the offered models up to date, and programs told.
+    """Return the background tasks: retention, model discovery, history and webhooks.
 
-    Programs' jobs are seen to their end here, once for all processes that serve the API.
+    Webhooks run here, once for all processes that serve the API.
     """
     parts.queue.hosts.subscribe(parts.lookout.on_hosts)
     return (
@@ -254,7 +257,7 @@ def upkeep(
 
 
 def _recorder(setup: BotSetup, parts: LocalQueue, given: SharedParts) -> Recorder:
-    """Return what writes the history, following the queue."""
+    """Build the recorder of history and subscribe it to the queue."""
     made = Recorder(
         given.stored.history,
         parts.queue.promises,
@@ -275,7 +278,7 @@ def _endings(given: SharedParts) -> tuple[Coroutine[Any, Any, None], ...]:
 
 
 def _made(setup: BotSetup, specs: Iterable[BackendSpec]) -> dict[str, Backend]:
-    """Return servers without making a request yet."""
+    """Build the connections to servers. Makes no requests yet."""
     return {spec.name: setup.make_backend(spec) for spec in specs}
 
 

@@ -1,7 +1,7 @@
-"""Sets up the log; removes secrets and terminal control sequences from every record.
+"""Sets up logging. Removes secrets and terminal control sequences from every record.
 
-Redaction happens in the formatter of the one handler, on the finished line with its traceback: so
-it covers third-party loggers, warnings, uncaught exceptions and errors of the event loop alike.
+Redaction happens in the formatter of the only handler, on the finished line with its traceback. So
+it also covers third-party loggers, warnings, uncaught exceptions and errors of the event loop.
 """
 
 import asyncio
@@ -28,28 +28,28 @@ _SHAPES = re.compile(
     r"|(?<=Bot )[\w-]{20,}\.[\w.-]+"
     r"|(?<=[?&]token=)[^\s&'\"]+"
 )
-"""The shapes of tokens: of Telegram, Discord, LM Studio, and in headers and addresses."""
+"""Forms of tokens: of Telegram, Discord and LM Studio, and in headers and URLs."""
 
-# Escape sequences, carriage returns, and marks that reverse words.
+# Escape sequences, carriage returns, and characters that change the text direction.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 CHATTY = (
     "PIL",
     "aiohttp.access",
-    "aiosqlite",  # at DEBUG, every stored value: prompts and images
+    "aiosqlite",  # at DEBUG, logs every stored value, including prompts and images
     "discord",
     "httpcore",
     "psycopg",
-    "httpx",  # at INFO, every address, and Telegram's contain the token
+    "httpx",  # at INFO, logs every URL; Telegram's contain the token
     "telegram",
 )
-_SHORTEST = 4  # a shorter secret would black out half of every line
+_SHORTEST = 4  # characters; a shorter secret would redact half of every line
 
 _log = sparing(logging.getLogger(__name__))
 
 
 class Redactor:
-    """Replaces known secrets, and whatever looks like one, with a mark."""
+    """Replaces known secrets, and texts that look like secrets, with a mark."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         given = {secret for secret in secrets if len(secret) >= _SHORTEST}
@@ -65,7 +65,7 @@ class Redactor:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """Yield a secret as it is, as addresses encode it, and as it appears within quotation marks."""
+    """Yield a secret unchanged, as encoded in URLs, and as quoted."""
     yield secret
     yield quote(secret, safe="")
     yield quote(secret)
@@ -75,31 +75,31 @@ def _spellings(secret: str) -> Iterator[str]:
 
 
 def harmless(text: str) -> str:
-    """Return a text without terminal controls and without marks that reverse words."""
+    """Remove terminal control sequences and characters that change the text direction."""
     return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class TextFormatter(logging.Formatter):
-    """One line a record, for people; a traceback follows, indented."""
+    """Formats a record as one line for people, with its traceback indented below."""
 
     def __init__(self, redact: Redactor) -> None:
         super().__init__("{asctime} {levelname:<7} {name}: {message}", style="{")
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as text without secrets."""
+        """Format a record as text without secrets."""
         return harmless(self._redact(super().format(record).replace("\n", "\n    ")))
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line, for collectors."""
+    """Formats a record as one line of JSON, for log collectors."""
 
     def __init__(self, redact: Redactor) -> None:
         super().__init__()
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line of JSON without secrets."""
+        """Format a record as JSON without secrets."""
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -112,7 +112,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Writes what can be written; the library would print the values of a record it cannot format."""
+    """Drops records that cannot be formatted.
+
+    The standard handler would print their values.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         try:
@@ -122,7 +125,7 @@ class _Handler(logging.StreamHandler[TextIO]):
             return f"{record.levelname} {record.name}: a record that cannot be shown ({kind})"
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the library's name
-        """Do nothing: if the stream itself is broken, there is nowhere to report it."""
+        """Do nothing. If the stream is broken, there is nowhere to report it."""
 
 
 def set_up(
@@ -132,7 +135,10 @@ def set_up(
     secrets: Iterable[str] = (),
     stream: TextIO | None = None,
 ) -> None:
-    """Send every log record to `stream` (stderr), without secrets. Replaces an earlier set-up."""
+    """Send all log records to `stream` (stderr by default), without secrets.
+
+    Replaces earlier set-ups.
+    """
     redact = Redactor(secrets)
     handler = _Handler(stream)
     handler.setFormatter(JsonFormatter(redact) if form == "json" else TextFormatter(redact))
@@ -142,7 +148,7 @@ def set_up(
     logging.captureWarnings(capture=True)
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
-    logging.getLogger("psycopg").setLevel(logging.ERROR)  # what it warns of, the engine reports
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # the engine reports what it warns about
     sys.excepthook = _log_uncaught
     threading.excepthook = _log_thread
 

@@ -1,4 +1,4 @@
-"""What a process measures, if its configuration has a place for metrics."""
+"""The metrics of a process, if they are configured."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,13 +17,13 @@ from queueing.service.job_queue import JobQueue
 
 @dataclass(frozen=True, slots=True)
 class Meters:
-    """The instruments of a process and the endpoint that shows them."""
+    """The metrics of a process and their endpoint."""
 
     instruments: Metrics
     endpoint: MetricsEndpoint
 
     def on_posts(self, keeper: LeaseKeeper, clock: Clock) -> None:
-        """Measure the posts of this process, and what it knows of the database."""
+        """Measure this process's posts, and the database as seen from here."""
         self.instruments.cluster = ClusterState(
             keeper.terms,
             away_s=lambda: keeper.outage.seconds,
@@ -32,7 +32,7 @@ class Meters:
 
     @asynccontextmanager
     async def on_queue(self, queue: JobQueue, clock: Clock) -> AsyncIterator[None]:
-        """Measure the queue that this process holds, until the block ends. Raises `StoreError`."""
+        """Measure the queue of this process until the block ends. Raises `StoreError`."""
         busy = BusyHosts(asyncio.get_running_loop().time)
         counts = JobCounts(
             self.instruments,
@@ -53,7 +53,10 @@ class Meters:
 
 @asynccontextmanager
 async def metering(config: MetricsConfig | None, version: str) -> AsyncIterator[Meters | None]:
-    """Provide the meters of this process, shown until the block ends; None if metrics are off."""
+    """Provide this process's metrics and their endpoint inside the block.
+
+    None if metrics are off.
+    """
     if config is None:
         yield None
         return

@@ -1,10 +1,10 @@
-"""The process itself: its limits and memory, the event loop, and how signals stop it in order.
+"""Prepares the process: its limits, memory, event loop and signal handling.
 
-What a system does not support stays as it was.
+Settings that a system does not support are skipped.
 
-Where the network is away, a look-up takes as long as the system waits for its name servers, 10 to
-30 s by default. asyncio does them in the threads of `asyncio.to_thread`: a few names of servers and
-chats would hold up every image, and a stop. So names are looked up in threads of their own.
+Without a network, resolving a name takes as long as the system waits for its name servers, 10 to 30
+s by default. asyncio resolves names in the threads of `asyncio.to_thread`, so a few names would
+delay all image work and the shutdown. `EventLoop` resolves names in separate threads.
 """
 
 import asyncio
@@ -32,26 +32,25 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-FEW_FILES = (
-    512  # open at once; with fewer, the page takes fewer visitors, and that is worth a log line
-)
+FEW_FILES = 512  # open at once; with fewer, the page takes fewer visitors, and that is logged
 _MANY_FILES = 8192
 
 # Settings of glibc's allocator, from its malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
-_LARGE = 32 * 1024 * 1024  # bytes; such a block returns to the system the moment it is freed
+_LARGE = 32 * 1024 * 1024  # bytes; blocks of this size return to the system when freed
 _ARENAS = 2
 _TRIM_EVERY_S = 10.0
 
-# Objects made and not freed, between two looks at the new ones; such looks between two at those that
-# were new twice (some five milliseconds); such looks between two at everything.
+# Thresholds of the garbage collector: new objects between collections of the youngest generation;
+# such collections per collection of the middle generation (about five milliseconds); those per full
+# collection.
 _COLLECT_AT = (5_000, 5, 200)
 
 _log = logging.getLogger(__name__)
 
 
 def settle() -> None:
-    """Prepare the process; call it once, when the log is set up and before threads begin."""
+    """Prepare the process. Call once, after setting up the log and before threads start."""
     give_memory_back()
     allow_open_files()
     import_what_comes_late()
@@ -59,7 +58,7 @@ def settle() -> None:
 
 
 def allow_open_files() -> None:
-    """Raise the number of open files to what the system allows, and log when that is low."""
+    """Raise the limit of open files as far as the system allows. Logs a low limit."""
     if resource is None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -71,16 +70,16 @@ def allow_open_files() -> None:
             _log.debug("the limit of open files stays at %d: %s", soft, error)
     if open_files() < FEW_FILES:
         _log.warning(
-            "only %d files may be open at once, so the page takes fewer visitors:"
-            " allow more (ulimit -n, or LimitNOFILE= of the service)",
+            "only %d files may be open at once, so the page accepts fewer visitors;"
+            " raise the limit (ulimit -n, or LimitNOFILE= of the service)",
             open_files(),
         )
 
 
 def import_what_comes_late() -> None:
-    """Import what libraries import at first use, while files can surely be opened."""
+    """Import modules that libraries import on first use, while file handles are available."""
     Image.preinit()
-    for plugin in ("WebP", "Avif"):  # of the formats that are read, those that are not among these
+    for plugin in ("WebP", "Avif"):  # readable formats that Pillow does not load by default
         importlib.import_module(f"PIL.{plugin}ImagePlugin")
     for codec in ("utf_8", "utf_16_le", "utf_16", "utf_32", "latin_1", "cp1252", "idna", "ascii"):
         importlib.import_module(f"{encodings.__name__}.{codec}")
@@ -89,11 +88,11 @@ def import_what_comes_late() -> None:
 def give_memory_back() -> None:
     """Make the allocator return freed memory to the system.
 
-    glibc raises its threshold for a large block to the largest one freed so far and keeps an arena
-    for each thread, so a busy hour with files of 25 MB would be held for good. Setting these
-    numbers also fixes them. Blocks below the threshold return with `stay_small`: if those of some
-    megabytes returned at once, a large result would wait for fresh pages at each of its copies,
-    half of the time that it takes.
+    glibc raises its threshold for large blocks to the largest one freed so far, and keeps an arena
+    per thread. A busy hour with 25 MB files would keep that memory permanently. Setting these
+    parameters also turns off the adjustment. Smaller blocks are returned by `stay_small`: returning
+    blocks of a few megabytes at once would make each copy of a large result wait for fresh pages,
+    which takes half of the time.
     """
     mallopt = _of_glibc("mallopt")
     if mallopt is None:
@@ -107,10 +106,10 @@ def give_memory_back() -> None:
 
 
 async def stay_small() -> None:
-    """Return the pages that hold nothing any more to the system, every ten seconds, until cancelled.
+    """Return unused pages to the system every ten seconds, until cancelled.
 
-    The allocator returns what is free at the end of an arena; pages between blocks that are still
-    in use stay, and after some large results they were a third of the process.
+    The allocator only returns free memory at the end of an arena. Free pages between blocks in use
+    remain; after some large results they made up a third of the process.
     """
     malloc_trim = _of_glibc("malloc_trim")
     if malloc_trim is None:
@@ -121,7 +120,7 @@ async def stay_small() -> None:
 
 
 def _of_glibc(name: str) -> Callable[..., int] | None:
-    """Return a function of glibc's allocator, None with another C library, such as musl."""
+    """Return a function of glibc's allocator, or None with another C library, such as musl."""
     if not sys.platform.startswith("linux"):
         return None
     try:
@@ -132,11 +131,11 @@ def _of_glibc(name: str) -> Callable[..., int] | None:
 
 
 def collect_rarely() -> None:
-    """Look rarely for objects that refer to each other and to which nothing else refers.
+    """Make the garbage collector run rarely.
 
-    A job leaves none: what it made is freed as its last reference goes. To look at everything stops
-    the whole bot for a tenth of a second, with ten thousand waiting for half of one, and Python
-    does so every few hundred jobs. What is imported by now is never looked at again.
+    Jobs leave no reference cycles, so their objects are freed without it. A full collection stops
+    the bot for a tenth of a second, or half a second with ten thousand waiting jobs, and Python
+    runs one every few hundred jobs. Objects that exist by now are never examined again.
     """
     gc.collect()
     gc.freeze()
@@ -153,7 +152,10 @@ Found = list[Any]  # of tuples, as `socket.getaddrinfo` returns them
 
 
 class EventLoop(_Usual):
-    """asyncio's loop, whose look-ups hold nothing up; the same one at the same time is made once."""
+    """asyncio's loop, with name resolution in separate threads.
+
+    Equal concurrent lookups are shared.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +171,7 @@ class EventLoop(_Usual):
         proto: int = 0,
         flags: int = 0,
     ) -> Found:
-        """Return the addresses of a name. Raises `OSError`."""
+        """Resolve a name to its addresses. Raises `OSError`."""
         wanted = (host, port, family, type, proto, flags)
         lookup = self._lookups.get(wanted)
         if lookup is None:
@@ -180,7 +182,7 @@ class EventLoop(_Usual):
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end on such a loop and return what it returns, as `asyncio.run` does."""
+    """Run a coroutine on an `EventLoop` and return its result, like `asyncio.run`."""
     with asyncio.Runner(loop_factory=EventLoop) as runner:
         return runner.run(main)
 
@@ -189,9 +191,10 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
-    """Run until it ends or SIGINT or SIGTERM arrives; a second signal ends the process at once.
+    """Run the work until it ends or SIGINT or SIGTERM arrives. Returns the exit status.
 
-    The first one cancels the work, which then stops in order: running jobs get their grace.
+    The first signal cancels the work, which then shuts down in order. A second signal ends the
+    process at once.
     """
 
     async def watched() -> None:
@@ -201,7 +204,7 @@ def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
 
         def stop() -> None:
             task.cancel()
-            print("stopping; once more to stop at once", file=sys.stderr)
+            print("stopping; press Ctrl+C again to stop at once", file=sys.stderr)
 
         with _on_signal(lambda: loop.call_soon_threadsafe(stop)):
             try:
@@ -211,16 +214,16 @@ def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
                     raise
 
     run(watched())
-    gc.freeze()  # the process ends: scanning all objects once more costs 0.3 s
+    gc.freeze()  # on exit, so that a last collection does not take 0.3 s
     return 0
 
 
 @contextmanager
 def _on_signal(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` at the first signal; the next one meets the system's own handling.
+    """Call `stop` on the first signal. The next one gets the system's default handling.
 
-    `stop` is called in the middle of any code, a write to the log included, so it must be safe
-    there. Writing to the same stream is not: it raises, and the signal would be lost.
+    `stop` may interrupt any code, including a write to the log, so it must be reentrant. Writing to
+    the same stream is not: it raises, and the signal would be lost.
     """
 
     def first(*_: object) -> None:
@@ -228,7 +231,7 @@ def _on_signal(stop: Callable[[], object]) -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
         stop()
 
-    # signal.signal also works on Windows, where the loop's own handlers do not exist
+    # signal.signal also works on Windows, which lacks the loop's own handlers
     before = {number: signal.signal(number, first) for number in _STOPPING}
     try:
         yield

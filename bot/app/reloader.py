@@ -1,4 +1,4 @@
-"""Reloading: reads the configuration again and puts in force what can be, all or nothing."""
+"""Reads the configuration again and applies the changes that need no restart, all or nothing."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LiveConfig(LiveSettings):
-    """Keeps the configuration of a process, and what parts hold of it for as long as they live."""
+    """The configuration in force, and the objects derived from it that parts keep references to."""
 
     def __init__(self, config: Config) -> None:
         self._rooms: dict[str, ChatSettings] = {}
@@ -38,7 +38,7 @@ class LiveConfig(LiveSettings):
         self.take(config)
 
     def take(self, config: Config) -> None:
-        """Hold another configuration from now on; every part that asks gets its values."""
+        """Replace the configuration. Parts that hold derived objects see the new values."""
         self.config = config
         self.access.adopt(config.access())
         self.styles.clear()
@@ -58,26 +58,26 @@ class LiveConfig(LiveSettings):
 log = logging.getLogger(__name__)
 
 OPERATOR = "operator"
-"""The actor of a reload in the audit log: the person at the machine."""
+"""The actor of reloads in the audit log: the person at the machine."""
 
-_MOST_TOLD = 400  # characters of the audit log's detail
+_MOST_TOLD = 400  # characters of the detail in the audit log
 
 Reread = Callable[[], Config]
-"""Reads the configuration as at the start. Raises `ConfigError`."""
+"""Reads the configuration as at startup. Raises `ConfigError`."""
 
 LogAs = Callable[[Config, Config], None]
-"""Sets up the log for a reload: as the second configuration says, with the secrets of both."""
+"""Sets up logging for a reload, by the second configuration with the secrets of both."""
 
 Afterwards = Callable[[], Awaitable[tuple[str, ...]]]
-"""Tells others of a reload and returns what the operator should know. Raises `StoreError`."""
+"""Announces a reload to other processes. Returns notes for the operator. Raises `StoreError`."""
 
 Prepare = Callable[[Config], Awaitable[Callable[[], None]]]
-"""Makes ready what a configuration needs and returns what then applies it. Raises `BadModel`."""
+"""Prepares for a configuration and returns a function that applies it. Raises `BadModel`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reloaded:
-    """The end of a reload: what was applied and what needs a restart, or why it was refused."""
+    """The outcome of a reload: what was applied, what needs a restart, or why it failed."""
 
     applied: tuple[str, ...] = ()
     restart: tuple[str, ...] = ()
@@ -85,29 +85,29 @@ class Reloaded:
     problems: tuple[str, ...] = ()
 
     def as_json(self) -> Mapping[str, Any]:
-        """Return it as plain values."""
+        """Convert to plain values."""
         return asdict(self)
 
     @classmethod
     def of_json(cls, value: Mapping[str, Any]) -> Self:
-        """Return what `as_json` wrote."""
+        """Convert the result of `as_json` back."""
         return cls(**{name: tuple(map(str, value[name])) for name in cls.__dataclass_fields__})
 
     def lines(self) -> tuple[str, ...]:
-        """Return it as lines for the operator."""
+        """Describe the outcome to the operator, as lines."""
         if self.problems:
-            return (*self.problems, "nothing was changed: the bot runs on with what it had")
+            return (*self.problems, "nothing was changed: the bot keeps its previous configuration")
         told = [f"applied: {', '.join(self.applied)}"] if self.applied else []
         told += [f"needs a restart: {', '.join(self.restart)}"] if self.restart else []
         return (*(told or ["nothing has changed"]), *(f"warning: {note}" for note in self.notes))
 
 
 def log_as_before(_before: Config, _after: Config) -> None:
-    """Leave the log as it is."""
+    """Leave logging unchanged."""
 
 
 class Reloader:
-    """Replaces the configuration in force, one reload after the other."""
+    """Reloads the configuration, one reload at a time."""
 
     def __init__(
         self,
@@ -128,11 +128,11 @@ class Reloader:
         self._afterwards: list[Afterwards] = []
 
     def ask(self) -> None:
-        """Have `run` reload soon. Safe in a signal handler of the loop."""
+        """Request a reload by `run`. Safe in the loop's signal handlers."""
         self._asked.set()
 
     async def run(self) -> None:
-        """Reload whenever asked to, until cancelled."""
+        """Reload on request, until cancelled."""
         while True:
             await self._asked.wait()
             self._asked.clear()
@@ -140,7 +140,7 @@ class Reloader:
 
     @contextmanager
     def applying(self, audit: AuditLog, *prepares: Prepare) -> Iterator[None]:
-        """Record reloads in `audit` while the block lasts, and have parts prepare for them."""
+        """Record reloads in `audit` and let parts prepare for them, inside the block."""
         self._audits.append(audit)
         self._prepares.extend(prepares)
         try:
@@ -152,7 +152,7 @@ class Reloader:
 
     @contextmanager
     def telling(self, afterwards: Afterwards, *prepares: Prepare) -> Iterator[None]:
-        """Have others told of reloads while the block lasts."""
+        """Announce reloads to other processes inside the block."""
         self._afterwards.append(afterwards)
         self._prepares.extend(prepares)
         try:
@@ -163,7 +163,10 @@ class Reloader:
                 self._prepares.remove(prepare)
 
     async def reload(self) -> Reloaded:
-        """Read the configuration and apply it; one that is bad changes nothing. Never fails."""
+        """Read the configuration and apply it.
+
+        Reports errors in the result and then changes nothing.
+        """
         async with self._one_at_a_time:
             try:
                 outcome = await self._reload()
@@ -172,8 +175,8 @@ class Reloader:
             except BadModel as error:
                 outcome = Reloaded(problems=(str(error),))
             except Exception as error:
-                log.exception("the configuration could not be reloaded")
-                outcome = Reloaded(problems=(f"it could not be reloaded: {error!r}",))
+                log.exception("cannot reload the configuration")
+                outcome = Reloaded(problems=(f"the reload failed: {error!r}",))
             else:
                 outcome = replace(outcome, notes=outcome.notes + await self._told())
             self._tell(outcome)
@@ -185,7 +188,7 @@ class Reloader:
         new = await asyncio.to_thread(self._reread)
         after = merged(before, new)
         commits = [await prepare(after) for prepare in tuple(self._prepares)]
-        # Nothing may fail, and nothing is awaited, from here on.
+        # From here on, nothing may fail and nothing is awaited.
         self._log_as(before, after)
         self._in_force.take(after)
         for commit in commits:
@@ -220,12 +223,12 @@ class Reloader:
         try:
             await self._audits[-1].write(act)
         except StoreError as error:
-            log.warning("the reload could not be recorded in the audit log: %s", error)
+            log.warning("cannot record the reload in the audit log: %s", error)
 
 
 @asynccontextmanager
 async def on_signal(reloader: Reloader) -> AsyncIterator[None]:
-    """Reload at every SIGHUP until the block ends, where the system has that signal."""
+    """Reload on every SIGHUP until the block ends, on systems with that signal."""
     loop = asyncio.get_running_loop()
     hang_up = getattr(signal, "SIGHUP", None)
     try:

@@ -38,7 +38,7 @@ from queueing.store.maintenance import look_at_server
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessOptions:
-    """The posts a process applies for, None for every one of the configuration, and its API."""
+    """The posts that a process applies for (None for all), and whether it serves the API."""
 
     posts: frozenset[str] | None = None
     serves_api: bool = True
@@ -51,25 +51,26 @@ _NAMED = 3
 
 
 async def join(config: Config, agreement: Agreement) -> None:
-    """Look at the database and change nothing.
+    """Check that this process may join the others on the database. Changes nothing.
 
-    Raises `ConfigError` where the process that leads has another configuration, or where none does
-    and jobs need a model that this one lacks; `StoreError` when the database cannot be used.
+    Raises `ConfigError` if the leader has a different configuration, or if there is no leader and
+    open jobs need a model that this configuration lacks. Raises `StoreError` if the database cannot
+    be used.
     """
     require_place(config, agreement, await asyncio.to_thread(look_at_server, config.database_url))
 
 
 def require_place(config: Config, agreement: Agreement, look: ServerLook) -> None:
-    """Raise `ConfigError` if there is no place for this configuration on the database."""
+    """Check that this configuration fits the database. Raises `ConfigError`."""
     agreement.require(look.held)
     if not any(each.post.name == DECISIVE for each in look.held):
         require_models(config, look)
 
 
 def require_models(config: Config, look: ServerLook) -> None:
-    """Raise `ConfigError` for open jobs of models that the configuration lacks.
+    """Check that every open job's model is configured. Raises `ConfigError`.
 
-    A server that names its models itself may offer them later.
+    Skipped if a server with `discover` may offer the model later.
     """
     if config.discovering():
         return
@@ -78,16 +79,16 @@ def require_models(config: Config, look: ServerLook) -> None:
         return
     first = [f"{look.open_jobs[model]} for {model}" for model in missing[:_NAMED]]
     more = len(missing) - _NAMED
-    others = f" and {more} further models" if more > 0 else ""
+    others = f" and {more} more models" if more > 0 else ""
     sentence = (
-        f"jobs are open of models that the configuration lacks ({', '.join(first)}{others}):"
-        f" put them back; /clear {missing[0]} then cancels what waits, if the model is to go"
+        f"there are open jobs for models that the configuration lacks ({', '.join(first)}{others});"
+        f" add the models again; to remove one, first cancel its jobs (/clear {missing[0]})"
     )
     raise ConfigError((sentence,))
 
 
 Look = Callable[[], str | None]
-"""Returns what keeps the bot from accepting requests, None if nothing does."""
+"""Returns why the bot accepts no requests, or None."""
 
 log = logging.getLogger(__name__)
 
@@ -100,15 +101,14 @@ async def run(
     reread: Reread | None = None,
     log_as: LogAs = log_as_before,
 ) -> None:
-    """Run until cancelled, then stop in order.
+    """Run until cancelled, then shut down in order.
 
-    With `reread`, the configuration is read again whenever that is asked for, by SIGHUP or by
-    `usher reload`; `log_as` then sets up the log.
+    With `reread`, SIGHUP and `usher reload` reload the configuration; `log_as` then sets up
+    logging.
 
-    Raises `StoreError` when the database cannot be used, or was found damaged meanwhile; `BadModel`
-    for a model that cannot work, `ConfigError` for a configuration that does not fit the other
-    processes on the database, and `ChatRefused` when no chat lets the bot in;
-    any of them perhaps in a group.
+    Raises `StoreError` if the database cannot be used or was found damaged, `BadModel` for a model
+    that cannot work, `ConfigError` for a configuration that does not match the other processes',
+    and `ChatRefused` if no chat lets the bot in. Each of them may be in an exception group.
     """
     several = is_postgres(config.database_url)
     grace_s = HAND_OVER_S if several else GRACE_S
@@ -124,8 +124,8 @@ async def _run_alone(setup: BotSetup, version: str) -> None:
     config = setup.config
     damage = None
     try:
-        # The heartbeat begins once this process owns the database: a second bot must not end the
-        # first one's.
+        # The heartbeat starts once this process owns the database, so that a second bot does not
+        # end the first one's.
         async with (
             App(setup).running() as parts,
             beside(heartbeat.beat(config.sign_of_life, parts.database.look_at_file), stay_small()),
@@ -139,7 +139,7 @@ async def _run_alone(setup: BotSetup, version: str) -> None:
             finally:
                 damage = parts.database.damage
     finally:
-        if damage is not None:  # an orderly stop, but not a good end
+        if damage is not None:  # an orderly shutdown, but a failure
             raise StoreError(damage)
 
 
@@ -164,7 +164,7 @@ async def _joined(
     meters: Meters | None,
     reads: Collection[str],
 ) -> ClusterProcess:
-    """Open what the duties of this process share. Raises `StoreError`."""
+    """Open what the posts of this process share. Raises `StoreError`."""
     looks, config, process = _Looks(), setup.config, process_name()
     cluster = config.cluster
     posts = await stack.enter_async_context(
@@ -208,7 +208,7 @@ async def _joined(
 
 @asynccontextmanager
 async def reloads(setup: BotSetup) -> AsyncIterator[None]:
-    """Reload whenever that is asked for until the block ends, if the setup can."""
+    """Serve reload requests until the block ends, if the setup supports them."""
     if setup.reread is None:
         yield
         return
@@ -221,7 +221,7 @@ async def reloads(setup: BotSetup) -> AsyncIterator[None]:
 
 
 class _Looks:
-    """What the heartbeat of a process reports: the first trouble of its duties. By itself it is well."""
+    """Combines the checks of a process's posts. The heartbeat reports the first problem."""
 
     def __init__(self) -> None:
         self._looks: list[Look] = []
@@ -239,7 +239,7 @@ class _Looks:
 
 
 def _ignore(_: float) -> None:
-    """Compare no clock that is not the machine's."""
+    """Ignore the difference: only the system clock is compared."""
 
 
 def _models(config: Config) -> str:
@@ -247,8 +247,8 @@ def _models(config: Config) -> str:
 
 
 def process_name() -> str:
-    """Return a new name for this process: its machine, its number there, and a random part.
+    """Return a unique name for this process: host name, process id and a random part.
 
-    All containers of an image may have one host name and the number 1.
+    Containers of an image may share a host name and the process id 1.
     """
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"

@@ -1,4 +1,4 @@
-"""How a bot is made: its configuration, and what the demo and tests put in place of usual parts."""
+"""How a bot is built: its configuration, and replacements of parts for the demo and tests."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -22,7 +22,7 @@ from queueing.store.engines import open_database
 from queueing.store.sql.database import Database
 from queueing.store.sql.migrations import MigrationSet
 
-GRACE_S = 4.0  # for running jobs at an orderly stop
+GRACE_S = 4.0  # for running jobs on shutdown
 SETTLE_S = 1.5  # then for their last messages; undelivered results are kept
 
 MIGRATIONS = MigrationSet(
@@ -36,11 +36,11 @@ MakePlatforms = Callable[[PlatformParts], Sequence[ChatPlatform]]
 
 @dataclass(slots=True, eq=False)
 class BotSetup:
-    """The configuration of a bot and what its parts are made by; nothing is opened yet.
+    """A bot's configuration and factories. Nothing is opened yet.
 
-    The overrides are for the demo and for tests: another database, virtual time (with `inline`, the
-    database works in the calling thread), other chats, other servers. `reread` reads the
-    configuration again for a reload, and `log_as` then sets up the log.
+    The overrides are for the demo and for tests: another database, virtual time, other chats, other
+    servers. With `inline`, which goes with virtual time, the database works in the calling thread.
+    `reread` reads the configuration again for a reload, and `log_as` then sets up logging.
     """
 
     config: Config
@@ -59,7 +59,7 @@ class BotSetup:
     reloader: Reloader = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with the configuration as it is; a reload replaces the one in force."""
+        """Put the configuration in force. A reload replaces it."""
         self.in_force = LiveConfig(self.config)
         reread = self.reread or (lambda: self.config)
         self.reloader = Reloader(self.in_force, reread, self.clock, log_as=self.log_as)
@@ -67,7 +67,7 @@ class BotSetup:
     async def open_database(
         self, stack: AsyncExitStack, *, lease: Lease | None = None, shared: bool = False
     ) -> Database:
-        """Open the database until the stack ends. Raises `StoreError`."""
+        """Open the database. It is closed with the stack. Raises `StoreError`."""
         database = await open_database(
             self.database_url or self.in_force.config.database_url,
             migrations=(MIGRATIONS,),
@@ -82,7 +82,7 @@ class BotSetup:
     async def groundwork(
         self, database: Database, queue: QueueService, meters: Meters | None = None
     ) -> SharedParts:
-        """Return what the parts between people and a queue are made from. Raises `StoreError`."""
+        """Build the shared parts between people and a queue. Raises `StoreError`."""
         if meters is not None:
             database.time_commits(meters.instruments.commit.observe)
         return SharedParts(
@@ -94,7 +94,7 @@ class BotSetup:
         )
 
     def platforms(self, fittings: PlatformParts) -> Sequence[ChatPlatform]:
-        """Return the chats, none of them connected yet."""
+        """Build the chats, without connecting them."""
         if self.make_platforms is not None:
             return self.make_platforms(fittings)
         return platforms(self.in_force.config.chats, fittings)

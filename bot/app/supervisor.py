@@ -1,6 +1,6 @@
-"""Background tasks for as long as the bot runs: chats kept connected, delivered work deleted.
+"""Background tasks for the bot's lifetime: keeping chats connected and deleting expired data.
 
-Each runs until it is cancelled, and no failure of one ends another.
+Each runs until cancelled. A failure of one does not end the others.
 """
 
 import asyncio
@@ -29,18 +29,17 @@ _DAY_S = 24 * 3600.0
 
 
 def most_mb(kept: RetentionConfig) -> int:
-    """Return how large the database may become: what is kept, and what arrives before it is tidied.
+    """Return the largest size of the database: what retention keeps, plus arrivals between runs.
 
-    Beyond that it counts as a full disk: nothing is accepted, and results wait for space.
+    A larger database counts as a full disk: no request is accepted, and results wait for space.
     """
     return kept.size_mb + kept.size_mb // 4 + _ROOM_MB
 
 
 async def delete_expired(jobs: JobStore, chat_log: ChatLog, live: LiveSettings, now: float) -> None:
-    """Delete what is older or larger than may be kept. Idempotent; raises `StoreError`.
+    """Delete what retention no longer covers, by age or size. Idempotent. Raises `StoreError`.
 
-    The page's images are copies of job results, so they may take half of the size; jobs have all
-    that these leave.
+    The page's images are copies of job results. They may take half of the size, and jobs the rest.
     """
     before = now - live.kept_days * _DAY_S
     page_mb = await chat_log.shrink(live.kept_mb // 2)
@@ -51,16 +50,16 @@ async def delete_expired(jobs: JobStore, chat_log: ChatLog, live: LiveSettings, 
 
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
-_LISTEN_EVERY_S = 2.0  # an address is free soon after the process that had it has ended
+_LISTEN_EVERY_S = 2.0  # an address is free shortly after the process using it has ended
 _TIDY_EVERY_S = 3600.0
-_LOOK_EVERY_S = 30.0  # whether much has been added since
+_LOOK_EVERY_S = 30.0  # between checks of how much was added
 _MUCH_LEAST_MB = 64
 
 
 async def keep_all_up(platforms: Sequence[ChatPlatform], handler: CommandHandler) -> None:
-    """Run every chat; raise `ChatRefused` with every reason when none of them can be used.
+    """Run every chat. Raises `ChatRefused` with all reasons once none of them can be used.
 
-    Raises `AddressTaken` if there is no other reason.
+    Raises `AddressTaken` instead if that is the only reason.
     """
     if platforms:
         refusals = await asyncio.gather(*(_keep_up(platform, handler) for platform in platforms))
@@ -70,7 +69,7 @@ async def keep_all_up(platforms: Sequence[ChatPlatform], handler: CommandHandler
 
 
 async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> ChatRefused:
-    """Keep one platform connected, whatever fails. Returns why it cannot be used."""
+    """Keep a platform connected despite failures. Returns why it cannot be used."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
@@ -79,7 +78,7 @@ async def _keep_up(platform: ChatPlatform, handler: CommandHandler) -> ChatRefus
             log.error("%s is off: %s", platform.name, refused)  # noqa: TRY400  # not a bug
             return type(refused)(f"{platform.name}: {refused}")
         except Exception:
-            log.exception("%s failed; it starts again in %.0f s", platform.name, pause_s)
+            log.exception("%s failed; restarting it in %.0f s", platform.name, pause_s)
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
@@ -89,31 +88,31 @@ Serve = Callable[[], Awaitable[None]]
 
 
 async def keep_served(serve: Serve, name: str = "the API") -> None:
-    """Keep a server of the bot beside its chats up: it may fail, the chats go on."""
+    """Keep one of the bot's servers running. Its failures do not affect the chats."""
     pause_s, told = _FIRST_PAUSE_S, False
     while True:
         try:
             await serve()
         except CannotListen as error:
             if not told:
-                log.error("%s %s; it begins once the address is free", name, error)  # noqa: TRY400
+                log.error("%s %s; it starts once the address is free", name, error)  # noqa: TRY400
             told = True
             await asyncio.sleep(_LISTEN_EVERY_S)
             continue
         except Exception:
-            log.exception("%s failed; it starts again in %.0f s", name, pause_s)
+            log.exception("%s failed; restarting it in %.0f s", name, pause_s)
         told = False
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 
 async def keep_told(endings: JobEndings) -> None:
-    """Keep the programs told of the ends of their jobs; a failure ends nothing else."""
+    """Keep webhooks running. Their failures do not affect anything else."""
     while True:
         try:
             await endings.run()
         except Exception:
-            log.exception("webhooks failed; they go on in %.0f s", _FIRST_PAUSE_S)
+            log.exception("webhooks failed; restarting them in %.0f s", _FIRST_PAUSE_S)
         await asyncio.sleep(_FIRST_PAUSE_S)
 
 
@@ -124,7 +123,7 @@ async def tidy(
     clock: Clock,
     live: LiveSettings,
 ) -> None:
-    """Delete what retention no longer keeps: once an hour, and as soon as much has been added."""
+    """Delete expired data hourly, and whenever much has been added."""
     doubted: str | None = None
     while True:
         if (doubt := doubt_of(clock)) is not None:
@@ -140,7 +139,7 @@ async def tidy(
             await delete_expired(jobs, chat_log, live, clock.now())
             used_mb = await database.used_mb()
         except Exception:
-            log.exception("retention failed; it is tried again")
+            log.exception("retention failed; it will be retried")
         for _ in range(int(_TIDY_EVERY_S / _LOOK_EVERY_S)):
             await asyncio.sleep(_LOOK_EVERY_S)
             with suppress(StoreError):  # the writer gets the error
@@ -150,7 +149,7 @@ async def tidy(
 
 @asynccontextmanager
 async def after(happened: asyncio.Event, *, within_s: float) -> AsyncIterator[None]:
-    """Enter the body once something has happened, or when that has taken too long."""
+    """Enter the block once the event is set, or after `within_s` seconds."""
     with suppress(TimeoutError):
         async with timeout(within_s):
             await happened.wait()
@@ -159,7 +158,10 @@ async def after(happened: asyncio.Event, *, within_s: float) -> AsyncIterator[No
 
 @asynccontextmanager
 async def beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run work beside the body: its failure stops the body, the body's end cancels it."""
+    """Run tasks alongside the block.
+
+    A failed task cancels the block, and the block's end the tasks.
+    """
     async with TaskGroup() as group:
         tasks = [group.create_task(each) for each in work]
         try:

@@ -132,7 +132,7 @@ def why_not_local(headers: CIMultiDictProxy[str], names: Collection[str] = ()) -
     for header in PLACE_HEADERS:
         for value in headers.getall(header, []):
             if not all(map(_is_local, _places(header, value))):
-                return f"The request was forwarded for another machine, according to its header {header}."
+                return f"The request was forwarded for another machine (its header {header})."
     added = next(filter(_FORWARDED.match, headers), None)
     if added is not None and not any(header in headers for header in CLIENT_HEADERS):
         return (

@@ -95,6 +95,5 @@ class UnpackedBody:
     def _bits(self, first: int) -> int:
         if self._gzip:
             return _GZIP
-        return (
-            zlib.MAX_WBITS if first & 0xF == 8 else -zlib.MAX_WBITS
-        )  # some clients omit the header
+        # Some clients omit the header.
+        return zlib.MAX_WBITS if first & 0xF == 8 else -zlib.MAX_WBITS

@@ -114,7 +114,7 @@ async def test_a_bad_file_is_refused_with_its_lines_and_the_bot_goes_on(bot: Bot
     status, told = await bot.reload()
     assert status == 1
     assert told[0].startswith("config.yaml:5: nonsense: is not a setting")
-    assert told[-1] == "nothing was changed: the bot runs on with what it had"
+    assert told[-1] == "nothing was changed: the bot keeps its previous configuration"
     bot.hang_up()
     await until(lambda: bot.logged("the configuration was not reloaded"))
     bot.write()

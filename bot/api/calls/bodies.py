@@ -34,9 +34,8 @@ A_PERSONS = 64 * 1024 * 1024  # bytes of one person's bodies
 SMALL = 64 * 1024  # bytes; bodies up to this size never wait
 COPIES = 3
 """Copies of a text in memory until it is stored: the bytes read, its record, the stored form."""
-COPIES_MOST = (
-    24 * 1024 * 1024
-)  # the most bytes to count for the copies; files are copied one at a time
+# The most bytes to count for the copies; files are copied one at a time.
+COPIES_MOST = 24 * 1024 * 1024
 WAIT_S = 20.0
 
 

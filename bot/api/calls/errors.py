@@ -260,8 +260,8 @@ def stopping(job: Job) -> ApiError:
     """
     return ApiError(
         status=HTTPStatus.SERVICE_UNAVAILABLE,
-        message=f"Usher is restarting, or another machine is taking over its queue. The job is kept."
-        f" Its result will be at /v1/jobs/{job.id}.",
+        message="Usher is restarting, or another machine is taking over its queue."
+        f" The job is kept. Its result will be at /v1/jobs/{job.id}.",
         code="stopping",
         retry_after_s=RESTART_S,
     )

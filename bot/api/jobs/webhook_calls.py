@@ -232,9 +232,8 @@ class JobEndings:
         told = {number for number in self._told if number in self._ended}
         jobs = [self._ended[number] for number in told]
         try:
-            await together(
-                *map(self._deliveries.acknowledge, jobs)
-            )  # together, so that they share one transaction
+            # Together, so that they share one transaction.
+            await together(*map(self._deliveries.acknowledge, jobs))
         except StoreError as error:
             log.warning("cannot acknowledge ended jobs: %s", error)
             self._news.set()

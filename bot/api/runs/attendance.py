@@ -237,9 +237,8 @@ class Attendance:
         known = job.id not in self._lost and accepted_by(job) == self._shared.run
         self._come(call, job)
         if not known and not job.state.final:
-            await (
-                self._tell()
-            )  # first report earlier callers, so that this one is not taken for them
+            # First report earlier callers, so that this one is not taken for them.
+            await self._tell()
             await self._shared.come(job.id)
 
     async def take_over(self, request: web.Request, job: Job) -> bool:
@@ -275,9 +274,8 @@ class Attendance:
         call = request.get(_CALL)
         if call is None or not call.repeatable:
             return
-        await (
-            self._tell()
-        )  # first report earlier callers who left, so that their report does not overwrite this
+        # First report earlier callers who left, so that their report does not overwrite this.
+        await self._tell()
         if not await self._shared.answer(call.repeatable):
             raise _taken_over()
         call.repeatable = {}

@@ -44,8 +44,8 @@ _altered = altering(Job)
 class Run:
     """The progress of a job, from its acceptance to its end.
 
-    - `chunks`: the pieces of the latest attempt's answer. Empty if the first pieces were missed; the
-      whole answer then comes with the job's end.
+    - `chunks`: the pieces of the latest attempt's answer. Empty if the first pieces were missed;
+      the whole answer then comes with the job's end.
     - `restarts`: how many attempts ended after their first piece. An answer that was partly read
       cannot start over.
     - `gaps`: how many of these restarts may only be missed events, so the attempt may continue.

@@ -1,4 +1,7 @@
-"""Agreement: processes on one database run with one configuration, or the later one does not start."""
+"""Ensures that all processes on a database have the same configuration.
+
+A process whose configuration differs from the leader's does not start.
+"""
 
 import asyncio
 import json
@@ -16,21 +19,24 @@ from queueing.core.leases import About, LeaderInfo, LeaseStore
 log = logging.getLogger(__name__)
 
 DECISIVE = "queue"
-"""The post whose holder the others must agree with."""
+"""The post of the leader, whose configuration all others must match."""
 
 _VERSION, _SETTINGS = "version", "settings"
 
 
 class Agreement:
-    """What this process tells about itself, and what it finds different in the others."""
+    """Publishes this process's version and settings, and compares them with the leader's."""
 
     def __init__(self, config: Config, version: str) -> None:
         self._config = config
         self._version = version
-        self._known = 0  # the epoch of the queue's holder that was compared last
+        self._known = 0  # epoch of the leader that was compared last
 
     def about(self, post: str) -> About:
-        """Return what the holder of a post notes beside it: its version, and what must agree."""
+        """Return a function that builds the published text of a post's holder.
+
+        It contains the version and, for the leader, the digests of the settings that must agree.
+        """
 
         def told(secret: bytes) -> str:
             content: dict[str, object] = {_VERSION: self._version}
@@ -42,10 +48,11 @@ class Agreement:
         return told
 
     async def reloading(self, posts: LeaseStore, config: Config) -> Callable[[], None]:
-        """Return what has another configuration told and compared from then on.
+        """Check the leader, and return a function that adopts a new configuration for later checks.
 
-        A process that is reloaded before the others goes on beside the holder it agreed with. That
-        holder may be new, so it is compared before. Raises `ConfigError` where it differs already.
+        A process that is reloaded before the others keeps running next to the leader it agreed
+        with. A new leader may not have been compared yet, so that happens first. Raises
+        `ConfigError` if it differs.
         """
         await self._compare(posts)
 
@@ -55,7 +62,7 @@ class Agreement:
         return adopt
 
     async def tell_again(self, posts: LeaseStore, process: str) -> tuple[str, ...]:
-        """Tell the others what this process has now; return what the holder of the queue lacks.
+        """Publish this process's settings after a reload. Returns notes on how the leader differs.
 
         Raises `StoreError`.
         """
@@ -66,31 +73,31 @@ class Agreement:
                 await posts.introduce(each.post, self.about(DECISIVE)(each.secret))
             elif apart := self.differences(each):
                 holder = f"the process that holds the queue ({each.post.holder})"
-                return (f"{holder} has another configuration: {in_words(apart)}; reload it, too",)
+                return (f"{holder} has another configuration: {in_words(apart)}; reload it too",)
         return ()
 
     def differences(self, told: LeaderInfo) -> tuple[str, ...]:
-        """Return in words what a holder has set otherwise; none if it told nothing about it."""
+        """Describe the leader's differing settings. Returns () if it published none."""
         there = _settings(told.about)
         return () if there is None else differences(marks(self._config, told.secret), there)
 
     def require(self, held: Iterable[LeaderInfo]) -> None:
-        """Raise `ConfigError` if the process that holds the queue has another configuration."""
+        """Check that the leader has the same configuration. Raises `ConfigError`."""
         for each in held:
             if each.post.name == DECISIVE and (apart := self.differences(each)):
                 version = version_of(each.about)
                 other = f"{each.post.holder}, usher {version}" if version else each.post.holder
                 sentence = (
                     f"another process of this cluster ({other}) has another configuration:"
-                    f" {in_words(apart)}; give all the same one, or stop the others first"
+                    f" {in_words(apart)}; give all processes the same one, or stop the others first"
                 )
                 raise ConfigError((sentence,))
 
     @asynccontextmanager
     async def kept(self, posts: LeaseStore, *, every_s: float) -> AsyncIterator[None]:
-        """Compare with each next holder of the queue, too: two may have started at once.
+        """Compare with every new leader inside the block, because two processes may start at once.
 
-        Raises `ConfigError` within a group.
+        Raises `ConfigError` in an exception group.
         """
         async with TaskGroup() as group:
             watching = group.create_task(self._watch(posts, every_s))
@@ -105,7 +112,7 @@ class Agreement:
             await asyncio.sleep(every_s)
 
     async def _compare(self, posts: LeaseStore) -> None:
-        """Compare with the holder of the queue, once in each of its epochs."""
+        """Compare with the leader, once per epoch."""
         try:
             holders = {each.name: each for each in await posts.holders()}
             holder = holders.get(DECISIVE)
@@ -113,11 +120,11 @@ class Agreement:
                 self.require(await posts.introductions())
                 self._known = holder.epoch
         except StoreError as error:
-            log.debug("the configurations cannot be compared: %s", error)
+            log.debug("cannot compare the configurations: %s", error)
 
 
 def version_of(about: str) -> str:
-    """Return the version a holder told, empty if it told none."""
+    """Return the version that a process published, or ""."""
     return str(_content(about).get(_VERSION, ""))
 
 
@@ -129,7 +136,7 @@ def _settings(about: str) -> Marks | None:
 
 
 def _content(about: str) -> Mapping[str, object]:
-    """Return what a holder told; nothing if a later version tells it in another form."""
+    """Parse the text that a process published. Returns {} for a later version's format."""
     try:
         content = json.loads(about)
     except ValueError:

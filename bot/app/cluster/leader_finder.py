@@ -1,4 +1,4 @@
-"""How a process finds the one that holds the queue: by the post's row in the database."""
+"""Finds the leader, the process that holds the queue, in the database."""
 
 import asyncio
 import logging
@@ -15,14 +15,14 @@ from queueing.core.leases import Leader, LeaseStore
 log = logging.getLogger(__name__)
 
 QUEUE = "queue"
-"""The post of the process that holds the queue."""
+"""The post of the leader."""
 GREETING_S = 5.0
 NONE_HOLDS = "no process holds the queue"
 NOT_NOW = "does not serve the queue yet, or no longer"
 
 
 class LeaderFinder:
-    """Connects to the process that holds the queue, and notices when another one has taken it."""
+    """Connects to the leader and notices when another process takes over."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class LeaderFinder:
         self._told: str | None = None
 
     async def dial(self) -> Wire:
-        """Connect to the holder. Raises `WireBroken`; why is logged once."""
+        """Connect to the leader. Raises `WireBroken`. Logs a cause once until it changes."""
         try:
             wire = await self._connected(await self._holder())
         except (WireBroken, NotTrusted, StoreError) as error:
@@ -50,18 +50,18 @@ class LeaderFinder:
         return wire
 
     async def moved(self) -> None:
-        """Wait until the queue is under another epoch than that of the last connection."""
+        """Wait until the queue has a different epoch than at the last connection."""
         while True:
             await asyncio.sleep(self._look_every_s)
             try:
                 holder = await self._row()
             except StoreError:
-                continue  # what it is under now cannot be known
+                continue  # the present epoch is unknown
             if holder is not None and holder.epoch != self._epoch:
                 return
 
     async def _connected(self, holder: Leader) -> Wire:
-        """Connect to a holder. Raises `WireBroken`, `NotTrusted`, `StoreError`."""
+        """Connect and authenticate. Raises `WireBroken`, `NotTrusted`, `StoreError`."""
         secret = await self._posts.secret(QUEUE, holder.epoch)
         if secret is None:
             raise WireBroken(NONE_HOLDS)
@@ -72,7 +72,9 @@ class LeaderFinder:
         except BaseException as error:
             await wire.close()
             if isinstance(error, TimeoutError):
-                raise WireBroken(f"{holder.address} accepts calls and says nothing") from None
+                raise WireBroken(
+                    f"{holder.address} accepts connections but does not answer"
+                ) from None
             if isinstance(error, WireBroken):
                 raise WireBroken(f"{holder.holder} {NOT_NOW}") from None
             raise
@@ -100,13 +102,16 @@ class LeaderFinder:
 
     def _tell(self, cause: str) -> None:
         if cause != self._told:
-            usual = cause == NONE_HOLDS or cause.endswith(NOT_NOW)  # for a moment at each change
+            # These two occur briefly at every change of leader.
+            usual = cause == NONE_HOLDS or cause.endswith(NOT_NOW)
             log.log(logging.INFO if usual else logging.WARNING, "%s", cause)
         self._told = cause
 
 
 def _hint(holder: Leader) -> str:
-    """Say what is to be done about an address that only one machine can call."""
+    """Return advice for an address that only its own machine can reach."""
     if not is_loopback(host_and_port(holder.address)[0]):
         return ""
-    return " (an address of that machine alone: if it is another one, set cluster.listen there)"
+    return (
+        " (only that machine can use this address: if it is another one, set cluster.listen there)"
+    )

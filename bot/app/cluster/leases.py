@@ -1,6 +1,6 @@
-"""Keeps a process's posts: applies for them, renews their leases, and does their duties meanwhile.
+"""Acquires and renews the leases of this process's posts, and runs their work.
 
-By its own clock a process stops a duty before its lease ends, so that two never do the same.
+By its own clock, a process stops its work before the lease ends, so that two never do the same.
 """
 
 import asyncio
@@ -18,7 +18,10 @@ from queueing.core.ports import awake_s
 
 
 class Outage:
-    """The seconds without an answer, from the first question that failed to the next answer."""
+    """Adds up the seconds without an answer from the database.
+
+    An outage lasts from the first failed question to the next answer.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -27,16 +30,16 @@ class Outage:
 
     @property
     def seconds(self) -> float:
-        """All of them so far."""
+        """The total so far."""
         return self._before_s + (0.0 if self._since is None else self._clock() - self._since)
 
     def failed(self, asked_at: float) -> None:
-        """Note that a question asked at that time was not answered."""
+        """Record that a question asked at this time got no answer."""
         if self._since is None:
             self._since = asked_at
 
     def answered(self) -> None:
-        """Note an answer."""
+        """Record an answer."""
         self._before_s, self._since = self.seconds, None
 
 
@@ -44,14 +47,14 @@ PATIENCE_S = 3.0
 
 
 class PostList:
-    """Implements `PostReader` over the posts in the database; `names` are those there are."""
+    """Implements `PostReader` over the leases in the database. `names` are all posts."""
 
     def __init__(self, posts: LeaseStore, names: Sequence[str]) -> None:
         self._posts = posts
         self._names = names
 
     async def posts(self) -> Sequence[Leader]:
-        """Return every post there is, held or free. Raises `StoreError`."""
+        """Return every post, held or free. Raises `StoreError`."""
         try:
             async with timeout(PATIENCE_S):
                 return listed(self._names, await self._posts.holders())
@@ -60,7 +63,7 @@ class PostList:
 
 
 def listed(names: Sequence[str], known: Iterable[Leader]) -> Sequence[Leader]:
-    """Return a post for each name in that order; one whose lease is over has no holder."""
+    """Return the posts in the order of `names`. A post with an expired lease has no holder."""
     held = {post.name: post for post in known if post.holder and post.left_s > 0}
     return [
         held.get(name, Leader(name=name, holder="", address="", epoch=0, left_s=0.0))
@@ -69,36 +72,36 @@ def listed(names: Sequence[str], known: Iterable[Leader]) -> Sequence[Leader]:
 
 
 QUEUE = "queue"
-"""The post of the process that schedules."""
+"""The post of the process that schedules jobs, the leader."""
 
 
 def posts_of(config: Config) -> tuple[str, ...]:
-    """Return the posts there are: the queue's, and that of every chat that is configured."""
+    """Return all posts of a configuration: the queue's and one for each chat."""
     return (QUEUE, *config.chats.posts())
 
 
 log = logging.getLogger(__name__)
 
 RENEWALS = 3
-"""How often a lease is renewed in its time."""
+"""Renewals within the duration of a lease."""
 MARGIN = 0.15
-"""The share of a lease that is left when its holder stops: cancelling takes a moment."""
+"""Share of a lease that is left when its holder stops, because cancelling takes a moment."""
 POLL_S = 0.25
-"""How often a free post is looked for, if no notice comes first."""
+"""How often to check for a free post, in addition to notifications."""
 LOOK_S = 0.2
-"""How often a holder looks whether its session stands."""
+"""How often a holder checks its database session."""
 DOUBT_S = 0.4
-"""How long a holder may go on without a session, before others take the post without waiting."""
+"""How long a holder may continue without a session before others take the post without waiting."""
 FREE_S = 2.0
-"""How long an orderly stop waits for a database that does not answer."""
+"""How long a shutdown waits for a database that does not answer."""
 
 
 class GivesWay(Exception):
-    """A duty cannot be done here for now; perhaps another process can do it."""
+    """Raised when a post's work cannot be done here for now. Another process may be able to."""
 
 
 class _End(Enum):
-    """How a process came to do a duty no longer."""
+    """Why a process stopped a post's work."""
 
     DONE = auto()
     LOST = auto()
@@ -108,7 +111,7 @@ class _End(Enum):
 
 
 class HeldLease(ChatLease):
-    """What a duty may ask about its own post, from memory: whether it still holds it."""
+    """Tells a post's work from memory whether this process still holds the lease."""
 
     def __init__(
         self,
@@ -128,23 +131,24 @@ class HeldLease(ChatLease):
 
     @property
     def left_s(self) -> float:
-        """How long the post is certainly held."""
+        """Seconds for which the lease is certainly held."""
         return max(0.0, self._ends_at - self._clock())
 
     @property
     def held(self) -> bool:
-        """Whether the post is certainly held. Once it is denied, it stays so.
+        """Whether the lease is certainly held. Once False, it stays False.
 
-        Another process may take a post whose holder's session has ended: after that it is in doubt.
+        Another process may take the post after this one's session has ended, so a lost session
+        makes the lease doubtful.
         """
         if not self.denied:
             in_doubt_s = 0.0 if self.look() else self._clock() - self._sure_at
-            # A call that was allowed may be on its way for a moment.
+            # A call that was just allowed may still be on its way.
             self.denied = self.left_s <= self._spare_s or in_doubt_s > DOUBT_S
         return not self.denied
 
     def look(self) -> bool:
-        """Return whether the session stands that keeps the post until the lease is over."""
+        """Return whether the session that holds the post is intact."""
         if self._intact():
             self._sure_at = self._clock()
             return True
@@ -156,14 +160,14 @@ class HeldLease(ChatLease):
 
 
 Duty = Callable[[HeldLease], Awaitable[None]]
-"""Does the work of a post until it is cancelled."""
+"""Does the work of a post until cancelled."""
 
 
 class LeaseKeeper:
-    """Applies for posts, and does their duties while it holds them.
+    """Applies for posts and runs their work while it holds them.
 
-    `terms` has the epoch of each post that it applies for, 0 while another holds it; `outage` counts
-    how long the database has not answered.
+    `terms` maps each post that it applies for to its epoch, or 0 while not held. `outage` adds up
+    how long the database did not answer.
     """
 
     def __init__(
@@ -178,11 +182,12 @@ class LeaseKeeper:
     async def serve(
         self, name: str, duty: Duty, *, address: str = "", about: About = nothing
     ) -> None:
-        """Do a post's duty whenever this process holds it, until cancelled or the duty fails.
+        """Run a post's work whenever this process holds the post.
 
-        Cancelled, it lets the duty stop in its order and then frees the post. A duty that returns
-        has given the post up; one that raises `GivesWay` or `StoreError` leaves it to others, and
-        this process applies again after the time of a lease.
+        Ends when cancelled or when the work fails. On cancellation, the work shuts down in order,
+        then the post is freed. Work that returns gives the post up. Work that raises `GivesWay` or
+        `StoreError` leaves the post to others; this process applies again after the duration of a
+        lease.
         """
         while True:
             self.terms[name] = 0
@@ -196,7 +201,10 @@ class LeaseKeeper:
             if end is _End.DONE:
                 return
             log.warning("this process no longer holds the post %s", name)
-            if end in {_End.DOUBTED, _End.FENCED}:  # the database may know it as the holder still
+            if end in {
+                _End.DOUBTED,
+                _End.FENCED,
+            }:  # the database may still list this process as the holder
                 await self._free(lease.stored, in_order=False)
             if end is _End.GAVE_WAY:
                 await asyncio.sleep(self._lease_s)
@@ -209,7 +217,7 @@ class LeaseKeeper:
                     taken = await self._posts.take(name, address=address, about=about)
                 self.outage.answered()
             except (StoreError, TimeoutError) as error:
-                log.debug("the post %s cannot be applied for: %s", name, error)
+                log.debug("cannot apply for the post %s: %s", name, error)
                 self.outage.failed(asked_at)
                 taken = None
             if taken is not None:
@@ -219,16 +227,19 @@ class LeaseKeeper:
             await self._posts.freed(POLL_S)
 
     async def _hold(self, lease: HeldLease, duty: Duty) -> _End:
-        """Do the duty while the post is held; unless it is lost, it is free afterwards."""
+        """Run the work while the lease is held.
+
+        Unless the lease is lost, frees the post afterwards.
+        """
         doing = asyncio.ensure_future(duty(lease))
         keeping = asyncio.ensure_future(self._keep(lease))
         try:
             await asyncio.wait({doing, keeping}, return_when=asyncio.FIRST_COMPLETED)
             if not doing.done():
                 end = _End.DOUBTED if lease.denied else _End.LOST
-                lease.denied = True  # nothing more is said while the duty stops
+                lease.denied = True  # no more calls are allowed while the work stops
                 return end
-            await doing  # it raises what stopped the duty
+            await doing  # raises what stopped the work
         except BaseException as error:
             if _is(error, Fenced):
                 log.warning("%s", first_cause(error))
@@ -238,9 +249,7 @@ class LeaseKeeper:
                 await self._free(lease.stored, in_order=not _is(error, StoreError))
             if not _is(error, (GivesWay, StoreError)):
                 raise
-            log.warning(
-                "the post %s is left to others for now: %s", lease.stored.name, first_cause(error)
-            )
+            log.warning("giving up the post %s for now: %s", lease.stored.name, first_cause(error))
             return _End.GAVE_WAY
         else:
             await self._free(lease.stored)
@@ -250,7 +259,7 @@ class LeaseKeeper:
             await self._stop(keeping)
 
     async def _keep(self, lease: HeldLease) -> None:
-        """Renew a lease until it is lost or about to end."""
+        """Renew a lease until it is lost or about to expire."""
         while True:
             await self._until_due(lease)
             while (renewed := await self._renewed(lease)) is None:
@@ -261,9 +270,9 @@ class LeaseKeeper:
                 return
 
     async def _until_due(self, lease: HeldLease) -> None:
-        """Wait until a part of the lease is over, or until its session has ended.
+        """Wait until the renewal is due or the session has ended.
 
-        It began when it was asked for: what a slow database took to answer is a part of it.
+        The lease counts from the request, so the answer's delay is part of it.
         """
         spare_s = self._lease_s * (1 - 1 / RENEWALS)
         while (due_in_s := lease.left_s - spare_s) > 0:
@@ -272,7 +281,7 @@ class LeaseKeeper:
                 return
 
     async def _renewed(self, lease: HeldLease) -> bool | None:
-        """Renew a lease once; None if the database could not be asked."""
+        """Renew a lease once. Returns None if the database did not answer."""
         asked_at = self._clock()
         patience_s = lease.left_s - self._lease_s * MARGIN
         try:
@@ -280,7 +289,7 @@ class LeaseKeeper:
                 renewed = await self._posts.renew(lease.stored)
             self.outage.answered()
         except (StoreError, TimeoutError) as error:
-            log.debug("the post %s cannot be renewed: %s", lease.stored.name, error)
+            log.debug("cannot renew the lease of the post %s: %s", lease.stored.name, error)
             self.outage.failed(asked_at)
             return None
         if not renewed:
@@ -293,7 +302,7 @@ class LeaseKeeper:
             async with timeout(FREE_S):
                 await self._posts.free(stored, in_order=in_order)
         except (StoreError, TimeoutError) as error:
-            log.warning("the post %s is free when its lease is over: %s", stored.name, error)
+            log.warning("cannot free the post %s before its lease expires: %s", stored.name, error)
 
     async def _stop(self, task: "asyncio.Future[None]") -> None:
         task.cancel()
@@ -303,7 +312,7 @@ class LeaseKeeper:
 
 
 def _is(error: BaseException, kinds: type[Exception] | tuple[type[Exception], ...]) -> bool:
-    """Return whether a duty ended by an error of that kind, perhaps among others."""
+    """Return whether an error, or one in its group, is of this kind."""
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(kinds) is not None
     return isinstance(error, kinds)

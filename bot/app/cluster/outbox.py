@@ -1,9 +1,8 @@
-"""What waits to be sent to other processes: frames in order, and news of progress in few frames.
+"""Outgoing frames of a connection, with progress reports in compact form.
 
-A server tells the whole answer again and again, and its pieces differ by a word each: only what
-differs travels. A text model reports each token, and writing and sending an event costs many times
-what the token itself does. The first report after a pause goes at once, so that an answer begins
-without delay.
+A server repeats the whole answer in each report, so only the difference is sent. Text models report
+every token, but writing and sending an event costs many times the token, so reports are batched.
+The first report after a pause is sent at once, so that answers start without delay.
 """
 
 import asyncio
@@ -18,17 +17,17 @@ from queueing.core.events import Progressed
 from queueing.core.requests import File, Progress
 
 PUSHED_LIMIT = 64_000_000
-"""Bytes of events and copies that wait for one slow reader; with more, its connection ends."""
+"""Bytes of events and copies queued for a slow reader. Beyond that, the connection is closed."""
 ANSWERED_LIMIT = 64_000_000
-"""Bytes of answers that wait for one slow reader; with more, further calls wait with their answers."""
+"""Bytes of answers queued for a slow reader. Beyond that, further calls wait with their answers."""
 
 
 def _always() -> None:
-    """Allow every frame."""
+    """Allow every frame; the default check."""
 
 
 class Outbox:
-    """What goes out over one wire; `check` raises `WireBroken` if nothing may be sent any more."""
+    """Frames to send over a wire. `check` raises `WireBroken` if nothing may be sent any more."""
 
     def __init__(self, wire: Wire, check: Callable[[], None] = _always) -> None:
         self._wire = wire
@@ -42,30 +41,30 @@ class Outbox:
         self._room.set()
 
     def put(self, frame: bytes) -> None:
-        """Send a call or an answer after what was put before."""
+        """Queue a call or an answer."""
         self._add(frame, pushed=False)
         if self._answered > ANSWERED_LIMIT:
             self._room.clear()
 
     def push(self, frame: bytes) -> None:
-        """Send what the other end did not ask for; if it takes too little of it, the wire ends."""
+        """Queue a frame that was not requested. Ends the connection if too much is queued."""
         if self._pushed > PUSHED_LIMIT:
             self.end("it reads too slowly")
         else:
             self._add(frame, pushed=True)
 
     def end(self, why: str) -> None:
-        """Send nothing more: `run` raises `WireBroken`."""
+        """Stop sending. `run` then raises `WireBroken`."""
         self._ended = self._ended or why
         self._waiting.clear()
         self._news.set()
 
     async def room(self) -> None:
-        """Wait while too much of what was asked for is unsent."""
+        """Wait while too many answers are unsent."""
         await self._room.wait()
 
     async def run(self) -> None:
-        """Send what is put in until cancelled. Raises `WireBroken`."""
+        """Send queued frames until cancelled. Raises `WireBroken`."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -96,13 +95,16 @@ class Outbox:
 
 
 Piece = tuple[int, int, str]
-"""How many characters at the start and at the end of the last text remain, and what is between."""
+"""A changed text: the lengths of its unchanged start and end, and the new text in between."""
 
 
 class News(NamedTuple):
-    """A report of a job, its texts as pieces; a tuple, because its JSON names no fields.
+    """A progress report with its texts as differences.
 
-    `rest` is all else that was reported, None if nothing was, without a preview that was told before.
+    A tuple, because its JSON has no field names.
+
+    `rest` is the remaining content, or None if there is none. It omits a preview that was sent
+    before.
     """
 
     job_id: int
@@ -112,7 +114,7 @@ class News(NamedTuple):
     rest: Progress | None
 
     def outline(self) -> "News | None":
-        """Return how far the job is, without words and images; None if that is not new."""
+        """Return the report without text and images, or None if nothing else is new."""
         rest = _NOTHING if self.rest is None else replace(self.rest, preview=None)
         return None if rest == _NOTHING else News(self.job_id, None, (), False, rest)
 
@@ -128,13 +130,13 @@ class _Last:
 
 
 class ProgressNews:
-    """What one end knows of the last reports; both ends of a connection know the same."""
+    """The last reports of each job. Both ends of a connection keep the same state."""
 
     def __init__(self) -> None:
         self._last: dict[int, _Last] = {}
 
     def of(self, event: Progressed) -> News:
-        """Return what is new in a report."""
+        """Reduce a report to its differences."""
         last, told = self._last.setdefault(event.job_id, _Last()), event.progress
         text, chunks = None, []
         if told.text is not None:
@@ -148,7 +150,7 @@ class ProgressNews:
         return News(event.job_id, text, tuple(chunks), same, None if rest == _NOTHING else rest)
 
     def report(self, news: News) -> Progressed:
-        """Return the report that was told."""
+        """Restore a report from its differences."""
         last, told = self._last.setdefault(news.job_id, _Last()), news.rest or _NOTHING
         if news.text is not None:
             last.text = _whole(last.text, news.text)
@@ -167,7 +169,10 @@ class ProgressNews:
         self._last.pop(job_id, None)
 
     def forget_all(self) -> None:
-        """Forget all, so that the next reports are whole: somebody has not heard the last ones."""
+        """Forget all reports, so that the next ones are complete.
+
+        Needed when a reader missed some.
+        """
         self._last.clear()
 
 
@@ -184,7 +189,7 @@ def _whole(before: str, piece: Piece) -> str:
 
 
 def _common(one: str, other: str) -> int:
-    """Return how many characters both begin with, found by halving."""
+    """Return the length of the common prefix, by binary search."""
     low, high = 0, min(len(one), len(other))
     if one[:high] == other[:high]:
         return high
@@ -198,11 +203,11 @@ def _common(one: str, other: str) -> int:
 
 
 EVERY_S = 0.02
-"""The shortest time between two frames of progress."""
+"""The shortest time between two progress frames, in seconds."""
 
 
 class ProgressBatch:
-    """Collects the progress of all jobs; `push` is given the news of each frame."""
+    """Batches the progress reports of all jobs. `push` receives the content of each frame."""
 
     def __init__(self, push: Callable[[Sequence[News]], None]) -> None:
         self._push = push
@@ -212,7 +217,7 @@ class ProgressBatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, event: Progressed) -> None:
-        """Push a report, within a moment."""
+        """Add a report, to be pushed shortly."""
         self._waiting.setdefault(event.job_id, []).append(event.progress)
         if self._timer is None:
             loop = asyncio.get_running_loop()
@@ -220,18 +225,18 @@ class ProgressBatch:
             self._timer = loop.call_at(at, self.push_all)
 
     def before_change(self, job_id: int) -> None:
-        """Push what a job reported before it changed."""
+        """Push a job's pending reports before its change is sent."""
         if job_id in self._waiting:
             self._send({job_id: self._waiting.pop(job_id)})
         self._news.forget(job_id)
 
     def begin_anew(self) -> None:
-        """Push what waits; whoever comes now is told the next reports whole, as all others."""
+        """Push pending reports and send complete ones from now on, for a new reader."""
         self.push_all()
         self._news.forget_all()
 
     def push_all(self) -> None:
-        """Push all that waits now."""
+        """Push all pending reports now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -241,7 +246,7 @@ class ProgressBatch:
             self._pushed_at = asyncio.get_running_loop().time()
 
     def drop(self) -> None:
-        """Forget what waits: it has no reader."""
+        """Discard pending reports, because there is no reader."""
         self._waiting = {}
         self.begin_anew()
 
@@ -255,7 +260,7 @@ class ProgressBatch:
 
 
 def merged(reports: Sequence[Progress]) -> Progress:
-    """Return several reports of one attempt as one: nothing that only one of them says is lost."""
+    """Merge the reports of an attempt into one. The latest value of each field is kept."""
     if len(reports) == 1:
         return reports[0]
     chunks = tuple(chunk for each in reports for chunk in each.chunks)

@@ -1,24 +1,23 @@
-"""How processes speak: frames, calls of the queue by name, values and errors as JSON, and trust.
+"""The protocol between processes: frames, calls, values and errors as JSON, and authentication.
 
-A frame is a head of a few words, a line feed, and JSON. The head says what the JSON is, so that its
-type is known before it is read:
+A frame is a head of a few words, a line feed, and JSON. The head determines the type of the JSON:
 
     call 7 submitter submit      the arguments of a call, in the order of its signature
     cancel 7                     the caller has given up
-    reads api telegram 12        of which platforms' jobs, and which others, it reads what they write
+    reads api telegram 12        the platforms and job numbers whose text and previews it wants
     result 7                     what the call returned
     failure 7                    the error it raised
     event JobChanged             an event
-    progress                     what is new in the reports of running jobs since the last such frame
-    offer, snapshot              a copy of what is asked without waiting
+    progress                     changes in the reports of running jobs since the last such frame
+    offer, snapshot              a copy of values that are read without waiting
 
-Every argument and result of the ports of the queue can be written, by the type that the port names.
-Bytes are base64: a call carries the files of one request at most, which the chats keep below some
-tens of megabytes, and a preview is small. An event is written with the name of its class.
+All arguments and results of the queue's ports can be written as JSON, based on their type hints.
+Bytes are written as base64: a call carries the files of at most one request, which chats limit to
+some tens of megabytes, and previews are small. Events are identified by their class name.
 
-The secret is drawn by the holder of the queue and lies in the database. Each side answers a number
-that the other has drawn with an HMAC over both numbers and its own role, so that nothing heard on
-the line can be used again, and neither side's answer can be sent back to it.
+The leader generates a secret and stores it in the database. Each side proves that it knows the
+secret by an HMAC over both sides' nonces and its own role. So recorded traffic cannot be replayed,
+and neither side's proof can be sent back to it.
 """
 
 import hmac
@@ -53,12 +52,12 @@ _EVENTS: dict[str, type[Event]] = {each.__name__: each for each in get_args(Even
 
 
 def to_json(value: object, kind: Any) -> bytes:
-    """Return a value of a type as JSON."""
+    """Write a value as JSON, based on its type."""
     return _adapter(kind).dump_json((value,), warnings="error")
 
 
 def from_json(data: bytes, kind: Any) -> Any:
-    """Return the value of a type that `to_json` wrote. Raises `ValueError`."""
+    """Parse JSON written by `to_json`. Raises `ValueError`."""
     return _adapter(kind).validate_json(data)[0]
 
 
@@ -69,14 +68,14 @@ def event_to_json(event: Event) -> tuple[str, bytes]:
 
 
 def event_from_json(name: str, data: bytes) -> Event:
-    """Return the event that `event_to_json` wrote. Raises `ValueError`, `KeyError`."""
+    """Parse the result of `event_to_json`. Raises `ValueError` and `KeyError`."""
     event: Event = from_json(data, _EVENTS[name])
     return event
 
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[tuple[Any]]:
-    # In a tuple, because pydantic takes no configuration for a dataclass alone.
+    # In a tuple, because pydantic accepts no configuration for a dataclass alone.
     return TypeAdapter(tuple[kind], config=_CONFIG)
 
 
@@ -90,12 +89,15 @@ PARTS: Mapping[str, type] = {
     "preloads": ModelPreloads,
     "erasure": JobEraser,
 }
-"""The parts of `QueueService` whose calls travel; `events` are pushed, `JobFiles` read where asked."""
+"""The parts of `QueueService` that are called remotely.
+
+Events are pushed, and `JobFiles` reads the local database.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One awaited call of a part."""
+    """An async method of a remote part."""
 
     part: str
     name: str
@@ -104,20 +106,23 @@ class Method:
     result_kind: Any
 
     def arguments_json(self, args: Sequence[object], named: Mapping[str, object]) -> bytes:
-        """Return the arguments of a call as JSON, the omitted ones included."""
+        """Write a call's arguments as JSON, including the defaults of omitted ones."""
         bound = self.signature.bind(*args, **named)
         bound.apply_defaults()
         return to_json(tuple(bound.arguments.values()), self.arguments_kind)
 
     def arguments(self, data: bytes) -> Mapping[str, Any]:
-        """Return the arguments by name. Raises `ValueError`."""
+        """Parse a call's arguments by name. Raises `ValueError`."""
         values = from_json(data, self.arguments_kind)
         return dict(zip(self.signature.parameters, values, strict=True))
 
 
 @cache
 def method(part: str, name: str) -> Method:
-    """Return a call by the names of its part and itself. Raises `LookupError` if none travels."""
+    """Return a method by its part and name.
+
+    Raises `LookupError` if it cannot be called remotely.
+    """
     declared = None if hasattr(JobFiles, name) else getattr(PARTS[part], name, None)
     if name.startswith("_") or not inspect.iscoroutinefunction(declared):
         raise LookupError(f"{part}.{name}")
@@ -143,7 +148,7 @@ _CLASSES: Mapping[str, type[QueueError]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """An error: its class, its text for the log, what people are shown, and its own values."""
+    """An error as a value: its class, its texts for the log and for people, its attributes."""
 
     kind: str
     cause: str
@@ -152,7 +157,7 @@ class Failure:
 
 
 def failure_of(error: QueueError) -> Failure:
-    """Return an error as a value; an unknown class becomes the nearest known one."""
+    """Convert an error to a value. An unknown class becomes its nearest known base class."""
     kind = next(each.__name__ for each in type(error).__mro__ if each.__name__ in _CLASSES)
     known = inspect.signature(_CLASSES[kind].__init__).parameters
     values = {
@@ -164,7 +169,7 @@ def failure_of(error: QueueError) -> Failure:
 
 
 def error_of(failure: Failure) -> QueueError:
-    """Return the error that a failure was made from. Raises `KeyError` for an unknown class."""
+    """Convert a value back to an error. Raises `KeyError` for an unknown class."""
     error = _CLASSES[failure.kind].__new__(_CLASSES[failure.kind])
     QueueError.__init__(error, failure.cause, problem=failure.problem)
     for name, value in failure.values.items():
@@ -173,34 +178,34 @@ def error_of(failure: Failure) -> QueueError:
 
 
 WIRE = 3
-"""The version of the frames: processes with different ones do not talk to each other."""
+"""Version of the protocol. Processes with different versions refuse to connect."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frame:
-    """The words of a head, and the JSON."""
+    """A parsed frame: the words of its head, and its JSON."""
 
     words: tuple[str, ...]
     body: bytes = b""
 
     @property
     def kind(self) -> str:
-        """The first word."""
+        """The first word, which names the kind of frame."""
         return self.words[0]
 
     @property
     def number(self) -> int:
-        """The number of the call it belongs to."""
+        """The number of the call that the frame belongs to."""
         return int(self.words[1])
 
 
 def written(*words: str | int, body: bytes = b"") -> bytes:
-    """Return a frame as bytes."""
+    """Build a frame."""
     return " ".join(map(str, words)).encode() + b"\n" + body
 
 
 def read(data: bytes) -> Frame:
-    """Return the frame that was written. Raises `ValueError`."""
+    """Parse a frame. Raises `ValueError`."""
     head, _, body = data.partition(b"\n")
     words = tuple(head.decode("ascii").split())
     if not words:
@@ -209,26 +214,26 @@ def read(data: bytes) -> Frame:
 
 
 _NONCE_BYTES = 32
-_GREETING_LIMIT = 200  # bytes: a stranger must not fill this process's memory
+_GREETING_LIMIT = 200  # bytes, so that unauthenticated peers cannot fill the memory
 _HOLDER, _GUEST = b"holder", b"guest"
 
 
 class NotTrusted(Exception):
-    """The other side does not know the secret, or speaks another version."""
+    """Raised if the other side does not know the secret or has another protocol version."""
 
 
 async def greet_guest(wire: Wire, secret: bytes) -> None:
-    """Let a process in that knows the secret. Raises `NotTrusted`, `WireBroken`."""
+    """Authenticate a process that connects to the leader. Raises `NotTrusted` and `WireBroken`."""
     mine = _nonce()
     await wire.send(written("hello", WIRE, body=mine))
     theirs, proof = _halves(_of_this_version(await wire.receive(_GREETING_LIMIT)))
     if not hmac.compare_digest(proof, _proof(secret, _GUEST, mine, theirs)):
-        raise NotTrusted("a process called that does not know the secret of this cluster")
+        raise NotTrusted("the other process does not know the secret of this cluster")
     await wire.send(written("hello", WIRE, body=_proof(secret, _HOLDER, mine, theirs)))
 
 
 async def greet_holder(wire: Wire, secret: bytes) -> None:
-    """Introduce this process to the holder of the queue. Raises `NotTrusted`, `WireBroken`."""
+    """Authenticate this process with the leader. Raises `NotTrusted` and `WireBroken`."""
     theirs = _of_this_version(await wire.receive(_GREETING_LIMIT))
     mine = _nonce()
     proof = _proof(secret, _GUEST, theirs, mine)
@@ -236,13 +241,13 @@ async def greet_holder(wire: Wire, secret: bytes) -> None:
     try:
         answer = _of_this_version(await wire.receive(_GREETING_LIMIT))
     except WireBroken:
-        raise NotTrusted("the holder of the queue hung up on this process") from None
+        raise NotTrusted("the process that holds the queue rejected this one") from None
     if not hmac.compare_digest(answer, _proof(secret, _HOLDER, theirs, mine)):
-        raise NotTrusted("what answers at the address of the queue does not know the secret")
+        raise NotTrusted("the server at the queue's address does not know the secret")
 
 
 def _of_this_version(data: bytes) -> bytes:
-    """Return the body of a greeting. Raises `NotTrusted` unless it has the version of this one."""
+    """Return the body of a greeting. Raises `NotTrusted` if its version differs."""
     version: int | None = None
     frame = Frame(words=())
     with suppress(ValueError, IndexError):
@@ -250,8 +255,8 @@ def _of_this_version(data: bytes) -> bytes:
         version = frame.number if frame.kind == "hello" else None
     if version != WIRE:
         raise NotTrusted(
-            f"the other process speaks version {version} of the protocol between processes, this one"
-            f" {WIRE}: run the same version of Usher on both"
+            f"the other process uses version {version} of the protocol between processes, this one"
+            f" {WIRE}: run the same version of Usher in both"
         )
     return frame.body
 

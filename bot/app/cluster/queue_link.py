@@ -1,8 +1,8 @@
-"""The other side: the connection of this process to the one that holds the queue.
+"""This process's connection to the leader, which runs the queue.
 
-A call that finds no connection waits for one. A call whose connection breaks is made again over the
-next one: it may have been carried out, and every call of the queue may be repeated (`submit` by its
-key, the others by their meaning).
+A call without a connection waits for one. A call whose connection breaks is repeated over the next
+one, although it may have been executed: all calls of the queue are idempotent (`submit` by its key,
+the others by their nature).
 """
 
 import asyncio
@@ -27,26 +27,25 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PATIENCE_S = 30.0
-"""How long a call waits for a process that holds the queue."""
+"""How long a call waits for a connection to the leader."""
 TRIES = 3
 RETRY_S = 0.2
 
 Dial = Callable[[], Awaitable[Wire]]
-"""Connects to the process that holds the queue, greeted; raises `WireBroken` if that fails."""
+"""Connects to the leader and authenticates. Raises `WireBroken`."""
 Moved = Callable[[], Awaitable[None]]
-"""Waits until another process holds the queue than the one that was connected last."""
+"""Waits until the leader is another process than the one connected last."""
 
 
 async def never() -> None:
-    """Wait for ever."""
+    """Never return."""
     await asyncio.Event().wait()
 
 
 class QueueConnection:
-    """One connection to the queue, made again whenever it breaks.
+    """A connection to the leader that is restored whenever it breaks.
 
-    What running jobs write and draw is told of those platforms, and numbers of jobs, that this
-    process `reads`.
+    `reads` are the platforms, and the numbers of jobs, whose text and previews are received.
     """
 
     def __init__(self, dial: Dial, moved: Moved = never, *, reads: Collection[str] = ()) -> None:
@@ -64,25 +63,25 @@ class QueueConnection:
 
     @property
     def offer(self) -> Offer:
-        """The newest copy. Raises `StoreError` before the first connection."""
+        """The latest copy. Raises `StoreError` before the first connection."""
         return _there(self._offer)
 
     @property
     def snapshot(self) -> StatusReport:
-        """The newest copy. Raises `StoreError` before the first connection."""
+        """The latest copy. Raises `StoreError` before the first connection."""
         return _there(self._snapshot)
 
     def subscribe(self, listener: Listener) -> None:
-        """Call the listener with every event, and with `EventsMissed` after a break."""
+        """Call the listener for every event, and with `EventsMissed` after a broken connection."""
         self._listeners.append(listener)
 
     def unsubscribe(self, listener: Listener) -> None:
-        """Call the listener no more."""
+        """Remove a listener."""
         self._listeners.remove(listener)
 
     @contextmanager
     def reading(self, name: str) -> Iterator[None]:
-        """Read what the jobs of one more platform, or one more job, write until the block ends."""
+        """Also receive the text and previews of a platform or job, inside the block."""
         self._reads.append(name)
         self._tell_reads()
         try:
@@ -92,11 +91,11 @@ class QueueConnection:
             self._tell_reads()
 
     async def connected(self) -> None:
-        """Wait until a process that holds the queue is connected."""
+        """Wait until the leader is connected."""
         await self._connected.wait()
 
     async def out_of_reach(self, patience_s: float) -> None:
-        """Wait until no process that holds the queue has been reached for so long."""
+        """Wait until the leader has been unreachable for `patience_s` seconds."""
         while True:
             try:
                 async with timeout(patience_s):
@@ -110,10 +109,12 @@ class QueueConnection:
     async def call(
         self, called: Method, args: Sequence[object], named: Mapping[str, object]
     ) -> Any:
-        """Make a call and return its result. Raises what it raises there, and `StoreError`."""
+        """Make a call and return its result. Raises the error of the call, and `StoreError`."""
         body = called.arguments_json(args, named)
         if len(body) > BODY_LIMIT:
-            raise StoreError(f"a request of {len(body)} bytes is too long for another process")
+            raise StoreError(
+                f"a request of {len(body)} bytes is too long to send to another process"
+            )
         for _ in range(TRIES):
             line = await self._next_line()
             try:
@@ -143,7 +144,7 @@ class QueueConnection:
             try:
                 wire = await self._dial()
             except WireBroken as error:
-                log.debug("the queue cannot be reached: %s", error)
+                log.debug("cannot reach the queue: %s", error)
                 await asyncio.sleep(RETRY_S)
                 continue
             line = _Line(wire)
@@ -159,13 +160,13 @@ class QueueConnection:
                 await asyncio.sleep(RETRY_S)
 
     def _tell_why(self, why: str, *, again: bool) -> None:
-        """Log why a connection has ended; one that never was of use need not be told of again."""
+        """Log why a connection ended. A cause is not repeated for connections that never opened."""
         if again or why != self._told:
-            log.warning("the connection to the queue has ended: %s", why)
+            log.warning("the connection to the queue ended: %s", why)
         self._told = why
 
     async def _listen(self, line: "_Line") -> None:
-        fresh = {"offer", "snapshot"}  # what the holder sends first
+        fresh = {"offer", "snapshot"}  # the leader sends these first
         while True:
             frame = protocol.read(await line.wire.receive())
             self._take(line, frame)
@@ -173,7 +174,7 @@ class QueueConnection:
                 self._open(line)
 
     async def _leave(self) -> None:
-        """Raise `WireBroken` once another process holds the queue."""
+        """Raise `WireBroken` once another process is the leader."""
         await self._moved()
         raise WireBroken("another process holds the queue now")
 
@@ -188,7 +189,7 @@ class QueueConnection:
         self._was_connected = True
 
     def _close(self, line: "_Line") -> None:
-        """Let further calls wait for the next connection."""
+        """Make further calls wait for the next connection."""
         if self._line is line:
             self._line = None
             self._connected.clear()
@@ -220,11 +221,11 @@ class QueueConnection:
             try:
                 listener(event)
             except Exception:
-                log.exception("a listener failed at %s", type(event).__name__)
+                log.exception("an event listener failed for %s", type(event).__name__)
 
 
 class _Line:
-    """One connection while it lasts: the calls that wait for an answer."""
+    """A single connection, with the calls that wait for answers."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -247,12 +248,12 @@ class _Line:
             self._calls.pop(number, None)
 
     def answered(self, frame: protocol.Frame) -> None:
-        """Pass an answer on to its call, unless that has been given up."""
+        """Pass an answer to its call, unless the call was given up."""
         if (call := self._calls.get(frame.number)) is not None and not call.done():
             call.set_result(frame)
 
     def end(self) -> None:
-        """Let every call know that no answer will come."""
+        """Fail all waiting calls."""
         for call in self._calls.values():
             if not call.done():
                 call.set_exception(WireBroken("the connection ended during a call"))
@@ -271,5 +272,5 @@ def _result(called: Method, answer: protocol.Frame) -> Any:
 
 def _there(copy: T | None) -> T:
     if copy is None:
-        raise StoreError("no process that holds the queue has been reached yet")
+        raise StoreError("the process that holds the queue has not been reached yet")
     return copy

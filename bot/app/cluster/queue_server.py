@@ -1,12 +1,11 @@
-"""The holder's side: lets other processes in, carries out their calls, tells them what happens.
+"""The leader's side: accepts other processes, executes their calls and sends them events.
 
-Its address is written into the database with every post that the process takes, so it listens from
-the start. Processes are let in while the queue is held here; before and afterwards each is hung up
-on, and looks for the holder again.
+The process's address is stored with every post it takes, so it listens from the start. While it is
+not the leader, it closes every connection, and the other process looks for the leader again.
 
-The words of a chat's jobs are shown by the process that holds the chat, and those of programs by
-every process that serves the API, because a repeated call may reach any of them. Where a program
-asks for a chat's job, that one job is read as well.
+The text of a chat's job is only sent to the process that serves the chat. The text of a program's
+job is sent to every process that serves the API, because a repeated call may reach any of them. If
+a program requests a chat's job, that job's text is sent too.
 """
 
 import asyncio
@@ -47,7 +46,7 @@ from queueing.core.status import StatusReport
 
 
 class JobPlatforms:
-    """The platforms that running jobs are from, as far as they are known."""
+    """Maps running jobs to their platforms, as far as known."""
 
     def __init__(self) -> None:
         self._of: dict[int, str] = {}
@@ -60,7 +59,10 @@ class JobPlatforms:
             self._of[job.id] = origin.platform
 
     def unread(self, news: Sequence[News], reads: frozenset[str] | None) -> frozenset[int]:
-        """Return the jobs whose words a process does not read; one that reads None has not said."""
+        """Return the jobs whose text a process does not read.
+
+        `reads` is None if the process has not announced what it reads.
+        """
         if reads is None:
             return frozenset()
         known = (each.job_id for each in news if each.job_id in self._of)
@@ -70,7 +72,7 @@ class JobPlatforms:
 
 
 def written_progress(news: Sequence[News], unread: Collection[int] = ()) -> bytes | None:
-    """Return news as a frame, without the words of some jobs; None if nothing is left to tell."""
+    """Build a progress frame without the text of the `unread` jobs, or None if it is empty."""
     told = [each.outline() if each.job_id in unread else each for each in news]
     left = tuple(each for each in told if each is not None)
     return protocol.written("progress", body=to_json(left, tuple[News, ...])) if left else None
@@ -81,19 +83,19 @@ _CLOSED = "a connection to the queue was closed"
 
 GREETING_S = 5.0
 COPIES_EVERY_S = 0.25
-"""The shortest time between two copies of what is asked without waiting."""
+"""The shortest time between two copies of the offer and snapshot, in seconds."""
 LOOK_EVERY_S = 0.2
-"""How soon after a push a copy is compared again: not all that changes in it is an event."""
+"""How soon a copy is compared again, in seconds. Not every change causes an event."""
 LOST = "this process no longer holds the queue"
 _CHANGES_COPIES = frozenset({"admin", "preloads"})
 
 
 class QueueServer:
-    """Serves the queue of this process to the others, each over a `Wire`.
+    """Serves this process's queue to other processes, each over a `Wire`.
 
-    Nothing is answered or told unless `held()`, nor once the database has refused what another one
-    may write now: a process that was frozen finds that the queue is elsewhere. Its connections end
-    then, so that the others repeat their calls there.
+    Sends nothing unless `held()`, nor once the database has rejected a write by this process as
+    fenced. That happens to a process that was suspended while another became the leader. Its
+    connections are then closed, and the others repeat their calls with the new leader.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class QueueServer:
         queue.events.subscribe(self._on_event)
 
     async def run(self) -> None:
-        """Keep the copies of the other processes up to date, until cancelled."""
+        """Keep the other processes' copies up to date, until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with timeout(LOOK_EVERY_S if self._guests else None):
@@ -122,22 +124,22 @@ class QueueServer:
             await asyncio.sleep(COPIES_EVERY_S)
 
     async def serve(self, wire: Wire) -> None:
-        """Serve one process until its connection ends or this is cancelled. Raises nothing."""
+        """Serve one process until its connection ends or this is cancelled. Never raises."""
         try:
             async with timeout(GREETING_S):
                 await greet_guest(wire, self._secret)
             wire.known()
             await self._serve(_Guest(wire, self._require_held))
         except TimeoutError:
-            log_sparing.warning("%s: it did not introduce itself", _CLOSED)
+            log_sparing.warning("%s: it did not authenticate in time", _CLOSED)
         except NotTrusted as error:
             log_sparing.warning("%s: %s", _CLOSED, error)
         except WireBroken as error:
-            log_sparing.info("the connection of another process has ended: %s", error)
+            log_sparing.info("the connection of another process ended: %s", error)
         except (ValueError, LookupError) as error:
-            log_sparing.warning("%s: what it sent is not understood (%s)", _CLOSED, error)
+            log_sparing.warning("%s: it sent an invalid frame (%s)", _CLOSED, error)
         except Exception:
-            log_sparing.exception("serving another process was stopped by a bug")
+            log_sparing.exception("serving another process failed because of a bug")
         finally:
             await wire.close()
 
@@ -150,7 +152,7 @@ class QueueServer:
         self._push_copies()
         self._progress.begin_anew()
         self._guests.add(guest)
-        self._news.set()  # from now on it is looked again and again
+        self._news.set()  # starts the regular comparison
         guest.outbox.put(protocol.written("offer", body=to_json(self._offer, Offer)))
         guest.outbox.put(protocol.written("snapshot", body=self._snapshot))
         try:
@@ -189,13 +191,13 @@ class QueueServer:
         guest.outbox.put(answer)
 
     async def _carry_out(self, frame: protocol.Frame) -> bytes:
-        """Return the result of a call as JSON. Raises `QueueError`."""
+        """Execute a call and return its result as JSON. Raises `QueueError`."""
         try:
             _, _, part, name = frame.words
             called = method(part, name)
             arguments = called.arguments(frame.body)
         except (LookupError, ValueError) as error:
-            raise StoreError(f"another process made a call unknown here: {error}") from None
+            raise StoreError(f"another process made an unknown call: {error}") from None
         try:
             result = await getattr(getattr(self._queue, part), name)(**arguments)
             written = to_json(result, called.result_kind)
@@ -203,13 +205,16 @@ class QueueServer:
             raise
         except Exception:
             log_sparing.exception(
-                "a call of another process, %s.%s, was stopped by a bug", part, name
+                "a call of another process, %s.%s, failed because of a bug", part, name
             )
-            raise StoreError(f"{part}.{name} was stopped by a bug, see the log there") from None
+            raise StoreError(f"{part}.{name} failed because of a bug, see the log there") from None
         if len(written) > BODY_LIMIT:
-            raise StoreError(f"an answer of {len(written)} bytes is too long for another process")
+            raise StoreError(
+                f"an answer of {len(written)} bytes is too long to send to another process"
+            )
         if part in _CHANGES_COPIES:
-            self._push_copies()  # before the answer: a caller that has paused a model finds it paused
+            # Before the answer, so that a caller who paused a model sees it paused.
+            self._push_copies()
         return written
 
     # ------------------------------------------------------------ what is pushed
@@ -218,7 +223,7 @@ class QueueServer:
         if isinstance(event, JobChanged):
             self._platforms.note(event.job)
         if not self._guests or isinstance(event, LoadEnded | CopyLeft | Produced):
-            return  # of use here alone: others hear of loads by `QueuesMoved`, and read results
+            return  # only used here: others learn about loads from `QueuesMoved`, and read results
         if isinstance(event, Progressed):
             self._progress.add(event)
             return
@@ -239,7 +244,9 @@ class QueueServer:
             self._push(protocol.written("snapshot", body=snapshot))
 
     def _push_progress(self, news: Sequence[News]) -> None:
-        written: dict[frozenset[int], bytes | None] = {}  # by the jobs whose words are left out
+        written: dict[
+            frozenset[int], bytes | None
+        ] = {}  # by the set of jobs whose text is left out
         for guest in self._guests:
             unread = self._platforms.unread(news, guest.reads)
             if unread not in written:
@@ -253,33 +260,33 @@ class QueueServer:
 
 
 class _Guest:
-    """Another process: its running calls, what it reads, and what waits to be sent to it."""
+    """Another process: its running calls, what it reads, and the frames queued for it."""
 
     def __init__(self, wire: Wire, check: Callable[[], None]) -> None:
         self.wire = wire
         self.outbox = Outbox(wire, check)
         self.calls: dict[int, asyncio.Task[None]] = {}
-        self.reads: frozenset[str] | None = None  # it has not said yet
+        self.reads: frozenset[str] | None = None  # not announced yet
 
 
 log = logging.getLogger(__name__)
 
 
 class NotServing(WireBroken):
-    """This process does not hold the queue."""
+    """Raised when this process is not the leader."""
 
 
 class QueueListener:
-    """Lets other processes, and this one, in to the queue that is held here."""
+    """Accepts connections to the queue of this process, including its own."""
 
     def __init__(self) -> None:
         self.address = ""
-        """What the others call, such as `10.0.0.7:41234`."""
+        """The address that others connect to, such as `10.0.0.7:41234`."""
         self._guests: _Guests | None = None
 
     @asynccontextmanager
     async def admitting(self, server: QueueServer) -> AsyncIterator[None]:
-        """Have a server run and serve all who call, until the block ends."""
+        """Run a server and serve all connections with it, inside the block."""
         async with TaskGroup() as tasks:
             running = tasks.create_task(server.run())
             self._guests = guests = _Guests(server, tasks)
@@ -291,14 +298,20 @@ class QueueListener:
                 running.cancel()
 
     async def serve(self, wire: Wire) -> None:
-        """Serve another process until its connection ends; hang up if the queue is not held here."""
+        """Serve a process until its connection ends.
+
+        Closes it at once if this is not the leader.
+        """
         if self._guests is None:
             await wire.close()
         else:
             await self._guests.serve(wire)
 
     def wire(self) -> Wire:
-        """Return a wire of this process to its own queue. Raises `NotServing` if it is elsewhere."""
+        """Return a wire from this process to its own queue.
+
+        Raises `NotServing` if not the leader.
+        """
         if self._guests is None:
             raise NotServing("this process does not serve the queue")
         near, far = MemoryWire.pair()
@@ -307,7 +320,7 @@ class QueueListener:
 
 
 class _Guests:
-    """Those who are served while one server is."""
+    """The connections to one server."""
 
     def __init__(self, server: QueueServer, tasks: TaskGroup) -> None:
         self._server = server
@@ -340,12 +353,12 @@ async def entrance_at(
     *,
     heartbeat_s: float,
 ) -> AsyncIterator[QueueListener]:
-    """Provide the entrance of this process, which listens until the block ends.
+    """Listen for other processes inside the block.
 
-    `listen` and `advertise` are hosts, with a port or without one, as configured. By default it
-    listens at `local_host()`, the address from which this process reaches the database, on any
-    free port, and is called there. Raises `StoreError` if that is not known, or for an address that
-    is taken or not of this machine.
+    `listen` and `advertise` are hosts as configured, with or without a port. By default, it listens
+    on a free port of `local_host()`, the address from which this process reaches the database, and
+    advertises that. Raises `StoreError` if that address is unknown, or if an address is taken or
+    does not belong to this machine.
     """
     host, port = host_and_port(listen or await local_host())
     entrance = QueueListener()
@@ -362,9 +375,12 @@ async def entrance_at(
         entrance.address = joined(called_host, called_port or bound)
         log.info("other processes reach this one at %s", entrance.address)
         if is_loopback(called_host):
-            log.info("%s is this machine alone: elsewhere, set cluster.listen", called_host)
+            log.info(
+                "only this machine can use %s: for other machines, set cluster.listen", called_host
+            )
         if is_public(called_host):
             log.warning(
-                "%s is a public address, and what processes say is not encrypted", called_host
+                "%s is a public address, and traffic between processes is not encrypted",
+                called_host,
             )
         yield entrance

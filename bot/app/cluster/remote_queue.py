@@ -1,4 +1,4 @@
-"""The queue as a process sees it that does not hold it: implements `QueueService` over a link."""
+"""Client of a queue that runs in another process. Implements `QueueService`."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -31,11 +31,11 @@ T = TypeVar("T")
 
 
 class RemoteQueue:
-    """Every awaited call goes to the holder; what is asked without waiting is its newest copy.
+    """Sends async calls to the leader. Values read without waiting come from the latest copies.
 
-    Files of jobs are read from this process's own database, so that they never travel twice.
-    A duty asks only while it holds its own post; afterwards calls raise `Fenced`, as its database
-    does, so that nothing a former holder of a chat's post heard becomes a job.
+    Files of jobs are read from this process's own database, so they are never transferred twice.
+    Once the `lease` is lost, calls raise `Fenced`, as the database does. So a process that has lost
+    a chat's lease cannot submit jobs from that chat.
     """
 
     def __init__(self, link: QueueConnection, files: JobFiles, lease: ChatLease = ALONE) -> None:
@@ -51,12 +51,12 @@ class RemoteQueue:
         self.events: QueueEvents = self._events
 
     def leave(self) -> None:
-        """End the subscriptions to its events. Idempotent."""
+        """End all subscriptions to events. Idempotent."""
         self._events.end()
 
 
 class _RemoteEvents:
-    """The events of the link for as long as one of its users wants them."""
+    """Events of the connection, until `end`."""
 
     def __init__(self, link: QueueConnection) -> None:
         self._link = link
@@ -75,7 +75,7 @@ class _RemoteEvents:
 
 
 class _RemotePart:
-    """A part of the queue, each of whose calls travels unless this process's post is over."""
+    """A part of the queue whose calls are sent to the leader while the lease is held."""
 
     part: ClassVar[str]
 
@@ -85,7 +85,7 @@ class _RemotePart:
 
     def require_held(self) -> None:
         if not self._lease.held:
-            raise Fenced("this process's post is over")
+            raise Fenced("this process has lost its lease")
 
     async def ask(self, name: str, args: Sequence[object], named: Mapping[str, object]) -> Any:
         self.require_held()
@@ -95,7 +95,7 @@ class _RemotePart:
 def _asked(
     declared: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[_RemotePart, P], Coroutine[Any, Any, T]]:
-    """Return the method that makes a declared call at the holder of the queue."""
+    """Build the method that sends a declared call to the leader."""
 
     async def call(part: _RemotePart, /, *args: P.args, **named: P.kwargs) -> T:
         result: T = await part.ask(declared.__name__, args, named)

@@ -1,4 +1,4 @@
-"""How frames travel between processes, in order: over WebSockets, or within one process."""
+"""Transports frames between processes, in order: over WebSockets, or within one process."""
 
 import asyncio
 import logging
@@ -15,33 +15,36 @@ from aiohttp import web
 from bot.http.listener import NAME, Listener
 from queueing.core.concurrency import timeout
 
-FRAME_LIMIT = 512_000_000  # bytes: a call carries the files of one request
+FRAME_LIMIT = 512_000_000  # bytes; a call carries the files of one request
 
-BODY_LIMIT = FRAME_LIMIT - 1000  # the head of a frame is some tens of bytes
+BODY_LIMIT = FRAME_LIMIT - 1000  # a frame's head is some tens of bytes
 
 
 class WireBroken(Exception):
-    """The connection has ended; frames on their way may or may not have arrived."""
+    """Raised when a connection has ended. Frames on their way may or may not have arrived."""
 
 
 class Wire(Protocol):
     """One end of a connection."""
 
     async def send(self, frame: bytes) -> None:
-        """Send a frame, waiting while the other end is slow; one at a time. Raises `WireBroken`."""
+        """Send a frame, waiting while the other end is slow. One at a time. Raises `WireBroken`."""
 
     async def receive(self, most: int = FRAME_LIMIT) -> bytes:
-        """Return the next frame. Raises `WireBroken` once none will come, and for a longer one."""
+        """Return the next frame.
+
+        Raises `WireBroken` at the end, or if a frame exceeds `most` bytes.
+        """
 
     def known(self) -> None:
-        """Record that the other end has proven who it is: it is no stranger any more."""
+        """Record that the other end is authenticated, and so no unknown visitor."""
 
     async def close(self) -> None:
-        """End the connection. Idempotent."""
+        """Close the connection. Idempotent."""
 
 
 def too_long(most: int) -> str:
-    """Return why a frame was not received."""
+    """Return the reason for rejecting a frame."""
     return f"a frame of more than {most} bytes"
 
 
@@ -49,7 +52,7 @@ _ENDED = "the connection has ended"
 
 
 class MemoryWire:
-    """One end of a pair; frames arrive at once, those sent before the end still do."""
+    """One end of a connection within the process. Frames sent before closing still arrive."""
 
     def __init__(self, arriving: "_Lane", leaving: "_Lane") -> None:
         self._arriving = arriving
@@ -57,7 +60,7 @@ class MemoryWire:
 
     @classmethod
     def pair(cls) -> "tuple[MemoryWire, MemoryWire]":
-        """Return both ends of a new wire."""
+        """Create both ends of a wire."""
         one, other = _Lane(), _Lane()
         return cls(one, other), cls(other, one)
 
@@ -76,11 +79,11 @@ class MemoryWire:
         """Do nothing: both ends are in this process."""
 
     async def close(self) -> None:
-        """End the connection. Idempotent."""
+        """Close the connection. Idempotent."""
         self.cut()
 
     def cut(self) -> None:
-        """End the connection at once: nothing sent afterwards arrives."""
+        """Close the connection at once. Frames sent afterwards do not arrive."""
         self._arriving.end()
         self._leaving.end()
 
@@ -100,7 +103,7 @@ class _Lane:
     async def next(self) -> bytes:
         frame = await self._frames.get()
         if frame is None:
-            self._frames.put_nowait(None)  # the next one who asks is told as well
+            self._frames.put_nowait(None)  # so that the next reader also sees the end
             raise WireBroken(_ENDED)
         return frame
 
@@ -114,23 +117,23 @@ log = logging.getLogger(__name__)
 
 PATH = "/queue"
 PIECE = 64 * 1024
-"""Bytes that are sent at once: on a slow network, a sign of life must not wait for a whole frame."""
+"""Bytes sent at once. On a slow network, pings must not wait for a whole frame."""
 CONNECT_S = 3.0
 SILENT_S = 5.0  # until a connection has become a WebSocket
-CLOSE_S = 1.0  # for the farewell of the other end
+CLOSE_S = 1.0  # for the other end's closing handshake
 _MORE, _LAST = b"\0", b"\1"
 
 Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
 
 
 class WebSocketWire:
-    """One end of a WebSocket. A frame goes in pieces, between which signs of life find room.
+    """One end of a WebSocket. Frames are sent in pieces, with room for pings in between.
 
-    The first byte of a piece says whether it is the last one of its frame.
+    The first byte of a piece says whether it is the frame's last one.
     """
 
     def __init__(self, socket: Socket, known: Callable[[], None] = lambda: None) -> None:
-        """Take the socket; `known` is called once the other end is."""
+        """Wrap a socket. `known` is called once the other end is authenticated."""
         self._socket = socket
         self._known = known
 
@@ -155,11 +158,11 @@ class WebSocketWire:
         return b"".join(pieces)
 
     def known(self) -> None:
-        """Record that the other end has proven who it is."""
+        """Record that the other end is authenticated."""
         self._known()
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         await self._socket.close()
 
     async def _send(self, piece: bytes) -> None:
@@ -171,7 +174,7 @@ class WebSocketWire:
     async def _piece(self) -> bytes:
         try:
             message = await self._socket.receive()
-        except (ConnectionError, aiohttp.ClientError) as error:  # it answers pings by itself
+        except (ConnectionError, aiohttp.ClientError) as error:  # from answering a ping
             raise WireBroken(str(error)) from None
         if message.type is not aiohttp.WSMsgType.BINARY:
             raise WireBroken(f"the connection was closed ({message.type.name.lower()})")
@@ -183,7 +186,7 @@ class WebSocketWire:
 async def listening(
     serve: Callable[[Wire], Awaitable[None]], host: str, port: int, *, heartbeat_s: float
 ) -> AsyncIterator[int]:
-    """Serve other processes at an address; provide the port. Raises `OSError` if it is taken."""
+    """Serve other processes at an address. Provides the port. Raises `OSError` if it is taken."""
     served: set[asyncio.Task[None]] = set()
 
     async def handle(request: web.Request) -> web.WebSocketResponse:
@@ -214,21 +217,24 @@ async def listening(
 
 
 def _keep_short(connection: TransportSocket | None) -> None:
-    """Let little wait in the system for being sent, where it can be told so."""
+    """Limit the system's send buffer, where possible."""
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if connection is not None and option is not None:
         connection.setsockopt(socket.IPPROTO_TCP, option, PIECE)
 
 
 def _name(request: web.Request) -> None:
-    """Keep strangers from taking the place of a process that is served."""
+    """Mark a connection as known, so that unknown visitors do not displace it."""
     if (name := request.get(NAME)) is not None:
         name("a process")
 
 
 @asynccontextmanager
 async def calling(*, heartbeat_s: float) -> AsyncIterator[Callable[[str], Awaitable[Wire]]]:
-    """Provide a way to connect to addresses such as `10.0.0.7:8123`; it raises `WireBroken`."""
+    """Provide a function that connects to addresses such as `10.0.0.7:8123`.
+
+    It raises `WireBroken`.
+    """
     limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_connect=CONNECT_S)
     async with aiohttp.ClientSession(timeout=limits, trust_env=False) as session:
 

@@ -6,7 +6,7 @@
 
 -- ---------------------------------------------------------------- messages
 
--- The one status message of each job, by which later edits, buttons and replies find it.
+-- The status message of each job. Later edits, buttons and replies find it here.
 CREATE TABLE messages (
     job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
     platform TEXT NOT NULL,
@@ -16,7 +16,7 @@ CREATE TABLE messages (
 ) STRICT;
 CREATE INDEX messages_by_ref ON messages (platform, chat, message);
 
--- What cannot be an edit (further messages, albums, pings), recorded so that it is not sent twice.
+-- Messages sent in addition to edits (further messages, albums, pings), so that none is sent twice.
 CREATE TABLE deliveries (
     job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     part TEXT NOT NULL,
@@ -25,10 +25,10 @@ CREATE TABLE deliveries (
     changed_at REAL NOT NULL,
     PRIMARY KEY (job_id, part)
 ) STRICT, WITHOUT ROWID;
--- A reply to a further part of an answer continues it as a reply to its first message does.
+-- Further messages of an answer. Replies to them continue the conversation, as to the first one.
 CREATE INDEX deliveries_by_message ON deliveries (message) WHERE message IS NOT NULL;
 
--- Results whose chat could not be reached: since when, and how often it was tried.
+-- Results whose chat could not be reached, with the time of the first try and the number of tries.
 CREATE TABLE unreachable (
     job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
     since REAL NOT NULL,
@@ -36,22 +36,22 @@ CREATE TABLE unreachable (
     given_up INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- Messages that do not yet show what they must: the outcome of an admin's command, or that a job
--- was deleted. A row goes when its message is true.
+-- Messages that must still be updated: with the outcome of an admin's command, or because their
+-- job was deleted. A row is deleted once its message is up to date.
 CREATE TABLE owed (
     id INTEGER PRIMARY KEY,
     platform TEXT NOT NULL,
     chat TEXT NOT NULL,
-    message TEXT, -- NULL: none is known
+    message TEXT, -- NULL: unknown
     request TEXT, -- the caller's own message, to reply to
     language TEXT NOT NULL,
     task TEXT, -- NULL: the message must say that its job was deleted
     outcome TEXT, -- of the task, NULL until it is known
-    runs INTEGER NOT NULL DEFAULT 0, -- how often the task was begun
+    runs INTEGER NOT NULL DEFAULT 0, -- how often the task was started
     since REAL NOT NULL
 ) STRICT;
 
--- In the transaction of the deletion, so that a crash or a stop cannot come in between.
+-- A trigger, so that this happens in the transaction of the deletion, whatever crashes.
 CREATE TRIGGER owed_of_deleted_jobs BEFORE DELETE ON jobs WHEN OLD.acknowledged = 0
 BEGIN
     INSERT INTO owed (platform, chat, message, language, since)
@@ -71,7 +71,7 @@ CREATE TABLE prompts (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX prompts_by_job ON prompts (job_id);
 
--- When a person last began a new conversation in a chat (/new).
+-- When a person last started a new conversation in a chat (/new).
 CREATE TABLE fresh_starts (
     platform TEXT NOT NULL,
     chat TEXT NOT NULL,
@@ -80,7 +80,7 @@ CREATE TABLE fresh_starts (
     PRIMARY KEY (platform, chat, user)
 ) STRICT, WITHOUT ROWID;
 
--- Small facts that are kept across restarts, such as the hash of the synced command tree.
+-- Small values kept across restarts, such as the hash of the synced command tree.
 CREATE TABLE notes (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL
@@ -88,7 +88,7 @@ CREATE TABLE notes (
 
 -- ---------------------------------------------------------------- people
 
--- What people set for themselves and what admins set for them. No row: nothing was ever set.
+-- People's own settings and those that admins set for them. No row: nothing was ever set.
 CREATE TABLE people (
     user TEXT PRIMARY KEY,
     language TEXT,
@@ -99,7 +99,7 @@ CREATE TABLE people (
     speak_model TEXT,
     transcribe_model TEXT,
     ask_model TEXT,
-    ask_model_at REAL, -- when it was chosen: older conversations go on with their own model
+    ask_model_at REAL, -- when it was chosen; older conversations keep their own model
     size TEXT,
     style TEXT,
     aloud INTEGER, -- 1: answers to a person's recordings are also read aloud
@@ -112,7 +112,7 @@ CREATE TABLE people (
     ban_reason TEXT
 ) STRICT, WITHOUT ROWID;
 
--- Every act of an admin, for `/audit`.
+-- Every admin action, for `/audit`.
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY,
     at REAL NOT NULL,
@@ -122,7 +122,7 @@ CREATE TABLE audit (
     detail TEXT NOT NULL
 ) STRICT;
 
--- Bytes of files that requests brought within the last hour, whichever process accepted them.
+-- Bytes of files in requests of the last hour, across all processes.
 CREATE TABLE received (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     user TEXT NOT NULL,
@@ -134,7 +134,7 @@ CREATE INDEX received_by_age ON received (at);
 
 -- ---------------------------------------------------------------- web chat
 
--- The messages of the web chat: Discord and Telegram keep theirs, the page has only these.
+-- The messages of the web chat. (Discord and Telegram store their own.)
 CREATE TABLE web_messages (
     chat TEXT NOT NULL,
     message TEXT NOT NULL,
@@ -159,9 +159,9 @@ CREATE TABLE web_files (
 ) STRICT;
 CREATE INDEX web_files_by_message ON web_files (chat, message);
 
--- People of the web chat whom an admin invited; nobody is known by the name they type.
+-- People invited to the web chat by an admin. They are identified by a token, not by a typed name.
 CREATE TABLE web_people (
-    id TEXT PRIMARY KEY, -- the row stays, so that nobody else gets this id and its chat
+    id TEXT PRIMARY KEY, -- the row is kept, so that nobody else gets this id and its chat
     name TEXT NOT NULL,
     digest BLOB UNIQUE, -- SHA-256 of the token in their link; NULL: the invitation was revoked
     invited_at REAL NOT NULL
@@ -169,23 +169,23 @@ CREATE TABLE web_people (
 
 -- ---------------------------------------------------------------- the HTTP API
 
--- A key belongs to the person it was made by, or to the service it was made for.
+-- A key belongs to the person who created it, or to the service it was created for.
 CREATE TABLE api_keys (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     user TEXT NOT NULL, -- begins with "service:" for a service
     user_name TEXT NOT NULL,
     name TEXT NOT NULL,
-    digest BLOB NOT NULL UNIQUE, -- SHA-256 of the key, which is shown once and stored nowhere
+    digest BLOB NOT NULL UNIQUE, -- SHA-256 of the key, which is shown once and not stored
     created_at REAL NOT NULL,
     used_at REAL,
-    service INTEGER NOT NULL, -- 1: of a service
+    service INTEGER NOT NULL, -- 1: belongs to a service
     people INTEGER NOT NULL, -- 1: the service's callers name the people behind them
     style TEXT NOT NULL,
     expires_at REAL -- NULL: never
 ) STRICT;
 CREATE INDEX api_keys_of ON api_keys (user);
 
--- Files that programs send before the jobs that use them, until they expire.
+-- Files that programs upload for later jobs, until they expire.
 CREATE TABLE uploads (
     id TEXT PRIMARY KEY, -- random
     user TEXT NOT NULL,
@@ -199,14 +199,14 @@ CREATE TABLE uploads (
 CREATE INDEX uploads_of ON uploads (user, created_at);
 CREATE INDEX uploads_by_age ON uploads (expires_at);
 
--- How often the links to a job's files were ended; a link carries the number it was made under.
+-- How often the links to a job's files were ended. A link is signed with the count at its creation.
 CREATE TABLE link_ends (
     job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
     ends INTEGER NOT NULL
 ) STRICT;
 
--- Which process has an open call about a job, so that an SDK's retry takes over only a job without
--- a caller and never an answer that was given. Without a row, it is the process that accepted the job.
+-- Which process has an open call for a job. An SDK's retry may only take over a job that has no
+-- caller and whose answer was not sent. Without a row, it is the process that accepted the job.
 CREATE TABLE attendance (
     job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     run TEXT NOT NULL,
@@ -216,7 +216,7 @@ CREATE TABLE attendance (
 
 -- ---------------------------------------------------------------- history
 
--- What an operator is shown of the last hours, in buckets of `grain` seconds that begin at `at`.
+-- The operator's history, in buckets of `grain` seconds that start at `at`.
 CREATE TABLE history_models (
     grain INTEGER NOT NULL,
     at INTEGER NOT NULL,
@@ -226,14 +226,14 @@ CREATE TABLE history_models (
     cancelled INTEGER NOT NULL,
     service_s REAL NOT NULL,
     waits TEXT NOT NULL, -- a histogram: classes and their counts, as `12:3 40:1`
-    services TEXT NOT NULL, -- likewise
+    services TEXT NOT NULL, -- a histogram too
     loads INTEGER NOT NULL,
     failed_loads INTEGER NOT NULL,
     load_s REAL NOT NULL,
     evictions INTEGER NOT NULL,
     given INTEGER NOT NULL, -- promises of an end
-    kept INTEGER NOT NULL, -- those of them that were kept
-    errors TEXT NOT NULL, -- failed jobs by cause, written as `waits`
+    kept INTEGER NOT NULL, -- the promises that were kept
+    errors TEXT NOT NULL, -- failed jobs by cause, in the form of `waits`
     PRIMARY KEY (grain, at, model)
 ) STRICT, WITHOUT ROWID;
 
@@ -245,7 +245,7 @@ CREATE TABLE history_hosts (
     loading_s REAL NOT NULL,
     idle_s REAL NOT NULL,
     quiet_s REAL NOT NULL DEFAULT 0, -- in its quiet hours
-    yielding_s REAL NOT NULL DEFAULT 0, -- to another program on its GPU
+    yielding_s REAL NOT NULL DEFAULT 0, -- while another program used its GPU
     paused_s REAL NOT NULL DEFAULT 0,
     asleep_s REAL NOT NULL DEFAULT 0,
     down_s REAL NOT NULL,
@@ -267,12 +267,12 @@ CREATE TABLE history_segments (
     PRIMARY KEY (host, begins)
 ) STRICT, WITHOUT ROWID;
 
--- The jobs that the buckets contain: after a crash, those that are missing are found by it.
+-- The jobs that the buckets contain, to find the missing ones after a crash.
 CREATE TABLE history_counted (
     job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE
 ) STRICT;
 
--- The end that people were first promised for their open jobs.
+-- The end first promised to people for their open jobs.
 CREATE TABLE history_promises (
     job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
     given_at REAL NOT NULL,

@@ -116,7 +116,7 @@ async def test_a_page_whose_address_is_taken_ends_no_other_duty(
         chats = f"chats:\n  web: {{port: {taken.getsockname()[1]}}}\n"
         async with processes(tmp_path, postgres, (), more=chats) as made:
             (one,) = made.ushers
-            await one.logged("is left to others for now")
+            await one.logged("giving up the post")
             await made.all_done(await made.ask(1))
             taken.close()
             await one.logged("the page is at")

@@ -38,7 +38,7 @@ async def test_processes_are_reloaded_one_after_the_other(
         status, told = await reload_of(other, change)
         assert (status, told[0]) == (0, "applied: limits.open_per_person")
         assert told[1].startswith("warning: the process that holds the queue")
-        assert "limits.open_per_person differs; reload it, too" in told[1]
+        assert "limits.open_per_person differs; reload it too" in told[1]
         assert await reload_of(leader, change) == (0, ["applied: limits.open_per_person"])
         assert await reload_of(other, ("", "")) == (0, ["nothing has changed"])
         await cluster.all_done(await cluster.ask(2))

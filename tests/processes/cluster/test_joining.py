@@ -80,7 +80,7 @@ async def test_another_configuration_is_named_and_the_leader_goes_on(
         before = rows(postgres, name)
         sentence = await refused(tmp_path / "two", text.replace("8GB", "9GB"))
         assert f":{leader.pid}:" in sentence
-        assert "has another configuration: models.flux.vram differs; give all" in sentence
+        assert "has another configuration: models.flux.vram differs; give all processes" in sentence
         assert rows(postgres, name) == before
         assert is_alive(tmp_path / "one" / "usher.postgresql")
         async with started(tmp_path / "two", text) as second:  # the same stands by

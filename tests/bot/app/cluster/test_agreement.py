@@ -57,7 +57,7 @@ def test_another_configuration_is_refused_by_what_differs() -> None:
             other.require([held])
         assert str(refused.value) == (
             "another process of this cluster (one:1, usher 0.9) has another configuration:"
-            " models.flux.vram differs and models.sdxl is only there; give all the same one, or"
+            " models.flux.vram differs and models.sdxl is only there; give all processes the same one, or"
             " stop the others first"
         )
 
@@ -125,8 +125,11 @@ def test_two_that_start_at_once_are_compared_as_well() -> None:
     [
         ({}, None),
         ({"flux": 3, "sdxl": 1}, None),
-        ({"flux": 3, "qwen": 2}, "(2 for qwen): put them back; /clear qwen then"),
-        (dict.fromkeys("abcde", 1), "(1 for a, 1 for b, 1 for c and 2 further models)"),
+        (
+            {"flux": 3, "qwen": 2},
+            "(2 for qwen); add the models again; to remove one, first cancel its jobs (/clear qwen)",
+        ),
+        (dict.fromkeys("abcde", 1), "(1 for a, 1 for b, 1 for c and 2 more models)"),
     ],
 )
 def test_jobs_of_a_model_that_is_missing_are_told(

@@ -92,7 +92,7 @@ def test_a_link_leaves_a_holder_that_was_replaced(tmp_path: Path) -> None:
     [
         ("gone", "ada cannot be reached: ada:1: connection refused"),
         ("away", "the database does not answer"),
-        ("silent", "ada:1 accepts calls and says nothing"),
+        ("silent", "ada:1 accepts connections but does not answer"),
         ("between", "ada does not serve the queue yet, or no longer"),
     ],
 )

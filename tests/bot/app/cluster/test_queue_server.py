@@ -104,7 +104,7 @@ def test_a_call_unknown_here_fails_alone(tmp_path: Path) -> None:
             while (answer := protocol.read(await wire.receive())).kind != "failure":
                 pass
             assert answer.number == 7
-            assert b"unknown here" in answer.body
+            assert b"unknown call" in answer.body
 
     play(tmp_path, scenario)
 
