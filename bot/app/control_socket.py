@@ -62,7 +62,7 @@ async def listening(sign: Path, reload: Reload, tell: Tell = _silent) -> AsyncIt
             if line == CALL:
                 told = json.dumps((await reload()).as_json()).encode()
             else:
-                told = await _told(tell, line[:_LONGEST_CALL])
+                told = await _answer_to(tell, line[:_LONGEST_CALL])
             writer.write(told + b"\n")
             await writer.drain()
 
@@ -83,7 +83,7 @@ async def listening(sign: Path, reload: Reload, tell: Tell = _silent) -> AsyncIt
         file.unlink(missing_ok=True)
 
 
-async def _told(tell: Tell, line: bytes) -> bytes:
+async def _answer_to(tell: Tell, line: bytes) -> bytes:
     try:
         return await tell(line.decode("ascii", "replace").strip()) or b""
     except StoreError as error:

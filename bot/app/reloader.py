@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 OPERATOR = "operator"
 """The actor of reloads in the audit log: the person at the machine."""
 
-_MOST_TOLD = 400  # characters of the detail in the audit log
+_DETAIL_LIMIT = 400  # characters of the detail in the audit log
 
 Reread = Callable[[], Config]
 """Reads the configuration as at startup. Raises `ConfigError`."""
@@ -178,8 +178,8 @@ class Reloader:
                 log.exception("cannot reload the configuration")
                 outcome = Reloaded(problems=(f"the reload failed: {error!r}",))
             else:
-                outcome = replace(outcome, notes=outcome.notes + await self._told())
-            self._tell(outcome)
+                outcome = replace(outcome, notes=outcome.notes + await self._announce())
+            self._log_outcome(outcome)
             await self._record(outcome)
             return outcome
 
@@ -197,7 +197,7 @@ class Reloader:
             applied=changed(before, after), restart=changed(after, new), notes=new.warnings
         )
 
-    async def _told(self) -> tuple[str, ...]:
+    async def _announce(self) -> tuple[str, ...]:
         notes: tuple[str, ...] = ()
         for tell in self._afterwards:
             try:
@@ -206,7 +206,7 @@ class Reloader:
                 notes += (f"the other processes could not be told: {error}",)
         return notes
 
-    def _tell(self, outcome: Reloaded) -> None:
+    def _log_outcome(self, outcome: Reloaded) -> None:
         if outcome.problems:
             log.error("the configuration was not reloaded:\n%s", "\n".join(outcome.lines()))
         else:
@@ -216,8 +216,8 @@ class Reloader:
         if outcome.problems or not outcome.applied or not self._audits:
             return
         detail = ", ".join(outcome.applied)
-        if len(detail) > _MOST_TOLD:
-            detail = f"{detail[:_MOST_TOLD]}…"
+        if len(detail) > _DETAIL_LIMIT:
+            detail = f"{detail[:_DETAIL_LIMIT]}…"
         at = self._clock.now()
         act = Act(at=at, actor=OPERATOR, action="reload", subject="configuration", detail=detail)
         try:

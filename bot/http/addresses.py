@@ -28,7 +28,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_every_address(host: str) -> bool:
-    """Return whether a host stands for all addresses, and so is none to connect to."""
+    """Return whether a host is a wildcard for all addresses, which others cannot connect to."""
     try:
         return ip_address(host).is_unspecified
     except ValueError:
@@ -135,9 +135,7 @@ def why_not_local(headers: CIMultiDictProxy[str], names: Collection[str] = ()) -
                 return f"The request was forwarded for another machine (its header {header})."
     added = next(filter(_FORWARDED.match, headers), None)
     if added is not None and not any(header in headers for header in CLIENT_HEADERS):
-        return (
-            f"The request was forwarded, according to its header {added[:40]}, and names no client."
-        )
+        return f"The request was forwarded (its header {added[:40]}) and names no client."
     return None
 
 

@@ -48,7 +48,7 @@ class Invites:
         self._known = known
         # Refreshes are numbered, so that a slow one does not undo a later change.
         self._asked = 0
-        self._told = 0
+        self._applied = 0
 
     @classmethod
     async def read(cls, database: Database, page: str) -> "Invites":
@@ -110,7 +110,7 @@ class Invites:
             return person, False
 
         person, renewed = await self._database.write(change)
-        self._tell({**self._without(person), digest: person})
+        self._apply({**self._without(person), digest: person})
         return Invitation(person=person, link=f"{self._page}?token={token}", renewed=renewed)
 
     async def uninvite(self, person: WebPerson) -> None:
@@ -120,24 +120,24 @@ class Invites:
             connection.execute(sql.UNINVITE, (person.id,))
 
         await self._database.write(change)
-        self._tell(self._without(person))
+        self._apply(self._without(person))
 
     async def _read(self) -> Iterable[WebPerson]:
         """Return the invited people. Raises `StoreError`."""
         self._asked += 1
         asked = self._asked
         known = await self._database.read(_invited)
-        if asked > self._told:
-            self._told, self._known = asked, known
+        if asked > self._applied:
+            self._applied, self._known = asked, known
         return known.values()
 
-    def _tell(self, known: Mapping[bytes, WebPerson]) -> None:
+    def _apply(self, known: Mapping[bytes, WebPerson]) -> None:
         """Apply a change by this process.
 
         Refreshes in progress may be older, so they are discarded.
         """
         self._asked += 1
-        self._told, self._known = self._asked, known
+        self._applied, self._known = self._asked, known
 
     def _without(self, person: WebPerson) -> Mapping[bytes, WebPerson]:
         return {digest: each for digest, each in self._known.items() if each.id != person.id}

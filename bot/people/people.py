@@ -90,7 +90,7 @@ class People:
             lambda connection: _person(connection.execute(statement, values).fetchone())
         )
         if "language" in changes:
-            self._tell(user, person.language)
+            self._notify(user, person.language)
         return person
 
     @contextmanager
@@ -102,7 +102,7 @@ class People:
         finally:
             self._hearers.discard(hearer)
 
-    def _tell(self, user: str, language: str | None) -> None:
+    def _notify(self, user: str, language: str | None) -> None:
         for hearer in tuple(self._hearers):
             hearer(user, language)
 
@@ -115,7 +115,7 @@ class People:
             connection.execute(sql.DELETE_UPLOADS_OF, (user,))
 
         await self._database.write(change)
-        self._tell(user, None)
+        self._notify(user, None)
 
 
 def _read(connection: Connection, user: str) -> Person:

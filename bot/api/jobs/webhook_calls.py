@@ -177,7 +177,7 @@ class JobEndings:
         self._clock = clock
         self._ended: dict[int, Job] = {}
         self._news = asyncio.Event()
-        self._told: set[int] = set()
+        self._finished: set[int] = set()
 
     def on_event(self, event: Event) -> None:
         """Record a queue event. Never blocks."""
@@ -203,7 +203,7 @@ class JobEndings:
                     owed.add(job.id)
                     origin = api_origin(job)
                     if origin is None or origin.hook is None:
-                        self._told.add(job.id)
+                        self._finished.add(job.id)
                     else:
                         ended_at = job.finished_at or 0.0
                         calls.owe(OwedCall(job_id=job.id, ended_at=ended_at, hook=origin.hook))
@@ -224,13 +224,13 @@ class JobEndings:
             self._news.set()
 
     def _settle(self, job_id: int) -> None:
-        self._told.add(job_id)
+        self._finished.add(job_id)
         self._news.set()
 
     async def _acknowledge(self) -> set[int]:
         """Acknowledge the settled jobs. Returns the numbers of those that need no more work."""
-        told = {number for number in self._told if number in self._ended}
-        jobs = [self._ended[number] for number in told]
+        done = {number for number in self._finished if number in self._ended}
+        jobs = [self._ended[number] for number in done]
         try:
             # Together, so that they share one transaction.
             await together(*map(self._deliveries.acknowledge, jobs))
@@ -238,9 +238,9 @@ class JobEndings:
             log.warning("cannot acknowledge ended jobs: %s", error)
             self._news.set()
             await asyncio.sleep(AGAIN_S)
-            told = set()
-        for number in told:
+            done = set()
+        for number in done:
             self._ended.pop(number, None)
-        gone = {number for number in self._told if number not in self._ended}
-        self._told -= told | gone
-        return told | gone
+        gone = {number for number in self._finished if number not in self._ended}
+        self._finished -= done | gone
+        return done | gone

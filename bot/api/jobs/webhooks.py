@@ -21,7 +21,7 @@ from queueing.core.jobs import Job, JobState
 
 
 class HookJob(View):
-    """A job that has ended. Fetch its prompt and result from `url`."""
+    """A job that has ended. Prompt and result are not included; fetch the result from `url`."""
 
     object: Literal["job"] = "job"
     id: int

@@ -241,7 +241,7 @@ class StreamOptions(ClientRecord):
 class ChatCompletions(Sampling, Tooling):
     """A chat completion request.
 
-    With `usher_progress`, the stream reports the place in line as data.
+    With `usher_progress`, the stream reports the place in line in separate data lines.
     """
 
     bytes_most = BODY_LIMIT

@@ -23,7 +23,10 @@ PROMPT_TOKENS_LIMIT = 2_000_000
 
 
 class Completions(Sampling):
-    """A completion request. With `usher_progress`, the stream reports the place in line as data."""
+    """A completion request.
+
+    With `usher_progress`, the stream reports the place in line in separate data lines.
+    """
 
     values_most = 400_000  # a prompt may consist of tokens
 

@@ -196,10 +196,10 @@ class Attendance:
         self._calls: set[Attended] = set()
         self._lost: dict[int, None] = {}  # used as an ordered set
         self._cut: dict[int, None] = {}
-        self._untold: dict[int, None] = {}  # lost, but not yet reported to the other processes
+        self._unreported: dict[int, None] = {}  # lost, but not yet reported to the other processes
         self._news = asyncio.Event()
         self._ended = asyncio.Event()  # replaced whenever a call ends
-        self._telling = asyncio.Lock()
+        self._reporting = asyncio.Lock()
 
     @property
     def run_name(self) -> str:
@@ -209,7 +209,7 @@ class Attendance:
     async def run(self) -> None:
         """Report lost callers, and that this process is alive, until cancelled."""
         async with TaskGroup() as tasks:
-            tasks.create_task(self._keep_telling())
+            tasks.create_task(self._keep_reporting())
             if not self._shared.alone:
                 tasks.create_task(self._keep_showing())
 
@@ -238,7 +238,7 @@ class Attendance:
         self._come(call, job)
         if not known and not job.state.final:
             # First report earlier callers, so that this one is not taken for them.
-            await self._tell()
+            await self._report()
             await self._shared.come(job.id)
 
     async def take_over(self, request: web.Request, job: Job) -> bool:
@@ -254,7 +254,7 @@ class Attendance:
         self._come(call, job)  # before another retry can see the job
         taken = False
         try:
-            await self._tell()
+            await self._report()
             # Not interruptible: if the caller hangs up halfway, the database would assign the job
             # to a lost call, and no retry could take it over.
             taken = await seen_through(self._shared.take_over(job.id, accepted_by(job)))
@@ -275,7 +275,7 @@ class Attendance:
         if call is None or not call.repeatable:
             return
         # First report earlier callers who left, so that their report does not overwrite this.
-        await self._tell()
+        await self._report()
         if not await self._shared.answer(call.repeatable):
             raise _taken_over()
         call.repeatable = {}
@@ -313,7 +313,7 @@ class Attendance:
 
         After that no call can take the job over. Raises `StoreError`.
         """
-        await self._tell()
+        await self._report()
         return await self._shared.give_up(job.id, accepted_by(job))
 
     def _come(self, call: Attended | None, job: Job) -> None:
@@ -326,33 +326,33 @@ class Attendance:
 
     def _lose(self, jobs: Collection[int]) -> None:
         held = {job_id for call in self._calls for job_id in call.jobs}
-        self._untold |= dict.fromkeys(each for each in jobs if each not in held)
+        self._unreported |= dict.fromkeys(each for each in jobs if each not in held)
         while len(self._lost) > MOST_LOST:
             del self._lost[next(iter(self._lost))]
-        if self._untold:
+        if self._unreported:
             self._news.set()
 
-    async def _keep_telling(self) -> None:
+    async def _keep_reporting(self) -> None:
         while True:
             await self._news.wait()
             self._news.clear()
             try:
-                await self._tell()
+                await self._report()
             except StoreError as error:
                 log.warning("cannot record which jobs lost their callers: %s", error)
                 await asyncio.sleep(SHOW_EVERY_S)
                 self._news.set()
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         """Report to the other processes which jobs lost their callers. Raises `StoreError`."""
-        async with self._telling:
-            untold, self._untold = self._untold, {}
-            if not untold:
+        async with self._reporting:
+            unreported, self._unreported = self._unreported, {}
+            if not unreported:
                 return
             try:
-                await self._shared.leave(tuple(untold))
+                await self._shared.leave(tuple(unreported))
             except BaseException:
-                self._untold = untold | self._untold
+                self._unreported = unreported | self._unreported
                 raise
 
     async def _keep_showing(self) -> None:

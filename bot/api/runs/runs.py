@@ -122,7 +122,7 @@ class Run:
             self.chunks, self.preview, self.fraction = [], None, None
         self._from_the_start |= job.state is JobState.PENDING
         self.job = without_words(job)
-        self._tell()
+        self._notify()
 
     def hear(self, event: Progressed | Produced) -> None:
         """Record an attempt's progress, or the job's output if a caller is waiting."""
@@ -138,7 +138,7 @@ class Run:
         self.preview = progress.preview or self.preview
         if progress.fraction is not None:
             self.fraction = progress.fraction
-        self._tell()
+        self._notify()
 
     def take_output(self) -> Output | None:
         """Return the output and forget it."""
@@ -151,7 +151,7 @@ class Run:
         self.gaps += bool(self.chunks)
         self.chunks = []
         self._from_the_start = False
-        self._tell()
+        self._notify()
 
     def stand(self, standing: Standing) -> None:
         """Record the job's place in line."""
@@ -159,14 +159,14 @@ class Run:
         reason = standing.reason
         is_stuck = reason is not None and reason.why in _NEVER_ENDS
         self._stuck_looks = self._stuck_looks + 1 if is_stuck else 0
-        self._tell()
+        self._notify()
 
     def leave(self) -> None:
         """Record that this process is stopping."""
         self.left = True
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for event in self._watches:
             event.set()
 

@@ -37,16 +37,16 @@ class LeaderFinder:
         self._call = call
         self._look_every_s = look_every_s
         self._epoch = 0
-        self._told: str | None = None
+        self._logged: str | None = None
 
     async def dial(self) -> Wire:
         """Connect to the leader. Raises `WireBroken`. Logs a cause once until it changes."""
         try:
             wire = await self._connected(await self._holder())
         except (WireBroken, NotTrusted, StoreError) as error:
-            self._tell(str(error))
+            self._log_once(str(error))
             raise WireBroken(error) from None
-        self._told = None
+        self._logged = None
         return wire
 
     async def moved(self) -> None:
@@ -100,12 +100,12 @@ class LeaderFinder:
     async def _row(self) -> Leader | None:
         return next((each for each in await self._posts.holders() if each.name == QUEUE), None)
 
-    def _tell(self, cause: str) -> None:
-        if cause != self._told:
+    def _log_once(self, cause: str) -> None:
+        if cause != self._logged:
             # These two occur briefly at every change of leader.
             usual = cause == NONE_HOLDS or cause.endswith(NOT_NOW)
             log.log(logging.INFO if usual else logging.WARNING, "%s", cause)
-        self._told = cause
+        self._logged = cause
 
 
 def _hint(holder: Leader) -> str:

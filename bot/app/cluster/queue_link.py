@@ -57,7 +57,7 @@ class QueueConnection:
         self._listeners: list[Listener] = []
         self._numbers = itertools.count(1)
         self._was_connected = False
-        self._told: str | None = None
+        self._logged: str | None = None
         self._offer: Offer | None = None
         self._snapshot: StatusReport | None = None
 
@@ -83,12 +83,12 @@ class QueueConnection:
     def reading(self, name: str) -> Iterator[None]:
         """Also receive the text and previews of a platform or job, inside the block."""
         self._reads.append(name)
-        self._tell_reads()
+        self._send_reads()
         try:
             yield
         finally:
             self._reads.remove(name)
-            self._tell_reads()
+            self._send_reads()
 
     async def connected(self) -> None:
         """Wait until the leader is connected."""
@@ -151,7 +151,7 @@ class QueueConnection:
             try:
                 await together(line.outbox.run(), self._listen(line), self._leave())
             except (WireBroken, ValueError, LookupError) as broken:
-                self._tell_why(str(broken), again=line.opened)
+                self._log_end(str(broken), again=line.opened)
             finally:
                 self._close(line)
                 line.end()
@@ -159,11 +159,11 @@ class QueueConnection:
             if not line.opened:
                 await asyncio.sleep(RETRY_S)
 
-    def _tell_why(self, why: str, *, again: bool) -> None:
+    def _log_end(self, why: str, *, again: bool) -> None:
         """Log why a connection ended. A cause is not repeated for connections that never opened."""
-        if again or why != self._told:
+        if again or why != self._logged:
             log.warning("the connection to the queue ended: %s", why)
-        self._told = why
+        self._logged = why
 
     async def _listen(self, line: "_Line") -> None:
         fresh = {"offer", "snapshot"}  # the leader sends these first
@@ -181,11 +181,11 @@ class QueueConnection:
     def _open(self, line: "_Line") -> None:
         self._line = line
         line.opened = True
-        self._tell_reads()
+        self._send_reads()
         self._broken.clear()
         self._connected.set()
         if self._was_connected:
-            self._tell(EventsMissed())
+            self._notify(EventsMissed())
         self._was_connected = True
 
     def _close(self, line: "_Line") -> None:
@@ -195,7 +195,7 @@ class QueueConnection:
             self._connected.clear()
             self._broken.set()
 
-    def _tell_reads(self) -> None:
+    def _send_reads(self) -> None:
         if self._line is not None:
             self._line.outbox.put(protocol.written("reads", *self._reads))
 
@@ -207,16 +207,16 @@ class QueueConnection:
                 event = event_from_json(frame.words[1], frame.body)
                 if isinstance(event, JobChanged):
                     line.progress.forget(event.job.id)
-                self._tell(event)
+                self._notify(event)
             case "progress":
                 for news in from_json(frame.body, tuple[News, ...]):
-                    self._tell(line.progress.report(news))
+                    self._notify(line.progress.report(news))
             case "offer":
                 self._offer = from_json(frame.body, Offer)
             case "snapshot":
                 self._snapshot = from_json(frame.body, StatusReport)
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         for listener in tuple(self._listeners):
             try:
                 listener(event)
