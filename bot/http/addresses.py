@@ -128,7 +128,7 @@ def why_not_local(headers: CIMultiDictProxy[str], names: Collection[str] = ()) -
     """
     for host in headers.getall("Host", [""]):
         if not host_allowed(host, loopback=True, names=names):
-            return "The request's host name is not one of this machine."
+            return "The request's host name is not one of this machine's."
     for header in PLACE_HEADERS:
         for value in headers.getall(header, []):
             if not all(map(_is_local, _places(header, value))):
