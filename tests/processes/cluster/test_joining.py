@@ -108,7 +108,7 @@ async def test_a_model_with_open_jobs_must_be_there(
     before = rows(postgres, name)
     sentence = await refused(tmp_path / "one", text.replace(", sdxl: {backends: [studio]}", ""))
     assert (
-        "models that the configuration lacks (2 for sdxl): put them back; /clear sdxl" in sentence
+        "models that the configuration lacks (2 for sdxl); add the models again" in sentence
     )
     assert rows(postgres, name) == before
 
