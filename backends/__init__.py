@@ -1,1 +1,1 @@
-"""The kinds of servers, in a common form."""
+"""Adapters that give every kind of inference server a common interface."""

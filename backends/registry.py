@@ -1,4 +1,4 @@
-"""The kinds of backends by name. A new kind is a folder and a line here."""
+"""The kinds of backends by name. To add a kind, add a folder and an entry in `KINDS`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -14,9 +14,9 @@ from queueing.core.specs import BackendSpec
 
 
 class BackendKind(Protocol):
-    """A class of backends: makes one from a specification and knows what its servers are like.
+    """A class of backends: creates one from a spec and states the defaults of its servers.
 
-    `ports` are the usual ports of its servers; `usher init` looks for servers there.
+    `ports` are the usual ports of its servers; `usher init` probes them.
     """
 
     needs_url: bool
@@ -38,15 +38,17 @@ KINDS: Mapping[str, BackendKind] = {
     "images": Images,
     "demo": Demo,
 }
-"""Every kind of backend by its name in the configuration. If several know a server, the first wins."""
+"""Every kind of backend by its name in the configuration. If several recognise a server, the first
+one wins.
+"""
 
 
 FLAVOURS_OF: Mapping[str, Iterable[str]] = {"openai": FLAVOURS, "images": IMAGE_FLAVOURS}
-"""The servers that share a kind, by their names as a `flavour` of it."""
+"""The servers that share a kind, by the name used in its `flavour` setting."""
 
 
 def kinds_of(server: str) -> list[str]:
-    """Return the kinds that a server is of, by the name of its project: openai of llama.cpp."""
+    """Return the kinds that support a server's project: `openai` for llama.cpp."""
     named = _letters(server)
     return [
         kind
@@ -60,9 +62,9 @@ def _letters(name: str) -> str:
 
 
 def connect(spec: BackendSpec) -> Backend:
-    """Return the backend a specification describes, without opening a connection.
+    """Return the backend that a spec describes, without opening a connection.
 
-    Raises `BadModel` naming the setting that cannot work.
+    Raises `BadModel` naming the invalid setting.
     """
     kind = KINDS.get(spec.kind)
     if kind is None:

@@ -1,1 +1,1 @@
-"""What every kind of server needs."""
+"""Code shared by all kinds of servers."""

@@ -1,8 +1,8 @@
-"""Which error a server's answer stands for: its status first, then its code, then its words. Pure.
+"""Classifies a server's error answer by its status, then its codes, then its wording. Pure.
 
-Servers quote what they refuse, so an answer's words may be a caller's. They name a server's fault
-only as a sentence that is the server's own from its first word, as servers were seen to say it.
-Each kind of server has a table of its own.
+Servers quote the input they refuse, so the text may contain a caller's words. A sentence blames the
+server only if the whole message matches one that servers are known to send. Each kind of server has
+its own table of rules.
 """
 
 import json
@@ -29,17 +29,17 @@ from queueing.core.errors import (
     problem,
 )
 
-CAUSE_LIMIT = 300  # characters of a server's words that reach the log
+CAUSE_LIMIT = 300  # characters of a server's message that reach the log
 REFUSED = problem(ProblemKind.REFUSED)
 OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
 NO_TIME, TOO_LARGE, TOO_MANY, BROKEN = 408, 413, 429, 500
-_PASSED_ON = (  # what stands before the sentence of a library that a server passes on
+_PASSED_ON = (  # prefixes that servers put before a library's own message
     "((llama runner process has terminated|error loading model|[a-z]+ execution error|runtimeerror"
     "|an error was encountered while running the model|(torch[.])?(cuda[.])?outofmemoryerror"
     "|rpc error: code = [a-z]+ desc =|exit status [0-9]+|ggml_[a-z0-9_]+):? )*"
 )
 _SIZE = "[(][0-9.]+ [kmgt]?i?b[)]"
-_OF_LIBRARIES = (  # torch, ggml and their allocators; some go on with figures
+_OF_LIBRARIES = (  # torch, ggml and their allocators; some append figures
     r"(cuda|rocm|hip|xpu|mps)( error:| backend)? out of memory"
     r"[.]?(\s+(tried to allocate|[(]mps allocated:|current device:) [0-9].*)?"
     r"|(allocating [0-9.]+ mib on device [0-9]+: )?cudamalloc failed: out of memory"
@@ -51,24 +51,24 @@ _OF_LIBRARIES = (  # torch, ggml and their allocators; some go on with figures
 OUT_OF_MEMORY = (
     f"{_PASSED_ON}({_OF_LIBRARIES})",
     "(torch[.])?(cuda[.])?outofmemoryerror",
-    "model limit reached, try again later",  # llama.cpp's router: all it may keep are busy
+    "model limit reached, try again later",  # llama.cpp's router: all models it may keep are busy
 )
-"""A lack of memory of a GPU, as servers were seen to report it."""
+"""Known messages for a lack of GPU memory."""
 _OF_MAIN_MEMORY = (
     r"(\[enforce fail[^\]]*\] *(data)?[.]? *)?defaultcpuallocator: "
     r"(not enough|can't allocate) memory(: you tried to allocate [0-9].*)?"
     f"|model requires more system memory {_SIZE} than is available( {_SIZE})?"  # Ollama
 )
 NO_MAIN_MEMORY = (f"{_PASSED_ON}({_OF_MAIN_MEMORY})",)
-"""A lack of the machine's own memory: no model leaves a GPU for it."""
-_OF_LOADS = (  # with any status, as LM Studio was seen to say it
+"""Known messages for a lack of main memory, which unloading a model from a GPU does not fix."""
+_OF_LOADS = (  # at any status, as observed with LM Studio
     *OUT_OF_MEMORY,
     "model loading (was stopped|aborted) due to insufficient system resources.*",
 )
 AWAY = frozenset({502, 503, 504})
 OF_CALLERS = (Rejected, BadModel, NotLoaded)
-NOBODYS = frozenset({OK, UNAUTHORIZED, FORBIDDEN, NO_TIME})  # these do not say whose fault it is
-BY_CODE: Mapping[str, int] = {  # of servers that report an error in an answer with status 200
+NOBODYS = frozenset({OK, UNAUTHORIZED, FORBIDDEN, NO_TIME})  # do not say whose fault it is
+BY_CODE: Mapping[str, int] = {  # for servers that report an error in an answer with status 200
     "rate_limit_exceeded": TOO_MANY,
     "rate_limit_error": TOO_MANY,
     "server_error": BROKEN,
@@ -82,7 +82,7 @@ BY_CODE: Mapping[str, int] = {  # of servers that report an error in an answer w
     "badrequesterror": 400,
     "not_found_error": NOT_FOUND,
 }
-# Each part reads on from where it began only once: a server may send 64 KB of "{".
+# Linear: an unclosed "{" matches to the end of the text, since a server may send 64 KB of them.
 _QUOTED = re.compile(r"""\{(?:.*\}|.*)|\[(?:.*\]|.*)|"[^"]*"|(?<!\w)'[^']*'(?!\w)""", re.DOTALL)
 INNER = ("error", "detail")
 NAMED = ("message", "msg", "error_id", "type", "code")
@@ -91,10 +91,11 @@ CODED = ("code", "type", "error_id", "status")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorRule:
-    """An error and what servers report it by: a code, a whole sentence, or some of their words.
+    """An error and how servers report it: by a code, a whole sentence, or words in the message.
 
-    `codes` and `sentences` (expressions that match a whole message) count wherever they stand,
-    `words` only where they blame the caller, whose they may be. `told` is what people read.
+    `codes` and `sentences` (expressions that match a whole message) apply to every error. `words`
+    apply only to errors that blame the caller, because the text may quote the caller. `told` is the
+    problem shown to people.
     """
 
     kind: type[BackendError]
@@ -104,7 +105,7 @@ class ErrorRule:
     sentences: tuple[str, ...] = ()
 
     def matches(self, status: int, said: "_Said") -> bool:
-        """Return whether it is this error; a status that blames the caller tells of few."""
+        """Return whether the answer reports this error; a 4xx only matches `OF_CALLERS`."""
         if OK < status < BROKEN and not issubclass(self.kind, OF_CALLERS):
             return False
         if self.codes & said.codes:
@@ -123,9 +124,9 @@ ABOUT_MEMORY = (
 def judged(
     rules: Sequence[ErrorRule], status: int, body: JsonValue, *, after_s: float | None = None
 ) -> BackendError:
-    """Return the error an answer stands for; `body` is its text or parsed JSON.
+    """Return the error that an answer reports; `body` is its text or parsed JSON.
 
-    `after_s` is when the server says to ask again, if it does.
+    `after_s` is the server's Retry-After in seconds, if it sent one.
     """
     error = _judged(rules, status, body, after_s)
     error.answer = body
@@ -151,13 +152,13 @@ def _judged(
 
 
 def judged_answer(rules: Sequence[ErrorRule], error: HttpRefused | HttpFailed) -> BackendError:
-    """Return the error that an answer with a bad status stands for."""
+    """Return the error that an answer with a bad status reports."""
     return judged(rules, error.status, error.body, after_s=error.after_s)
 
 
 @contextmanager
 def answers_judged(rules: Sequence[ErrorRule]) -> Iterator[None]:
-    """Raise the error that a server's answer stands for."""
+    """Convert HTTP errors inside the block into the errors that `rules` define for them."""
     try:
         yield
     except (HttpRefused, HttpFailed) as error:
@@ -167,20 +168,20 @@ def answers_judged(rules: Sequence[ErrorRule]) -> Iterator[None]:
 
 
 def says(message: str, sentences: Sequence[str]) -> bool:
-    """Return whether a message in small letters is one of the sentences from its first word on."""
+    """Return whether a whole message, in lower case, matches one of the sentences."""
     return any(re.fullmatch(each, message, re.DOTALL) for each in sentences)
 
 
 def words_of(body: JsonValue) -> str:
-    """Return a server's own description of an error, or all that it sent."""
+    """Return a server's description of an error, or the whole body if it has none."""
     return _Said.of(body).words
 
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Believe a server's own sentence about why a load failed, whatever its status.
+    """Classify a failed load by the server's own sentence, whatever its status.
 
-    One that is starting, or behind a gateway that cannot reach it, is away.
+    A 502, 503 or 504 raises `Unavailable`: the server is starting, or a gateway cannot reach it.
     """
     try:
         yield
@@ -197,9 +198,9 @@ def loading() -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Said:
-    """What an answer says: in words, in its first sentence for people, and in codes for programs.
+    """An error answer in parts: its words, its first sentence, and its codes.
 
-    `own` are the words without what they quote, which is the caller's.
+    `own` are the words without quoted parts, which may be the caller's.
     """
 
     words: str
@@ -213,7 +214,7 @@ class _Said:
         parts: list[str] = []
         codes: set[str] = set()
         inner = told
-        while isinstance(inner, dict):  # errors lie in errors, details, or beside either
+        while isinstance(inner, dict):  # errors nest in `error` or `detail`, or have both
             fields = inner
             inner = next((v for key in INNER if (v := fields.get(key))), None)
             named = [*([inner] if isinstance(inner, str) else ()), *map(fields.get, NAMED)]
@@ -227,7 +228,7 @@ class _Said:
         return cls(words=words, sentence=sentence, own=own, codes=frozenset(codes))
 
     def meant(self, status: int) -> int:
-        """Return the status of an answer; an error inside a 200 may name its own."""
+        """Return the effective status: an error inside a 200 may name its own."""
         if status != OK:
             return status
         numbers = (int(code) for code in self.codes if re.fullmatch("[45][0-9]{2}", code))
@@ -235,7 +236,6 @@ class _Said:
 
 
 def _parsed(body: JsonValue) -> JsonValue:
-    """Return a text as the JSON object it holds, if it does."""
     if not isinstance(body, str) or not body.lstrip().startswith("{"):
         return body
     try:

@@ -1,10 +1,10 @@
-"""Detects what a file is from its own bytes. Pure: file names and a server's claim do not count."""
+"""Detects a file's type from its bytes. Pure. Ignores file names and a server's declared type."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 PDF = "application/pdf"
-OFFICE = "application/zip"  # what exactly, the files within say
+OFFICE = "application/zip"  # the exact type depends on the files inside
 
 _OPEN_XML = "application/vnd.openxmlformats-officedocument."
 _OASIS = "application/vnd.oasis.opendocument."
@@ -43,37 +43,37 @@ ENDINGS = frozenset(
         ".odp",
     ]
 )
-_PDF_WITHIN = 1024  # bytes that may stand before a PDF's mark
+_PDF_WITHIN = 1024  # bytes that may precede a PDF's signature
 _OLD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # before 2007, or encrypted
 
 
 class Fault(StrEnum):
-    """Why a document is not read."""
+    """Why a document cannot be read."""
 
-    UNREADABLE = "unreadable"  # damaged, of another kind, or it took too long
+    UNREADABLE = "unreadable"  # damaged, of another type, or took too long
     TOO_LARGE = "too-large"
     ENCRYPTED = "encrypted"  # needs a password
-    OLD = "old"  # of Office before 2007
+    OLD = "old"  # an Office format from before 2007
     NO_LIBRARY = "no-library"
 
 
 def kind_of(data: bytes) -> str:
-    """Return the media type of a PDF, `OFFICE` for what may be an office file, "" for others."""
+    """Return a PDF's media type, `OFFICE` for a possible Office file, or "" for anything else."""
     if data.startswith((b"PK\x03\x04", _OLD)):
         return OFFICE
     return PDF if b"%PDF-" in data[:_PDF_WITHIN] else ""
 
 
 def fault_of_old(data: bytes) -> Fault | None:
-    """Return why a file in the form that Office used before 2007 is not read; None for others."""
+    """Return why a file in a pre-2007 Office container cannot be read; None for other files."""
     if not data.startswith(_OLD):
         return None
-    locked = "EncryptedPackage".encode("utf-16-le")  # a new file within the old form
+    locked = "EncryptedPackage".encode("utf-16-le")  # a newer file inside the old container
     return Fault.ENCRYPTED if locked in data else Fault.OLD
 
 
 SENT = ("PNG", "JPEG", "WEBP")
-"""The image formats, as Pillow names them, that people send and every chat and model accepts."""
+"""The image formats, by Pillow's names, that people send and that every chat and model accepts."""
 MOVING = ("PNG", "WEBP", "GIF", "AVIF")
 """The image formats that can be animated."""
 MOVING_TYPES = frozenset(f"image/{form.lower()}" for form in MOVING)
@@ -89,7 +89,7 @@ PLAYED = frozenset(
         "audio/flac",
     }
 )
-"""What browsers play, and most chats."""
+"""The types that browsers and most chats can play."""
 
 _MAGIC: Mapping[bytes, str] = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -137,16 +137,14 @@ def mime_of(data: bytes) -> str:
 
 
 def moves(data: bytes) -> bool:
-    """Return whether an image file is an animation: GIF, APNG, or WebP with that flag."""
+    """Return whether an image is animated: a GIF, an APNG, or a WebP with the animation flag."""
     if data.startswith((b"GIF87a", b"GIF89a")):
         return True
     if data[8:16] == b"WEBPVP8X":
         return bool(data[20:21] and data[20] & _WEBP_ANIMATED)
     if not data.startswith(b"\x89PNG"):
         return False
-    return (
-        b"acTL" in data[: data.find(b"IDAT")]
-    )  # it stands before the pixels, or counts for nothing
+    return b"acTL" in data[: data.find(b"IDAT")]  # valid only before the pixels
 
 
 def is_image(mime: str) -> bool:
@@ -174,7 +172,7 @@ def is_text(data: bytes) -> bool:
 
 
 def _is_mp3_frame(head: bytes) -> bool:
-    """Return whether the bytes begin a frame: its mark, a version, layer 3, known rates."""
+    """Return whether the bytes begin an MP3 frame: sync bits, version, layer 3, known rates."""
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
         return False
     version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3

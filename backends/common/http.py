@@ -1,8 +1,7 @@
-"""One HTTP client per inference server.
+"""The HTTP client for one inference server.
 
-It turns every way a call can fail into a `BackendError`, limits how much of a server's answer is
-read, and keeps addresses and credentials out of all texts. It never repeats a POST and knows no
-server's API.
+It turns every failed call into a `BackendError`, limits how much of an answer is read, and keeps
+addresses and credentials out of all messages. It never repeats a POST. It knows no server's API.
 """
 
 import asyncio
@@ -38,12 +37,12 @@ from queueing.core.concurrency import timeout
 from queueing.core.errors import BadModel, Unavailable, UnreadableAnswer
 from queueing.core.requests import File
 
-PIECES_FROM = 1024 * 1024  # bytes of a body
+PIECES_FROM = 1024 * 1024  # bytes of a request body
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerCall:
-    """A request to a server; its text names it without host, credentials or query."""
+    """A request to a server. Its string form omits host, credentials and query."""
 
     method: Literal["GET", "POST", "DELETE"]
     url: URL
@@ -56,7 +55,7 @@ class ServerCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormPart:
-    """A file in a form; several may have one name."""
+    """A file in a form; several may share a name."""
 
     name: str
     file: str
@@ -65,13 +64,13 @@ class FormPart:
 
 
 def pieces(data: bytes) -> bytes | io.BytesIO:
-    """Return a body so that a large one is sent in pieces: at once, it would hold the loop up."""
+    """Return a large body as a stream, because writing it in one go blocks the event loop."""
     return data if len(data) < PIECES_FROM else io.BytesIO(data)
 
 
 CONNECT_S = 5.0
-ANSWER_S = 30.0  # for control calls; longer means that the server hangs
-KEPT_S = 5.0  # an idle connection; common servers close theirs after as long
+ANSWER_S = 30.0  # for control calls; a slower server is considered hung
+KEPT_S = 5.0  # idle keep-alive; common servers close theirs after the same time
 
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
@@ -79,10 +78,10 @@ Params = Mapping[str, str]
 
 
 class Http:
-    """Calls one server over kept-open connections; calls may overlap.
+    """Calls one server over kept-alive connections; calls may overlap.
 
-    Every method raises only `HttpRefused`, `HttpFailed`, `Unavailable` or `UnreadableAnswer`. Paths begin with a slash
-    and are appended to the path of `url`.
+    Methods raise only `HttpRefused`, `HttpFailed`, `Unavailable` or `UnreadableAnswer`. Paths begin
+    with a slash and are appended to the path of `url`.
     """
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
@@ -92,11 +91,11 @@ class Http:
             raise BadModel("url: not a valid address") from None
         if address.scheme not in {"http", "https"} or not address.host:
             raise BadModel("url: must begin with http:// or https:// and name a server")
-        # Uncompressed, so that a limit on bytes is also a limit on memory.
+        # Uncompressed, so that a limit on bytes also limits memory.
         own: dict[str, str] = {hdrs.ACCEPT_ENCODING: "identity"}
         self._headers = {**own, **(headers or {}), **_credentials(address)}
         self._address = address
-        self.prefix = address.path.rstrip("/")  # of every path on the server
+        self.prefix = address.path.rstrip("/")  # path prefix of every call
         self.base = str(address.with_user(None).with_query(None).with_fragment(None)).rstrip("/")
         self._opened: aiohttp.ClientSession | None = None
         self._large = asyncio.Lock()
@@ -123,7 +122,7 @@ class Http:
     ) -> JsonValue:
         """POST and return JSON; the whole answer must arrive within `timeout_s`.
 
-        An empty answer returns None: ComfyUI answers that way to /free, /queue and /interrupt.
+        Returns None for an empty answer, which ComfyUI sends for /free, /queue and /interrupt.
         """
         return await self._json(self._post(path, body), timeout_s, limit, empty=True)
 
@@ -138,7 +137,7 @@ class Http:
     ) -> JsonValue:
         """Upload one file with form fields and return the JSON answer."""
         form = aiohttp.FormData(dict(fields or {}), quote_fields=False)
-        # Read piece by piece: all at once, a large file would hold up everything else.
+        # Streamed: sending a large file in one go would block the event loop.
         form.add_field(field, BytesIO(file.data), filename=file.name, content_type=file.mime)
         call = ServerCall(method="POST", url=self._url(path), data=form)
         return await self._json(call, timeout_s, JSON_LIMIT)
@@ -163,19 +162,20 @@ class Http:
     async def post_for_bytes(
         self, path: str, body: JsonValue, *, timeout_s: float | None, limit: int
     ) -> bytes:
-        """POST and return an answer of at most `limit` bytes that is no JSON."""
+        """POST and return a non-JSON answer of at most `limit` bytes."""
         return await self._whole(self._post(path, body), timeout_s, limit)
 
     async def delete(self, path: str, *, timeout_s: float = ANSWER_S) -> None:
-        """DELETE and ignore what is answered."""
+        """DELETE and ignore the answer's body."""
         await self._whole(ServerCall(method="DELETE", url=self._url(path)), timeout_s, ERROR_LIMIT)
 
     async def get_bytes(
         self, path: str, *, params: Params | None = None, limit: int, read_s: float = ANSWER_S
     ) -> tuple[bytes, str]:
-        """Return a body of at most `limit` bytes and its media type, without parameters.
+        """Return a body of at most `limit` bytes and its media type without parameters.
 
-        `read_s` bounds each pause in the transfer, not the whole: images may be large.
+        `read_s` limits each pause in the transfer rather than the whole, because images may be
+        large.
         """
         call = ServerCall(method="GET", url=self._url(path, params))
         async with self._open(call, read_s) as response:
@@ -192,7 +192,7 @@ class Http:
     ) -> AsyncIterator[AsyncIterator[Sequence[str]]]:
         """POST and yield the answer's lines without line ends, in batches as they arrive.
 
-        `read_s` bounds each silence, including the one before the answer. Leaving the context
+        `read_s` limits each silence, including the one before the answer. Leaving the context
         closes the connection, which stops the work on servers that notice.
         """
         async with self._open(self._post(path, body), read_s) as response:
@@ -202,9 +202,9 @@ class Http:
     async def talk(
         self, path: str, first: JsonValue, *, silence_s: float | None
     ) -> AsyncIterator[AsyncIterator[str]]:
-        """Open a websocket, send one JSON message and yield the texts the server sends.
+        """Open a websocket, send one JSON message and yield the server's text messages.
 
-        `silence_s` bounds the wait for each. Leaving the context closes the connection.
+        `silence_s` limits the wait for each message. Leaving the context closes the connection.
         """
         call = ServerCall(method="GET", url=self._url(path))
         url = call.url.with_scheme("wss" if call.url.scheme == "https" else "ws")
@@ -213,7 +213,7 @@ class Http:
                 yield texts
 
     async def gone(self) -> None:
-        """Return when the server has gone away, even if it comes back at once."""
+        """Return when the server goes away, even if only for the moment of a restart."""
         await websocket.gone(self._address.host or "", self._address.port or 0)
 
     async def aclose(self) -> None:
@@ -222,12 +222,13 @@ class Http:
             await self._opened.close()
 
     def _session(self) -> aiohttp.ClientSession:
-        """Return the connections, which belong to the running loop."""
+        """Return the session, created on first use because it belongs to the running loop."""
         if self._opened is None:
-            # Proxies of the environment are not used: they would apply to loopback addresses too.
+            # Proxy settings from the environment are ignored: they would apply to loopback
+            # addresses too.
             self._opened = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_S),
-                cookie_jar=aiohttp.CookieJar(unsafe=True),  # balancers in front of an IP address
+                cookie_jar=aiohttp.CookieJar(unsafe=True),  # for load balancers addressed by IP
                 headers=self._headers,
                 auto_decompress=False,
             )
@@ -235,8 +236,8 @@ class Http:
 
     def _url(self, path: str, params: Params | None = None) -> URL:
         for named in (path, *(params or {}).values()):
-            if _HALF_CHARACTER.search(named):  # a name reported by the server itself
-                raise UnreadableAnswer("the server names something that no address can hold")
+            if _HALF_CHARACTER.search(named):  # a name that the server itself reported
+                raise UnreadableAnswer("the server reports a name that cannot be part of a URL")
         url = URL(self.base + path)
         return url.update_query(params) if params else url
 
@@ -252,7 +253,7 @@ class Http:
     async def _json(
         self, call: ServerCall, timeout_s: float | None, limit: int, *, empty: bool = False
     ) -> JsonValue:
-        """Return JSON; of large answers, one at a time is held. `empty` ones may be None."""
+        """Return JSON. Holds only one large answer in memory at a time; `empty` allows None."""
         async with AsyncExitStack() as until_parsed:
 
             async def turn() -> None:
@@ -268,7 +269,7 @@ class Http:
         limit: int,
         turn: Callable[[], Awaitable[None]] | None = None,
     ) -> bytes:
-        """Return the whole body; a server that drips bytes runs into the timeout, too."""
+        """Return the whole body. The timeout also covers a server that sends it in drips."""
         try:
             async with timeout(timeout_s), self._open(call, None) as response:
                 return await read_body(response, limit, turn=turn)
@@ -294,11 +295,10 @@ class Http:
                     raise await status_error(str(call), response)
                 yield response
             finally:
-                response.close()  # keeps the connection if the whole answer has been read
+                response.close()  # keeps the connection alive if the answer was read completely
 
 
 def _credentials(address: URL) -> dict[str, str]:
-    """Return the user and password of an address as a header."""
     if not address.user and not address.password:
         return {}
     login = f"{address.user or ''}:{address.password or ''}".encode()
@@ -310,8 +310,8 @@ def _as_unavailable(call: ServerCall) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        # The same for every call: the error does not say why there is no answer.
-        raise Unavailable(f"it cannot be reached: {why_unreachable(error)}") from error
+        # Identical for every call, because the cause does not depend on the request.
+        raise Unavailable(f"cannot connect: {why_unreachable(error)}") from error
     except (aiohttp.ClientError, HttpProcessingError, OSError) as error:
         # Only the kind: transport messages can hold the whole address.
         raise Unavailable(f"{call}: {type(error).__name__}") from error

@@ -1,4 +1,7 @@
-"""Reads what an inference server answers: bounded, never unpacked, with every bad status as an error."""
+"""Reads an inference server's answers within limits; a bad status raises an error.
+
+Compressed answers are refused: a small one can expand to gigabytes.
+"""
 
 import errno
 import json
@@ -19,23 +22,23 @@ from pydantic_core import from_json
 from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.errors import Rejected, Unavailable, UnknownFailure, UnreadableAnswer
 
-JSON_LIMIT = 64 * 1024 * 1024  # of an answer that may hold images
-WORDS_LIMIT = 8 * 1024 * 1024  # of JSON that says something about a server
-LARGE = 1024 * 1024  # from here on, a server's answers are read and parsed one at a time
-VALUES_MOST = 1_000_000  # of one answer
+JSON_LIMIT = 64 * 1024 * 1024  # of an answer that may contain images
+WORDS_LIMIT = 8 * 1024 * 1024  # of an answer that contains only text about a server
+LARGE = 1024 * 1024  # answers above this size are read and parsed one at a time
+VALUES_MOST = 1_000_000  # JSON values in one answer
 LINE_LIMIT = 8 * 1024 * 1024
-PIECE = 16 * 1024  # of an answer that is read by lines, so that a flood comes in small turns
-ERROR_LIMIT = 64 * 1024  # of an error's body; enough for any text worth reading
+PIECE = 16 * 1024  # read size for streamed lines, so that a flood does not block the event loop
+ERROR_LIMIT = 64 * 1024  # of an error's body
 
-# Also matches half of a whole character: then a second look decides.
+# May also match half of a valid surrogate pair; decoding it again is harmless.
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class HttpRefused(Rejected):
     """The server answered with a 4xx status; `body` is its text, at most `ERROR_LIMIT` bytes.
 
-    The text may hold file lists and paths of the server: for the log, not for people. `after_s` is
-    when it says to ask again, if it does.
+    The text may contain file lists and paths of the server, so it is only for the log. `after_s` is
+    its Retry-After in seconds, if it sent one.
     """
 
     def __init__(self, cause: str, *, status: int, body: str, after_s: float | None = None) -> None:
@@ -46,9 +49,9 @@ class HttpRefused(Rejected):
 
 
 class HttpFailed(Unavailable):
-    """The server answered with another bad status (3xx, 408, 429, 5xx); the rest as above.
+    """The server answered with another bad status (3xx, 408, 429, 5xx); fields as in `HttpRefused`.
 
-    It is away as far as its own calls tell; what it means for a request is up to each kind's table.
+    Control calls treat the server as unavailable. For jobs, each kind's rules decide.
     """
 
     def __init__(self, cause: str, *, status: int, body: str, after_s: float | None = None) -> None:
@@ -67,25 +70,26 @@ class ErrorInAnswer(UnknownFailure):
 
 
 def parse_json(data: bytes | str) -> JsonValue:
-    """Return parsed JSON; raise `UnreadableAnswer` for anything else, however long or deeply nested.
+    """Return parsed JSON.
 
-    Escaped lone surrogates become "?": neither a database nor a chat can store them.
+    Raises `UnreadableAnswer` for anything else, however long or deeply nested. Escaped lone
+    surrogates become "?": neither a database nor a chat can store them.
     """
     require_values(data)
-    with suppress(ValueError):  # such as for half a character
-        parsed: JsonValue = from_json(data)  # a tenth of the time where there are many numbers
+    with suppress(ValueError):  # for example, a lone surrogate
+        parsed: JsonValue = from_json(data)  # ten times as fast as `json` for many numbers
         return parsed
     try:
         value: JsonValue = json.loads(data)
         if _HALF.search(data if isinstance(data, bytes) else data.encode(errors="replace")):
             value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
     except (ValueError, RecursionError):
-        raise UnreadableAnswer(f"the server answered no JSON: {_excerpt(data)}") from None
+        raise UnreadableAnswer(f"the server's answer is not JSON: {_excerpt(data)}") from None
     return value
 
 
 def require_values(data: bytes | str) -> None:
-    """Refuse JSON that would take much memory. Raises `UnreadableAnswer`."""
+    """Raise `UnreadableAnswer` for JSON with too many values, which take much memory."""
     try:
         if len(data) > VALUES_MOST:
             text = data if isinstance(data, bytes) else data.encode(errors="replace")
@@ -95,7 +99,7 @@ def require_values(data: bytes | str) -> None:
 
 
 async def status_error(call: str, response: aiohttp.ClientResponse) -> HttpRefused | HttpFailed:
-    """Return what a bad status means; `call` names the request without addresses or secrets."""
+    """Return the error for a bad status; `call` names the request without addresses or secrets."""
     status = response.status
     body = (await read_body(response, ERROR_LIMIT, cut=True)).decode(errors="replace")
     cause = f"{call}: status {status}: {_excerpt(body)}"
@@ -106,10 +110,10 @@ async def status_error(call: str, response: aiohttp.ClientResponse) -> HttpRefus
 
 
 def _seconds(told: str) -> float | None:
-    """Return what a Retry-After says, in seconds or as a date; None if it says neither."""
+    """Return a Retry-After header, in seconds or as a date, as seconds; None if it is invalid."""
     with suppress(ValueError, OverflowError):
         return max(0.0, float(told)) if isfinite(float(told)) else None
-    with suppress(ValueError, OverflowError, TypeError):  # such as for a date without a zone
+    with suppress(ValueError, OverflowError, TypeError):  # for example, a date without a time zone
         at = parsedate_to_datetime(told)
         return max(0.0, (at - datetime.now(UTC)).total_seconds())
     return None
@@ -122,11 +126,11 @@ async def read_body(
     cut: bool = False,
     turn: Callable[[], Awaitable[None]] | None = None,
 ) -> bytes:
-    """Read a body; more than `limit` bytes raise an error, or are left unread with `cut`.
+    """Read a body. Raises `UnreadableAnswer` above `limit` bytes, or truncates if `cut`.
 
-    A large one waits for its `turn` before the rest is read.
+    A large body awaits `turn` before the rest is read.
     """
-    chunks, size = [], 0  # joined once: growing one buffer would copy an image many times
+    chunks, size = [], 0  # joined once: growing a buffer would copy an image many times
     if cut and _is_compressed(response):
         return b""
     _require_plain(response)
@@ -139,15 +143,14 @@ async def read_body(
         if size > limit:
             if cut:
                 return b"".join(chunks)[:limit]
-            chunks.clear()  # else kept by the error for as long as that is handled
+            chunks.clear()  # the error's traceback would keep them in memory
             raise UnreadableAnswer(f"the server's answer is larger than {limit} bytes")
     return b"".join(chunks)
 
 
 def _require_plain(response: aiohttp.ClientResponse) -> None:
-    """Refuse compressed answers, which are never unpacked: a kilobyte can hold gigabytes of nothing."""
     if _is_compressed(response):
-        raise UnreadableAnswer("the server compresses its answers although it is asked not to")
+        raise UnreadableAnswer("the server compresses its answers although asked not to")
 
 
 def _is_compressed(response: aiohttp.ClientResponse) -> bool:
@@ -155,14 +158,14 @@ def _is_compressed(response: aiohttp.ClientResponse) -> bool:
 
 
 class AnswerLines:
-    """The lines of an answer in batches as they arrive, without their ends: CR, LF, or both.
+    """The lines of an answer in batches as they arrive, without line ends (CR, LF or CRLF).
 
-    No generator: one that is left early is closed by the loop, in a task of its own.
+    Not a generator: the event loop would close an abandoned one in a separate task.
     """
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
-        self._rest: list[bytes] = []  # of the line that has begun; joined once
+        self._rest: list[bytes] = []  # parts of the unfinished line, joined once
         self._length = 0
         self._after_cr = False
 
@@ -187,9 +190,9 @@ class AnswerLines:
         return [_line(last)]
 
     def _split(self, chunk: bytes) -> list[bytes]:
-        """Split at the ends of lines; one may be in two halves, CR and LF.
+        """Split into lines; a CRLF may be divided between two chunks.
 
-        `str.splitlines` would also split at U+2028 and the like, which JSON may hold raw.
+        `str.splitlines` would also split at U+2028 and the like, which raw JSON may contain.
         """
         if self._after_cr:
             chunk = chunk.removeprefix(b"\n")
@@ -208,26 +211,26 @@ def _excerpt(data: bytes | str) -> str:
 
 
 _BY_NUMBER: Mapping[int, str] = {
-    errno.ECONNREFUSED: "nothing listens at its port",
-    errno.EHOSTUNREACH: "there is no way to its machine",
-    errno.ENETUNREACH: "there is no way to its network",
-    errno.ETIMEDOUT: "its machine does not answer",
+    errno.ECONNREFUSED: "connection refused; is it running?",
+    errno.EHOSTUNREACH: "no route to its host",
+    errno.ENETUNREACH: "no route to its network",
+    errno.ETIMEDOUT: "its host does not answer",
 }
 UNTRUSTED = (
-    "its certificate is not trusted on this machine; SSL_CERT_FILE names a file of those that are"
+    "this machine does not trust its certificate; set SSL_CERT_FILE to a file of trusted ones"
 )
-NO_TLS = "it does not speak https; its address may begin with http://"
+NO_TLS = "it does not speak https; try http:// in its address"
 
 
 def why_unreachable(error: aiohttp.ClientError) -> str:
-    """Return why a connection could not be made; the same failure is told in the same words."""
+    """Return why a connection failed. The same cause always gives the same text."""
     cause = getattr(error, "os_error", None) or getattr(error, "certificate_error", None)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return UNTRUSTED
     if isinstance(cause, ssl.SSLError):
         return NO_TLS
     if isinstance(cause, socket.gaierror):
-        return "the name of its machine is not known"
+        return "its host name cannot be resolved"
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return _BY_NUMBER[errno.ETIMEDOUT]
     known = _BY_NUMBER.get(getattr(cause, "errno", None) or 0)

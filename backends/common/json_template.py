@@ -1,8 +1,8 @@
-"""Recognises texts of JSON that are alike but for one string: the pieces of a streamed answer. Pure.
+"""Recognises JSON texts that differ in one string only: the chunks of a streamed answer. Pure.
 
-A server sends hundreds of pieces a second that differ in one word. If a text begins and ends like an
-examined one, and the part between is plain text inside the same string, it means the same but for
-that string, so that it need not be parsed.
+A server sends hundreds of chunks a second that differ in one word. A text with the same head and
+tail as an examined one, and plain text between them, differs only in that string. It need not be
+parsed.
 """
 
 import re
@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 PROBE = "usher probe 5f1c"
-"""Stands for the string while a form is examined."""
+"""Placeholder for the string while a template is examined."""
 TRIES = 8
 
 _SAID = re.compile(r'"(?:content|text|reasoning_content|reasoning)"\s*:\s*"((?:[^"\\]|\\.)*)"')
@@ -21,10 +21,11 @@ Kept = TypeVar("Kept")
 
 
 class JsonTemplate(Generic[Kept]):
-    """The form of the last text that was examined, and what a reader made of it.
+    """The template of the last examined text, with the reader's result for it.
 
-    `examine` gets a text of that form which says `PROBE`, and returns what is to be kept; None if
-    such texts have to be read whole. After a few texts in a row that were not alike, no more are examined.
+    `examine` gets a text of that form with `PROBE` as its string and returns the result to keep, or
+    None if such texts must be parsed each time. After `TRIES` examined texts without a match, it
+    stops examining.
     """
 
     def __init__(self, examine: Callable[[str], Kept | None]) -> None:
@@ -35,7 +36,7 @@ class JsonTemplate(Generic[Kept]):
         self._first = True
 
     def read(self, text: str) -> tuple[Kept, str] | None:
-        """Return what was kept, and what this text says; None if it has another form."""
+        """Return the kept result and this text's string; None if the text does not match."""
         kept, head, tail = self._kept, self._head, self._tail
         if kept is None or not (text.startswith(head) and text.endswith(tail)):
             return None
@@ -46,11 +47,9 @@ class JsonTemplate(Generic[Kept]):
         return kept, said
 
     def learn(self, text: str) -> None:
-        """Examine the form of a valid text, if it has a single string of an answer."""
+        """Examine the form of a valid text if it contains exactly one answer string."""
         if self._first:
-            self._first = (
-                False  # a short answer has no further text, and the first is often another
-            )
+            self._first = False  # a short answer has no second text, and the first often differs
             return
         places = list(islice(_SAID.finditer(text), 2))
         if self._tries <= 0 or len(places) != 1:
@@ -60,7 +59,7 @@ class JsonTemplate(Generic[Kept]):
         if PROBE in head or PROBE in tail:
             return
         if self._kept is not None and (head, tail) == (self._head, self._tail):
-            return  # its string needs to be parsed
+            return  # the string contains escapes
         self._tries -= 1
         self._head, self._tail = head, tail
         self._kept = self._examine(head + PROBE + tail)

@@ -1,7 +1,7 @@
-"""LocalAI's control calls: what it is, holds and can, and how its models come and go.
+"""LocalAI's control API: detection, models in memory, capabilities, load and unload.
 
-Read in mudler/LocalAI at 82c191af (2026-08). `/backend/load` and `/backend/shutdown` wait until it
-has happened.
+Based on mudler/LocalAI at 82c191af (2026-08). `/backend/load` and `/backend/shutdown` return once
+the change is complete.
 """
 
 from typing import ClassVar
@@ -12,7 +12,7 @@ from backends.common.model_server import LoadWish, ServedModel
 from backends.common.server_replies import ServerReply, ask, read
 from queueing.core.errors import BadModel
 
-GONE = {404, 500}  # to an unload of what is not in memory; older versions with a fault
+GONE = {404, 500}  # for unloading a model that is not loaded; older versions send 500
 
 
 class LocalAiMemory(ServerReply):
@@ -46,27 +46,27 @@ class LocalAiAbilities(ServerReply):
 
 
 class LocalAiCalls:
-    """The part of a flavour that is the same for texts and images."""
+    """The LocalAI calls shared by the text and image flavours."""
 
     name: ClassVar[str] = "localai"
     can_unload: ClassVar[bool] = True
     eager: ClassVar[bool] = True
 
     async def describe(self, http: Http) -> str | None:
-        """Detect it by /system."""
+        """Detect LocalAI by its /system call; return its name and version, or None."""
         if not await ask(http, "/system", LocalAiMemory):
             return None
         told = await ask(http, "/version", LocalAiRelease)
         return f"LocalAI {told.version if told else ''}".strip()
 
     async def load(self, http: Http, served: ServedModel, wish: LoadWish) -> None:  # noqa: ARG002 - set in its configuration
-        """Load the model; return when it is usable."""
+        """Load the model and return when it is usable."""
         try:
             await http.post_json("/backend/load", {"model": served.id}, timeout_s=None)
         except HttpRefused as error:
             if error.status not in {404, 405} or served.id in error.body:
                 raise
-            raise BadModel("this LocalAI is too old to load a model by /backend/load") from error
+            raise BadModel("this LocalAI is too old to have /backend/load") from error
 
     async def unload(self, http: Http, served: ServedModel) -> None:
         """Unload the model."""
@@ -84,6 +84,6 @@ async def in_memory(http: Http) -> frozenset[str]:
 
 
 async def abilities(http: Http) -> tuple[LocalAiAbility, ...] | None:
-    """Return its models with what they can do; None for versions that do not tell."""
+    """Return the server's models with their capabilities; None for versions without that call."""
     told = await ask(http, "/v1/models/capabilities", LocalAiAbilities)
     return told.data if told else None

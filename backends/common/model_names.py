@@ -1,4 +1,4 @@
-"""The names people type for models and LoRAs, and which one of a server each means. Pure."""
+"""Names that people type for models and LoRAs, and the server's model that each one means. Pure."""
 
 import re
 from collections import Counter
@@ -8,14 +8,14 @@ from queueing.core.catalog import near
 from queueing.core.errors import ProblemKind, Rejected, problem
 
 _ENDING = re.compile(r"\.(safetensors|sft|ckpt|pt|pth|bin|gguf)$", re.IGNORECASE)
-_LISTED = 10  # names told to a person whose own is unknown
+_LISTED = 10  # names suggested for an unknown one
 _NEAR = 3
-_COMPARED = 1000  # names a word is compared with, because comparing takes time
+_COMPARED = 1000  # most names to compare a word with, because comparing takes time
 _NAME_MOST = 80  # characters in a LoRA's name
 
 
 def lora_named(word: str, files: Sequence[str]) -> str:
-    """Return the LoRA file a person means, by path or by name without folder and ending.
+    """Return the LoRA file that a word means: a path, or a name without folder and extension.
 
     Raises `Rejected` with the available names.
     """
@@ -36,16 +36,16 @@ def lora_named(word: str, files: Sequence[str]) -> str:
 
 
 def lora_name(file: str) -> str:
-    """Return the name people use for a LoRA: its file's name without folder and ending.
+    """Return the name people use for a LoRA: its file name without folder and extension.
 
-    Invisible characters are removed: a name must not reverse the text around it.
+    Removes invisible characters, because a name must not reverse the text around it.
     """
     bare = _ENDING.sub("", _base_name(file))
     return "".join(char for char in bare if char.isprintable())[:_NAME_MOST]
 
 
 def _base_name(file: str) -> str:
-    return file.replace("\\", "/").rpartition("/")[2]  # servers on Windows list their own slashes
+    return file.replace("\\", "/").rpartition("/")[2]  # Windows servers list backslashes
 
 
 ENDINGS = re.compile(r"(:latest|\.gguf|\.safetensors|\.ckpt)$", re.IGNORECASE)
@@ -59,7 +59,7 @@ def catalog_names(ids: Sequence[str]) -> list[str]:
     short = [_typed(name.replace("\\", "/").rpartition("/")[2]) for name in ids]
     common = Counter(short)
     names: dict[str, None] = {}
-    numbers: Counter[str] = Counter()  # a server may list one name a thousand times
+    numbers: Counter[str] = Counter()  # a server may list the same name a thousand times
     for brief, full in zip(short, ids, strict=True):
         name = found = brief if common[brief] == 1 else _typed(re.sub(r"[/\\]+", "-", full))
         while found in names:
@@ -72,7 +72,7 @@ def catalog_names(ids: Sequence[str]) -> list[str]:
 def _typed(name: str) -> str:
     """Return a word without spaces and "=", which separate words in a command.
 
-    Invisible characters are removed: a name must not reverse the text around it.
+    Removes invisible characters, because a name must not reverse the text around it.
     """
     joined = re.sub(r"[\s=]+", "-", ENDINGS.sub("", name.strip()))
     seen = "".join(char for char in joined.casefold() if char.isprintable())

@@ -1,6 +1,6 @@
-"""One server of texts or images: which flavour it is, what it lists, how its models come and go.
+"""The models of one text or image server: detects its flavour, lists, loads and unloads models.
 
-The flavour is detected by asking the server; what is loaded is asked each time.
+It asks the server each time which models are loaded.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ UNLOAD_S = 60.0
 NAMES_TOLD = 10  # model names listed in an error about a wrong name
 STAYS = problem(ProblemKind.STAYS)
 NO_MODEL = problem(ProblemKind.NO_MODEL)
-# A tag, LM Studio's instance or variant, a file's ending.
+# A tag, LM Studio's instance or variant, or a file extension.
 SUFFIX = re.compile(r"(:latest|:\d+|@[\w-]+|\.gguf|\.safetensors|\.ckpt)$")
 
 
@@ -39,7 +39,7 @@ SUFFIX = re.compile(r"(:latest|:\d+|@[\w-]+|\.gguf|\.safetensors|\.ckpt)$")
 class ServedModel:
     """A model as its server lists it.
 
-    `names` are all names it answers to; `loaded` is None if the server does not report it; `failed`
+    `names` are all names it answers to. `loaded` is None if the server does not report it. `failed`
     is why its last load failed.
     """
 
@@ -51,9 +51,9 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class LoadWish:
-    """How a model is to be loaded: with how many tokens of context, and whether to stay.
+    """How to load a model: the context length in tokens, and whether to keep it loaded.
 
-    Unless it is to be `kept`, the server drops it when it wants.
+    Unless `kept`, the server may unload it at any time.
     """
 
     context_length: int | None = None
@@ -64,35 +64,36 @@ Model = TypeVar("Model", bound=ServedModel)
 
 
 class ServerFlavour(Protocol[Model]):
-    """One kind of server. Methods raise `BackendError`s as `Http` does, `OutOfMemory` in `load`.
+    """One kind of server.
 
-    `load` and `unload` only send the request: the caller holds the model's lock, has checked first,
-    and polls `served` until it has happened.
+    Methods raise the `BackendError`s of `Http`; `load` also raises `OutOfMemory`. `load` and
+    `unload` only send the request. The caller holds the model's lock, has checked the model's
+    state, and polls `served` until the change is complete.
     """
 
     can_unload: ClassVar[bool]
-    nameless: ClassVar[bool]  # it has one model, and does not look at the name in a request
+    nameless: ClassVar[bool]  # has one model and ignores the model name in a request
 
     async def describe(self, http: Http) -> str | None:
         """Return the server's name and version, or None if it is not of this flavour."""
 
     async def served(self, http: Http) -> tuple[Model, ...]:
-        """Return the server's models; cheap, called often."""
+        """Return the server's models. Must be cheap, because it is called often."""
 
     async def load(self, http: Http, served: Model, wish: LoadWish) -> None:
-        """Request a load; may return before it is done."""
+        """Request a load; may return before it is complete."""
 
     async def unload(self, http: Http, served: Model) -> None:
-        """Request that every copy be unloaded; may return before that is done."""
+        """Request the unload of every copy; may return before it is complete."""
 
 
 Flavour = TypeVar("Flavour", bound=ServerFlavour[Any])
 
 
 class ModelServer(Generic[Flavour, Model]):
-    """A server whose flavour is one of `flavours`, asked in that order. Raises `BackendError`s.
+    """A server of one of `flavours`, which are tried in that order. Methods raise `BackendError`s.
 
-    `stranger` is what is reported of a server that is none of them.
+    `stranger` is the error message for a server that matches none of them.
     """
 
     def __init__(
@@ -103,16 +104,16 @@ class ModelServer(Generic[Flavour, Model]):
         self._backend = backend
         self._flavours = tuple(flavours)
         self._stranger = stranger
-        self._stays = False  # whether it has refused to unload
+        self._stays = False  # whether the server has refused to unload
         self._locks: dict[str, asyncio.Lock] = {}
 
     @property
     def can_unload(self) -> bool:
-        """Whether it unloads on request; False until it is identified, and once it has refused."""
+        """Whether it unloads on request; False until it is identified and after it has refused."""
         return self.flavour is not None and self.flavour.can_unload and not self._stays
 
     def possible(self) -> tuple[Flavour, ...]:
-        """Return the flavour; all of them until the server has been identified."""
+        """Return the detected flavour, or all of them until the server is identified."""
         return self._flavours if self.flavour is None else (self.flavour,)
 
     async def recognise(self) -> tuple[Flavour, str]:
@@ -122,7 +123,7 @@ class ModelServer(Generic[Flavour, Model]):
         for flavour in (*known, *self._flavours):
             try:
                 description = await flavour.describe(self._http)
-            except TokenRefused as error:  # some gateways refuse unknown paths this way
+            except TokenRefused as error:  # some gateways answer unknown paths this way
                 verdict = error
                 continue
             if description:
@@ -131,7 +132,7 @@ class ModelServer(Generic[Flavour, Model]):
         raise verdict
 
     async def known(self) -> Flavour:
-        """Return the flavour; the server is asked only the first time."""
+        """Return the flavour, detecting it on the first call."""
         return self.flavour or (await self.recognise())[0]
 
     async def listed(self) -> "ModelList[Model]":
@@ -140,7 +141,7 @@ class ModelServer(Generic[Flavour, Model]):
         return ModelList(await flavour.served(self._http), nameless=flavour.nameless)
 
     async def find(self, model: ModelSpec) -> Model:
-        """Return a model as the server lists it. Raises `BadModel` if it does not."""
+        """Return a model as the server lists it. Raises `BadModel` if it is not listed."""
         listed = await self.listed()
         if served := listed.find(wanted := served_name(model)):
             return served
@@ -166,7 +167,7 @@ class ModelServer(Generic[Flavour, Model]):
                 await self._load(await self.known(), model, served, wish)
 
     async def unload(self, model: ModelSpec) -> None:
-        """Unload every copy of a model; return when none is left. A model not listed has none."""
+        """Unload every copy of a model and return when none is left; ignore an unlisted model."""
         flavour = await self.known()
         async with self._lock(model):
             served = (await self.listed()).find(served_name(model))
@@ -175,7 +176,7 @@ class ModelServer(Generic[Flavour, Model]):
             if not flavour.can_unload:
                 raise Rejected(f"{self._backend} cannot unload", problem=STAYS)
             await self._ask_to_unload(flavour, served)
-            async with _within(UNLOAD_S, f"{served.id} did not leave the memory"):
+            async with _within(UNLOAD_S, f"{served.id} was not unloaded"):
                 await self._until(model, lambda now: not now.loaded)
 
     def _lock(self, model: ModelSpec) -> asyncio.Lock:
@@ -188,14 +189,14 @@ class ModelServer(Generic[Flavour, Model]):
             await flavour.load(self._http, served, wish)
             await self._until(model, lambda now: bool(now.loaded))
         except asyncio.CancelledError:
-            # Unload it so that no half-loaded copy stays, as far as the server allows.
+            # Unload it so that no half-loaded copy remains, if the server allows that.
             with suppress(BackendError):
-                async with _within(5.0, "the cancelled load goes on"):
+                async with _within(5.0, "the cancelled load did not stop"):
                     await flavour.unload(self._http, served)
             raise
 
     async def _ask_to_unload(self, flavour: Flavour, served: Model) -> None:
-        """Request the unload; remember a server whose operator does not allow it."""
+        """Request the unload, and remember a server whose operator forbids it."""
         try:
             await flavour.unload(self._http, served)
         except Rejected as error:
@@ -203,7 +204,7 @@ class ModelServer(Generic[Flavour, Model]):
             raise
 
     async def _until(self, model: ModelSpec, holds: Callable[[Model], bool]) -> None:
-        """Poll a model until a condition holds: these servers send no signals."""
+        """Poll a model until a condition holds, because these servers send no notifications."""
         pause_s = 0.05
         while not holds(served := await self.find(model)):
             if served.failed:
@@ -213,7 +214,7 @@ class ModelServer(Generic[Flavour, Model]):
 
 
 class ModelList(Generic[Model]):
-    """What a server lists, found by name: exactly, otherwise by what distinguishes models.
+    """A server's models, found by exact name, or else by the name without folder and suffix.
 
     With `nameless`, any name means the server's one model.
     """
@@ -229,26 +230,26 @@ class ModelList(Generic[Model]):
         return self._only or self._by_name.get(name) or self._by_name.get(plain(name))
 
     def ids(self, models: Sequence[ModelSpec]) -> frozenset[str]:
-        """Return the server's names of those models that it lists."""
+        """Return the server's names of the given models, without those it does not list."""
         found = (self.find(served_name(model)) for model in models)
         return frozenset(served.id for served in found if served)
 
     def further(
         self, offered: Sequence[Model], known: Sequence[ModelSpec]
     ) -> Sequence[tuple[str, Model]]:
-        """Return those offered that are not known, each under a name to type."""
+        """Return the `offered` models that are not in `known`, each with a name to type."""
         taken = self.ids(known)
         named = zip(catalog_names([served.id for served in offered]), offered, strict=True)
         return [(name, served) for name, served in named if served.id not in taken]
 
 
 def served_name(model: ModelSpec) -> str:
-    """Return the server's own name for a model: its option `model`, otherwise its name."""
+    """Return the server's own name for a model: its option `model`, or else its name."""
     return str(model.options.get("model") or model.name)
 
 
 def plain(name: str) -> str:
-    """Return a name in comparable form: no folder, no case, no suffix that means the same model."""
+    """Return a name in comparable form: lower case, without folder and neutral suffixes."""
     return SUFFIX.sub("", name.replace("\\", "/").rpartition("/")[2].casefold())
 
 
@@ -267,13 +268,13 @@ def base_of(url: str) -> str:
 
 
 def authorization(backend: str, token: SecretStr | None, *, without: str = "") -> dict[str, str]:
-    """Return the header that carries a token, in printable ASCII `without` some signs.
+    """Return the header for a token, which must be printable ASCII and contain none of `without`.
 
-    Raises `BadModel` for another one.
+    Raises `BadModel` for any other token.
     """
     if token is None:
         return {}
     secret = token.get_secret_value()
     if not secret.isascii() or not secret.isprintable() or set(secret) & set(without):
-        raise BadModel(f"backends.{backend}.token: holds characters no token has")
+        raise BadModel(f"backends.{backend}.token: contains characters that no token has")
     return {"Authorization": f"Bearer {secret}"}

@@ -1,6 +1,6 @@
-"""Reads the options of a backend or model into a validated record and reports wrong settings.
+"""Validates the options of a backend or model and reports wrong settings.
 
-It knows no server; every kind of backend defines its own record.
+Each kind of backend defines its own record.
 """
 
 import re
@@ -36,19 +36,19 @@ _WORDS = {
     "dict_type": "must be a group of settings",
     "model_type": "must be a group of settings",
     "model_attributes_type": "must be a group of settings",
-    "string_pattern_mismatch": "must be a name without blanks and =, not beginning with - or /",
+    "string_pattern_mismatch": "must be a name without spaces and =, not beginning with - or /",
     "string_too_long": "must have at most {max_length} characters",
     "too_short": "must not be empty",
     "value_error": "{error}",
     "path_type": "must be a path",
 }
-"""pydantic's errors in words for an operator; its own text for all others."""
+"""pydantic's error types in words for an operator; other types keep pydantic's text."""
 
 
 def in_words(fault: ErrorDetails) -> str:
-    """Describe pydantic's error in a sentence.
+    """Describe a pydantic error in words.
 
-    Never quotes the value, which may be a secret; of a choice that exists, "did you mean …?" does.
+    Never quotes the value, which may be a secret. "did you mean …?" quotes only an allowed choice.
     """
     words = _WORDS.get(fault["type"])
     if words is None:
@@ -60,7 +60,7 @@ def in_words(fault: ErrorDetails) -> str:
     return told
 
 
-NO_SETTING = "is no setting"
+NO_SETTING = "unknown setting"
 
 Options = TypeVar("Options", bound=Record)
 
@@ -68,8 +68,8 @@ Options = TypeVar("Options", bound=Record)
 def read_options(record: type[Options], options: Mapping[str, JsonValue], where: str) -> Options:
     """Return the options as a record.
 
-    Raises `BadModel` naming each wrong setting under `where` ("models.qwen"). Values never appear
-    in the text, because one of them is a token.
+    Raises `BadModel` naming each wrong setting under `where` ("models.qwen"). The message contains
+    no values, because one of them is a token.
     """
     try:
         return record.model_validate(dict(options))

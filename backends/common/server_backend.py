@@ -1,6 +1,6 @@
-"""What backends of servers with flavours do alike, texts and images.
+"""The common base of backends whose servers have flavours, for texts and for images.
 
-They keep what a server said when it refused a request, for the program that asked.
+It keeps a server's message when it refuses a request, for the program that sent the request.
 """
 
 import json
@@ -22,8 +22,8 @@ SAID_LIMIT = 300  # characters
 _SECRETS = re.compile(
     r"(?:(?<![a-z0-9+.-])[a-z0-9+.-]++://|data:)\S*"  # addresses
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\[[0-9a-f]*:[0-9a-f:.]*\](?::\d+)?"
-    r"|(?<![a-z0-9.-])(?=[0-9.-]*[a-z])[a-z0-9.-]++:\d{2,5}\b"  # a host with its port
-    r"|(?<![\w/\\])(?:[a-z]:|~|\.{1,2})?(?:[/\\][\w.@+-]+){2,}[/\\]?"  # files
+    r"|(?<![a-z0-9.-])(?=[0-9.-]*[a-z])[a-z0-9.-]++:\d{2,5}\b"  # host and port
+    r"|(?<![\w/\\])(?:[a-z]:|~|\.{1,2})?(?:[/\\][\w.@+-]+){2,}[/\\]?"  # file paths
     r"|\b(?:sk|hf|ush|ghp|key)[-_][\w-]{8,}",
     re.IGNORECASE | re.ASCII,
 )
@@ -32,7 +32,7 @@ _NAMES = ("message", "detail", "error", "msg")
 
 @contextmanager
 def reasons_kept() -> Iterator[None]:
-    """Add to a server's refusal what it said, if it stands for an answer of the server."""
+    """Add the server's message to a `Rejected` error that its answer caused."""
     try:
         yield
     except Rejected as error:
@@ -45,11 +45,11 @@ def reasons_kept() -> Iterator[None]:
 
 
 def reason_in(body: JsonValue) -> str:
-    """Return what an error says, without addresses, files and tokens; "" if it says nothing."""
+    """Return an error's message without addresses, file paths and tokens; "" if there is none."""
     if isinstance(body, str):
         with suppress(ValueError, RecursionError):
             body = json.loads(body)
-    for _ in range(3):  # errors lie in errors
+    for _ in range(3):  # errors may be nested
         if isinstance(body, dict):
             body = next((body[name] for name in _NAMES if body.get(name)), "")
     said = body if isinstance(body, str) and "<html" not in body.casefold() else ""
@@ -64,22 +64,22 @@ class ServerBackend(Backend):
     serial: ClassVar[bool] = False
     max_models: ClassVar[int | None] = None
     offloads: ClassVar[bool] = False
-    rules: ClassVar[Sequence[ErrorRule]]  # what its servers report
+    rules: ClassVar[Sequence[ErrorRule]]  # rules for its servers' errors
 
     _http: Http
     _server: ModelServer[Any, Any]
 
     @property
     def can_unload(self) -> bool:
-        """Whether the server unloads models when it is asked to; False until it is identified."""
+        """Whether the server unloads models on request; False until it is identified."""
         return self._server.can_unload
 
     def own_name(self, model: ModelSpec) -> str:
-        """Return the option `model`, otherwise the name."""
+        """Return the model's option `model`, or else its name."""
         return served_name(model)
 
     async def gone(self) -> None:
-        """Return when an idle connection breaks and the next is refused."""
+        """Return when an idle connection breaks and a new one is refused."""
         await self._http.gone()
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
@@ -88,7 +88,7 @@ class ServerBackend(Backend):
             return await self._server.loaded(models)
 
     async def unload(self, model: ModelSpec) -> None:
-        """Unload every copy of a model; return when none is left."""
+        """Unload every copy of a model and return when none is left."""
         with answers_judged(self.rules):
             await self._server.unload(model)
 

@@ -1,7 +1,7 @@
-"""Servers' answers as validated records.
+"""Validates servers' answers as records.
 
-Unknown keys are ignored; an answer that lacks a required field counts as the server's failure,
-whatever its status.
+Unknown keys are ignored. An answer without a required field is the server's failure, whatever its
+status.
 """
 
 from typing import TypeVar
@@ -21,7 +21,7 @@ from backends.common.http_replies import (
 from queueing.core.bounded_json import BoundedRecord, parsed
 from queueing.core.errors import Unavailable, UnreadableAnswer
 
-BUSY = {408, 429, 502, 503, 504}  # reveals nothing about what kind of server it is
+BUSY = {408, 429, 502, 503, 504}  # these reveal nothing about the kind of server
 TOKEN = ("invalid_api_key", "api token is required", "invalid api key", "unauthorized")
 
 
@@ -30,7 +30,7 @@ class TokenRefused(Unavailable):
 
 
 class ServerReply(BoundedRecord):
-    """Base of server answers: they may add unknown keys."""
+    """Base of server answers; ignores unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -41,7 +41,7 @@ Answer = TypeVar("Answer", bound=ServerReply)
 def read(record: type[Answer], body: JsonValue) -> Answer:
     """Return an answer as a record.
 
-    Raises `ErrorInAnswer` if it holds an error, `UnreadableAnswer` if it is neither.
+    Raises `ErrorInAnswer` if it reports an error, and `UnreadableAnswer` if it is invalid.
     """
     if isinstance(body, dict) and body.get("error"):
         raise ErrorInAnswer(body)
@@ -49,11 +49,11 @@ def read(record: type[Answer], body: JsonValue) -> Answer:
 
 
 async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
-    """Return a GET's answer as a record, or None if the server has no such call.
+    """GET an answer as a record; None if the server has no such call.
 
-    Statuses are no guide: LM Studio answers 200 with an error to any path, others with a web page.
-    Raises `Unavailable` when there is none, `HttpFailed` when it is busy, `TokenRefused` when a
-    token is required.
+    The status does not decide: LM Studio answers 200 with an error to any path, others with a web
+    page. Raises `Unavailable` without an answer, `HttpFailed` if the server is busy, and
+    `TokenRefused` if it requires a token.
     """
     try:
         text, _ = await http.get_bytes(path, limit=WORDS_LIMIT)
@@ -69,14 +69,14 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
 
 
 def _require_token(status: int, body: JsonValue) -> None:
-    """Raise `TokenRefused` if a server refuses because the right token is missing."""
+    """Raise `TokenRefused` if a server answers that the token is missing or wrong."""
     said = words_of(body).casefold()
     if status in {401, 403} or any(word in said for word in TOKEN):
-        raise TokenRefused("the server refuses the token, or wants one (setting `token`)")
+        raise TokenRefused("the server refuses the token, or requires one (setting `token`)")
 
 
 async def read_whole(record: type[Answer], text: bytes) -> Answer | None:
-    """Return the JSON of an answer as a record, None if it is none. Raises `Unavailable`."""
+    """Return a JSON answer as a record, or None if it does not match. Raises `Unavailable`."""
     require_values(text)
     try:
         return await parsed(record.model_validate_json, text)
@@ -85,7 +85,7 @@ async def read_whole(record: type[Answer], text: bytes) -> Answer | None:
 
 
 def validated(record: type[Answer], body: JsonValue) -> Answer:
-    """Return an answer as a record. Raises `UnreadableAnswer` if it is none."""
+    """Return an answer as a record. Raises `UnreadableAnswer` if it does not match."""
     try:
         return record.model_validate(body)
     except ValidationError as error:

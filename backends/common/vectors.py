@@ -1,7 +1,7 @@
-"""The vectors of embeddings as one file, all of one length.
+"""The vectors of embeddings, all of one length, as one file.
 
-They are 32-bit floats, little-endian, or the base64 text of each vector as a server sent it, which
-callers mostly ask for and which then needs no reading at all; the file's type tells which.
+The file contains little-endian 32-bit floats, or the base64 text of each vector as the server sent
+it. Most callers ask for base64, which then needs no decoding. The file's media type says which.
 """
 
 import sys
@@ -13,8 +13,8 @@ from typing import TypeAlias
 from queueing.core.requests import File
 
 _FLOATS, _TEXTS = "application/octet-stream", "application/base64"
-Part = bytes | memoryview  # of a file, which is not copied
-Vector: TypeAlias = "array[float]"  # only checkers may subscript it before Python 3.12
+Part = bytes | memoryview  # of a file, without copying
+Vector: TypeAlias = "array[float]"  # only type checkers may subscript it before Python 3.12
 
 
 def vectors_file(vectors: Iterable[Vector]) -> File:
@@ -45,7 +45,7 @@ def numbers(packed: Part) -> list[float]:
 
 
 def unpacked(packed: Part) -> Vector:
-    """Return one vector. Raises `ValueError` if its bytes are no whole number of floats."""
+    """Return one vector. Raises `ValueError` if its bytes are not a whole number of floats."""
     vector: Vector = array("f")
     vector.frombytes(packed)
     if sys.byteorder == "big":

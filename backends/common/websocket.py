@@ -1,6 +1,6 @@
-"""Websockets to inference servers: messages within bounds, and never another server's.
+"""Websockets to inference servers, with a limit on message size and without redirects.
 
-It knows no server's messages and raises what aiohttp raises.
+It knows no server's messages and raises aiohttp's exceptions.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ from yarl import URL
 from queueing.core.concurrency import timeout
 
 CONNECT_S = 5.0
-AT_ONCE_S = 1.0  # a connection that ends sooner found no server behind a forwarder
-AGAIN_S = 5.0  # between connections that end at once although the server is still there
+AT_ONCE_S = 1.0  # a connection that ends sooner reached a forwarder without a server
+AGAIN_S = 5.0  # pause between connections that end at once although the server is still there
 
 
 async def gone(host: str, port: int) -> None:
-    """Return when there is nothing to connect to, even if only for the moment of a restart.
+    """Return when the server stops accepting connections, even if only for the moment of a restart.
 
-    Servers and proxies close idle connections after a while; if the next connection is accepted,
-    that means nothing.
+    Servers and proxies close idle connections, so a closed connection does not count if the next
+    one is accepted.
     """
     held = False
     while True:
@@ -38,7 +38,7 @@ async def gone(host: str, port: int) -> None:
 
 
 async def _hold(host: str, port: int) -> bool:
-    """Hold a connection until the other side closes it; return False if none can be opened."""
+    """Hold a connection until the other side closes it; return False if it cannot be opened."""
     try:
         async with timeout(CONNECT_S):
             reader, writer = await asyncio.open_connection(host, port)
@@ -46,18 +46,18 @@ async def _hold(host: str, port: int) -> bool:
         return False
     try:
         with suppress(OSError):
-            while await reader.read(4096):  # some servers say why they close it
+            while await reader.read(4096):  # some servers send a reason before closing
                 pass
     finally:
         writer.close()
     return True
 
 
-MESSAGE_LIMIT = 64 * 1024 * 1024  # results can arrive as messages; aiohttp's default is 4 MiB
+MESSAGE_LIMIT = 64 * 1024 * 1024  # results may arrive as messages; aiohttp's default is 4 MiB
 
 
 def listener(headers: Mapping[str, str]) -> aiohttp.ClientSession:
-    """Return a websocket session that connects only to the address it is given."""
+    """Return a websocket session that refuses redirects."""
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(_refuse_redirect)  # aiohttp would follow redirects here
     return aiohttp.ClientSession(headers=headers, trace_configs=[trace])
@@ -76,9 +76,9 @@ async def _refuse_redirect(
 async def talking(
     headers: Mapping[str, str], url: URL, first: str, *, silence_s: float | None
 ) -> AsyncIterator[AsyncIterator[str]]:
-    """Open a websocket, send one message, and yield the server's texts.
+    """Open a websocket, send one message, and yield the server's text messages.
 
-    `silence_s` bounds the wait for each; a longer one raises `TimeoutError`.
+    `silence_s` limits the wait for each; a longer one raises `TimeoutError`.
     """
     async with (
         listener(headers) as session,
@@ -89,7 +89,7 @@ async def talking(
 
 
 class _Texts:
-    """The texts of a socket until it is closed."""
+    """The text messages of a socket until it is closed."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, silence_s: float | None) -> None:
         self._socket = socket
@@ -105,6 +105,6 @@ class _Texts:
             if message.type is aiohttp.WSMsgType.TEXT:
                 return str(message.data)
             if message.type is aiohttp.WSMsgType.ERROR:
-                raise aiohttp.ClientError("the websocket broke") from message.data
+                raise aiohttp.ClientError("the websocket failed") from message.data
             if message.type is not aiohttp.WSMsgType.BINARY:
                 raise StopAsyncIteration

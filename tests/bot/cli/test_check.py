@@ -164,7 +164,7 @@ async def test_an_address_without_a_server_is_told_without_a_path(tmp_path: Path
     findings = await found(configured(tmp_path, text))
     told = findings["backend", "stand-in"].text
     assert (
-        told == f"no usable answer from {url} (it cannot be reached: nothing listens at its port)"
+        told == f"no usable answer from {url} (cannot connect: connection refused; is it running?)"
     )
 
 
