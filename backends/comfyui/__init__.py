@@ -1,1 +1,1 @@
-"""ComfyUI."""
+"""The ComfyUI backend."""

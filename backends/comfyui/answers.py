@@ -1,7 +1,7 @@
-"""Reads a ComfyUI server's answers and lists of files into plain values. Pure.
+"""Parses a ComfyUI server's answers and file lists into plain values. Pure.
 
-Only the fields that are used are read; an answer of any other shape means that the server is not
-working.
+It reads only the fields that are used. An answer of any other shape means that the server does not
+work properly.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,15 +22,15 @@ _MB = 1024 * 1024
 
 
 class Stage(StrEnum):
-    """Where an attempt is on the server while it has not ended."""
+    """The state of an unfinished attempt on the server."""
 
     WAITING = "waiting"
     RUNNING = "running"
-    UNKNOWN = "unknown"  # never arrived, deleted from the queue, or forgotten by a restart
+    UNKNOWN = "unknown"  # never arrived, deleted from the queue, or lost in a restart
 
 
 class ServerFile(BoundedRecord):
-    """A file the server wrote; the three fields are /view's parameters."""
+    """A file the server wrote; the three fields are the parameters of /view."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -40,7 +40,7 @@ class ServerFile(BoundedRecord):
 
 
 class NodeFailure(BoundedRecord):
-    """What a node raised. The message can hold paths and people's texts: for the log only."""
+    """A node's exception. The message may contain paths and people's texts: only for the log."""
 
     node_id: str = ""
     node_type: str = ""
@@ -50,9 +50,9 @@ class NodeFailure(BoundedRecord):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """An attempt the server has finished: its files, or why there are none.
+    """An attempt that has ended on the server: its files, or why there are none.
 
-    What its messages `told` counts only once its history is gone.
+    With `told`, the result comes from websocket messages and counts only once the history is gone.
     """
 
     files: tuple[ServerFile, ...] = ()
@@ -70,7 +70,7 @@ class ServerPrompt:
 
     @property
     def weightless(self) -> bool:
-        """Whether it loads nothing and leaves what is in memory alone."""
+        """Whether it loads no model and leaves the memory as it is."""
         return is_plain(self.marks)
 
 
@@ -122,17 +122,17 @@ class Stats(BoundedRecord):
 
     @property
     def total_mb(self) -> int:
-        """The memory of the GPU, or of the machine when it runs on a CPU."""
+        """The GPU's memory, or the host's if it runs on a CPU."""
         return self.devices[0].vram_total // _MB
 
     @property
     def free_mb(self) -> int:
-        """How much of it is free."""
+        """The free part of `total_mb`."""
         return self.devices[0].vram_free // _MB
 
     @property
     def held_mb(self) -> int:
-        """How much of the GPU this server holds; 0 on a CPU, where that is unknown."""
+        """The GPU memory this server holds; 0 on a CPU, where it is unknown."""
         device = self.devices[0]
         return 0 if device.type == "cpu" else device.torch_vram_total // _MB
 
@@ -150,12 +150,12 @@ _IN_JOBS = {"pending": Stage.WAITING, "in_progress": Stage.RUNNING}
 
 
 def read_job(body: JsonValue) -> Stage | None:
-    """Return an attempt's stage from an answer of /api/jobs/{id}; None when it has ended."""
+    """Return an attempt's stage from an answer of /api/jobs/{id}; None if it has ended."""
     return _IN_JOBS.get(_read(_JOBS, body).status)
 
 
 def read_queue(body: JsonValue, key: str) -> Stage | None:
-    """Return an attempt's stage from an answer of /queue; None when it is not there."""
+    """Return an attempt's stage from an answer of /queue; None if it is not listed."""
     queue = _read(_QUEUES, body)
     if any(key in item[1:2] for item in queue.queue_running):
         return Stage.RUNNING
@@ -173,20 +173,20 @@ def read_ahead(body: JsonValue, key: str) -> int:
 
 
 def read_running(body: JsonValue) -> ServerPrompt | None:
-    """Return the prompt that is running, from an answer of /queue."""
+    """Return the running prompt from an answer of /queue."""
     for item in _read(_QUEUES, body).queue_running:
         return _prompt(item)
     return None
 
 
 def read_ended(body: JsonValue, key: str) -> Ended | None:
-    """Return how an attempt ended, from an answer of /history/{id}; None when it is not there."""
+    """Return how an attempt ended from an answer of /history/{id}; None if it is not listed."""
     entry = _read(_HISTORIES, body).get(key)
     return _ended(entry) if entry else None
 
 
 def read_newest(body: JsonValue) -> list[tuple[ServerPrompt, Ended]]:
-    """Return the prompts that ended last, newest first, from an answer of /history."""
+    """Return the latest ended prompts, newest first, from an answer of /history."""
     entries = reversed(_read(_HISTORIES, body).values())
     return [(_prompt(entry.prompt), _ended(entry)) for entry in entries]
 
@@ -197,7 +197,7 @@ def read_stats(body: JsonValue) -> Stats:
 
 
 def read_upload(body: JsonValue) -> str:
-    """Return the name by which a graph finds an uploaded image."""
+    """Return the name by which a graph refers to an uploaded image."""
     file = _read(_UPLOADS, body)
     return f"{file.subfolder}/{file.name}" if file.subfolder else file.name
 
@@ -213,9 +213,9 @@ def _ended(entry: _History) -> Ended:
 
 
 def files_of(outputs: Iterable[Mapping[str, Any]]) -> tuple[ServerFile, ...]:
-    """Return the files that nodes kept, each once, under whatever name a node lists them.
+    """Return the files that nodes kept, without duplicates, whatever key a node lists them under.
 
-    Previews are temporary and left out, and so is an entry that names no file.
+    Omits previews, which are temporary, and entries that name no file.
     """
     items = [
         item
@@ -239,7 +239,7 @@ def _prompt(item: list[Any]) -> ServerPrompt:
     try:
         key, graph = str(item[1]), _GRAPHS.validate_python(item[2])
     except (IndexError, ValidationError):
-        raise UnreadableAnswer("the server's queue cannot be understood") from None
+        raise UnreadableAnswer("the server's queue has an unknown format") from None
     return ServerPrompt(
         id=key,
         marks=all_marks(
@@ -254,16 +254,14 @@ def _read(adapter: TypeAdapter[T], body: Any) -> T:
     except ValidationError as error:
         fault = error.errors(include_input=False)[0]
         where = ".".join(map(str, fault["loc"]))
-        raise UnreadableAnswer(
-            f"the server's answer has another shape: {where}: {fault['msg']}"
-        ) from None
+        raise UnreadableAnswer(f"unexpected answer: {where}: {fault['msg']}") from None
 
 
-FILES_MOST = 20_000  # of a folder
-NAME_MOST = 4_096  # characters, with its folders
+FILES_MOST = 20_000  # files in a folder
+NAME_MOST = 4_096  # characters, including folders
 READ = ("modelspec.architecture", "ss_base_model_version")
-"""The names of the texts that are read of a file's metadata."""
-_LONGEST = 200  # characters of such a text
+"""The metadata fields that are read."""
+_LONGEST = 200  # characters of a field
 
 
 class _Listed(BoundedRecord):
@@ -277,18 +275,18 @@ _METADATA = TypeAdapter(Annotated[dict[str, Any], StopsEarly])
 
 
 def read_names(body: JsonValue) -> tuple[str, ...]:
-    """Return the names of a folder's files, each once, without those that no disk can hold."""
+    """Return the unique names of a folder's files, without names too long for any disk."""
     names: list[str] = _read_list(_NAMES, body)
     return tuple(dict.fromkeys(name for name in names if len(name) <= NAME_MOST))
 
 
 def read_sizes(body: JsonValue) -> Mapping[str, int]:
-    """Return the bytes of a folder's files by name, with slashes whatever the server runs on."""
+    """Return a folder's file sizes in bytes by name, with forward slashes on every system."""
     return {each.name: each.size for each in _read_list(_SIZES, body)}
 
 
 def read_metadata(body: JsonValue) -> Mapping[str, str]:
-    """Return what a model file says that it is; files hold much more, such as workflows."""
+    """Return the `READ` fields of a model file's metadata, which may also contain workflows."""
     told = _read_list(_METADATA, body)
     return {
         key: value
@@ -301,4 +299,4 @@ def _read_list(adapter: TypeAdapter[T], body: JsonValue) -> T:
     try:
         return adapter.validate_python(body)
     except ValidationError as error:
-        raise UnreadableAnswer(f"not a list of models: {error.error_count()} mistakes") from None
+        raise UnreadableAnswer(f"invalid list of models: {error.error_count()} errors") from None

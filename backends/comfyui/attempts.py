@@ -1,7 +1,7 @@
-"""Runs prompts on one ComfyUI server: each is sent once, watched, and stopped when it is given up.
+"""Runs prompts on one ComfyUI server: sends each once, watches it, and stops it if cancelled.
 
-Websocket messages are only hints (see `progress`), except the one that reports success; every other
-outcome is read from the server. Prompts are never sent twice: a repeated id would run twice.
+Websocket messages are only hints (see `progress`), except the one that reports success. Every other
+outcome is read from the server. A prompt is never sent twice: a repeated id would run twice.
 """
 
 import asyncio
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ASK_S = 2.0  # between two looks at a running attempt while its websocket is open
-ASK_LOST_S = 0.5  # while it is not
-GRACE_S = 5.0  # grace for a server that does not answer, before its attempt counts as lost
-STOP_S = 2.5  # for a server to accept a stop; the bot's own shutdown waits for it
+ASK_S = 2.0  # poll interval of a running attempt while its websocket is open
+ASK_LOST_S = 0.5  # poll interval while it is closed
+GRACE_S = 5.0  # how long a server may not answer before its attempt counts as lost
+STOP_S = 2.5  # for a server to accept a stop; the bot's shutdown waits for it
 GIVE_WAY_S = 0.25  # how long fetching a result yields to the next prompt
-STUCK_S = 60.0  # a stopped attempt may finish its node first; beyond this the worker is stuck
+STUCK_S = 60.0  # a stopped attempt may finish its node; after this, the worker hangs
 
 
 class Attempts:
-    """The attempts at one server by key; remembers those that were stopped."""
+    """The attempts at one server by key, including stopped ones that have not ended."""
 
     def __init__(
         self, server: ComfyUIServer, socket_url: str, headers: Mapping[str, str], *, name: str
@@ -46,48 +46,46 @@ class Attempts:
         self._headers = headers
         self._name = name
         self._session: aiohttp.ClientSession | None = None
-        self._stopped: dict[
-            str, float
-        ] = {}  # stopped, not yet seen to end; the value is when it was stopped
+        self._stopped: dict[str, float] = {}  # stop times of attempts that have not ended
         self._stops: set[asyncio.Task[None]] = set()
-        self._left = False  # attempts cancelled from now on keep running on the server
+        self._left = False  # whether cancelled attempts keep running on the server
         self._none_on_its_way = asyncio.Event()
         self._none_on_its_way.set()
 
     async def run(
         self, key: str, graph: Graph, workflow: Template, request: Asked, report: Report
     ) -> Ended:
-        """Send a prompt and return how it ended, as far as the server has told.
+        """Send a prompt and return how it ended, as far as the server reported it.
 
-        Raises `BackendError` for a failed attempt. If the call is cancelled, the attempt is stopped
-        on the server.
+        Raises `BackendError` for a failed attempt. Cancelling the call stops the attempt on the
+        server.
         """
         async with self._watching(key, graph, report) as watch:
-            await watch.settled()  # what is told from the first message on outlives the history
+            await watch.settled()  # listen first: messages outlive the history
             await self._send(key, graph, workflow, request)
             ended = await self._until_ended(key, watch)
         raise_if_failed(workflow, ended)
         return ended
 
     async def follow(self, key: str, workflow: Template, report: Report) -> Ended:
-        """Watch a prompt that was sent earlier until it ends; returns and raises as `run` does."""
+        """Watch a prompt that was sent earlier until it ends; returns and raises like `run`."""
         async with self._watching(key, workflow.nodes, report) as watch:
             ended = await self._until_ended(key, watch)
         raise_if_failed(workflow, ended)
         return ended
 
     def leave(self) -> None:
-        """Let everything keep running from now on, even if its caller is cancelled."""
+        """Let attempts keep running on the server when their callers are cancelled."""
         self._left = True
 
     async def give_way(self) -> None:
-        """Yield to a prompt that is being sent: until it arrives the server has nothing to do."""
+        """Yield to a prompt that is being sent, because the server is idle until it arrives."""
         with suppress(TimeoutError):
             async with timeout(GIVE_WAY_S):
                 await self._none_on_its_way.wait()
 
     async def raise_if_stuck(self) -> None:
-        """Raise `Unavailable` if a stopped attempt is still running: the server's worker hangs."""
+        """Raise `Unavailable` if a stopped attempt still runs after `STUCK_S`: the worker hangs."""
         now = asyncio.get_running_loop().time()
         for key, since in list(self._stopped.items()):
             seen = await self._server.look(key)
@@ -101,14 +99,14 @@ class Attempts:
     async def aclose(self) -> None:
         """Finish stopping cancelled attempts, then close the websocket session. Idempotent."""
         if self._stops:
-            await asyncio.wait(self._stops)  # each is bounded by STOP_S
+            await asyncio.wait(self._stops)  # each takes at most `STOP_S`
         if self._session is not None:
             await self._session.close()
 
     @asynccontextmanager
     async def _watching(self, key: str, graph: Graph, report: Report) -> AsyncIterator[Watch]:
         """Listen to an attempt; stop it on the server if the caller gives up."""
-        if self._session is None:  # made here: it belongs to the running loop
+        if self._session is None:  # created here because it belongs to the running loop
             self._session = listener(self._headers)
         watch = Watch(self._socket_url, key, graph, report)
         try:
@@ -130,7 +128,7 @@ class Attempts:
         try:
             answer = await undisturbed(sending)
         except asyncio.CancelledError:
-            # It may still arrive, so the stop must be sent after it.
+            # The prompt may still arrive, so the stop must follow it.
             with suppress(BackendError, TimeoutError):
                 async with timeout(STOP_S / 2):
                     await sending
@@ -148,7 +146,8 @@ class Attempts:
     async def _until_ended(self, key: str, watch: Watch) -> Ended:
         """Poll at every hint and at intervals until the attempt has ended.
 
-        When the server reports success, the result is read later: it is idle until this returns.
+        On a success message it returns at once and the result is read later: the server stays idle
+        until this returns.
         """
         await watch.settled()
         clock = asyncio.get_running_loop().time
@@ -169,14 +168,14 @@ class Attempts:
                     watch.runs()
                 answered_at, failures = clock(), 0
                 unknown = unknown + 1 if seen is Stage.UNKNOWN else 0
-            if unknown > 1:  # once may be a look at the moment it moves between two lists
+            if unknown > 1:  # a single miss may fall into its move between two lists
                 raise _forgotten(watch)
             if not unknown:
                 await watch.wait(ASK_S, ASK_LOST_S)
         return watch.told
 
     async def _tell_ahead(self, key: str, watch: Watch) -> None:
-        # Optional: the next look notices when the server is away.
+        # Optional: the next poll notices if the server is away.
         with suppress(Unavailable, UnreadableAnswer):
             watch.waits_behind(await self._server.ahead(key))
 
@@ -197,7 +196,7 @@ class Attempts:
 
 
 def _forgotten(watch: Watch) -> BackendError:
-    """Return what it means that the server does not know an attempt any more."""
+    """Return the error for an attempt that the server no longer knows."""
     if watch.unbroken:
-        return ResultGone("the server does not know the attempt any more")
-    return Unavailable("the server does not know the attempt any more: restarted?")
+        return ResultGone("the server no longer knows the attempt")
+    return Unavailable("the server no longer knows the attempt; was it restarted?")

@@ -1,6 +1,6 @@
 """ComfyUI: runs workflow templates on a ComfyUI server.
 
-The attempt's key is the server's prompt id, so an attempt can be looked up after any crash;
+The attempt's key is the server's prompt id, so an attempt can be found again after any crash.
 `attempts` runs them.
 """
 
@@ -57,7 +57,7 @@ from queueing.core.specs import BackendSpec, ModelSpec
 FREE_S = 10.0
 NO_IMAGE = problem(ProblemKind.NO_IMAGE)
 NO_RESULT = problem(ProblemKind.NO_RESULT)
-FREED_MB = 512  # what a process may hold when no model is loaded
+FREED_MB = 512  # a process may hold this much with no model loaded
 
 
 class ServerOptions(Record):
@@ -72,9 +72,10 @@ class ServerOptions(Record):
 
 
 class ComfyUI(Backend):
-    """One ComfyUI process; see `queueing.core.ports.Backend` for the obligations.
+    """One ComfyUI process; see `queueing.core.ports.Backend` for the contract.
 
-    It runs one prompt at a time, loads included, and keeps in memory what its last prompt used.
+    It runs one prompt at a time, including loads, and keeps the models of its last prompt in
+    memory.
     """
 
     needs_url: ClassVar[bool] = True
@@ -110,12 +111,12 @@ class ComfyUI(Backend):
         self._discovery = Discovery(spec.name)
         self._known: dict[str, tuple[ModelSpec, Templates]] = {}
         self._allowed: dict[tuple[str, str], NumberRange] = {}  # by node type and input
-        self._freed_after: str | None = None  # the prompt after which the memory was freed
+        self._freed_after: str | None = None  # id of the last prompt before memory was freed
 
     # ---------------------------------------------------------------- what it is and has
 
     def check(self, model: ModelSpec) -> None:
-        """Read the model's templates; raise `BadModel` with file and node if they cannot work."""
+        """Read the model's templates. Raises `BadModel` naming file and node for invalid ones."""
         self._templates(model)
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:
@@ -123,11 +124,11 @@ class ComfyUI(Backend):
         return self._templates(model).options
 
     def usual(self, model: ModelSpec) -> Mapping[str, float]:
-        """Return the numbers among the defaults of its templates, the largest of each."""
+        """Return the numeric defaults of its templates, the largest of each."""
         return self._templates(model).usual
 
     def remarks(self, model: ModelSpec) -> Sequence[str]:
-        """Return which templates take an image in any size it comes in."""
+        """Return a warning for each template that takes an image at its original size."""
         return [
             f"{workflow.name}: node {key} encodes an image in the size it comes in, up to"
             " 4096 pixels a side: put ImageScale before it."
@@ -140,15 +141,17 @@ class ComfyUI(Backend):
         return all(workflow.weightless for workflow in self._templates(model).all)
 
     async def probe(self) -> ServerInfo:
-        """Read version and memory; a server whose worker hangs counts as unavailable."""
+        """Read version and memory. A server whose worker hangs counts as unavailable."""
         stats = await self._server.stats()
         await self._attempts.raise_if_stuck()
         await self._server.look(str(UUID(int=0)))  # detects what this version supports
         notes = []
         if not self._server.knows_jobs:
-            notes.append("An old version: lost work is found more slowly; 0.26 or newer is better.")
+            notes.append(
+                "Old version: lost work is found more slowly. Version 0.26 or newer is better."
+            )
         if stats.devices[0].type == "cpu":
-            notes.append("It computes on the CPU: its memory is the machine's.")
+            notes.append("It computes on the CPU and uses the host's memory.")
         return ServerInfo(
             description=f"ComfyUI {stats.system.comfyui_version}",
             total_mb=stats.total_mb,
@@ -157,9 +160,9 @@ class ComfyUI(Backend):
         )
 
     async def gone(self) -> None:
-        """Return when an idle connection breaks, or when the server has forgotten what it ran.
+        """Return when an idle connection breaks, or when the server has forgotten its last prompt.
 
-        The latter reveals a restart behind a proxy, whose connections outlive the server.
+        The latter detects a restart behind a proxy, whose connections outlive the server.
         """
         signs = [
             asyncio.create_task(self._http.gone()),
@@ -182,18 +185,18 @@ class ComfyUI(Backend):
                 check_offered(workflow, node_id, offered)
             seeds = await self._limits(workflow, "seed")
             if seeds.least > seeds.most:
-                raise BadModel(f"{workflow.name}: no seed is allowed by all nodes that take it")
+                raise BadModel(f"{workflow.name}: no seed is valid for all nodes that take it")
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Return a model for each further file whose family has a shipped template.
+        """Return a model for each other file whose family has a shipped template.
 
-        What else there is, and why, is logged, and told by `probe`.
+        Logs the other files with the reasons; `probe` also reports them.
         """
         taken = frozenset[str]().union(*(self._templates(model).models for model in known))
         return await self._discovery.look(self._server, taken)
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:
-        """Return the names of the server's LoRAs; none if no template takes one."""
+        """Return the names of the server's LoRAs, or none if no template takes one."""
         workflows = self._templates(model).all
         taking = next((workflow for workflow in workflows if workflow.lora_loader), None)
         files = await self._loras(taking) if taking else ()
@@ -222,7 +225,7 @@ class ComfyUI(Backend):
         return self._fetch(model, work.key, workflow, ended)
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
-        """Look up an attempt that was sent earlier, and watch it if it is still running."""
+        """Find an attempt that was sent earlier, and watch it if it is still running."""
         _, workflow, _ = self._request(model, work)
         seen = await self._server.look(work.key)
         if seen is Stage.UNKNOWN:
@@ -236,19 +239,19 @@ class ComfyUI(Backend):
         return self._fetch(model, work.key, workflow, ended)
 
     def leave(self) -> bool:
-        """Keep prompts running when their calls are cancelled; their keys find them again."""
+        """Keep prompts running when their calls are cancelled; `resume` finds them by key."""
         self._attempts.leave()
         return True
 
     async def aclose(self) -> None:
-        """Finish stopping what was cancelled, then close all connections. Idempotent."""
+        """Finish stopping cancelled attempts, then close all connections. Idempotent."""
         await self._attempts.aclose()
         await self._http.aclose()
 
     # ---------------------------------------------------------------- files in and out
 
     async def _with_lora_files(self, request: Asked, workflow: Template) -> Asked:
-        """Return a request that names the server's files instead of what people call them."""
+        """Return the request with the server's file names in place of the names people use."""
         if not isinstance(request, Generation) or not request.lora or not workflow.lora_loader:
             return request
         named = await self._loras(workflow)
@@ -264,7 +267,7 @@ class ComfyUI(Backend):
             if not made.files:
                 draws = workflow.medium is Medium.IMAGE
                 why = NO_IMAGE if draws else NO_RESULT
-                raise Rejected(f"attempt ended without a file ({model.name})", problem=why)
+                raise Rejected(f"the attempt ended without a file ({model.name})", problem=why)
             keep = self._options.keep_metadata
             return await collected(self._server, made.files, model.name, keep_metadata=keep)
 
@@ -273,23 +276,23 @@ class ComfyUI(Backend):
     async def _made(self, key: str, workflow: Template, told: Ended) -> Ended:
         """Read the result of an attempt that the server reported as done.
 
-        Once its history is cleared, what it told before is the result.
+        If its history has been cleared, the result from its messages (`told`) is used.
         """
         seen = await self._server.look(key)
         if isinstance(seen, Ended):
             raise_if_failed(workflow, seen)
             return seen
         if not told.files:
-            raise ResultGone(f"a result is gone: the attempt is {seen}")
+            raise ResultGone(f"the result is gone: the attempt is {seen}")
         return told
 
     # ---------------------------------------------------------------- memory
 
     async def load(self, model: ModelSpec) -> None:
-        """Run the model's own template once, at the smallest size, with one step, keeping no file."""
+        """Run the model's first template once at its smallest size, one step, without a file."""
         if await self.loaded([model]):
             return
-        self._allowed.clear()  # the nodes may have changed since
+        self._allowed.clear()  # the nodes may have changed
         workflow = self._templates(model).all[0]
         limits = {word: await self._limits(workflow, word) for word in ("seed", "frames", *TINY)}
         files = {word: await self._server.upload(stand_in(word)) for word in sorted(workflow.needs)}
@@ -298,11 +301,11 @@ class ComfyUI(Backend):
         nothing = TextToImage(prompt="")
         try:
             await self._attempts.run(str(uuid4()), graph, workflow, nothing, lambda _: None)
-        except Rejected as error:  # no person asked for anything that could be changed
+        except Rejected as error:  # no person made this request
             raise BadModel(f"warm-up: {error}", problem=MISCONFIGURED) from error
 
     async def unload(self, model: ModelSpec) -> None:
-        """Free all models of this process; return when its memory is free, or after `FREE_S`."""
+        """Free all models of this process; return when its memory is free or after `FREE_S`."""
         if self.weightless(model):
             return
         newest = await self._server.newest()
@@ -316,8 +319,8 @@ class ComfyUI(Backend):
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
         """Return the models that the server's newest prompt used, from any client.
 
-        People load models from the server's own page, too. An empty history after a restart means
-        an empty memory. A model that loads nothing always counts as loaded.
+        People also load models from the server's own page. An empty history after a restart means
+        that the memory is empty. A model that loads nothing always counts as loaded.
         """
         always = frozenset(model.name for model in models if self.weightless(model))
         weighing = [model for model in models if model.name not in always]
@@ -335,7 +338,7 @@ class ComfyUI(Backend):
         return frozenset(name for name in using if not _unloaded(self._known[name][1], ended))
 
     async def _holds_memory(self) -> bool:
-        """Whether the worker is busy and cannot free anything yet, or has not freed it yet."""
+        """Return whether the worker is busy and cannot free memory, or has not freed it yet."""
         if await self._server.running() is not None:
             return True
         return (await self._server.stats()).held_mb > FREED_MB
@@ -356,11 +359,10 @@ class ComfyUI(Backend):
             if place not in self._allowed:
                 offered = await self._server.node_type(place[0])
                 self._allowed[place] = limits_in(input_of(offered, *place)) or NumberRange()
-            found.append(self._allowed[place])  # at once: another model's load forgets all of them
+            found.append(self._allowed[place])  # at once: loading another model clears them
         return common(found)
 
     def _templates(self, model: ModelSpec) -> Templates:
-        """Return the model's templates, read once."""
         known = self._known.get(model.name)
         if known is None or known[0] != model:
             known = self._known[model.name] = (model, read_templates(model))
@@ -370,13 +372,13 @@ class ComfyUI(Backend):
         if not isinstance(work.request, Asked):
             draws = self._templates(model).all[0].medium is Medium.IMAGE
             what = ProblemKind.DRAWS_ONLY if draws else ProblemKind.UNABLE
-            raise Rejected("a chat for a graph", problem=problem(what))
+            raise Rejected("a workflow cannot serve a chat request", problem=problem(what))
         files = places(work.request, work.files)
         return work.request, self._templates(model).serving(work.request, files.keys()), files
 
 
 def _unloaded(templates: Templates, ended: Ended) -> bool:
-    """Whether a prompt's end left the memory empty: the server unloads everything after an OOM."""
+    """Return whether a prompt's end emptied the memory: an OOM makes the server unload all."""
     if ended.failure is None:
         return False
     workflow = templates.all[0]

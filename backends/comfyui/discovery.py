@@ -1,7 +1,7 @@
 """Finds a ComfyUI server's models and offers those whose family has a shipped template.
 
-A family is told by the file's name; where that says nothing, by the metadata in the file, and for a
-checkpoint by its size as well. A file that none of these tells is never guessed to be of any.
+The file's name determines its family, or else the metadata in the file, or else, for a checkpoint,
+its size. A file that matches none of them has no family; it is never guessed.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from queueing.core.requests import Capability
 from queueing.core.specs import ModelSpec
 
 FOLDERS = (CHECKPOINTS, MODELS)
-"""The folders whose files are models of their own."""
+"""The folders whose files are separate models."""
 
 _BY_METADATA: tuple[tuple[str, str], ...] = (
     (r"refiner", "an SDXL refiner"),
-    (r"inpaint|-edit$", "a model that only paints into images"),
+    (r"inpaint|-edit$", "an inpainting model"),
     (r"^stable-diffusion-xl|^sdxl|^illustrious|^pony", "SDXL"),
     (r"^stable-diffusion-v1|^sd[_-]?v?1", "Stable Diffusion 1.5"),
     (r"^stable-diffusion-v2|^sd[_-]?v?2", "Stable Diffusion 2"),
@@ -48,7 +48,7 @@ _ENDING = re.compile(r"\.(safetensors|sft|ckpt|pth?|bin|gguf)$")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerFiles:
-    """What a server tells of its files: names by folder, and of some the bytes and the metadata."""
+    """The server's files: names by folder, with the size and metadata of some."""
 
     names: Mapping[str, Sequence[str]]
     sizes: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -57,10 +57,9 @@ class ServerFiles:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """A model file: what it is and why, the values for its template, and the files that lack.
+    """A model file: its family and the reason, the values for its template, and missing files.
 
-    Without a `family`, nothing tells what it is; without values it cannot be offered. `files` are
-    all files of the server that it would load, and `called` is what its name is made from.
+    Without a `family`, the file was not recognised. Without `values`, it cannot be offered.
     """
 
     file: str
@@ -71,12 +70,12 @@ class Found:
 
     @property
     def offered(self) -> bool:
-        """Whether a template serves it and every file it needs is there."""
+        """Whether it has a template and every file it needs."""
         return bool(self.family and self.family.template and not self.lacks)
 
     @property
     def called(self) -> str:
-        """The file's name, without what tells a pair of experts apart."""
+        """The file's name, without the part that distinguishes a pair of experts."""
         if not (self.family and self.family.partner):
             return self.file
         return re.sub(r"[-_ ]?high([-_ ]?noise)?", "", self.file, flags=re.IGNORECASE)
@@ -84,17 +83,17 @@ class Found:
     def __str__(self) -> str:
         """Return a sentence for the operator."""
         if self.family is None:
-            return f"{self.file}: unknown family; name a workflow for it (docs/models.md)."
+            return f"{self.file}: unknown family; configure a workflow for it (docs/models.md)."
         told = f"{self.file}: {self.family.title} ({self.why})"
         if not self.family.template:
-            return f"{told}; no template is shipped for it: name a workflow."
+            return f"{told}; no shipped template; configure a workflow."
         if self.lacks:
             return f"{told}; not offered without {', '.join(self.lacks)}."
         return f"{told}; offered with {self.family.template}."
 
 
 def recognised(files: ServerFiles) -> tuple[Found, ...]:
-    """Return what each model file is, in the order of the server."""
+    """Identify each model file, in the order of the server."""
     return tuple(
         _completed(files, folder, name)
         for folder in FOLDERS
@@ -104,14 +103,14 @@ def recognised(files: ServerFiles) -> tuple[Found, ...]:
 
 
 def undecided(folder: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the files whose names tell nothing: their metadata is worth a look."""
+    """Return the files that cannot be identified by name, whose metadata must be read."""
     return tuple(name for name in names if _by_name(folder, name) is None)
 
 
 def family_of(
     folder: str, name: str, *, size: int | None = None, metadata: Mapping[str, str] | None = None
 ) -> tuple[Family, str] | None:
-    """Return a file's family and what tells it, None if nothing does."""
+    """Return a file's family and what it was identified by; None if it is unknown."""
     if named := _by_name(folder, name):
         return named, "its name"
     for key in READ:
@@ -126,7 +125,7 @@ def family_of(
 
 
 def stem(name: str) -> str:
-    """Return a file's name as the rules read it."""
+    """Return a file's name in the form that the rules match."""
     bare = name.replace("\\", "/").rpartition("/")[2].casefold()
     return re.sub(r"[\s_]+", "-", _ENDING.sub("", bare))
 
@@ -174,7 +173,7 @@ def _completed(files: ServerFiles, folder: str, name: str) -> Found:
 def _beside(
     files: ServerFiles, folder: str, name: str, family: Family
 ) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield each further word of a family with its file, or with what is missing."""
+    """Yield each further placeholder of a family with its file, or the missing file's name."""
     if family.partner:
         partner = _partner_of(files, folder, name)
         yield family.partner, (partner or "", "" if partner else f"{folder}/{_low(name)}")
@@ -184,7 +183,7 @@ def _beside(
 
 
 def _first(names: Sequence[str], rules: Sequence[str]) -> str | None:
-    """Return the first name that fits the best rule that any of them fits."""
+    """Return the first name that matches the best rule that any of them matches."""
     ordered = sorted(names)
     fitting = (name for rule in rules for name in ordered if re.search(rule, stem(name)))
     return next(fitting, None)
@@ -197,7 +196,7 @@ def _partner_of(files: ServerFiles, folder: str, name: str) -> str | None:
 
 
 def _is_partner(files: ServerFiles, folder: str, name: str) -> bool:
-    """Whether a file is the second one of a pair whose first is there."""
+    """Return whether a file is the second of a pair whose first file exists."""
     first = re.sub("low", "high", name, flags=re.IGNORECASE)
     if first.casefold() == name.casefold():
         return False
@@ -211,23 +210,23 @@ def _low(name: str) -> str:
 
 
 def _plain(rule: str) -> str:
-    """Return a rule as a name that people can look for."""
+    """Return a rule as a file name that people can search for."""
     return re.sub(r"[\^$\\?]|\(.*\)", "", rule) + "*"
 
 
 log = logging.getLogger(__name__)
 
 _BESIDE = sorted({each.folder for family in FAMILIES for each in family.companions})
-_TOLD = 20  # sentences for `usher check`
-_LOGGED = 200  # of them, in the log at once
-_ASKED = 200  # files whose metadata is read at most
-_AT_ONCE = 4  # requests to one server
+_TOLD = 20  # sentences in `usher check`
+_LOGGED = 200  # sentences logged at once
+_ASKED = 200  # most files whose metadata is read
+_AT_ONCE = 4  # concurrent requests to one server
 
 
 class Discovery:
-    """Looks through one server's folders; remembers what it read of its files.
+    """Searches one server's folders and caches the metadata of its files.
 
-    `notes` tell what was found and passed over the last time, those that are not offered first.
+    `notes` describe the files found and passed over in the last search, those not offered first.
     """
 
     def __init__(self, backend: str) -> None:
@@ -238,7 +237,7 @@ class Discovery:
         self._logged = frozenset[str]()
 
     async def look(self, server: ComfyUIServer, taken: Collection[str]) -> tuple[ModelSpec, ...]:
-        """Return a model for each file that a shipped template serves and that is not taken."""
+        """Return a model for each file that has a shipped template and is not in `taken`."""
         found = recognised(await self._files(server))
         self._tell([each for each in found if each.file not in taken])
         return discovered(found, self._backend, taken)
@@ -263,10 +262,10 @@ class Discovery:
         )
 
     async def _read_metadata(self, server: ComfyUIServer, folder: str, name: str) -> None:
-        """Read what a file says of itself; one that the server cannot read says nothing yet."""
+        """Read a file's metadata; retry one that the server cannot read in the next search."""
         if (folder, name) not in self._metadata:
             async with self._gate:
-                with suppress(HttpFailed):  # such as a file whose download has not ended
+                with suppress(HttpFailed):  # for example, an unfinished download
                     self._metadata[folder, name] = await server.metadata(folder, name)
 
     def _tell(self, found: Sequence[Found]) -> None:
@@ -281,7 +280,7 @@ class Discovery:
 def discovered(
     found: Sequence[Found], backend: str, taken: Collection[str] = frozenset()
 ) -> tuple[ModelSpec, ...]:
-    """Return a model, named after its file, for each file that can be offered and is not taken."""
+    """Return a model, named after its file, for each offered file that is not in `taken`."""
     offered = [each for each in found if each.offered]
     names = catalog_names([each.called for each in offered])
     return tuple(
@@ -303,7 +302,7 @@ def _spec(name: str, backend: str, found: Found) -> ModelSpec:
 
 @cache
 def _abilities(template: str) -> frozenset[Capability]:
-    """Return what a shipped template can be asked for, with those that come with it."""
+    """Return what a shipped template and its variants can be asked for."""
     return frozenset(able for able in Capability if _serves(template, able))
 
 

@@ -1,6 +1,7 @@
-"""Turns what ComfyUI refuses or fails at into the error that names whose mistake it is. Pure.
+"""Maps ComfyUI's refusals and failures to errors that say whose fault it is. Pure.
 
-People never see the server's own words, which hold file lists, paths and other people's texts.
+People never see the server's own messages, which contain file lists, paths and other people's
+texts.
 """
 
 import re
@@ -38,9 +39,10 @@ STEP_FAILED = problem(ProblemKind.STEP_FAILED)
 
 _IMAGES = FILES - {"audio"}
 BAD_PROMPT = 400
-# What the runtime raises, and how it begins: other nodes quote people's texts in their errors.
+# Exceptions of the runtime. Their messages are matched from the start, because other nodes quote
+# people's texts in their errors.
 _OF_RUNTIME = ("RuntimeError", "AcceleratorError")
-# After these errors the process draws nothing until it is restarted.
+# After these errors the process fails every prompt until it is restarted.
 _SICK = re.compile(r"(cuda|hip) error|(an )?illegal memory access|device-side assert")
 
 
@@ -62,7 +64,7 @@ class _Refusal(BoundedRecord):
 
 
 def refusal(body: JsonValue, workflow: Template, request: Asked) -> BackendError:
-    """Return the error for a prompt that was refused, in whole or in part."""
+    """Return the error for a prompt that was refused completely or in part."""
     try:
         read = _Refusal.model_validate(body)
     except ValidationError:
@@ -77,7 +79,7 @@ def refusal(body: JsonValue, workflow: Template, request: Asked) -> BackendError
 
 
 def refused_prompt(refused: HttpRefused, workflow: Template, request: Asked) -> BackendError:
-    """Return whose mistake it is: the prompt's, or of a proxy or server that accepts none."""
+    """Return the error for a refused request: the prompt's, or that of a proxy or server."""
     if refused.status != BAD_PROMPT:
         return judged((), refused.status, refused.body, after_s=refused.after_s)
     try:
@@ -88,7 +90,7 @@ def refused_prompt(refused: HttpRefused, workflow: Template, request: Asked) -> 
 
 @contextmanager
 def answered() -> Iterator[None]:
-    """Raise what a bad status stands for: a server that answers is not away."""
+    """Convert a bad status in the block into its own error instead of `Unavailable`."""
     try:
         yield
     except HttpFailed as failed:
@@ -96,12 +98,12 @@ def answered() -> Iterator[None]:
 
 
 def accepted_in_part(body: JsonValue) -> bool:
-    """Whether a 200 answer lists broken outputs, so that only the others would run."""
+    """Return whether a 200 answer lists invalid outputs, so that only the others would run."""
     return not isinstance(body, dict) or bool(body.get("node_errors"))
 
 
 def failure(failed: NodeFailure, workflow: Template) -> BackendError:
-    """Return the error for an attempt that ended because a node raised."""
+    """Return the error for an attempt that ended because a node raised an exception."""
     cause = (
         f"{workflow.name}: node {failed.node_id} ({failed.node_type}): {failed.exception_type}: "
         f"{failed.exception_message.strip()[:300]!a}"
@@ -123,7 +125,7 @@ def failure(failed: NodeFailure, workflow: Template) -> BackendError:
 
 
 def raise_if_failed(workflow: Template, ended: Ended) -> None:
-    """Raise the error that an attempt's end stands for, unless it ended well."""
+    """Raise the error of an attempt that failed or was interrupted."""
     if ended.failure is not None:
         raise failure(ended.failure, workflow)
     if ended.interrupted:
@@ -131,7 +133,7 @@ def raise_if_failed(workflow: Template, ended: Ended) -> None:
 
 
 def is_loader(workflow: Template, node_id: str) -> bool:
-    """Whether a node loads one of the template's models."""
+    """Return whether a node loads one of the template's models."""
     node = workflow.nodes.get(node_id)
     return node is not None and not workflow.marks.isdisjoint(loaded_by(node))
 

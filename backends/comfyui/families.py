@@ -1,8 +1,8 @@
-"""The model families that Usher recognises on a ComfyUI server, most particular first. Pure.
+"""The model families that Usher recognises on a ComfyUI server, most specific first. Pure.
 
-A rule matches the name of a file without folder and ending, in lower case, with a hyphen for each
-blank and underscore. The rules hold for the names under which the models are published, and for what
-people name their own after them.
+A rule matches a file's name in lower case, without folder and extension, with hyphens for spaces
+and underscores. The rules cover the published names of the models, and the names people derive from
+them.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Value = int | float | str
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Companion:
-    """A file that a template needs beside the model: `names` are rules, the best first."""
+    """A file that a template needs in addition to the model: `names` are rules, the best first."""
 
     word: str
     folder: str
@@ -25,10 +25,10 @@ class Companion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Family:
-    """Models that one template serves; without a template, models that none is shipped for.
+    """Models that one template serves, or known models without a shipped template.
 
-    `word` is the placeholder that the file fills; with a `partner` word a second file fills that,
-    whose name has "low" where the first one's has "high".
+    `word` is the placeholder for the file. With a `partner` placeholder, a second file fills that
+    one: its name has "low" where the first has "high".
     """
 
     title: str
@@ -152,7 +152,7 @@ FAMILIES: tuple[Family, ...] = (
         _beside("clip", _ENCODERS, r"^t5xxl-fp8", r"^t5xxl-fp16$", r"^t5-?(v1-1-)?xxl"), _AE,
     ),
     # ------------------------------------------------------------ videos
-    _without("a special kind of Wan 2.2", _WAN22 + r".*(fun|s2v|animate|vace|camera)"),
+    _without("a special variant of Wan 2.2", _WAN22 + r".*(fun|s2v|animate|vace|camera)"),
     _model(
         "Wan 2.2 5B", _WAN22 + r".*ti2v.*5b", "wan22-5b.json",
         _UMT5, _beside("vae", _VAE, r"^wan-?2\.2-vae"),
@@ -164,7 +164,7 @@ FAMILIES: tuple[Family, ...] = (
     _without("half of Wan 2.2 14B", _WAN22 + r".*low"),
     _without("an earlier Wan", r"^wan-?(2[.-]?1|21)|^wan.*(vace|1\.3b)"),
     _without(
-        "a special kind of HunyuanVideo 1.5",
+        "a special variant of HunyuanVideo 1.5",
         r"hunyuan-?video-?1\.?5.*(480p|1080p|sr|distill|lightx2v|turbo)",
     ),
     _model(
@@ -200,7 +200,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     _without("Stable Diffusion 3 without encoders", r"(sd|stable-diffusion)-?3", CHECKPOINTS),
     _without("an SDXL refiner", r"refiner", CHECKPOINTS),
-    _without("a model that only paints into images", r"inpaint", CHECKPOINTS),
+    _without("an inpainting model", r"inpaint", CHECKPOINTS),
     _checkpoint(
         "SDXL Turbo", r"^sd-?xl-turbo", "sdxl.json",
         steps=4, guidance=1, width=512, height=512, sampler="euler_ancestral", scheduler="normal",
@@ -214,7 +214,7 @@ FAMILIES: tuple[Family, ...] = (
         steps=8, guidance=1, sampler="euler", scheduler="sgm_uniform",
     ),
     _checkpoint(
-        "SDXL of the turbo kind", r"xl.*(turbo|dmd2)", "sdxl.json",
+        "an SDXL turbo variant", r"xl.*(turbo|dmd2)", "sdxl.json",
         steps=8, guidance=2, sampler="dpmpp_sde", scheduler="karras",
     ),
     _checkpoint(

@@ -1,6 +1,6 @@
-"""Files to and from a ComfyUI server: as its loaders take them, and without its workflow.
+"""Prepares files for a ComfyUI server's loaders, and fetches results without their workflow.
 
-`uploaded` and `collected` call the server; what they do with Pillow is done in a thread.
+`uploaded` and `collected` call the server and run Pillow in a thread.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from queueing.core.requests import File, Output, TextToImage, TextToVideo
 
 KEPT_BACK = problem(ProblemKind.KEPT_BACK)
 FILES_MOST = 32  # a workflow may save every frame of a video
-BYTES_MOST = 512 * 1024 * 1024  # held at once; the last file may go beyond
+BYTES_MOST = 512 * 1024 * 1024  # in memory at once; the last file may exceed it
 
 _MEDIA = re.compile(r"png|jpe?g|webp|gif|avif|mp[34]|webm|mkv|mov|flac|opus|ogg|wav|m4a")
 _SHOWN = re.compile(r"(image/(?!svg)|video/|audio/)")
-"""Types of media that are known by their bytes, whatever the server says."""
+"""Media types detected from a file's bytes, whatever type the server states."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,11 +38,11 @@ _log = logging.getLogger(__name__)
 async def collected(
     server: ComfyUIServer, files: Sequence[ServerFile], model: str, *, keep_metadata: bool
 ) -> Output:
-    """Return everything an attempt made; with `keep_metadata`, including the workflow.
+    """Return all files of an attempt; `keep_metadata` leaves the workflow in them.
 
-    Videos come first, animated images among them, then sounds, then images, as their own bytes
-    tell. What is beyond `FILES_MOST` and `BYTES_MOST` stays on the server, and a file that cannot
-    be stripped is left out; `missing` says so. Raises `Rejected` if no file is left.
+    The order is videos and animated images, sounds, then images, as detected from their bytes.
+    Files beyond `FILES_MOST` and `BYTES_MOST` stay on the server, and a file whose metadata cannot
+    be removed is omitted; `missing` says so. Raises `Rejected` if no file is left.
     """
     given: list[File] = []
     kept_back = 0
@@ -53,9 +53,9 @@ async def collected(
             given.append(await _download(server, file, keep_metadata))
         except KeptBack as why:
             kept_back += 1
-            _log.warning("%s: a file of %s is kept back: %s", model, _shown(file), why)
+            _log.warning("%s: %s is withheld: %s", model, _shown(file), why)
     if not given:
-        raise Rejected(f"no file of {model} could be cleaned", problem=KEPT_BACK)
+        raise Rejected(f"the metadata of no file of {model} could be removed", problem=KEPT_BACK)
     named = [
         replace(file, name=f"{model}-{number}.{file.name}")
         for number, file in enumerate(sorted(given, key=_rank), start=1)
@@ -66,14 +66,14 @@ async def collected(
 
 
 async def _download(server: ComfyUIServer, file: ServerFile, keep_metadata: bool) -> File:
-    """Return one file under a name that is only its ending.
+    """Return one file, with its extension as its name.
 
-    Raises `UnreadableAnswer` for a page or other text in place of an image, a video or a sound.
+    Raises `UnreadableAnswer` for a page or other text instead of an image, a video or a sound.
     """
     data, said = await server.download(file)
     mime = mime_of(data)
     ending = re.search(r"\.([a-z0-9]{1,8})$", file.filename.lower(), re.ASCII)
-    suffix = ending[1] if ending else "bin"  # nothing else of the server's name is used
+    suffix = ending[1] if ending else "bin"  # uses nothing else of the server's name
     if not mime and _MEDIA.fullmatch(suffix) and is_text(data):
         raise UnreadableAnswer(f"{_shown(file)} is text")
     if not keep_metadata:
@@ -97,7 +97,7 @@ def _rank(file: File) -> int:
 
 
 def _rank_by_name(file: ServerFile) -> int:
-    """Return where a file belongs as far as its name tells, before it is fetched."""
+    """Return a file's rank by its name, before it is fetched."""
     name = file.filename.lower()
     if name.endswith((".mp4", ".webm", ".mkv", ".mov", ".gif", ".avi")):
         return 0
@@ -122,7 +122,7 @@ _SILENCE_HZ = 8000
 
 @dataclass(frozen=True, slots=True)
 class ServerUpload:
-    """A file as the server receives it; images have a size in pixels."""
+    """A file as it is sent to the server; images have a size in pixels."""
 
     file: File
     size: tuple[int, int] | None = None
@@ -131,10 +131,10 @@ class ServerUpload:
 async def uploaded(
     server: ComfyUIServer, files: Mapping[str, File], request: Asked, workflow: Template
 ) -> tuple[dict[str, str], Asked]:
-    """Upload files and return their names on the server by placeholder, and the request.
+    """Upload files; return their names on the server by placeholder, and the request.
 
-    A size left open follows the first image's shape. Without a place for them, or with too few,
-    nothing is uploaded, because filling the graph will refuse them.
+    If the request has no size, it gets the first image's aspect ratio. If files are missing or have
+    no placeholder, nothing is uploaded: filling the graph then reports the error.
     """
     if not files.keys() <= workflow.placeholders or not workflow.needs <= files.keys():
         return dict.fromkeys(files, ""), request
@@ -147,9 +147,9 @@ async def uploaded(
 
 
 def prepare_uploads(files: Mapping[str, File]) -> dict[str, ServerUpload]:
-    """Return a request's files, by placeholder, as the server should receive them.
+    """Return a request's files by placeholder, in the form the server needs.
 
-    A mask gets the size of the first image. Raises `Rejected` for an image that is none.
+    A mask gets the size of the first image. Raises `Rejected` if an image is invalid.
     """
     found = {
         word: _sound(file) if word == "audio" else as_upload(file)
@@ -163,11 +163,11 @@ def prepare_uploads(files: Mapping[str, File]) -> dict[str, ServerUpload]:
 
 
 def as_upload(file: File) -> ServerUpload:
-    """Return a person's image as the server should receive it, and its size in pixels.
+    """Return a person's image as it is sent to the server, with its size in pixels.
 
-    Only the first frame (LoadImage makes a batch of all), upright, and nothing but the pixels. The
-    name is a hash of the content, so the same image takes no further space on the server. Raises
-    `Rejected` for anything that is not an image.
+    It contains only the first frame (LoadImage makes a batch of all), upright and without metadata.
+    Its name is a hash of the content, so that the same image takes no more space on the server.
+    Raises `Rejected` for anything that is not an image.
     """
     image = open_image(file)
     image.thumbnail((UPLOAD_SIDE, UPLOAD_SIDE))
@@ -175,10 +175,10 @@ def as_upload(file: File) -> ServerUpload:
 
 
 def as_mask(file: File, size: tuple[int, int] | None) -> ServerUpload:
-    """Return a mask that is transparent and white where is to be painted, and black elsewhere.
+    """Return a mask that is transparent and white in the area to paint, and black elsewhere.
 
-    So it is right for nodes that read its opacity and for those that read a colour. A mask without
-    transparency paints where it is white.
+    It suits nodes that read opacity and nodes that read a colour. A mask without transparency
+    paints where it is white.
     """
     painted = transparent_parts(file)
     if painted is None:
@@ -192,7 +192,7 @@ def as_mask(file: File, size: tuple[int, int] | None) -> ServerUpload:
 
 
 def stand_in(word: str) -> File:
-    """Return a small file for a warm-up of a template that needs one."""
+    """Return a small placeholder file for the warm-up of a template that needs one."""
     if word == "audio":
         return _named(_silence(), "wav")
     if word == "mask":
@@ -201,7 +201,7 @@ def stand_in(word: str) -> File:
 
 
 def _shaped(request: Asked, image: tuple[int, int], default: tuple[int, int]) -> Asked:
-    """Return a request whose open size follows an image's shape."""
+    """Return the request with a size that matches an image's shape, unless it has one."""
     if not isinstance(request, TextToImage | TextToVideo) or request.width or request.height:
         return request
     width, height = fit_size(image, default)
@@ -213,7 +213,6 @@ def _sound(file: File) -> ServerUpload:
 
 
 def _silence() -> bytes:
-    """Return one second of silence as a WAV file."""
     data = bytes(2 * _SILENCE_HZ)
     head = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, _SILENCE_HZ, 2 * _SILENCE_HZ, 2, 16)
     body = b"WAVE" + head + struct.pack("<4sI", b"data", len(data)) + data

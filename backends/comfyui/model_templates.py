@@ -1,4 +1,4 @@
-"""What a model is on ComfyUI: its templates, and whether a server has what they need.
+"""A model's ComfyUI templates, and checks whether a server has everything they need.
 
 Reads template files on this machine; never calls a server.
 """
@@ -26,34 +26,34 @@ from queueing.core.errors import BadModel
 from queueing.core.requests import Capability, Record, TextToImage
 from queueing.core.specs import ModelSpec
 
-NAME_SHOWN = 255  # characters: no file has a longer name
+NAME_SHOWN = 255  # characters; no file name is longer
 _SHIPPED = resources.files("backends") / "workflows"
-_MODELS = ("ckpt_name", "unet_name")  # inputs that name a model rather than a part of one
-_LISTED = 10  # file names in an error text
+_MODELS = ("ckpt_name", "unet_name")  # inputs that name a model rather than a part of it
+_LISTED = 10  # file names in an error message
 
 _LACKS: Mapping[Capability, tuple[str, str]] = {
-    Capability.TEXT_TO_IMAGE: ("workflow", "it needs an image, or draws none"),
+    Capability.TEXT_TO_IMAGE: ("workflow", "it needs an image, or creates none"),
     Capability.TEXT_TO_VIDEO: ("workflow", "it needs an image, or saves no video"),
-    Capability.TEXT_TO_AUDIO: ("workflow", "it saves no sound, or speaks"),
-    Capability.TEXT_TO_SPEECH: ("workflow", "it holds no {{voice}} and saves no sound"),
-    Capability.IMAGE_TO_IMAGE: ("image_workflow", "there is no template that holds {{image}}"),
+    Capability.TEXT_TO_AUDIO: ("workflow", "it saves no audio, or it is for speech"),
+    Capability.TEXT_TO_SPEECH: ("workflow", "it has no {{voice}}, or saves no audio"),
+    Capability.IMAGE_TO_IMAGE: ("image_workflow", "no template has {{image}}"),
     Capability.IMAGE_TO_VIDEO: (
         "image_workflow",
-        "there is no template for videos with {{image}}",
+        "no video template has {{image}}",
     ),
-    Capability.IMAGE_EDIT: ("edit_workflow", "images are only where its drawing starts"),
-    Capability.UPSCALE: ("workflow", "it holds {{prompt}} and draws"),
+    Capability.IMAGE_EDIT: ("edit_workflow", "it only uses images as a starting point"),
+    Capability.UPSCALE: ("workflow", "it has {{prompt}} and creates new images"),
 }
-"""By ability: the setting to look at, and what the templates lack."""
+"""By capability: the setting to check, and why the templates lack the capability."""
 
 
 class ModelOptions(Record):
     """The settings of a model on ComfyUI.
 
     `workflow`, `image_workflow` (for requests that start from an image) and `edit_workflow` (for
-    those that change or combine images) are names of shipped templates or paths of files.
-    `values` fill placeholders: file names of checkpoints and the like, and defaults for steps,
-    sizes and so on.
+    requests that change or combine images) are names of shipped templates or file paths. `values`
+    fill placeholders: file names of checkpoints and other files, and defaults for steps, sizes and
+    so on.
     """
 
     workflow: str
@@ -64,12 +64,12 @@ class ModelOptions(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Templates:
-    """The templates of a model; there is at least one, and the first is the one it loads with."""
+    """The templates of a model: at least one, and the first one loads the model."""
 
     all: tuple[Template, ...]
 
     def serving(self, request: Asked, files: Collection[str]) -> Template:
-        """Return the template for a request whose files have these places.
+        """Return the template for a request with files for these placeholders.
 
         If none fits, filling the returned one reports why.
         """
@@ -86,12 +86,12 @@ class Templates:
 
     @property
     def abilities(self) -> frozenset[Capability]:
-        """What at least one of the templates can be asked for."""
+        """What at least one of the templates supports."""
         return frozenset[Capability]().union(*(workflow.abilities for workflow in self.all))
 
     @property
     def models(self) -> frozenset[str]:
-        """The checkpoints and diffusion models that it loads."""
+        """The checkpoints and diffusion models that the templates load."""
         nodes = (node for workflow in self.all for node in workflow.nodes.values())
         return frozenset(
             str(node.inputs[name]) for node in nodes for name in _MODELS if name in node.inputs
@@ -99,7 +99,7 @@ class Templates:
 
     @property
     def usual(self) -> Mapping[str, float]:
-        """The sizes, steps and lengths that the templates have as defaults, the largest of each."""
+        """The default sizes, steps and lengths of the templates, the largest of each."""
         found: dict[str, float] = {}
         for workflow in self.all:
             for name in ("width", "height", "steps", "seconds", "fps"):
@@ -115,7 +115,7 @@ class Templates:
 
 
 def read_templates(model: ModelSpec) -> Templates:
-    """Return a model's templates; raise `BadModel` naming the setting, or file and node."""
+    """Return a model's templates. Raises `BadModel` naming the setting, or the file and node."""
     where = f"models.{model.name}"
     options = read_options(ModelOptions, model.options, where)
     graphs = {name: _graph(where, name) for name in _names(model, options)}
@@ -132,12 +132,12 @@ def read_templates(model: ModelSpec) -> Templates:
 
 
 def choices_of(offered: JsonValue, class_type: str, name: str) -> tuple[str, ...]:
-    """Return the choices for an input of a node type; empty when it is free."""
+    """Return the choices for an input of a node type; empty if it has none."""
     return tuple(choices_in(input_of(offered, class_type, name)) or ())
 
 
 def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
-    """Return the server's description of an input of a node type, None without one."""
+    """Return the server's description of an input of a node type, or None."""
     info = offered.get(class_type) if isinstance(offered, dict) else None
     if not isinstance(info, dict):
         return None
@@ -146,10 +146,10 @@ def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
 
 
 def check_offered(workflow: Template, node_id: str, offered: JsonValue) -> None:
-    """Raise `BadModel` unless a server's description of the node type fits the node.
+    """Raise `BadModel` unless the server's description of a node type fits the node.
 
-    The type must exist, its required inputs must be set, every fixed choice (a model file, a
-    sampler) must be offered, and every number that is fixed or a default must be within its limits.
+    The type must exist and its required inputs must be set. The server must offer every fixed
+    choice (a model file, a sampler). Every fixed or default number must be within its limits.
     """
     node = workflow.nodes[node_id]
     filled = substituted({node_id: node}, workflow.defaults)[node_id].inputs
@@ -160,7 +160,7 @@ def check_offered(workflow: Template, node_id: str, offered: JsonValue) -> None:
     inputs = inputs_for(info, filled)
     missing = inputs.required.keys() - node.inputs.keys()
     if missing:
-        raise BadModel(f"{where}: the server wants an input {min(missing)}, which is not set")
+        raise BadModel(f"{where}: the required input {min(missing)} is not set")
     for name, kind in {**inputs.required, **inputs.optional}.items():
         value, choices, limits = filled.get(name), choices_in(kind), limits_in(kind)
         if choices is not None and isinstance(value, str):
@@ -170,7 +170,7 @@ def check_offered(workflow: Template, node_id: str, offered: JsonValue) -> None:
 
 
 def _lacking(workflow: Template, class_type: str) -> str:
-    """Return why a server may lack a node, and what would help."""
+    """Return why a server may lack a node, and the remedy."""
     least = least_version(node.class_type for node in workflow.nodes.values())
     if least is None or not is_own(class_type):
         return "the server has no such node; a custom node pack is missing"
@@ -178,7 +178,7 @@ def _lacking(workflow: Template, class_type: str) -> str:
 
 
 def _names(model: ModelSpec, options: ModelOptions) -> list[str]:
-    """Return the templates of a model; a shipped template may come with one for images."""
+    """Return the names of a model's templates; a shipped one may have a variant for images."""
     names = [options.workflow, options.image_workflow, options.edit_workflow]
     if Capability.IMAGE_TO_IMAGE in model.capabilities and not options.image_workflow:
         variant = f"{options.workflow.removesuffix('.json')}-img2img.json"
@@ -194,9 +194,9 @@ def _graph(where: str, name: str) -> Graph:
     source = _SHIPPED / name if name in _shipped() else Path(name)
     try:
         text = source.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an impossible file name
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an invalid file name
         missing = isinstance(error, FileNotFoundError)
-        why = "is not there" if missing else f"cannot be read ({type(error).__name__})"
+        why = "does not exist" if missing else f"cannot be read ({type(error).__name__})"
         hint = meant_or_all(name, _shipped(), all_are="shipped are")
         shown = name if len(name) <= NAME_SHOWN else f"{name[:NAME_SHOWN]}…"
         raise BadModel(f"{where}: workflow {shown} {why}; {hint}") from None
@@ -218,6 +218,6 @@ def _check_choice(where: str, value: str, choices: list[str]) -> None:
 
 def _check_number(where: str, value: float, limits: NumberRange) -> None:
     if value < limits.least:
-        raise BadModel(f"{where}: {value} is less than {limits.least}, the least it takes")
+        raise BadModel(f"{where}: {value} is less than its minimum, {limits.least}")
     if value > limits.most:
-        raise BadModel(f"{where}: {value} is more than {limits.most}, the most it takes")
+        raise BadModel(f"{where}: {value} is more than its maximum, {limits.most}")

@@ -1,7 +1,7 @@
-"""Listens to a ComfyUI server for one attempt and wakes the task that waits for its end.
+"""Follows one attempt on a ComfyUI server by its websocket and wakes the task that awaits its end.
 
-A socket may be lost, deaf or half-open without notice, so nothing is decided here. It reports
-progress, signals when the server is worth asking, and keeps what the server says it made.
+A socket may be lost, silent or half-open without notice, so it decides nothing here. It reports
+progress, signals when to poll the server, and collects the reported outputs.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ from queueing.core.ports import Report
 from queueing.core.requests import File, Progress
 
 HANDSHAKE = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
-"""The first frame of every connection: asks for previews that name their prompt."""
+"""The first frame of every connection: requests previews that name their prompt."""
 
-_LABELLED_PREVIEW = 4  # the frame kind of an image with a JSON header
-_SAMPLER_WEIGHT = 30  # the sampler takes most of the time; every other node counts 1
-_STEPS_MOST = 100_000  # a server that reports more reports nonsense
+_LABELLED_PREVIEW = 4  # binary frame type: an image with a JSON header
+_SAMPLER_WEIGHT = 30  # the sampler takes most of the time; every other node weighs 1
+_STEPS_MOST = 100_000  # a larger number is invalid
 _SUFFIXES = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp"}
 
 
 class MessageData(BoundedRecord):
-    """The fields of all messages that are used here; unknown fields are ignored."""
+    """The fields used from all message types; unknown fields are ignored."""
 
     prompt_id: str | None = None
     node: str | None = None
@@ -55,11 +55,11 @@ class Message(BoundedRecord):
         return self.type == "executing" and self.data.prompt_id == key and self.data.node is None
 
     def begins(self, key: str) -> bool:
-        """Whether this attempt begins: what its nodes make is reported from now on."""
+        """Whether this attempt begins; later messages report its nodes' outputs."""
         return self.type == "execution_start" and self.data.prompt_id == key
 
     def made(self, key: str) -> dict[str, JsonValue]:
-        """Return what a node of this attempt reports to have made; empty for other messages."""
+        """Return the output that a node of this attempt reports; empty for other messages."""
         mine = self.type == "executed" and self.data.prompt_id == key
         return self.data.output if mine and isinstance(self.data.output, dict) else {}
 
@@ -74,7 +74,7 @@ class _PreviewHeader(BoundedRecord):
 
 
 def read_message(text: str) -> Message | None:
-    """Return a text message; None for other kinds and for garbage."""
+    """Return a text message; None for other types and invalid text."""
     try:
         require_few_values(text.encode(errors="replace"))
         return Message.model_validate_json(text)
@@ -85,7 +85,8 @@ def read_message(text: str) -> Message | None:
 def read_preview(frame: bytes, key: str) -> File | None:
     """Return the image in a binary frame that belongs to this attempt, or None.
 
-    Unlabelled frames are dropped: the server broadcasts previews of other people's prompts in them.
+    Drops unlabelled frames, because the server broadcasts previews of other people's prompts in
+    them.
     """
     try:
         kind, length = struct.unpack_from(">II", frame)
@@ -100,16 +101,16 @@ def read_preview(frame: bytes, key: str) -> File | None:
 
 
 class Tracker:
-    """Follows one attempt through its graph; neither its fraction nor its steps ever fall.
+    """Tracks one attempt through its graph; its fraction and steps never decrease.
 
-    The steps of all samplers count together: the second expert of a video goes on where the first
-    one ended.
+    The steps of all samplers are added up: the second expert of a video continues the count of the
+    first.
     """
 
     def __init__(self, key: str, graph: Graph) -> None:
         self._key = key
         self._graph = graph
-        self._steps = planned_steps(graph)  # of each sampler; 0 until it is known
+        self._steps = planned_steps(graph)  # per sampler; 0 until known
         self._knows_samplers = bool(self._steps)
         self._weights = {
             node_id: _SAMPLER_WEIGHT if node_id in self._steps else 1 for node_id in graph
@@ -133,11 +134,11 @@ class Tracker:
             case "executing" if data.node is not None:
                 self._enter(data.node)
                 total = sum(self._steps.values())
-                between = 0 < self._made < total  # two samplers
+                between = 0 < self._made < total  # between two samplers
                 return self._progress(step=(self._made, total) if between else None)
             case "progress" if data.value is not None and data.max:
                 self._enter(data.node)
-                steps = max(int(data.max), 1)  # some nodes count in parts of one
+                steps = max(int(data.max), 1)  # some nodes count to 1 in fractions
                 return self._stepped(data.node, min(int(data.value), steps), steps)
             case _:
                 return None
@@ -148,7 +149,7 @@ class Tracker:
             self._steps[node], self._weights[node] = steps, _SAMPLER_WEIGHT
         if node is None or node not in self._steps:
             return self._progress(within=made / steps)
-        self._steps[node] = steps  # the server knows better
+        self._steps[node] = steps  # the server's number is exact
         earlier = sum(self._steps[each] for each in self._done & self._steps.keys() - {node})
         total = sum(self._steps.values())
         self._made = max(self._made, min(earlier + made, total))
@@ -160,7 +161,7 @@ class Tracker:
         if self._current is not None:
             self._done.add(self._current)
         self._current = node
-        if node is not None:  # messages before the first one received may be missing
+        if node is not None:  # earlier messages may have been missed
             self._done |= upstream_of(self._graph, node)
 
     def _progress(self, *, within: float = 0.0, step: tuple[int, int] | None = None) -> Progress:
@@ -176,17 +177,17 @@ class Tracker:
 
 log = logging.getLogger(__name__)
 
-CONNECT_S = 0.5  # after this, polling begins; the websocket may follow
+CONNECT_S = 0.5  # after this, polling begins without the websocket
 RECONNECT_S = 1.0
-OUTPUTS_LIMIT = 1024 * 1024  # characters of messages; a file takes a hundred
-SILENCE_S = 15.0  # silence of a connection before a new one is tried; a slow step may take longer
+OUTPUTS_LIMIT = 1024 * 1024  # characters of messages; a file takes about a hundred
+SILENCE_S = 15.0  # silence before reconnecting; a slow step may take longer
 
 
 class Watch:
-    """Listens for one attempt. The client id is the attempt's key.
+    """Listens for one attempt, with the attempt's key as client id.
 
-    So each attempt has an id of its own that a half-open socket of an earlier attempt cannot
-    disturb, and after a crash of the bot the same id receives the rest of the attempt's messages.
+    A separate id per attempt protects it from a half-open socket of an earlier attempt. After a
+    crash of the bot, the same id receives the attempt's remaining messages.
     """
 
     def __init__(self, url: str, key: str, graph: Graph, report: Report) -> None:
@@ -195,7 +196,7 @@ class Watch:
         self._tracker = Tracker(key, graph)
         self._report = report
         self._last = Progress()
-        self.said_ended = False  # a hint: the history should contain the end by now
+        self.said_ended = False  # a hint: the history should contain the end
         self._wake = asyncio.Event()
         self._connected = False
         self._breaks = 0
@@ -207,21 +208,21 @@ class Watch:
 
     @property
     def unbroken(self) -> bool:
-        """Whether the server has been connected all along, so that it was not restarted."""
+        """Whether the connection has never broken, so the server was not restarted."""
         return self._connected and not self._breaks
 
     @property
     def told(self) -> Ended:
-        """What the server told of the end of an attempt that succeeded; no file if it told not all."""
+        """The result of a successful attempt by its messages; no files if some may be missing."""
         return Ended(files=files_of(self._outputs or ()), told=True)
 
     def waits_behind(self, ahead: int) -> None:
-        """Report how many prompts are ahead, when that number has changed."""
+        """Report how many prompts are ahead, if that number has changed."""
         if ahead and ahead != self._last.ahead:
             self._tell(Progress(ahead=ahead))
 
     def runs(self) -> None:
-        """Report that the attempt has begun, unless something about it has been heard."""
+        """Report that the attempt has begun, unless it has reported progress."""
         if self._last.fraction is None:
             self._tell(Progress(fraction=0.0))
 
@@ -237,15 +238,15 @@ class Watch:
                 await listener
 
     async def settled(self) -> None:
-        """Return once connected, or soon without a connection; earlier messages are missed."""
+        """Return once connected, or after `CONNECT_S`; earlier messages are missed."""
         with suppress(TimeoutError):
             async with timeout(CONNECT_S):
                 await self._settled.wait()
 
     async def wait(self, live_s: float, lost_s: float) -> None:
-        """Return when the server is worth asking: a hint arrived, or time passed.
+        """Return when the server should be polled: after a hint or a time.
 
-        `live_s` is the longest wait while the socket is open, `lost_s` while it is not.
+        `live_s` is the longest wait while the socket is open, `lost_s` while it is closed.
         """
         with suppress(TimeoutError):
             async with timeout(live_s if self._connected else lost_s):
@@ -262,7 +263,7 @@ class Watch:
                 self._connected, self._outputs = False, None
             self._breaks += 1
             self._settled.set()
-            self._wake.set()  # a lost socket often means a dead server
+            self._wake.set()  # a lost socket often means that the server is down
             await asyncio.sleep(RECONNECT_S)
 
     async def _hear(self, session: aiohttp.ClientSession) -> None:
@@ -271,7 +272,7 @@ class Watch:
             self._url,
             max_msg_size=MESSAGE_LIMIT,
             heartbeat=20,
-            timeout=aiohttp.ClientWSTimeout(ws_close=1.0),  # a half-open peer never answers
+            timeout=aiohttp.ClientWSTimeout(ws_close=1.0),  # a half-open peer never replies
         ) as socket:
             await socket.send_str(HANDSHAKE)
             while True:
@@ -285,8 +286,8 @@ class Watch:
                         return
 
     def _hear_text(self, text: str) -> None:
-        # The first message shows that the server has registered the client: nothing is missed
-        # from now on.
+        # The first message shows that the server has registered the client, so it misses nothing
+        # from here on.
         self._connected = True
         self._settled.set()
         message = read_message(text)
@@ -302,7 +303,7 @@ class Watch:
             self._tell(progress)
 
     def _keep_output(self, message: Message, size: int) -> None:
-        """Keep what was made, from the attempt's first message to its last, unless it is too much."""
+        """Collect the attempt's outputs from its first message on, up to `OUTPUTS_LIMIT`."""
         if message.begins(self._key):
             self._outputs, self._outputs_size = [], 0
         if self._outputs is not None and (made := message.made(self._key)):

@@ -1,7 +1,7 @@
 """The HTTP calls of one ComfyUI server, including old versions; knows no models.
 
-Every method raises `Unavailable` for a server that cannot be reached or understood, and nothing
-else unless stated.
+Methods raise only `Unavailable`, for a server that is unreachable or sends invalid answers, unless
+stated otherwise.
 """
 
 import asyncio
@@ -42,18 +42,18 @@ from queueing.core.requests import File
 
 FILE_LIMIT = 256 * 1024 * 1024
 WORKFLOWS_LIMIT = 32 * 1024 * 1024  # of hundreds of prompts
-LIST_LIMIT = 4 * 1024 * 1024  # of a folder's files
-FORGETS_S = 1.0  # between two looks at whether it still knows a prompt
+LIST_LIMIT = 4 * 1024 * 1024  # of a folder's file list
+FORGETS_S = 1.0  # interval between checks whether it still knows a prompt
 NEWEST = (1, 8, 64, 512)  # how many prompts of the history to read, growing as needed
-PREVIEWS = "latent2rgb"  # costs the GPU nothing; the server's own default is no preview
+PREVIEWS = "latent2rgb"  # costs the GPU nothing; the server's default is no preview
 
 
 class ComfyUIServer:
-    """Speaks to one server; holds nothing but what the server's version can do."""
+    """Client of one server; its only state is what the server's version supports."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
-        self.knows_jobs = True  # whether it has /api/jobs (0.6 and newer); `look` finds out
+        self.knows_jobs = True  # has /api/jobs (0.6 and newer); set by `look`
 
     async def stats(self) -> Stats:
         """Return version and memory."""
@@ -64,13 +64,13 @@ class ComfyUIServer:
         return await self._get(f"/object_info/{quote(class_type, safe='')}")
 
     async def model_files(self, folder: str) -> tuple[str, ...]:
-        """Return the names of a folder's model files; none if the server has no such folder."""
+        """Return the names of a folder's model files; empty if the server has no such folder."""
         with suppress(HttpRefused):
             return read_names(await self._http.get_json(f"/models/{folder}", limit=LIST_LIMIT))
         return ()
 
     async def model_sizes(self, folder: str) -> Mapping[str, int]:
-        """Return the bytes of a folder's model files by name; empty where it does not tell."""
+        """Return the sizes in bytes of a folder's model files by name; empty if not reported."""
         with suppress(HttpRefused):
             return read_sizes(
                 await self._http.get_json(f"/experiment/models/{folder}", limit=LIST_LIMIT)
@@ -78,14 +78,14 @@ class ComfyUIServer:
         return {}
 
     async def metadata(self, folder: str, name: str) -> Mapping[str, str]:
-        """Return what a model file says of itself; empty if it says nothing, or too much."""
+        """Return a model file's metadata; empty if it has none or too much."""
         with suppress(HttpRefused, UnreadableAnswer):
             path = f"/view_metadata/{folder}"
             return read_metadata(await self._http.get_json(path, params={"filename": name}))
         return {}
 
     async def look(self, key: str, *, said_ended: bool = False) -> Stage | Ended:
-        """Return where a prompt stands; when it is reported as ended, with a single call."""
+        """Return a prompt's state; with `said_ended`, try its history first."""
         if said_ended and (ended := await self._ended(key)):
             return ended
         if self.knows_jobs:
@@ -97,15 +97,15 @@ class ComfyUIServer:
                 self.knows_jobs = False
             else:
                 return stage or await self._ended(key) or Stage.UNKNOWN
-        # In this order, a prompt that ends in between is still found in the history.
+        # In this order, a prompt that ends between both calls is found in the history.
         stage = read_queue(await self._get("/queue"), key)
         return stage or await self._ended(key) or Stage.UNKNOWN
 
     async def send(self, key: str, graph: Graph) -> JsonValue:
         """Put a prompt into the server's queue and return the answer.
 
-        Raises `HttpRefused` when the prompt is refused. After `Unavailable` it may still be in the
-        queue: look before anything else, because a second prompt with the same key would run too.
+        Raises `HttpRefused` if the prompt is refused. After `Unavailable` it may still be in the
+        queue, so call `look` first: a second prompt with the same key would run too.
         """
         body: JsonValue = {
             "prompt": as_json(graph),
@@ -116,14 +116,13 @@ class ComfyUIServer:
         return await self._http.post_json("/prompt", body)
 
     async def stop(self, key: str) -> None:
-        """Remove a prompt from the queue or interrupt it; an ended prompt stays as it is."""
+        """Remove a prompt from the queue or interrupt it; does nothing to an ended prompt."""
         if self.knows_jobs:
             with suppress(HttpRefused):  # before 0.26
                 await self._http.post_json(f"/api/jobs/{key}/cancel", {})
                 return
         await self._post("/queue", {"delete": [key]})
-        # Before 0.3.57 an interrupt hits whatever runs, so send it only if that is the right
-        # prompt.
+        # Before 0.3.57 an interrupt stops whichever prompt runs, so send it only to the right one.
         if read_queue(await self._get("/queue"), key) is Stage.RUNNING:
             await self._post("/interrupt", {"prompt_id": key})
 
@@ -132,13 +131,13 @@ class ComfyUIServer:
         return read_ahead(await self._get("/queue"), key)
 
     async def running(self) -> ServerPrompt | None:
-        """Return the running prompt, from any client."""
+        """Return the running prompt of any client."""
         return read_running(await self._get("/queue"))
 
     async def newest(self) -> tuple[ServerPrompt, Ended] | None:
-        """Return the prompt that ended last, or None if none has since the server's start.
+        """Return the last prompt that ended since the server's start, or None.
 
-        Prompts that load nothing are skipped.
+        Skips prompts that load nothing.
         """
         for most in NEWEST:
             ended = read_newest(await self._get("/history", {"max_items": str(most)}))
@@ -148,13 +147,11 @@ class ComfyUIServer:
         return None
 
     async def forgets(self) -> None:
-        """Return when the server no longer knows a prompt it knew: it was restarted."""
+        """Return when the server no longer knows a prompt it knew, which means it was restarted."""
         known: str | None = None
-        missed = 0  # once may be a look at the moment it moves between two lists
+        missed = 0  # a single miss may fall into its move between two lists
         while missed < 2:
-            with suppress(
-                Unavailable, UnreadableAnswer
-            ):  # a server that does not answer is noticed elsewhere
+            with suppress(Unavailable, UnreadableAnswer):  # handled elsewhere
                 if known is None:
                     known = await self._latest()
                 elif await self.look(known) is Stage.UNKNOWN:
@@ -164,13 +161,13 @@ class ComfyUIServer:
             await asyncio.sleep(FORGETS_S)
 
     async def _latest(self) -> str | None:
-        """Return the id of a prompt that the server knows until it ends and long after."""
+        """Return the id of a prompt that the server remembers until long after its end."""
         newest = await self.newest()
         prompt = newest[0] if newest else await self.running()
         return prompt.id if prompt else None
 
     async def upload(self, file: File) -> str:
-        """Store an image under its own name and return the name for LoadImage."""
+        """Store an image under its own name and return its name for LoadImage."""
         fields = {"subfolder": "usher", "type": "input", "overwrite": "true"}
         try:
             return read_upload(
@@ -186,10 +183,10 @@ class ComfyUIServer:
         try:
             return await self._http.get_bytes("/view", params=file.model_dump(), limit=FILE_LIMIT)
         except HttpRefused as refused:
-            raise ResultGone(f"a result is gone: {refused}") from refused
+            raise ResultGone(f"the result is gone: {refused}") from refused
 
     async def free(self) -> None:
-        """Ask the server to unload all models; its worker does so when it is idle."""
+        """Ask the server to unload all models; its worker does so when idle."""
         await self._post("/free", {"unload_models": True, "free_memory": True})
 
     async def _ended(self, key: str) -> Ended | None:
@@ -199,7 +196,7 @@ class ComfyUIServer:
         try:
             limit = WORKFLOWS_LIMIT if path in {"/queue", "/history"} else WORDS_LIMIT
             return await self._http.get_json(path, params=params, limit=limit)
-        except HttpRefused as refused:  # these calls cannot be wrong, so this is no ComfyUI
+        except HttpRefused as refused:  # valid for every ComfyUI
             raise Unavailable(str(refused)) from refused
 
     async def _post(self, path: str, body: JsonValue) -> None:

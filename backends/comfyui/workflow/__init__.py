@@ -1,1 +1,1 @@
-"""Templates of ComfyUI's workflows; pure."""
+"""Templates of ComfyUI workflows. Pure."""

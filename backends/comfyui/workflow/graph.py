@@ -1,6 +1,6 @@
-"""Graphs of ComfyUI nodes in its API format, and the placeholders in their inputs. Pure.
+"""ComfyUI node graphs in its API format, and the placeholders in their inputs. Pure.
 
-Values are set in the parsed graph, never in JSON text, so a person's words cannot change the graph.
+Values are set in the parsed graph, never in JSON text, so a person's text cannot change the graph.
 """
 
 import re
@@ -26,7 +26,7 @@ _FILE = re.compile(r"\.(safetensors|sft|ckpt|gguf|pth?|bin|onnx)$", re.IGNORECAS
 _DEEPEST = 50
 
 PASSES_ON = ("model", "clip")
-"""The inputs of a LoRA's loader that replace its outputs when it is removed."""
+"""The inputs of a LoRA loader that replace its outputs when it is removed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +38,7 @@ class Node:
 
 
 def as_json(graph: Graph) -> dict[str, JsonValue]:
-    """Return a graph in the form the server takes."""
+    """Return a graph as the JSON that the server expects."""
     return {
         key: {"class_type": node.class_type, "inputs": dict(node.inputs)}
         for key, node in graph.items()
@@ -56,7 +56,7 @@ def words_in(graph: Graph) -> frozenset[str]:
 
 
 def substituted(nodes: Graph, values: Mapping[str, JsonValue]) -> Graph:
-    """Return a graph with values in place of the named placeholders; others stay."""
+    """Return a graph with the named placeholders replaced by values."""
     return {
         key: replace(
             node, inputs={name: _fill_in(value, values) for name, value in node.inputs.items()}
@@ -66,7 +66,7 @@ def substituted(nodes: Graph, values: Mapping[str, JsonValue]) -> Graph:
 
 
 def _fill_in(value: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
-    """Set values in one pass, so that text resembling a placeholder stays text."""
+    """Replace placeholders in one pass, so that text resembling a placeholder stays text."""
     match value:
         case str():
             whole = _PLACEHOLDER.fullmatch(value)
@@ -87,7 +87,7 @@ def _fill_in(value: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
 
 
 def link_of(value: JsonValue) -> tuple[str, int] | None:
-    """Return the node and output an input is linked to, None for any other value."""
+    """Return the node and output an input is linked to; None for any other value."""
     match value:
         case [str(key), int(index)]:
             return key, index
@@ -96,7 +96,7 @@ def link_of(value: JsonValue) -> tuple[str, int] | None:
 
 
 def upstream_of(graph: Graph, key: str) -> frozenset[str]:
-    """Return the nodes a node depends on: they have run when it begins."""
+    """Return the nodes a node depends on, which have run when it begins."""
     found: set[str] = set()
     todo = [key]
     while todo:
@@ -109,14 +109,14 @@ def upstream_of(graph: Graph, key: str) -> frozenset[str]:
 
 
 def bypass(node: Node) -> tuple[str, ...]:
-    """Return the linked inputs that replace the outputs of a LoRA's loader when it is removed."""
+    """Return the linked inputs that replace a LoRA loader's outputs when it is removed."""
     if "lora" not in node.class_type.casefold() or not link_of(node.inputs.get("model")):
         return ()
     return PASSES_ON if link_of(node.inputs.get("clip")) else PASSES_ON[:1]
 
 
 def cycle_in(graph: Graph) -> str | None:
-    """Return a node that depends on itself, None if there is none."""
+    """Return a node that depends on itself, or None."""
     try:
         TopologicalSorter({key: _sources(node) for key, node in graph.items()}).prepare()
     except CycleError as error:
@@ -142,7 +142,7 @@ def texts_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[str]:
 
 
 def is_deep(value: JsonValue) -> bool:
-    """Return whether values lie within values deeper than any node needs."""
+    """Return whether a value is nested deeper than any node needs."""
     level = [value]
     for _ in range(_DEEPEST):
         lists = [list(each.values()) if isinstance(each, dict) else each for each in level]
@@ -151,7 +151,7 @@ def is_deep(value: JsonValue) -> bool:
 
 
 def has_broken_placeholder(text: str) -> bool:
-    """Return whether a text opens a placeholder that is malformed."""
+    """Return whether a text contains a malformed placeholder."""
     return "{{" in _PLACEHOLDER.sub("", text)
 
 
@@ -170,7 +170,7 @@ def placeholders_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[re.M
 
 
 def whole_placeholder(value: JsonValue) -> str | None:
-    """Return the name of the placeholder that makes up a whole value, None for any other value."""
+    """Return the name of the placeholder that makes up a whole value; None for any other value."""
     found = _PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
     return found[1] if found else None
 
@@ -181,9 +181,9 @@ def names_in(value: JsonValue | Mapping[str, JsonValue]) -> frozenset[str]:
 
 
 Asked = TextToImage | TextToVideo | TextToAudio | TextToSpeech
-"""The requests that a graph can serve."""
+"""The request types that a graph can serve."""
 
-# What a request can fill, and what people call it. Any other placeholder is the operator's own.
+# The placeholders a request can fill, with their names for people. All others are the operator's.
 WORDS: Mapping[str, str] = {
     "prompt": "prompt",
     "negative": "negative prompt",
@@ -223,7 +223,7 @@ FOLLOWS: Mapping[str, str] = {"frames": "seconds", "half_steps": "steps"}
 def places(request: Asked, files: Sequence[File]) -> dict[str, File]:
     """Return the placeholder that each of a request's files fills.
 
-    A file beyond the places there are gets the name of none, such as "image5".
+    Surplus files get names that no template uses, such as "image5".
     """
     sounds = [file for file in files if file.mime.startswith("audio/")]
     images = [file for file in files if file not in sounds]

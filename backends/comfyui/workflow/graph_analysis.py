@@ -1,6 +1,6 @@
-"""What a graph makes, loads and saves, and how large its outputs may be. Pure.
+"""What a graph creates, loads and saves, and which output sizes it supports. Pure.
 
-Servers do not refuse other sizes: they cut a video short, or fail when it is saved.
+Servers do not refuse other sizes: they cut a video short, or fail when saving it.
 """
 
 import re
@@ -39,7 +39,7 @@ _FRAME_STEPS = (
     (re.compile(r"Mochi"), 6),
     (re.compile(r"Wan|Hunyuan|CogVideo|Kandinsky"), 4),
 )
-_SIZED = re.compile(r"scale|resize|crop|decode", re.IGNORECASE)  # nodes behind which size is known
+_SIZED = re.compile(r"scale|resize|crop|decode", re.IGNORECASE)  # nodes whose output size is known
 _BETWEEN = re.compile(r"VFI|interpolat", re.IGNORECASE)
 _BEGINS = ("start_at_step", "start_step")
 _ENDS = ("end_at_step", "end_step")
@@ -48,7 +48,7 @@ _RATES = ("fps", "frame_rate")
 
 
 def grid_of(nodes: Graph) -> int:
-    """Return the number of pixels that widths and heights are multiples of."""
+    """Return the number of pixels of which widths and heights must be a multiple."""
     kinds = {node.class_type for node in nodes.values()}
     sized = [node.class_type for node in nodes.values() if "width" in names_in(node.inputs)]
     coarse = max((_COARSE.get(kind, 1) for kind in kinds), default=1)
@@ -58,12 +58,12 @@ def grid_of(nodes: Graph) -> int:
 
 
 def frame_step_of(nodes: Graph) -> int:
-    """Return n where videos have a multiple of n frames and one more; 1 for an unknown family."""
+    """Return n if videos must have k * n + 1 frames; 1 for an unknown family."""
     holding = [node for node in nodes.values() if "frames" in names_in(node.inputs)]
     linked = [
         node
         for node in nodes.values()
-        if any(link_of(node.inputs.get(name)) for name in _LENGTHS)  # to a number of its own
+        if any(link_of(node.inputs.get(name)) for name in _LENGTHS)  # to a separate number node
     ]
     steps = (
         max((_frame_step(n.class_type) for n in some), default=1) for some in (holding, linked)
@@ -72,13 +72,13 @@ def frame_step_of(nodes: Graph) -> int:
 
 
 def rate_of(nodes: Graph) -> float | None:
-    """Return the frames per second that a graph sets itself."""
+    """Return the frames per second that a graph sets, or None."""
     rates = [nodes[key].inputs.get(name) for key, name in _rated(nodes)]
     return next((float(rate) for rate in rates if isinstance(rate, int | float) and rate > 0), None)
 
 
 def played_per_made(nodes: Graph) -> float:
-    """Return how many frames a graph plays for each that its model makes: others lie between."""
+    """Return how many frames a graph plays per generated frame, which interpolation increases."""
     key = next((key for key, _ in _rated(nodes)), None)
     behind = [nodes[each] for each in upstream_of(nodes, key)] if key else []
     times = [node.inputs.get("multiplier") for node in behind if _BETWEEN.search(node.class_type)]
@@ -92,7 +92,7 @@ def _rated(nodes: Graph) -> list[tuple[str, str]]:
 
 
 def planned_steps(nodes: Graph) -> dict[str, int]:
-    """Return the steps that each sampler will make, 0 where its inputs do not tell."""
+    """Return the steps that each sampler will make; 0 if its inputs do not show it."""
     return {
         key: _steps_of(nodes, node)
         for key, node in nodes.items()
@@ -106,12 +106,12 @@ def to_grid(pixels: int, grid: int) -> int:
 
 
 def frames_for(frames: float, step: int) -> int:
-    """Return a number of frames near this one that a family with this step can make."""
+    """Return the nearest number of frames that a family with this step can make."""
     return max(round(frames), 1) if step == 1 else max(round(frames / step), 1) * step + 1
 
 
 def plain(number: float) -> int | float:
-    """Return a whole number as such: inputs for whole numbers take no other."""
+    """Return a whole number as an int, because integer inputs accept nothing else."""
     return int(number) if float(number).is_integer() else number
 
 
@@ -129,7 +129,7 @@ def _steps_of(nodes: Graph, sampler: Node) -> int:
 
 
 def _sigmas(nodes: Graph, link: tuple[str, int] | None) -> int:
-    """Return the steps of a schedule: a list of numbers, a number, or one part of another one."""
+    """Return a schedule's steps: from a list of numbers, a number, or one part of a split."""
     source = nodes.get(link[0]) if link else None
     if link is None or source is None:
         return 0
@@ -155,7 +155,7 @@ def _frame_step(kind: str) -> int:
 
 
 def unscaled(nodes: Graph) -> Sequence[str]:
-    """Return the nodes that encode a person's image in whatever size it comes in."""
+    """Return the nodes that encode a person's image at its original size."""
     return [
         key
         for key, node in nodes.items()
@@ -164,7 +164,7 @@ def unscaled(nodes: Graph) -> Sequence[str]:
 
 
 def _as_it_came(nodes: Graph, value: JsonValue) -> bool:
-    """Return whether an input is an image that no node on its way has given a size."""
+    """Return whether an input is an image that no upstream node has resized."""
     todo, seen = [value], set[str]()
     while todo:
         link = link_of(todo.pop())
@@ -179,7 +179,7 @@ def _as_it_came(nodes: Graph, value: JsonValue) -> bool:
 
 
 class Medium(StrEnum):
-    """What a graph saves; where it saves several kinds, the first of these counts."""
+    """What a graph saves. If it saves several kinds, the first of these counts."""
 
     VIDEO = "video"
     SOUND = "sound"
@@ -195,7 +195,7 @@ _REFERS = re.compile(
 _BESIDES = re.compile(r"latent|text|string|glb|mesh", re.IGNORECASE)
 
 _ABLE: Mapping[Medium, tuple[Capability, Capability]] = {
-    # without an image, with one
+    # without and with an image
     Medium.VIDEO: (Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO),
     Medium.IMAGE: (Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE),
 }
@@ -211,15 +211,15 @@ def saves_in(nodes: Graph) -> tuple[str, ...]:
 
 
 def medium_of(nodes: Graph, saves: Collection[str]) -> Medium:
-    """Return what a graph makes: a saving node of an unknown type writes images."""
+    """Return what a graph creates; a saving node of an unknown type counts as images."""
     made = {_saved_by(nodes[key].class_type) for key in saves}
     return next((medium for medium in Medium if medium in made), Medium.IMAGE)
 
 
 def edits(nodes: Graph) -> bool:
-    """Return whether its images are what the prompt is about, rather than where drawing starts.
+    """Return whether a graph edits its images instead of only starting from them.
 
-    A start needs a strength below 1: with a fixed strength of 1 nothing of it would be left.
+    A starting image needs a strength below 1: at a fixed strength of 1 nothing of it would be left.
     """
     words = words_in(nodes)
     if not words >= {"image", "prompt"}:
@@ -235,7 +235,7 @@ def edits(nodes: Graph) -> bool:
 def abilities_of(
     nodes: Graph, medium: Medium, needs: Collection[str], *, prompted: bool
 ) -> frozenset[Capability]:
-    """Return what a graph can be asked for; `needs` are the files it cannot do without."""
+    """Return what a graph supports; `needs` are the files it requires."""
     words = words_in(nodes)
     if medium is Medium.SOUND:
         speaks = "voice" in words or any(_SPEAKS.search(n.class_type) for n in nodes.values())
@@ -260,7 +260,7 @@ def _saved_by(class_type: str) -> Medium | None:
 
 
 def _starts_late(node: Node) -> bool:
-    """Whether a sampler skips the first part of its work, which keeps something of its input."""
+    """Return whether a sampler skips its first steps, which preserves part of its input."""
     denoise, begins = node.inputs.get("denoise"), node.inputs.get("start_at_step")
     if isinstance(denoise, int | float) and denoise < 1:
         return True
@@ -312,30 +312,32 @@ PLAIN = frozenset(
         "SaveWEBM",
     }
 )
-"""ComfyUI's own nodes that work on images, videos, sounds and numbers without a model; any other may load one."""
+"""ComfyUI's own nodes that process images, videos, sounds and numbers without a model. Any other
+may load one.
+"""
 
 _KIND = "class_type"
 
 
 def is_plain(marks: Marks) -> bool:
-    """Return whether a graph with these marks loads nothing."""
+    """Return whether a graph with these marks loads no model."""
     return all(text in PLAIN for name, text in marks if name == _KIND)
 
 
 def all_marks(graph: Graph) -> Marks:
-    """Return every text set in a graph, its node types among them."""
+    """Return every text set in a graph, including its node types."""
     return frozenset(texts_by_input(graph)) | frozenset(
         (_KIND, node.class_type) for node in graph.values()
     )
 
 
 def marks_of(graph: Graph, saves: Collection[str]) -> Marks:
-    """Return what distinguishes a template's models from others.
+    """Return the texts that distinguish a template's models from others.
 
-    These are the files it loads, and what loaders without a file name instead: a short name, a
-    folder. If there is neither, everything that is the same in each of its prompts counts. Values
-    that Usher sets do not count, nor do the nodes it removes or replaces: the ids of `saves` and
-    those of a LoRA.
+    These are the files it loads, and for loaders without a file name their other texts, such as a
+    short name or a folder. If there are none, all texts that are the same in each of its prompts
+    count. Values that Usher sets never count, nor do the nodes it removes or replaces: `saves` and
+    LoRA loaders.
     """
     kept = {
         key: node
@@ -347,7 +349,7 @@ def marks_of(graph: Graph, saves: Collection[str]) -> Marks:
 
 
 def loaded_by(node: Node) -> Marks:
-    """Return the files a node names, or its other texts if it looks like a loader."""
+    """Return the files a node names, or its other texts if it seems to be a loader."""
     alone = {"": node}
     named = files_of(alone)
     if named or node.class_type in PLAIN or "load" not in node.class_type.casefold():

@@ -1,4 +1,4 @@
-"""Changes a graph for one request: adds LoRAs, takes out what the request does not bring. Pure."""
+"""Changes a graph for one request: adds LoRAs, and removes the parts for absent files. Pure."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -26,11 +26,11 @@ _STRENGTHS = ("strength_model", "strength_clip", "lora_strength", "strength")
 
 
 def with_loras(nodes: Graph, loras: Sequence[LoraWeight]) -> Graph:
-    """Return a graph in which each loader with a placeholder loads its LoRAs, one after another.
+    """Return a graph in which each LoRA loader with a placeholder loads its LoRAs in a chain.
 
-    Each loader gets all of them, except those made for the other of two experts. A strength that
-    the template sets counts times the weight asked for. Of loaders that follow each other only the
-    first is used; without a LoRA none is. Raises `Rejected` for what a loader cannot do.
+    Each loader gets all of them, except those made for the other of two experts. A strength set in
+    the template is multiplied by the requested weight. Of several chained loaders only the first is
+    used, and without a LoRA none is. Raises `Rejected` for what a loader cannot do.
     """
     loaders = [key for key, node in nodes.items() if "lora" in names_in(node.inputs)]
     given = {key: _made_for(nodes, key, loras) for key in loaders}
@@ -43,7 +43,7 @@ def with_loras(nodes: Graph, loras: Sequence[LoraWeight]) -> Graph:
 
 
 def _made_for(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> list[LoraWeight]:
-    """Return the LoRAs for a loader: Wan's come in pairs, one for each of its two experts."""
+    """Return a loader's LoRAs: Wan's come in pairs, one for each of its two experts."""
     texts = " ".join(text for each in _behind(nodes, key) for text in texts_in(nodes[each].inputs))
     own = _EXPERT.search(texts)
     if own is None:
@@ -53,13 +53,13 @@ def _made_for(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> list[LoraW
 
 
 def _behind(nodes: Graph, key: str) -> frozenset[str]:
-    """Return the nodes that a loader's model comes through."""
+    """Return the nodes that a loader's model passes through."""
     link = link_of(nodes[key].inputs.get("model"))
     return upstream_of(nodes, link[0]) | {link[0]} if link else frozenset()
 
 
 def _chained(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> Graph:
-    """Put as many loaders in the place of one; the last keeps its id, which others link to."""
+    """Replace a loader with a chain; the last one keeps its id, to which other nodes link."""
     node, grown = nodes[key], dict[str, Node]()
     sources = bypass(node)
     if len(loras) > 1 and not sources:
@@ -92,7 +92,7 @@ def _free_id(nodes: Graph, wish: str) -> str:
 
 
 def _without(nodes: Graph, loaders: Sequence[str]) -> Graph:
-    """Remove loaders and connect their inputs to their outputs' readers."""
+    """Remove loaders and connect their sources to the readers of their outputs."""
     links = {
         (key, output): nodes[key].inputs[source]
         for key in loaders
@@ -130,7 +130,7 @@ _SPARED: Mapping[str, frozenset[str]] = {
     "WanVideoImageToVideoEncode": frozenset({"clip_embeds", "end_image"}),
     "WanVaceToVideo": frozenset({"control_video", "control_masks", "reference_image"}),
 }
-"""Inputs that a node can do without, where its model can too."""
+"""Inputs that a node does not require, for models that do not require them either."""
 
 _PASSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "ImageBatch": (("image1",), ("image2",)),
@@ -140,23 +140,23 @@ _PASSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "ReferenceLatent": (("conditioning",),),
     "SetLatentNoiseMask": (("samples",),),
 }
-"""The inputs that replace a node's outputs when it is left out; the first that are there count."""
+"""The inputs that replace a removed node's outputs; the first group that is present counts."""
 
-_GROWS = re.compile(r"^(.+\.[A-Za-z_]*)(\d+)$")  # one of a list of inputs, such as "images.image2"
-_ENCODES = re.compile("TextEncode")  # nodes that read a text alone, if there is no image
+_GROWS = re.compile(r"^(.+\.[A-Za-z_]*)(\d+)$")  # an item of an input list, such as "images.image2"
+_ENCODES = re.compile("TextEncode")  # nodes that can encode a text without an image
 
 
 def without(nodes: Graph, words: Collection[str]) -> Graph:
-    """Return a graph without what depends on these placeholders.
+    """Return a graph without the parts that depend on these placeholders.
 
-    An input that its node can do without is left out; a node that only adds something to what it
-    passes on is linked past. Everything else that depends on them goes, too.
+    An optional input is removed. A node that only adds something to an input it passes on is
+    bypassed. Everything else that depends on the placeholders is removed.
     """
     return _Cut(nodes, words).done()
 
 
 def needed_files(nodes: Graph, saves: Collection[str], words: Collection[str]) -> frozenset[str]:
-    """Return those of the placeholders without which nothing, or less, would be saved.
+    """Return the given placeholders without which a saving node would be removed.
 
     Without a first image there is no second one either.
     """
@@ -166,14 +166,14 @@ def needed_files(nodes: Graph, saves: Collection[str], words: Collection[str]) -
 
 
 def _missing(word: str) -> frozenset[str]:
-    """Return the placeholders that no request fills that does not fill this one."""
+    """Return the placeholders that no request fills without filling this one."""
     if word == IMAGES[0]:
         return frozenset({*IMAGES, "last_image", "mask"})
     return frozenset(IMAGES[IMAGES.index(word) :]) if word in IMAGES else frozenset({word})
 
 
 class _Cut:
-    """One cut through a graph: what is gone, and what its readers are linked to instead."""
+    """The removal of placeholders from a graph: the removed nodes and the replaced links."""
 
     def __init__(self, nodes: Graph, words: Collection[str]) -> None:
         self._nodes = dict(nodes)
@@ -195,7 +195,7 @@ class _Cut:
         }
 
     def _shrinks(self, key: str) -> bool:
-        """Look at one node again; return whether that changed anything."""
+        """Examine one node again; return whether the graph changed."""
         node = self._nodes[key]
         lost = {name for name, value in node.inputs.items() if self._is_lost(value)}
         if not lost:
@@ -223,7 +223,7 @@ class _Cut:
 
 
 def _spared(node: Node, lost: AbstractSet[str]) -> set[str]:
-    """Return the inputs of a node that may be missing, given those that are lost."""
+    """Return the inputs of a node that may be missing, given the `lost` ones."""
     found = set(_SPARED.get(node.class_type, ()))
     left = {grown[1] for name in node.inputs.keys() - lost if (grown := _GROWS.match(name))}
     for name in lost:
@@ -236,7 +236,7 @@ def _spared(node: Node, lost: AbstractSet[str]) -> set[str]:
 def _closed_up(
     before: Mapping[str, JsonValue], kept: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Return inputs whose lists have no gaps: servers want the first of a list before the second."""
+    """Return inputs with renumbered lists: servers require the first item before the second."""
     lists = dict[str, list[int]]()
     for name in before:
         if grown := _GROWS.match(name):

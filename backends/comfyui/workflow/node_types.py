@@ -1,7 +1,7 @@
-"""What a server says its node types take, and since which version ComfyUI has them. Pure.
+"""Inputs of node types as a server describes them, and the releases that introduced nodes. Pure.
 
-Some inputs depend on others: a choice brings inputs of its own, a list has as many as it needs.
-They are written with dots, such as `format.quality` and `images.image0`.
+Some inputs depend on others: a choice adds its own inputs, and a list has as many as it needs.
+Their names contain dots, such as `format.quality` and `images.image0`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,17 +15,17 @@ from backends.comfyui.workflow.graph import Graph, whole_placeholder
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """The least and the greatest value of an input."""
+    """The minimum and maximum of an input."""
 
     least: float = -inf
     most: float = inf
 
     def nearest(self, value: int) -> int:
-        """Return the allowed number nearest to this one."""
+        """Return the allowed number nearest to `value`."""
         return int(min(max(value, self.least), self.most))
 
     def wrapped(self, seed: int) -> int:
-        """Return an allowed seed: the seed itself if possible, and always the same one for it."""
+        """Return an allowed seed: the seed itself, or always the same replacement for it."""
         if self.least <= seed <= self.most:
             return seed
         least = 0 if self.least == -inf else int(self.least)
@@ -35,7 +35,7 @@ class NumberRange:
 
 
 def common(limits: Iterable[NumberRange]) -> NumberRange:
-    """Return what all ranges allow; `least` exceeds `most` when that is nothing."""
+    """Return the intersection of all ranges; `least` exceeds `most` if it is empty."""
     found = list(limits)
     return NumberRange(
         max((each.least for each in found), default=-inf),
@@ -44,7 +44,7 @@ def common(limits: Iterable[NumberRange]) -> NumberRange:
 
 
 def limits_in(kind: JsonValue) -> NumberRange | None:
-    """Return the limits of an input from the server's description; None if it takes no number."""
+    """Return an input's limits from the server's description; None if it is not numeric."""
     match kind:
         case ["INT" | "FLOAT", {**told}, *_]:
             return NumberRange(_number(told.get("min"), -inf), _number(told.get("max"), inf))
@@ -55,7 +55,7 @@ def limits_in(kind: JsonValue) -> NumberRange | None:
 
 
 def inputs_of(graph: Graph, word: str) -> Iterator[tuple[str, str]]:
-    """Yield node type and input of each place that a placeholder fills alone."""
+    """Yield the node type and input of each value that consists of this placeholder only."""
     for node in graph.values():
         for name, value in node.inputs.items():
             if whole_placeholder(value) == word:
@@ -68,19 +68,19 @@ def _number(value: object, default: float) -> float:
 
 _CHOICE = "COMFY_DYNAMICCOMBO_V3"
 _LIST = "COMFY_AUTOGROW_V3"
-_NAMES_MOST = 100  # in a list, as on the server
+_NAMES_MOST = 100  # in a list, as in ComfyUI
 
 
 @dataclass(slots=True)
 class Inputs:
-    """The inputs of a node by name, as far as its own values decide them."""
+    """The inputs of a node by name, as determined by its values."""
 
     required: dict[str, JsonValue] = field(default_factory=dict)
     optional: dict[str, JsonValue] = field(default_factory=dict)
 
 
 def inputs_for(info: Mapping[str, JsonValue], values: Mapping[str, JsonValue]) -> Inputs:
-    """Return the inputs that a node with these values has, from the server's description."""
+    """Return the inputs of a node with these values, from the server's description."""
     found = Inputs()
     for part, kinds in _parts(info.get("input")):
         for name, kind in kinds.items():
@@ -92,7 +92,7 @@ def inputs_for(info: Mapping[str, JsonValue], values: Mapping[str, JsonValue]) -
 
 
 def choices_in(kind: JsonValue) -> list[str] | None:
-    """Return an input's choices, None for a free input; servers use three shapes."""
+    """Return an input's choices, or None for a free input. Servers use three formats."""
     match kind:
         case [list(choices), *_]:
             return [str(choice) for choice in choices]
@@ -113,7 +113,7 @@ def _expand(
 ) -> None:
     match kind:
         case [str(kind_name), {"options": list(options)}, *_] if kind_name == _CHOICE:
-            if name not in values:  # the server asks for an inner choice only where one is made
+            if name not in values:  # inner inputs exist only once a choice is made
                 return
             found.required[name] = kind
             for option in options:
@@ -131,7 +131,7 @@ def _expand(
 
 
 def _listed(template: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
-    """Yield the inputs of a list, as many as there can be."""
+    """Yield all possible inputs of a list."""
     kinds = [kind for _, part in _parts(template.get("input")) for kind in part.values()]
     names = template.get("names")
     if not isinstance(names, list):
@@ -188,7 +188,7 @@ _SINCE: Mapping[str, tuple[str, ...]] = {
         "HunyuanVideo15SuperResolution",
         "LatentUpscaleModelLoader",
     ),
-    "0.4": ("EmptyFlux2LatentImage", "Flux2Scheduler"),  # with the model's own support
+    "0.4": ("EmptyFlux2LatentImage", "Flux2Scheduler"),  # includes the model's own support
     "0.7": ("ManualSigmas",),
     "0.8": (
         "BatchImagesNode",
@@ -207,13 +207,13 @@ _SINCE: Mapping[str, tuple[str, ...]] = {
     "0.25": ("SaveAudioAdvanced",),
     "0.32": ("LTXVDualCFGGuider",),
 }
-"""The newer of ComfyUI's own nodes by the first release that has them."""
+"""ComfyUI's newer nodes by the first release that includes them."""
 
 _NODES = {kind: version for version, kinds in _SINCE.items() for kind in kinds}
 
 
 def is_own(kind: str) -> bool:
-    """Return whether ComfyUI itself has a node, as far as the table knows."""
+    """Return whether a node is ComfyUI's own and listed in `_SINCE`."""
     return kind in _NODES
 
 

@@ -38,7 +38,7 @@ from queueing.core.requests import (
 )
 
 TINY: Mapping[str, int] = {"width": 64, "height": 64, "steps": 1, "seconds": 1, "fps": 1}
-"""The least to ask for; every model tried could draw at that size."""
+"""The smallest values to ask for. Every tested model could create this size."""
 
 _OPTIONS = (
     "negative",
@@ -60,17 +60,17 @@ _MEDIA: Mapping[type[Asked], Medium] = {
     TextToAudio: Medium.SOUND,
     TextToSpeech: Medium.SOUND,
 }
-_FEWEST_HALVES = 2  # steps of two samplers that share them
+_FEWEST_HALVES = 2  # two samplers share the steps
 
 
 def fill(
     workflow: Template, request: Asked, *, prefix: str, files: Mapping[str, str] | None = None
 ) -> Graph:
-    """Return the graph of a request; raise `Rejected` for what it has no place for.
+    """Return the graph of a request. Raises `Rejected` for anything the template cannot use.
 
-    `prefix` is where the server saves the result; `files` are the server's names of the uploaded
-    files by placeholder. Sizes and frames are rounded to what the nodes take, and what depends on
-    a file that is not there is left out.
+    `prefix` is where the server saves the result. `files` are the server's names of the uploaded
+    files by placeholder. Sizes and frames are rounded to what the nodes accept, and parts that
+    depend on an absent file are removed.
     """
     files = files or {}
     _refuse_unsupported(workflow, request, files)
@@ -94,8 +94,8 @@ def warm_up(
 ) -> Graph:
     """Return the cheapest graph that loads everything the template uses and keeps no file.
 
-    Use a new `seed` each time: the server answers an identical graph from its cache and loads
-    nothing. `limits` are the server's limits by word.
+    Use a new `seed` each time: the server answers an identical graph from its cache without loading
+    anything. `limits` are the server's limits by placeholder.
     """
     least = dict(TINY)
     if "half_steps" in workflow.placeholders:
@@ -118,7 +118,7 @@ def warm_up(
 
 
 def fit_size(image: tuple[int, int], default: tuple[int, int]) -> tuple[int, int]:
-    """Return a size of the image's shape with about as many pixels as the default size."""
+    """Return a size with the image's aspect ratio and about as many pixels as the default size."""
     width, height = image
     scale = (default[0] * default[1] / (width * height)) ** 0.5
     return (
@@ -176,7 +176,7 @@ def _loras(workflow: Template, request: Asked) -> tuple[LoraWeight, ...]:
 
 
 def _values(workflow: Template, request: Asked) -> dict[str, JsonValue]:
-    """Return the value of every word: the request's, otherwise the template's."""
+    """Return the value of every placeholder: the request's, or else the template's."""
     asked = request.model_dump(exclude_none=True, exclude=set(FILES))
     if isinstance(request, TextToSpeech):
         asked["prompt"] = request.text
@@ -199,13 +199,13 @@ def _values(workflow: Template, request: Asked) -> dict[str, JsonValue]:
 def _timing(
     workflow: Template, request: Asked, values: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Return frames, seconds and rate, each in agreement with the others."""
+    """Return consistent values for frames, seconds and frames per second."""
     rate, seconds = values.get("fps", rate_of(workflow.nodes)), values.get("seconds")
     found: dict[str, JsonValue] = {}
     if isinstance(rate, int | float):
         found["fps"] = plain(rate)
         if "frames" in workflow.placeholders:
-            made = rate / played_per_made(workflow.nodes)  # frames of the model in a second
+            made = rate / played_per_made(workflow.nodes)  # generated frames per second
             frames = values.get("frames")
             if isinstance(seconds, int | float) and (
                 frames is None or getattr(request, "seconds", None) is not None
@@ -223,7 +223,7 @@ def _timing(
 
 
 def _unsaved(nodes: Graph, node: Node) -> Node:
-    """Return a node that runs what a saving node saves and keeps nothing, where there is one."""
+    """Return a replacement that runs a saving node's inputs without saving, if possible."""
     if (images := node.inputs.get("images")) is not None:
         return Node(class_type="PreviewImage", inputs={"images": images})
     if (audio := node.inputs.get("audio")) is not None:

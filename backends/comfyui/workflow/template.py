@@ -1,6 +1,6 @@
-"""ComfyUI workflow templates: reads one, checks it, and describes what it needs. Pure.
+"""ComfyUI workflow templates: parses and checks them, and describes what they need. Pure.
 
-A template is a graph in ComfyUI's API format whose inputs hold placeholders (docs/workflows.md);
+A template is a graph in ComfyUI's API format with placeholders in its inputs (docs/workflows.md).
 `fill` turns it into the graph of a request.
 """
 
@@ -59,13 +59,13 @@ _REQUESTS: Mapping[Medium, tuple[type[Asked], ...]] = {
     Medium.VIDEO: (TextToVideo, TextToImage, TextToAudio, TextToSpeech),
     Medium.SOUND: (TextToAudio, TextToSpeech, TextToVideo, TextToImage),
 }
-"""The requests whose fields the defaults of a graph are, the likeliest first."""
+"""The request types whose fields define a graph's defaults, the most likely first."""
 
 _FRAMES_MOST = 10_000
 
 
 def defaults_in(nodes: Graph, name: str) -> dict[str, JsonValue]:
-    """Return the defaults written in the placeholders themselves."""
+    """Return the defaults written inside placeholders."""
     defaults: dict[str, JsonValue] = {}
     for key, node in nodes.items():
         for found in placeholders_in(node.inputs):
@@ -78,10 +78,10 @@ def defaults_in(nodes: Graph, name: str) -> dict[str, JsonValue]:
 
 
 def check_values(values: Mapping[str, JsonValue], name: str) -> None:
-    """Raise `BadModel` for a value that is none, or belongs to requests alone."""
+    """Raise `BadModel` for an invalid value, or for a placeholder that only requests fill."""
     for word, value in values.items():
         if word in NO_DEFAULT:
-            raise BadModel(f"{name}: {word} comes with each request and takes no default")
+            raise BadModel(f"{name}: {word} is part of each request and cannot have a default")
         if not isinstance(value, str | int | float) or "{{" in str(value):
             raise BadModel(f"{name}: values.{word} must be a text or a number")
 
@@ -89,12 +89,12 @@ def check_values(values: Mapping[str, JsonValue], name: str) -> None:
 def validated(
     name: str, medium: Medium, defaults: Mapping[str, JsonValue]
 ) -> Mapping[str, JsonValue]:
-    """Return the defaults with the types and bounds that requests have."""
+    """Return the defaults, validated with the types and limits of requests."""
     return {word: _valid(name, medium, word, value) for word, value in defaults.items()}
 
 
 def _scalar(text: str) -> JsonValue:
-    """Read a number or boolean as such, and everything else as text."""
+    """Parse a number or boolean; return anything else as text."""
     try:
         value: JsonValue = json.loads(text)
     except ValueError:
@@ -123,20 +123,20 @@ def _frames(name: str, value: JsonValue) -> int:
     except ValueError:
         frames = 0
     if not 1 <= frames <= _FRAMES_MOST:
-        raise BadModel(f"{name}: default of {{{{frames}}}}: it is no number of frames")
+        raise BadModel(f"{name}: default of {{{{frames}}}}: not a number of frames")
     return frames
 
 
-_ALSO = {"frames": "seconds"}  # a default that counts though no placeholder has its name
+_ALSO = {"frames": "seconds"}  # values used without a placeholder of that name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Template:
-    """A template that has been checked, with the operator's values set.
+    """A checked template in which the operator's values are set.
 
-    `nodes` still hold the placeholders of `WORDS`; `defaults` fill those a request leaves open.
+    `nodes` still contain the placeholders of `WORDS`; `defaults` fill those a request leaves open.
     `saves` are the ids of the nodes that write files, `medium` is what they write. `needs` are the
-    placeholders for files without which it makes nothing.
+    file placeholders without which it creates nothing.
     """
 
     name: str
@@ -149,24 +149,24 @@ class Template:
 
     @property
     def abilities(self) -> frozenset[Capability]:
-        """What it can be asked for."""
+        """What requests it supports."""
         prompted = "prompt" in self.placeholders
         return abilities_of(self.nodes, self.medium, self.needs, prompted=prompted)
 
     @property
     def options(self) -> frozenset[str]:
-        """The request fields this template can honour, except the prompt and the files."""
+        """The request fields this template honours, except the prompt and the files."""
         fields = {FOLLOWS.get(word, word) for word in self.placeholders if word != "half_steps"}
         return frozenset(fields) - FILES - {"prompt"}
 
     @property
     def edits(self) -> bool:
-        """Whether its images are what the prompt is about."""
+        """Whether it edits its images rather than starting from them."""
         return Capability.IMAGE_EDIT in self.abilities
 
     @property
     def lora_loader(self) -> tuple[str, str] | None:
-        """The node type and input that take the LoRA, None without a placeholder for one."""
+        """The node type and input that take the LoRA; None without a placeholder for one."""
         for node in self.nodes.values():
             for name, value in node.inputs.items():
                 if "lora" in names_in(value):
@@ -175,22 +175,22 @@ class Template:
 
     @property
     def grid(self) -> int:
-        """The number of pixels that widths and heights are multiples of."""
+        """The number of pixels of which widths and heights must be a multiple."""
         return grid_of(self.nodes)
 
     @property
     def marks(self) -> Marks:
-        """What its prompts have and other models' prompts lack: equal marks mean equal memory."""
+        """Texts that only prompts for its models contain: equal marks mean equal memory."""
         return marks_of(self.nodes, self.saves)
 
     @property
     def weightless(self) -> bool:
-        """Whether it loads nothing."""
+        """Whether it loads no model."""
         return is_plain(all_marks(self.nodes))
 
 
 def parse_workflow(text: str, *, name: str) -> Graph:
-    """Return the nodes of a template file; raise `BadModel` with file and node for anything else."""
+    """Parse a template file and return its nodes. Raises `BadModel` naming file and node."""
     try:
         data: JsonValue = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -198,7 +198,7 @@ def parse_workflow(text: str, *, name: str) -> Graph:
     if not isinstance(data, dict) or not data:
         raise BadModel(f"{name}: not a workflow: an object with nodes is expected")
     if isinstance(body := data.get("prompt"), dict) and "class_type" not in body:
-        data = body  # what a client sends, with the graph inside
+        data = body  # the body that API clients send, with the graph inside
     if isinstance(data.get("nodes"), list):
         raise BadModel(
             f"{name}: this is the editor's own format; save it with “Export (API)” in ComfyUI"
@@ -207,29 +207,31 @@ def parse_workflow(text: str, *, name: str) -> Graph:
     for key, node in nodes.items():
         for link in map(link_of, node.inputs.values()):
             if link and link[0] not in nodes:
-                raise BadModel(f"{name}: node {key}: linked to node {link[0]}, which is not there")
+                raise BadModel(
+                    f"{name}: node {key}: linked to node {link[0]}, which does not exist"
+                )
     if circular := cycle_in(nodes):
         raise BadModel(f"{name}: node {circular}: depends on itself")
     return nodes
 
 
 def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Template:
-    """Check a parsed template and set the operator's `values` in it; raise `BadModel`.
+    """Check a parsed template and set the operator's `values` in it. Raises `BadModel`.
 
-    Values for placeholders of `WORDS` become defaults; unknown names are left to the caller, which
-    may have a second template that uses them.
+    Values for placeholders of `WORDS` become defaults. The caller checks for unknown names, because
+    a second template may use them.
     """
     defaults = defaults_in(nodes, name) | dict(values)
     check_values(defaults, name)
     used = words_in(nodes)
     if not used & {"prompt", *FILES}:
-        raise BadModel(f"{name}: no node holds {{{{prompt}}}}")
+        raise BadModel(f"{name}: no node has {{{{prompt}}}}")
     for key, node in nodes.items():
         for word in sorted(names_in(node.inputs)):
             _check_placeholder(f"{name}: node {key}", node, word, defaults)
     saves = saves_in(nodes)
     if not saves:
-        raise BadModel(f"{name}: no output node: nothing like SaveImage has a filename_prefix")
+        raise BadModel(f"{name}: no output node: no node such as SaveImage has a filename_prefix")
     if "frames" in used and "fps" not in used and rate_of(nodes) is None:
         raise BadModel(f"{name}: {{{{frames}}}} needs {{{{fps}}}}, or a node that sets fps")
     medium, counted = medium_of(nodes, saves), taken(used)
@@ -248,12 +250,12 @@ def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Temp
 
 
 def taken(words: frozenset[str]) -> frozenset[str]:
-    """Return the names of the values that count in a graph with these placeholders."""
+    """Return the names of the values that a graph with these placeholders uses."""
     return words | {also for word, also in _ALSO.items() if word in words}
 
 
 def blame(workflow: Template, node: str, input_name: str) -> frozenset[str]:
-    """Return the placeholders that filled an input, to tell a person's mistake from a template's."""
+    """Return the placeholders that filled an input, to tell a request's fault from a template's."""
     if node not in workflow.nodes:
         return frozenset()
     return names_in(workflow.nodes[node].inputs.get(input_name))
@@ -268,13 +270,13 @@ def _node(where: str, value: JsonValue) -> Node:
     class_type, inputs = value.get("class_type"), value.get("inputs")
     if not isinstance(class_type, str) or not class_type:
         raise BadModel(f"{where}: class_type is missing")
-    if not isinstance(inputs, dict):  # the server takes such a node, and its worker may die from it
+    if not isinstance(inputs, dict):  # ComfyUI accepts such a node, and its worker may crash
         raise BadModel(f"{where} ({class_type}): inputs are missing")
     if is_deep(list(inputs.values())):
-        raise BadModel(f"{where} ({class_type}): a value within values is too deep")
+        raise BadModel(f"{where} ({class_type}): a value is nested too deeply")
     for text in texts_in(inputs):
         if has_broken_placeholder(text):
-            raise BadModel(f"{where} ({class_type}): {text!r} holds a broken placeholder")
+            raise BadModel(f"{where} ({class_type}): {text!r} contains a malformed placeholder")
     return Node(class_type=class_type, inputs=inputs)
 
 
@@ -291,4 +293,4 @@ def _check_placeholder(
     if word in NEEDS_DEFAULT and word not in defaults:
         raise BadModel(f"{shown} needs a default, as in {{{{{word}:1}}}}, or values.{word}")
     if word == "lora" and word not in defaults and not bypass(node):
-        raise BadModel(f"{shown} without a default belongs into a LoraLoader with linked inputs")
+        raise BadModel(f"{shown} without a default must be in a LoraLoader with linked inputs")

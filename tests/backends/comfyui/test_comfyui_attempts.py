@@ -144,7 +144,7 @@ async def test_a_prompt_that_never_arrived_is_unavailable(
 async def test_a_deleted_job_is_noticed(fake: FakeComfyUI, comfy: ComfyUI) -> None:
     """Clearing the queue at the server's page would hang jobs for ever."""
     fake.faults.vanish = 1
-    with pytest.raises(ResultGone, match="does not know"):
+    with pytest.raises(ResultGone, match="no longer knows"):
         await drawn(comfy)
 
 

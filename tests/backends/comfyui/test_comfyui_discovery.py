@@ -48,11 +48,11 @@ NAMES = [
     (CHECKPOINTS, "sdxl_lightning_4step.safetensors", "SDXL Lightning, 4 steps"),
     (CHECKPOINTS, "sdxl_lightning_8step.safetensors", "SDXL Lightning"),
     (CHECKPOINTS, "juggernautXL_v9Rdphoto2Lightning.safetensors", "SDXL Lightning"),
-    (CHECKPOINTS, "dreamshaperXL_v21TurboDPMSDE.safetensors", "SDXL of the turbo kind"),
+    (CHECKPOINTS, "dreamshaperXL_v21TurboDPMSDE.safetensors", "an SDXL turbo variant"),
     (CHECKPOINTS, "sd_xl_refiner_1.0.safetensors", "an SDXL refiner"),
     (CHECKPOINTS, "v1-5-pruned-emaonly-fp16.safetensors", "Stable Diffusion 1.5"),
     (CHECKPOINTS, "v1-5-pruned.ckpt", "Stable Diffusion 1.5"),
-    (CHECKPOINTS, "512-inpainting-ema.safetensors", "a model that only paints into images"),
+    (CHECKPOINTS, "512-inpainting-ema.safetensors", "an inpainting model"),
     (CHECKPOINTS, "v2-1_768-ema-pruned.safetensors", "Stable Diffusion 2"),
     (
         CHECKPOINTS,
@@ -115,9 +115,9 @@ NAMES = [
     (
         MODELS,
         "wan2.2_fun_camera_high_noise_14B_fp8_scaled.safetensors",
-        "a special kind of Wan 2.2",
+        "a special variant of Wan 2.2",
     ),
-    (MODELS, "wan2.2_s2v_14B_fp8_scaled.safetensors", "a special kind of Wan 2.2"),
+    (MODELS, "wan2.2_s2v_14B_fp8_scaled.safetensors", "a special variant of Wan 2.2"),
     (MODELS, "wan2.2_t2v_low_noise_14B_fp8_scaled.safetensors", "half of Wan 2.2 14B"),
     (MODELS, "wan22-t2v-HIGH.safetensors", "Wan 2.2 14B from text"),
     (MODELS, "wan2.1_t2v_14B_fp8_e4m3fn.safetensors", "an earlier Wan"),
@@ -126,7 +126,7 @@ NAMES = [
     (
         MODELS,
         "hunyuanvideo1.5_1080p_sr_distilled_fp16.safetensors",
-        "a special kind of HunyuanVideo 1.5",
+        "a special variant of HunyuanVideo 1.5",
     ),
     (MODELS, "hunyuan_video_t2v_720p_bf16.safetensors", "an earlier Hunyuan"),
     (MODELS, "acestep_v1.5_turbo.safetensors", "ACE-Step in separate files"),
@@ -274,7 +274,7 @@ def test_an_expert_without_its_partner_is_told_and_not_offered() -> None:
     (alone,) = recognised(ServerFiles(names={MODELS: [high], **beside}))
     assert f"not offered without diffusion_models/{low}." in str(alone)
     (other,) = recognised(ServerFiles(names={MODELS: [low], **beside}))
-    assert str(other).startswith(f"{low}: half of Wan 2.2 14B (its name); no template")
+    assert str(other).startswith(f"{low}: half of Wan 2.2 14B (its name); no shipped template")
     (pair,) = recognised(ServerFiles(names={MODELS: [high, low], **beside}))
     assert pair.offered
     assert pair.called == "wan2.2_t2v_14B.safetensors"
@@ -297,11 +297,11 @@ def test_an_unknown_family_is_never_offered() -> None:
     (found,) = recognised(ServerFiles(names={CHECKPOINTS: ["mystery.safetensors"]}))
     assert (
         str(found)
-        == "mystery.safetensors: unknown family; name a workflow for it (docs/models.md)."
+        == "mystery.safetensors: unknown family; configure a workflow for it (docs/models.md)."
     )
     assert not found.offered
     (refiner,) = recognised(ServerFiles(names={CHECKPOINTS: ["sd_xl_refiner_1.0.safetensors"]}))
-    assert str(refiner).endswith("no template is shipped for it: name a workflow.")
+    assert str(refiner).endswith("no shipped template; configure a workflow.")
     assert not refiner.offered
 
 
@@ -341,7 +341,8 @@ async def test_a_server_is_looked_through(fake: FakeComfyUI, comfy: ComfyUI) -> 
     assert found["dreams"].options == {"workflow": "sdxl.json", "values": small}
     notes = (await comfy.probe()).notes
     assert (
-        notes[0] == "mystery.safetensors: unknown family; name a workflow for it (docs/models.md)."
+        notes[0]
+        == "mystery.safetensors: unknown family; configure a workflow for it (docs/models.md)."
     )
     assert (
         "told.safetensors: Stable Diffusion 1.5 (its metadata: stable-diffusion-v1); "

@@ -387,7 +387,9 @@ async def test_what_a_server_has_and_does_not_offer_is_told(tmp_path: Path) -> N
         text = text.replace("]}", "], workflow: sdxl.json}")
         findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
     told = [finding.text for finding in findings]
-    assert "mystery.safetensors: unknown family; name a workflow for it (docs/models.md)." in told
+    assert (
+        "mystery.safetensors: unknown family; configure a workflow for it (docs/models.md)." in told
+    )
     assert [text for text in told if text.startswith("flux1-schnell") and "flux-schnell" in text]
 
 

@@ -261,15 +261,15 @@ UNFITTING = (
     (
         "{kind: demo}\nmodels:\n  flux: {backends: [stand-in]}",
         "{kind: comfyui, url: 'http://a'}\nmodels:\n  flux: {backends: [stand-in], workflow: flx.json}",
-        "config.yaml:7: models.flux: workflow flx.json is not there; did you mean flux.json?",
+        "config.yaml:7: models.flux: workflow flx.json does not exist; did you mean flux.json?",
     ),
     (
         "[stand-in]}",
         "[stand-in], step_s: soon}",
         "config.yaml:7: models.flux.step_s: must be a number",
     ),
-    ("flux:", "flu x:", "config.yaml:7: models.flu x: must be a name without blanks"),
-    ("flux:", "--raw:", "config.yaml:7: models.--raw: must be a name without blanks"),
+    ("flux:", "flu x:", "config.yaml:7: models.flu x: must be a name without spaces"),
+    ("flux:", "--raw:", "config.yaml:7: models.--raw: must be a name without spaces"),
     (
         "  web:",
         "  web: {port: 9464}\nmetrics: {}",

@@ -77,10 +77,10 @@ def test_a_choice_is_checked_before_it_fails_after_the_sampling(subtests: pytest
     """A wrong format is not refused by the server, and fails once the song is made."""
     cases: list[tuple[Nodes, str]] = [
         ({"format": "opus"}, "format: the server does not have opus; it has: flac, mp3"),
-        ({"format": "mp3"}, r"wants an input format\.quality"),
+        ({"format": "mp3"}, r"required input format\.quality"),
         ({"format": "mp3", "format.quality": "V9"}, r"format\.quality: the server does not have"),
         ({"format": "mp3", "format.quality": "V0", "format.gain": 3}, r"format\.gain: 3 is more"),
-        ({}, "wants an input format"),
+        ({}, "required input format"),
     ]
     for inputs, says in cases:
         with subtests.test(says=says), pytest.raises(BadModel, match=says):
@@ -112,7 +112,7 @@ def test_a_list_of_inputs_needs_its_first() -> None:
     nodes = wan(batch=node("BatchImagesNode", **{"images.image0": ["decode", 0]}))
     check_offered(prepared(nodes), "batch", BATCH)
     nodes = wan(batch=node("BatchImagesNode", **{"images.image1": ["decode", 0]}))
-    with pytest.raises(BadModel, match=r"wants an input images\.image0"):
+    with pytest.raises(BadModel, match=r"required input images\.image0"):
         check_offered(prepared(nodes), "batch", BATCH)
 
 

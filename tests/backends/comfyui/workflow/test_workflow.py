@@ -194,8 +194,8 @@ NO_WORKFLOWS = (
     ('{"1": {"inputs": {}}}', "node 1: class_type is missing"),
     ('{"7": {"class_type": "KSampler"}}', r"node 7 \(KSampler\): inputs are missing"),
     ('{"1": {"class_type": "A", "inputs": {"x": ["9", 0]}}}', "node 1: linked to node 9"),
-    ('{"1": {"class_type": "A", "inputs": {"x": "{{prompt"}}}', "node 1.*broken placeholder"),
-    ('{"1": {"class_type": "A", "inputs": {"x": "{{Prompt}}"}}}', "node 1.*broken"),
+    ('{"1": {"class_type": "A", "inputs": {"x": "{{prompt"}}}', "node 1.*malformed placeholder"),
+    ('{"1": {"class_type": "A", "inputs": {"x": "{{Prompt}}"}}}', "node 1.*malformed"),
 )
 
 
@@ -211,15 +211,15 @@ def test_files_that_are_no_workflow_are_refused_with_file_and_node(
 def test_templates_that_cannot_work_are_refused(subtests: pytest.Subtests) -> None:
     """Every job of the model would fail instead of the start."""
     cases: list[tuple[dict[str, Any], str]] = [
-        (changed("2", text="no prompt"), r"no node holds \{\{prompt\}\}"),
+        (changed("2", text="no prompt"), r"no node has \{\{prompt\}\}"),
         (changed("3", steps="{{steps}}"), r"node 3 \(KSampler\): \{\{steps\}\} needs a default"),
         (changed("3", steps="{{stepz}}"), r"node 3.*unknown.*did you mean \{\{steps\}\}"),
         (changed("3", cfg="{{my_cfg}}"), r"node 3.*set values.my_cfg"),
         (changed("3", steps="{{steps:many}}"), r"default of \{\{steps\}\}"),
         (changed("3", steps="{{steps:0}}"), r"default of \{\{steps\}\}"),
         (changed("3", again="{{steps:21}}"), "two different defaults"),
-        (changed("3", seed="{{seed:5}}"), "seed comes with each request"),
-        (changed("3", file="{{lora}}"), "belongs into a LoraLoader"),
+        (changed("3", seed="{{seed:5}}"), "seed is part of each request"),
+        (changed("3", file="{{lora}}"), "must be in a LoraLoader"),
         ({**TEMPLATE, "4": {"class_type": "PreviewImage", "inputs": {}}}, "no output node"),
     ]
     for template, says in cases:
