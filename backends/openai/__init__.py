@@ -1,1 +1,1 @@
-"""Servers of text and speech with OpenAI's API."""
+"""Text and speech servers with an OpenAI-compatible API."""

@@ -1,9 +1,9 @@
-"""Brings what text servers send into OpenAI's form: an answer's events, or all of it at once. Pure.
+"""Converts text servers' answers into OpenAI's form: events, or the whole answer at once. Pure.
 
-Whole answers, streams and `/v1/responses` are all made from this, so that each of them repairs what
-a server does in its own way. A chunk in this form has one choice with a `delta`: `content`,
-`reasoning_content`, `refusal` and `tool_calls`, and its log probabilities. It never has the reason
-for the end, which servers give too early, twice or not at all: `ending` has it.
+Whole answers, streams and `/v1/responses` are all built from this form, so server quirks are
+repaired in one place. A chunk has one choice with a `delta`: `content`, `reasoning_content`,
+`refusal` and `tool_calls`, and its log probabilities. It never has a finish reason, because servers
+send it too early, twice or not at all: `ending` adds it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ REASONS: Mapping[str, str] = {
     "content_filter": "content_filter",
     "safety": "content_filter",
 }
-"""OpenAI's reasons by those that servers give; any other means that the model stopped."""
+"""OpenAI's finish reasons by those that servers send; any other counts as "stop"."""
 FAILURES = frozenset({"error", "abort", "insufficient_system_resource"})
 KINDS = ("content", "reasoning_content", "refusal")
 TEXTS = frozenset({"text", "output_text", "input_text"})
@@ -45,45 +45,45 @@ _BESIDE = {"usage": dict, "timings": dict, "system_fingerprint": str}
 UNKNOWN_MOST = 10
 REPLACEMENT = "\ufffd"
 UNLIKELY = -9999.0
-"""OpenAI's log probability where there is no finite one; servers send -Infinity or null."""
+"""OpenAI's log probability for non-finite ones; servers send -Infinity or null."""
 
 
 class AnswerForm:
-    """One answer. `beside` is what a server says about it; `unknown` names parts it cannot read."""
+    """One answer. `beside` holds the server's metadata; `unknown` names parts it cannot read."""
 
     def __init__(self) -> None:
         self.calls = ToolCalls()
         self.beside: dict[str, JsonValue] = {}
         self.unknown: set[str] = set()
         self._reason = ""
-        self._halves: dict[str, str] = {}  # the first half of a character, by the text it ends
+        self._halves: dict[str, str] = {}  # pending high surrogates, by the text they end
 
     @property
     def waits(self) -> bool:
-        """Whether a text ends in half a character, so that the next piece must be joined to it."""
+        """Whether a text ends in a high surrogate, which the next piece completes."""
         return bool(self._halves)
 
     @property
     def finish_reason(self) -> str | None:
-        """OpenAI's reason for the end, None as long as the server gave none."""
+        """OpenAI's finish reason; None until the server sends one."""
         return self._in_openais_words(self._reason) if self._reason else None
 
     @property
     def failed(self) -> str:
-        """The reason for the end if it is a failure, otherwise empty."""
+        """The finish reason if it is a failure, or else empty."""
         return self._reason if self._reason in FAILURES else ""
 
     def take(self, event: Mapping[str, Any]) -> Object | None:
-        """Return an event as a chunk in OpenAI's form, None if it says nothing.
+        """Return an event as a chunk in OpenAI's form, or None if it contains nothing.
 
-        Raises `UnreadableAnswer` for an event without the form of one.
+        Raises `UnreadableAnswer` for an event of any other form.
         """
         self.beside |= {
             name: event[name] for name, kind in _BESIDE.items() if isinstance(event.get(name), kind)
         }
         choices = event.get("choices") or ()
         if not isinstance(choices, list | tuple) or not all(isinstance(c, dict) for c in choices):
-            raise UnreadableAnswer("the choices of an event are no list of objects")
+            raise UnreadableAnswer("the choices of an event are not a list of objects")
         if not choices:  # the usage chunk has none
             return None
         choice = choices[0]
@@ -91,7 +91,7 @@ class AnswerForm:
         return self._chunk(self._delta(choice), _likely(choice.get("logprobs")), event)
 
     def ending(self, reason: str) -> list[Object]:
-        """Return the chunks that complete an answer; the last one has the reason for its end."""
+        """Return the chunks that complete an answer; the last one has the finish reason."""
         delta: Object = {kind: REPLACEMENT for kind in self._halves if kind in KINDS}
         calls = self.calls.end()
         self._halves = {}
@@ -128,7 +128,7 @@ class AnswerForm:
     def _delta(self, choice: Mapping[str, Any]) -> Object:
         said = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
         if not isinstance(said, Mapping):
-            raise UnreadableAnswer("the choice of an event has another form")
+            raise UnreadableAnswer("the choice of an event has an unknown form")
         texts = dict.fromkeys(KINDS, "")
         for kind, text in self._texts(said):
             texts[kind] += text
@@ -143,14 +143,14 @@ class AnswerForm:
         return delta
 
     def _texts(self, said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Yield the texts of a message or a piece of one, each with its kind."""
+        """Yield the texts of a message or a delta, each with its kind."""
         thought = next((said[name] for name in _THOUGHT_NAMES if said.get(name)), None)
         yield from self._parts(thought, "reasoning_content")
         yield from self._parts(said.get("content"), "content")
         yield from self._parts(said.get("refusal"), "refusal")
 
     def _parts(self, value: Any, kind: str) -> Iterator[tuple[str, str]]:
-        """Yield the texts in a text, or in a list of parts; thoughts may be among the parts."""
+        """Yield the texts in a string or a list of parts, which may include reasoning."""
         if isinstance(value, str):
             yield kind, value
             return
@@ -178,7 +178,7 @@ class AnswerForm:
             yield kind, text
 
     def _whole_text(self, piece: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a piece of a call whose arguments end in no half of a character."""
+        """Return a tool call's piece whose arguments do not end in a lone surrogate."""
         function = piece.get("function")
         if not isinstance(function, Mapping):
             return piece
@@ -189,7 +189,7 @@ class AnswerForm:
         return {**piece, "function": {**function, "arguments": self._joined(kind, arguments)}}
 
     def _joined(self, kind: str, text: str) -> str:
-        """Return text without halves of characters; one at its end waits for its other half."""
+        """Return text without lone surrogates; a high one at its end waits for the next piece."""
         text = self._halves.pop(kind, "") + text
         if "\ud800" <= text[-1:] <= "\udbff":
             self._halves[kind], text = text[-1], text[:-1]
@@ -197,7 +197,7 @@ class AnswerForm:
 
 
 def scrubbed(text: str) -> str:
-    """Return text in which halves that belong together are joined, and others replaced."""
+    """Return text with surrogate pairs joined and lone surrogates replaced."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -206,7 +206,7 @@ def scrubbed(text: str) -> str:
 
 
 def compact(value: JsonValue) -> str:
-    """Return JSON on one line that holds no half of a character. Raises `UnreadableAnswer`."""
+    """Return JSON on one line without lone surrogates. Raises `UnreadableAnswer`."""
     try:
         return scrubbed(written(value, raw=True))
     except RecursionError:
@@ -214,7 +214,7 @@ def compact(value: JsonValue) -> str:
 
 
 def _calls_in(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the pieces of tool calls; before tools, OpenAI had one `function_call`."""
+    """Return the pieces of tool calls, including OpenAI's older `function_call`."""
     listed = said.get("tool_calls")
     if not listed and isinstance(legacy := said.get("function_call"), Mapping):
         listed = [{"function": legacy}]
@@ -225,20 +225,20 @@ def _calls_in(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _likely(told: Any) -> Object | None:
-    """Return log probabilities: a list of tokens, or the lists side by side of a completion."""
+    """Return log probabilities: a list of tokens, or a completion's parallel lists."""
     if not isinstance(told, Mapping):
         return None
     if isinstance(listed := told.get("content"), list):
         tokens = [*map(_token, _tokens(listed))]
         return {"content": tokens} if tokens else None
     lists = {name: told[name] for name in _LISTS if isinstance(told.get(name), list)}
-    if numbers := lists.get("token_logprobs"):  # null for the first token of a repeated prompt
+    if numbers := lists.get("token_logprobs"):  # null for the first token of an echoed prompt
         lists["token_logprobs"] = [None if n is None else _finite(n) for n in numbers]
     return lists or None
 
 
 def _token(told: Object) -> Object:
-    """Return a token, and those it was chosen from, with numbers as log probabilities."""
+    """Return a token and its alternatives with finite log probabilities."""
     others = told.get("top_logprobs")
     more = {"top_logprobs": [*map(_token, _tokens(others))]} if others else {}
     return {**told, "logprob": _finite(told.get("logprob")), **more}

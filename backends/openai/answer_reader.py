@@ -1,7 +1,7 @@
-"""Reads the answer of a text server line by line: server-sent events in, the answer so far out. Pure.
+"""Reads a text server's answer line by line: server-sent events in, the answer so far out. Pure.
 
-One reader serves all servers; it handles what they have been seen to send (see the tests) and never
-decides what an error means: that is up to `errors`.
+One reader serves all servers and handles the deviations seen in them (see the tests). What an error
+means is decided in `errors`.
 """
 
 import json
@@ -19,12 +19,12 @@ from queueing.core.errors import UnreadableAnswer
 FIELDS = frozenset({"data", "event", "id", "retry"})
 READ = frozenset({"", "message", "error"})
 """The names of events that are read; others only keep a connection open."""
-EVENT_LIMIT = 1_000_000  # characters of an event, or of an answer that is not an event stream
+EVENT_LIMIT = 1_000_000  # characters of an event, or of an answer without events
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerEvent:
-    """One event: its data lines, and whether its name says that it is an error."""
+    """One event: its data lines, and whether its name marks it as an error."""
 
     lines: tuple[str, ...]
     error: bool = False
@@ -32,15 +32,15 @@ class ServerEvent:
 
 @dataclass(frozen=True, slots=True)
 class PlainLine:
-    """A line that is no field of an event."""
+    """A line that is not a field of an event."""
 
     text: str
 
 
 class EventReader:
-    """Takes lines one by one and returns the event that a line ends, if it ends one.
+    """Takes lines one by one and returns the event that a line completes, if any.
 
-    Of an event that is too long, no more is kept than shows it.
+    Of an event that is too long, it keeps only enough to detect that.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class EventReader:
         self._first = True
 
     def feed(self, line: str) -> ServerEvent | PlainLine | None:
-        """Take the next line, without its end."""
+        """Take the next line, without its line end."""
         if self._first:
             self._first, line = False, line.removeprefix("\ufeff")
         if not line:
@@ -61,14 +61,14 @@ class EventReader:
             return self._data(value)
         if name == "event":
             self._name = value.strip()
-        elif name == "error":  # llama.cpp before 2025-08 named errors this way
+        elif name == "error":  # llama.cpp before 2025-08 marks errors this way
             return ServerEvent(lines=(value,), error=True)
-        elif name and name not in FIELDS:  # a line that begins with a colon is a comment
+        elif name and name not in FIELDS:  # a comment begins with a colon
             return PlainLine(line)
         return None
 
     def end(self) -> ServerEvent | None:
-        """Return the event that has begun; None if there is none, or nothing to read in it."""
+        """Return the unfinished event; None if there is none or it contains nothing to read."""
         lines, name = tuple(self._lines), self._name
         self._lines, self._length, self._name = [], 0, ""
         if name not in READ or not any(line.strip() for line in lines):
@@ -76,7 +76,7 @@ class EventReader:
         return ServerEvent(lines=lines, error=name == "error")
 
     def _data(self, value: str) -> ServerEvent | None:
-        """Add a line of data; servers that leave out the empty line begin the next event with it."""
+        """Add a line of data; some servers omit the empty line between events."""
         begins = value.startswith("{") or is_done(value)
         ended = self.end() if begins and self._lines and self._lines[-1].endswith("}") else None
         if self._length <= EVENT_LIMIT:
@@ -86,26 +86,26 @@ class EventReader:
 
 
 def is_done(data: str) -> bool:
-    """Return whether an event's data says that the stream is over."""
+    """Return whether an event's data marks the end of the stream."""
     return data.strip().casefold() == "[done]"
 
 
 ANSWER_LIMIT = 400_000
-"""Characters of a text, of thoughts, or of tool calls; a model that repeats itself is stopped here."""
+"""Most characters of a text, of reasoning, or of tool calls; stops a model that repeats itself."""
 LIKELY_LIMIT = 4_000_000
-"""Characters of the events that hold log probabilities: 3,000 tokens with 20 alternatives each."""
-KEPT_LIMIT = 32_000_000  # characters of all chunks that are kept for a program
+"""Most characters of events with log probabilities: 3,000 tokens with 20 alternatives each."""
+KEPT_LIMIT = 32_000_000  # characters of all chunks kept for a program
 THINK, THOUGHT = "<think>", "</think>"
 
 
 class AnswerReader:
     """Takes the lines of a response one by one and holds the answer so far.
 
-    `finished` is OpenAI's reason for the end ("stop", "length"), None until it is known; `model` is
-    the name of the model that answers; `ended` means that further lines do not matter; `silent` that
-    no event came; `thinks` that reasoning was left out; `odd` is what could not be read and was
-    passed over. A server that `interrupts` ends answers that it broke off like whole ones, but
-    without a reason.
+    `finished` is OpenAI's finish reason ("stop", "length"), None until it is known. `model` is the
+    name of the model that answers. `ended` means that further lines are ignored, `silent` that no
+    event arrived, `thinks` that reasoning was omitted. `odd` describes an unreadable part that was
+    skipped. A server that `interrupts` ends an interrupted answer like a complete one, but without
+    a finish reason.
     """
 
     def __init__(self, *, interrupts: bool = False) -> None:
@@ -122,8 +122,8 @@ class AnswerReader:
         self._lengths: dict[str, int] = {}
         self._plain: list[str] = []
         self._plain_length = 0
-        self._unread = ""  # the event before this one, if it could not be read
-        self._complete = False  # the server said that this was all
+        self._unread = ""  # the error of the last event, if it was unreadable
+        self._complete = False  # the server sent the end marker
 
     @property
     def text(self) -> str:
@@ -131,9 +131,9 @@ class AnswerReader:
         return without_thoughts("".join(self._parts), over=self.finished is not None)
 
     def feed(self, line: str) -> bool:
-        """Take one line; return whether it is a sign of progress.
+        """Take one line; return whether it shows progress.
 
-        Raises `ErrorInAnswer` for an error event, `UnreadableAnswer` for what cannot be read.
+        Raises `ErrorInAnswer` for an error event and `UnreadableAnswer` for unreadable data.
         """
         if self.ended:
             return False
@@ -143,11 +143,11 @@ class AnswerReader:
         return self._keep(found.text) if isinstance(found, PlainLine) else self._event(found)
 
     def take_chunks(self) -> tuple[str, ...]:
-        """Return nothing: the text so far is what is reported."""
+        """Return nothing, because only the text so far is reported."""
         return ()
 
     def close(self) -> None:
-        """Note the end of the stream; an answer that was not streamed is read now.
+        """Handle the end of the stream, and read an answer that was not streamed.
 
         Raises the same errors as `feed`.
         """
@@ -172,7 +172,7 @@ class AnswerReader:
 
     @property
     def said(self) -> bool:
-        """Whether anything of the answer could be read."""
+        """Whether any part of the answer was readable."""
         lengths = (length for kind, length in self._lengths.items() if kind != "kept")
         return any(lengths) or bool(self.form.calls.calls)
 
@@ -191,14 +191,14 @@ class AnswerReader:
             return self._pass_over(str(error))
 
     def _pass_over(self, cause: str) -> bool:
-        """Go on after an event that cannot be read; two in a row end the answer."""
+        """Skip an unreadable event; a second one in a row ends the answer."""
         if self._unread:
             raise UnreadableAnswer(cause)
         self._unread = cause
         return False
 
     def _take(self, data: str) -> bool:
-        """Read the data of an event; return whether it is a sign of progress."""
+        """Read the data of an event; return whether it shows progress."""
         event = parsed(data)
         if event.get("error"):
             raise ErrorInAnswer(event["error"])
@@ -219,7 +219,7 @@ class AnswerReader:
         return True
 
     def _read(self, model: Any) -> None:
-        """Note an event that could be read."""
+        """Record a readable event."""
         self.odd = self.odd or self._unread
         self._unread, self.silent = "", False
         if isinstance(model, str):
@@ -228,7 +228,7 @@ class AnswerReader:
             self.finished = self.form.finish_reason
 
     def _keep_chunk(self, chunk: Object) -> None:
-        """Keep a chunk in OpenAI's form; here for `PassedOnReader`."""
+        """Keep a chunk in OpenAI's form; `PassedOnReader` implements this."""
 
     def _say(self, kind: str, said: str) -> None:
         self.thinks = self.thinks or kind == "reasoning_content"
@@ -237,7 +237,7 @@ class AnswerReader:
         self._count(kind, len(said))
 
     def _count(self, kind: str, length: int) -> None:
-        """Count what is kept, and end an answer that is too long."""
+        """Count the characters kept, and end an answer that is too long."""
         self._lengths[kind] = self._lengths.get(kind, 0) + length
         most = {"logprobs": LIKELY_LIMIT, "kept": KEPT_LIMIT}.get(kind, ANSWER_LIMIT)
         if self._lengths[kind] > most or self.form.calls.full:
@@ -246,10 +246,10 @@ class AnswerReader:
     # ------------------------------------------------------------ answers that were not streamed
 
     def _keep(self, line: str) -> bool:
-        """Keep a line that is no event: LM Studio sends errors as plain JSON with status 200."""
+        """Keep a line outside events: LM Studio sends errors as plain JSON with status 200."""
         self._plain_length += len(line)
         if self._plain_length > EVENT_LIMIT:
-            raise UnreadableAnswer("the server answered something that is no event stream")
+            raise UnreadableAnswer("the server's answer is not an event stream")
         self._plain.append(line)
         return False
 
@@ -262,7 +262,7 @@ class AnswerReader:
 
 
 def parsed(data: str) -> Mapping[str, Any]:
-    """Return the JSON object of an event, with halves of characters as they are.
+    """Return the JSON object of an event, keeping lone surrogates.
 
     Raises `UnreadableAnswer` for anything else, however long or deeply nested.
     """
@@ -270,18 +270,18 @@ def parsed(data: str) -> Mapping[str, Any]:
         raise UnreadableAnswer(f"the server sent an event of more than {EVENT_LIMIT} characters")
     try:
         value = from_json(data)
-    except (ValueError, TypeError):  # a half character outside of any escape
+    except (ValueError, TypeError):  # a lone surrogate outside an escape
         try:
             value = json.loads(data, strict=False)
         except (ValueError, RecursionError):
             value = None
     if not isinstance(value, dict):
-        raise UnreadableAnswer(f"the server sent an answer that can't be read: {data[:200]!a}")
+        raise UnreadableAnswer(f"the server sent an unreadable answer: {data[:200]!a}")
     return value
 
 
 def _reported(data: str) -> JsonValue:
-    """Return what an event says that is named an error."""
+    """Return the error that an error event reports."""
     try:
         told = parsed(data)
     except UnreadableAnswer:
@@ -290,17 +290,17 @@ def _reported(data: str) -> JsonValue:
 
 
 def without_thoughts(content: str, *, over: bool = True) -> str:
-    """Return the answer without the reasoning that some servers leave in front of it.
+    """Return the answer without the reasoning that some servers put in front of it.
 
-    `over` means that nothing more will come; before that, text that may still become a block of
-    reasoning is withheld.
+    `over` means that the answer is complete. Before that, text that may become a block of reasoning
+    is withheld.
     """
     text = content.lstrip()
     if text.startswith(THINK):
         return text.partition(THOUGHT)[2].lstrip()
     if not over and THINK.startswith(text):
         return ""
-    # Templates that end in "<think>" leave only the closing tag to the model; on a line of its
-    # own it is not a quotation.
+    # With templates that end in "<think>", the model only writes the closing tag. Alone on a line
+    # it is not a quotation.
     before, tag, after = text.partition(f"\n{THOUGHT}\n")
     return after.lstrip() if tag and THINK not in before else text

@@ -1,7 +1,7 @@
-"""OpenAI: texts, vectors and speech from any server with an OpenAI-compatible API.
+"""OpenAI: texts, embeddings and speech from any server with an OpenAI-compatible API.
 
-It streams answers and maps errors; how a server lists, loads and unloads is left to its flavour.
-It remembers no loads.
+It streams answers and maps errors. Flavours list, load and unload models. It does not cache which
+models are loaded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ FLAVOURS: Mapping[str, type[Flavour]] = {
     flavour.name: flavour
     for flavour in (
         LlamaSwap,
-        LocalAiServer,  # answers like Ollama and vLLM as well
+        LocalAiServer,  # also answers like Ollama and vLLM
         Ollama,
         LlamaCppRouter,
         LlamaCpp,
@@ -83,19 +83,19 @@ FLAVOURS: Mapping[str, type[Flavour]] = {
         Flavour,
     )
 }
-"""By the name of the option `flavour`, in the order they are tried: each is detected by a call that
-the ones before it lack; `Flavour` comes last.
+"""By the name in the option `flavour`, in detection order. A server that also answers the calls of
+other flavours comes before them. `Flavour` comes last.
 """
 
 
-WEIGHTS_TO_VRAM = 1.2  # what a copy takes relative to its weights: context and working memory
+WEIGHTS_TO_VRAM = 1.2  # memory of a copy relative to its weights: context and working memory
 OVERHEAD_MB = 512
 
 
 class OpenAIOptions(Record):
     """A backend's settings: its token, and its flavour if that cannot be detected.
 
-    `fields` are those of a program's request that this server knows beside its flavour's.
+    `fields` are request fields that this server supports in addition to its flavour's.
     """
 
     token: SecretStr | None = None
@@ -118,7 +118,7 @@ class OpenAIOptions(Record):
 
 
 class TextServer(ModelServer[Flavour, Served]):
-    """Remembers how many tokens each model takes, as listed last."""
+    """A model server that remembers the context length of each listed model."""
 
     def __init__(
         self, http: Http, backend: str, flavours: Sequence[Flavour], *, stranger: str
@@ -134,14 +134,14 @@ class TextServer(ModelServer[Flavour, Served]):
 
 
 class OpenAI(ServerBackend):
-    """A server of texts and speech; see `queueing.core.ports.Backend` for the obligations."""
+    """A server of texts and speech; see `queueing.core.ports.Backend` for the contract."""
 
     rules = RULES
     ports: ClassVar[tuple[int, ...]] = (
         8000,  # vLLM, speaches, llama-cpp-python; ComfyUI Desktop
         11434,  # Ollama
         8080,  # llama.cpp, llama-swap, LocalAI, whisper.cpp
-        9931,  # llama.cpp from a coming version on, as it announces
+        9931,  # llama.cpp from an announced future version on
         9292,  # llama-swap in its container
         8880,  # Kokoro-FastAPI
     )
@@ -149,7 +149,7 @@ class OpenAI(ServerBackend):
     parallel: ClassVar[int] = (
         4  # the slots LM Studio and llama.cpp give a model; other servers queue
     )
-    stranger: ClassVar[str] = "nothing at this url answers like an OpenAI-compatible server"
+    stranger: ClassVar[str] = "no OpenAI-compatible server answers at this url"
 
     capabilities = WRITES | EMBEDS | AUDIBLE
     _fields: frozenset[str] = frozenset()
@@ -169,15 +169,15 @@ class OpenAI(ServerBackend):
         self._server = TextServer(self._http, spec.name, flavours, stranger=self.stranger)
 
     def check(self, model: ModelSpec) -> None:
-        """Refuse unknown options, and capabilities no text server has."""
+        """Raise `BadModel` for unknown options and unsupported capabilities."""
         _options(model)
         if beyond := model.capabilities - self.capabilities:
             raise BadModel(
-                f"models.{model.name}.capabilities: {', '.join(beyond)}: not on a text server"
+                f"models.{model.name}.capabilities: a text server cannot do {', '.join(beyond)}"
             )
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:
-        """Return what models are told that read aloud or transcribe; others draw nothing."""
+        """Return the request fields that speech models honour; other models have none."""
         return honoured(model)
 
     async def probe(self) -> ServerInfo:
@@ -188,7 +188,7 @@ class OpenAI(ServerBackend):
         return ServerInfo(description=description, flavour=flavour.name, notes=notes)
 
     async def verify(self, model: ModelSpec) -> None:
-        """Look for the model in the server's list, and check its vision if it needs that."""
+        """Check that the server lists the model and supports its capabilities and voice."""
         self.check(model)
         with classified():
             flavour = await self._server.known()
@@ -204,7 +204,7 @@ class OpenAI(ServerBackend):
                 raise BadModel(f"models.{model.name}.voice: {error}") from error
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Return every other model of the server with a use here, under a name to type."""
+        """Return every other usable model of the server, with a name to type."""
         with classified():
             flavour = await self._server.known()
             listed = await self._server.listed()
@@ -213,7 +213,7 @@ class OpenAI(ServerBackend):
         return tuple(self._offer(name, each) for name, each in listed.further(offered, known))
 
     async def held_besides(self, models: Sequence[ModelSpec]) -> Mapping[str, int]:
-        """Return what other programs had loaded, and further copies of these models."""
+        """Return the memory in MB of models that other programs loaded, and of extra copies."""
         with classified():
             flavour = await self._server.known()
             listed = (*(await self._server.listed()).all, *await flavour.unlisted(self._http))
@@ -232,14 +232,14 @@ class OpenAI(ServerBackend):
             await self._server.load(model, wish)
 
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
-        """Have a request done; cancelling closes the connection, which stops the work."""
+        """Run a request; cancelling closes the connection, which stops the work."""
         request = work.request
         if not isinstance(request, Chat | Embed | SpeechToText | TextToSpeech):
             raise Rejected(f"{self._name} cannot do {request.kind}")
         with classified():
             flavour = await self._server.known()
             if flavour.eager and (await self._server.find(model)).loaded is False:
-                # The request would load it behind the queue's back, or twice.
+                # The request would load it without the scheduler's knowledge, or twice.
                 raise NotLoaded(f"{served_name(model)} is not in memory")
         with reasons_kept():
             match request:
@@ -260,7 +260,7 @@ class OpenAI(ServerBackend):
         files: Sequence[File],
         report: Report,
     ) -> Output:
-        """Write down a recording, or read a text aloud."""
+        """Transcribe a recording, or read a text aloud."""
         with classified():
             flavour = await self._server.known()
             form = await flavour.audio(self._http)
@@ -287,7 +287,7 @@ class OpenAI(ServerBackend):
     async def _answered(
         self, model: ModelSpec, question: CompletionCall, flavour: Flavour, report: Report
     ) -> Output:
-        """Return the answer. A server without completions says that it has no such model."""
+        """Return the answer. Raises `Rejected` if the server does not support completions."""
         try:
             return await stream_answer(self._http, flavour, question, report)
         except (BadModel, Rejected) as error:
@@ -323,9 +323,9 @@ class OpenAI(ServerBackend):
     async def _body(
         self, model: ModelSpec, chat: Chat, files: Sequence[File], flavour: Flavour
     ) -> dict[str, JsonValue]:
-        """Build the request, cut to the context that is set or that the server last reported.
+        """Build the request, cut to the configured or last reported context length.
 
-        What a program asked for is passed on whole: it has to learn that it was too long.
+        A program's request is passed on uncut, so that the program learns if it is too long.
         """
         options = _options(model)
         if chat.passed_on is not None:
@@ -349,17 +349,17 @@ class OpenAI(ServerBackend):
 
 
 def _taken_mb(served: Served) -> int:
-    """Return what a copy takes, as the server reports or its weights tell; 0 if nothing does."""
+    """Return a copy's memory as the server reports it, or estimated by weights; 0 if unknown."""
     if served.taken_mb is not None:
         return served.taken_mb
     return round(served.size_mb * WEIGHTS_TO_VRAM) + OVERHEAD_MB if served.size_mb else 0
 
 
 def _mute(model: ModelSpec, served: Served) -> str:
-    """Return in words that a model does not chat, and what it does instead."""
+    """Return an error that a model cannot chat, with a hint to what it can do."""
     does = ", ".join(sorted(able(served)))
-    hint = f"; it does with `capabilities: [{does}]`" if does else ""
-    return f"models.{model.name}.model: {served.id} writes no answers{hint}"
+    hint = f"; set `capabilities: [{does}]`" if does else ""
+    return f"models.{model.name}.model: {served.id} cannot chat{hint}"
 
 
 def _options(model: ModelSpec) -> TextOptions:
@@ -373,8 +373,8 @@ async def _output(output: Output) -> Output:
 class LMStudioOptions(Record):
     """A backend's settings: the API token, if the server requires one (0.4 and newer).
 
-    `idle_unload_s` is after how long without a request the server drops a model (0.3; None: as set
-    there). Newer ones drop models as soon as they are asked to.
+    `idle_unload_s` is how long an unused model stays loaded (0.3; None: as set in LM Studio). Newer
+    versions unload models on request.
     """
 
     token: SecretStr | None = None
@@ -382,10 +382,10 @@ class LMStudioOptions(Record):
 
 
 class LMStudio(OpenAI):
-    """An LM Studio server; see `queueing.core.ports.Backend` for the obligations."""
+    """An LM Studio server; see `queueing.core.ports.Backend` for the contract."""
 
-    ports: ClassVar[tuple[int, ...]] = (1234,)  # stable-diffusion.cpp as well
-    stranger: ClassVar[str] = "nothing at this url answers like LM Studio 0.3.6 or newer"
+    ports: ClassVar[tuple[int, ...]] = (1234,)  # also used by stable-diffusion.cpp
+    stranger: ClassVar[str] = "no LM Studio 0.3.6 or newer answers at this url"
     capabilities = WRITES | EMBEDS
 
     def __init__(self, spec: BackendSpec) -> None:

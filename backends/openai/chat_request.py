@@ -1,7 +1,7 @@
 """Builds the body of a chat completion from a request and its images.
 
-Pure except for the images, which are decoded and re-encoded in a thread: servers accept only JPEG
-and PNG, and a full-size photo would fill the model's context.
+Pure except for the images, which are decoded and encoded again in a thread. Servers accept only
+JPEG and PNG, and a full-size photo would fill the model's context.
 """
 
 import asyncio
@@ -17,16 +17,15 @@ from queueing.core.requests import Chat, ChatMessage, File, Record
 SIDE = 1568  # pixels; vision models scale larger images down themselves
 BYTES_PER_TOKEN = 3.0  # a cautious guess: English has about 4, Chinese about 3 (one character)
 IMAGE_TOKENS = 1200
-TURN_TOKENS = 8  # what a template adds to each turn
-ANSWER_SHARE = 0.25  # of the context, kept free if `max_tokens` does not set how much
+TURN_TOKENS = 8  # what a chat template adds to each turn
+ANSWER_SHARE = 0.25  # of the context, reserved if `max_tokens` is not set
 
 
 class TextOptions(Record):
-    """A text model's settings: the server's own name for it, and defaults for its requests.
+    """A text model's settings: the server's name for it, and defaults for its requests.
 
-    `context_length` is in tokens: LM Studio receives it with a load (an existing copy is used as it
-    is), and conversations are cut to it on every server. `voice` reads aloud where a request names
-    none.
+    `context_length` is in tokens. LM Studio receives it with a load (a loaded copy keeps its own),
+    and conversations are cut to it on every server. `voice` is the default for reading aloud.
     """
 
     model: str = ""
@@ -66,10 +65,10 @@ async def chat_body(
 
 
 def merged(messages: Iterable[ChatMessage], system: str = "") -> tuple[ChatMessage, ...]:
-    """Return the turns in the form strict chat templates accept.
+    """Return the turns in the form that strict chat templates accept.
 
-    At most one system message, in front; then user and assistant alternate, beginning with the
-    user. The templates of Gemma, Mistral and others refuse anything else.
+    There is at most one system message, in front. Then user and assistant alternate, beginning with
+    the user. The templates of Gemma, Mistral and others refuse anything else.
     """
     systems = [system] if system else []
     turns: list[ChatMessage] = []
@@ -94,7 +93,7 @@ def within_context(
     """Drop the oldest turns of a conversation that is longer than the model's context.
 
     The system message and the newest question always stay: if they alone are too long, the server
-    reports it, and so does the person's message.
+    refuses them and the person sees that error.
     """
     if context_tokens is None:
         return messages
@@ -121,7 +120,7 @@ def _message(message: ChatMessage, urls: dict[int, str]) -> JsonValue:
 
 
 async def data_url(files: Sequence[File], index: int) -> str:
-    """Return one of the job's images as servers take it. Raises `Rejected` where there is none."""
+    """Return one of the job's images as a data URL. Raises `Rejected` if it does not exist."""
     if not 0 <= index < len(files):
         raise Rejected(f"the conversation names image {index} of {len(files)}")
     return await asyncio.to_thread(_encode, files[index])

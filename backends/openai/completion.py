@@ -1,7 +1,7 @@
-"""Asks a text server one question and follows its streamed answer.
+"""Sends one request to a text server and follows its streamed answer.
 
 Handles everything that does not depend on the server's flavour: progress, the end of an answer,
-answers from the wrong model, and streams that break off without a reason.
+answers from the wrong model, and streams that break off without an error.
 """
 
 import asyncio
@@ -36,18 +36,18 @@ from queueing.core.requests import Output, Progress
 from queueing.core.specs import Timeouts
 
 Around = tuple[str, str, str]
-"""The kind of a chunk's only text, and what stands before and after it in OpenAI's form."""
+"""The kind of a chunk's only text, and the JSON before and after it in OpenAI's form."""
 
 
 @dataclass(slots=True)
 class Gathered:
-    """A whole answer out of its chunks in OpenAI's form; calls are gathered by `ToolCalls`."""
+    """A whole answer collected from chunks in OpenAI's form; `ToolCalls` collects tool calls."""
 
     texts: dict[str, list[str]] = field(default_factory=dict)
     likely: dict[str, list[JsonValue]] = field(default_factory=dict)
 
     def add(self, chunk: Object) -> None:
-        """Take the next chunk."""
+        """Add the next chunk."""
         choice = chunk["choices"][0]
         for kind, said in choice["delta"].items():
             if kind != "tool_calls":
@@ -56,11 +56,11 @@ class Gathered:
             self.likely.setdefault(name, []).extend(listed)
 
     def say(self, kind: str, said: str) -> None:
-        """Add the next words of a text."""
+        """Add the next piece of a text."""
         self.texts.setdefault(kind, []).append(said)
 
     def answer(self, form: AnswerForm, finish_reason: str) -> str:
-        """Return the answer as JSON: message, reason for the end, and what was said beside it."""
+        """Return the answer as JSON: message, finish reason and metadata."""
         texts = {kind: "".join(pieces) for kind, pieces in self.texts.items()}
         calls = [call.whole() for call in form.calls.calls]
         message: dict[str, JsonValue] = {
@@ -80,7 +80,7 @@ class Gathered:
 class PassedOnReader(AnswerReader):
     """Reads the stream of a passed-on answer: keeps each chunk for the program that asked.
 
-    An event that differs from an earlier one in its text alone is not parsed.
+    An event that differs from an earlier one only in its text is not parsed.
     """
 
     def __init__(self, *, interrupts: bool = False) -> None:
@@ -91,7 +91,7 @@ class PassedOnReader(AnswerReader):
 
     @property
     def text(self) -> str:
-        """The answer so far without its thoughts, of a conversation or of a prompt."""
+        """The answer so far without reasoning, for a chat or a completion."""
         content = "".join(self.gathered.texts.get("content", ()))
         return without_thoughts(content, over=self.finished is not None)
 
@@ -102,7 +102,7 @@ class PassedOnReader(AnswerReader):
 
     @property
     def kept(self) -> int:
-        """How many characters all chunks have together."""
+        """The number of characters in all chunks."""
         return self._lengths.get("kept", 0)
 
     def answer(self) -> str:
@@ -135,14 +135,14 @@ class PassedOnReader(AnswerReader):
 
 
 class InfillReader(PassedOnReader):
-    """Reads llama.cpp's own stream of a filled gap as a completion."""
+    """Reads llama.cpp's own infill stream as a completion."""
 
     def _take(self, data: str) -> bool:
         return super()._take(as_completion(data))
 
 
 def _around(data: str) -> Around | None:
-    """Return what stands around the text of a chunk if it holds nothing else of the answer."""
+    """Return the JSON around the text of a chunk, or None if it contains anything else."""
     event, form = parsed(data), AnswerForm()
     chunk = form.take(event)
     if chunk is None or form.finish_reason is not None or "logprobs" in chunk["choices"][0]:
@@ -155,11 +155,11 @@ def _around(data: str) -> Around | None:
 
 
 TURN_S = 0.002
-"""How long lines are read before others have their turn."""
+"""How long lines are read before other tasks run, in seconds."""
 
 
 class LoopShare:
-    """The time one answer has used: at most half of what passed since its last pause."""
+    """Limits one answer's share of the event loop to half the time since its last pause."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -167,7 +167,7 @@ class LoopShare:
         self._used = 0.0
 
     def fill(self, feed: Callable[[str], bool], lines: Iterator[str]) -> tuple[bool, bool]:
-        """Feed lines for one turn; return whether one was progress, and whether all are read."""
+        """Feed lines for one turn; return whether any showed progress and whether all were read."""
         began, progress = self._clock(), False
         for line in lines:
             progress |= feed(line)
@@ -178,7 +178,7 @@ class LoopShare:
         return progress, True
 
     async def pause(self) -> None:
-        """After a turn, wait as long as this answer has been read since it last waited."""
+        """After a turn, sleep until this answer has used at most half of the time."""
         if self._used < TURN_S:
             return
         idle = self._clock() - self._since - self._used
@@ -187,7 +187,7 @@ class LoopShare:
 
 
 log = logging.getLogger(__name__)
-REPORT_EVERY_S = 0.1  # a fast server writes thousands of tokens a second, more than any chat shows
+REPORT_EVERY_S = 0.1  # a fast server sends thousands of tokens a second
 DIAGNOSIS_S = 120.0
 SILENT = problem(ProblemKind.SILENT)
 ONLY_THOUGHTS = problem(ProblemKind.ONLY_THOUGHTS)
@@ -197,8 +197,8 @@ ONLY_THOUGHTS = problem(ProblemKind.ONLY_THOUGHTS)
 class CompletionCall:
     """A request to a model: its body, the requested name, and how to look the model up again.
 
-    `path` is where it is sent. A passed-on answer is gathered whole, and each of its chunks is
-    reported; a program may get an answer of tool calls alone.
+    `path` is the path it is sent to. A passed-on answer is collected whole and each chunk is
+    reported. It may consist of tool calls alone.
     """
 
     body: dict[str, JsonValue]
@@ -221,7 +221,9 @@ async def stream_answer(
         if reader.silent:
             raise await _why_silent(http, question)
     if reader.odd:
-        log.warning("%s: passed over a part of an answer: %s", question.model_id, reader.odd)
+        log.warning(
+            "%s: skipped an unreadable part of an answer: %s", question.model_id, reader.odd
+        )
     _require_whole(reader)
     if isinstance(reader, PassedOnReader):
         large = reader.kept > LARGE
@@ -233,7 +235,7 @@ async def stream_answer(
 async def _stream(
     http: Http, flavour: Flavour, question: CompletionCall, report: Report
 ) -> AnswerReader:
-    """Return the answer so far; a silent reader means that the stream broke off without a reason."""
+    """Return the reader of the answer; if `silent`, the stream broke off without an error."""
     reader = _reader(question, flavour)
     opened = False
     read_s = silence_s(question.timeouts)
@@ -289,28 +291,28 @@ async def _follow(
 async def require_same(
     flavour: Flavour, model_id: str, look_up: Callable[[], Awaitable[Served]], answers: str
 ) -> None:
-    """Raise if another model answered than the requested one.
+    """Raise an error if a model other than the requested one answered.
 
-    LM Studio and llama.cpp let any loaded model answer to an unknown name.
+    LM Studio and llama.cpp answer requests for an unknown name with any loaded model.
     """
     if not flavour.exact or plain(answers) == plain(model_id):
         return
     served = await look_up()
     if ModelList([served]).find(answers):  # the same model under another name
         return
-    cause = f"asked {model_id}, but {answers[:200]} answered"
+    cause = f"{model_id} was requested, but {answers[:200]} answered"
     raise NotLoaded(cause) if served.loaded is False else BadModel(cause, problem=NO_MODEL)
 
 
 async def _why_silent(http: Http, question: CompletionCall) -> BackendError:
     """Repeat the request without streaming to learn why the stream was empty.
 
-    llama-cpp-python ends a stream silently and breaks the connection where it would otherwise
-    answer 400.
+    llama-cpp-python ends a stream silently and breaks the connection where it would otherwise answer
+    400.
     """
     whole: JsonValue = {**question.body, "stream": False, "max_tokens": 1}
-    lost: BackendError = UnreadableAnswer("the server ended the answer without a word")
-    for _ in range(2):  # the first may hit the dying connection of the stream
+    lost: BackendError = UnreadableAnswer("the server ended the answer without any content")
+    for _ in range(2):  # the first may hit the closing connection of the stream
         try:
             answer = await http.post_json(
                 question.path, whole, timeout_s=DIAGNOSIS_S, limit=EVENT_LIMIT
@@ -329,7 +331,7 @@ async def _why_silent(http: Http, question: CompletionCall) -> BackendError:
 def silence_s(timeouts: Timeouts) -> float | None:
     """Return how long a connection may be silent before it counts as dead.
 
-    The job runner's own timeouts are tighter; this only catches a peer that vanished silently.
+    The job runner's own timeouts are tighter. This only detects a peer that vanished.
     """
     if timeouts.first_s is None or timeouts.idle_s is None:
         return timeouts.total_s
@@ -337,16 +339,16 @@ def silence_s(timeouts: Timeouts) -> float | None:
 
 
 def _require_whole(reader: AnswerReader) -> None:
-    """Raise the error for an answer that ended too early, or of which nothing could be read."""
+    """Raise the error for an answer that ended too early or could not be read."""
     if reader.finished is None:
-        raise UnreadableAnswer("the server cut the answer off")
+        raise UnreadableAnswer("the server broke off its answer")
     if reader.form.unknown and not reader.said:
         kinds = ", ".join(sorted(reader.form.unknown))
-        raise UnreadableAnswer(f"the answer holds only what can't be read: {kinds}")
+        raise UnreadableAnswer(f"the answer contains only unknown parts: {kinds}")
 
 
 def _text(reader: AnswerReader) -> str:
-    """Return the text of a whole answer. Raises `Rejected` if there is none."""
+    """Return the text of a whole answer. Raises `Rejected` if it is empty."""
     if text := reader.text.strip():
         return text
     thoughts = reader.thinks or reader.finished == "length"

@@ -1,7 +1,7 @@
-"""Asks a text server for vectors, one piece of a batch after the other, and checks what comes back.
+"""Embeds a batch on a text server piece by piece, and checks each answer.
 
-An answer is never passed on as it came: it must have one vector for each input, all of one length,
-of finite numbers, and of the length that was asked for.
+An answer must have one vector for each input. All vectors must have the same length, the requested
+one if any, and contain only finite numbers.
 """
 
 from array import array
@@ -37,43 +37,43 @@ from queueing.core.specs import Timeouts
 
 
 class Marked(ServerReply):
-    """GET /props of llama.cpp: what stands in a text for an image."""
+    """GET /props of llama.cpp: the marker for an image in a text."""
 
     media_marker: str = "<__media__>"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Inputs for a model: the name it is requested by, and how to look it up again."""
+    """Inputs for a model: the requested name, and how to look the model up again."""
 
     request: Embed
     files: Sequence[File]
     model_id: str
     timeouts: Timeouts
     look_up: Callable[[], Awaitable[Served]]
-    kept: bool = False  # in memory for as long as an admin wants
-    at_once: dict[str, int] = field(default_factory=dict)  # inputs that a model answers soon
+    kept: bool = False  # keep it loaded without expiry
+    at_once: dict[str, int] = field(default_factory=dict)  # inputs a model answers within `SOON_S`
 
 
 async def body_of(
     http: Http, form: EmbeddingForm, batch: Batch, piece: Sequence[EmbedInput]
 ) -> JsonValue:
-    """Return the body for a piece of a batch. Raises `Rejected` for what the server does not take."""
+    """Return the body for a piece of a batch. Raises `Rejected` for unsupported inputs."""
     if not form.tokens and any(isinstance(given, tuple) for given in piece):
-        raise Rejected("the server takes no tokens", problem=NO_TOKENS)
+        raise Rejected("the server does not accept tokens", problem=NO_TOKENS)
     body: dict[str, JsonValue] = {"model": batch.model_id}
     images = [given for given in piece if isinstance(given, ImageInput)]
     if images and form.images is ImageForm.NONE:
-        raise Rejected("the server embeds no images", problem=NO_IMAGE_EMBEDDINGS)
+        raise Rejected("the server cannot embed images", problem=NO_IMAGE_EMBEDDINGS)
     if images and form.images is ImageForm.MESSAGES:
         body["messages"] = [await _message(images[0], batch.files)]
     else:
         marker = await _marker(http) if images else ""
         body["input"] = [await _one(given, batch.files, marker) for given in piece]
-    if form.own:  # a text that is too long is refused, not cut
+    if form.own:  # refuse long texts instead of cutting them
         body |= {"truncate": False, **({"keep_alive": KEPT} if batch.kept else {})}
     else:
-        body["encoding_format"] = "base64"  # numbers in words take ten times as long to read
+        body["encoding_format"] = "base64"  # decimal numbers take ten times as long to parse
     if batch.request.dimensions is not None:
         body["dimensions"] = batch.request.dimensions
     return body
@@ -103,18 +103,18 @@ async def _marker(http: Http) -> str:
     return props.media_marker if props else Marked().media_marker
 
 
-INPUTS_AT_ONCE = 32  # the most that some servers take
+INPUTS_AT_ONCE = 32  # the limit of some servers
 SIZE_AT_ONCE = 100_000  # characters or tokens
-SOON_S = 1.0  # that a larger piece may take, so that progress is seen and a cancelled batch ends
+SOON_S = 1.0  # longest time for a larger piece, for progress and prompt cancellation
 ANSWER_SIZE = 8_000_000  # bytes of base64 in one answer
 _FLOAT = 4  # bytes
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _KNOWN = bytes(each if each in _LETTERS else ord("!") for each in range(256))
-# Three numbers are 16 letters of base64; of one that is not finite, the letter at one of these places
-# is one of these, since all bits of its exponent are set.
+# Three floats are 16 base64 letters. A non-finite one has one of these letters at one of these
+# positions, because all bits of its exponent are set.
 _EXPONENTS = ((4, b"f/"), (10, b"89+/"), (15, b"/"))
 Row: TypeAlias = "bytes | Vector"
-"""A vector: its base64 text, checked, or its numbers."""
+"""A vector as validated base64 text or as numbers."""
 
 
 async def embed(http: Http, flavour: Flavour, batch: Batch, report: Report) -> Output:
@@ -133,7 +133,7 @@ async def embed(http: Http, flavour: Flavour, batch: Batch, report: Report) -> O
         except BackendError:
             if len(piece) <= INPUTS_AT_ONCE:
                 raise
-            most, grows = INPUTS_AT_ONCE, False  # it may only be too much at once
+            most, grows = INPUTS_AT_ONCE, False  # the piece may have been too large
             batch.at_once.pop(batch.model_id, None)
             continue
         rows += told.rows
@@ -164,7 +164,7 @@ async def _asked(
 def next_piece(
     inputs: Sequence[EmbedInput], at: int, form: EmbeddingForm, most: int
 ) -> Sequence[EmbedInput]:
-    """Return the next inputs of a batch that a server answers soon; each piece is one call."""
+    """Return the next piece of a batch, to be sent in one call, of at most `most` inputs."""
     piece: list[EmbedInput] = []
     size = 0
     for given in islice(inputs, at, at + most):
@@ -179,9 +179,9 @@ def next_piece(
 
 
 def _most(rows: Sequence[Row], took_s: float) -> int:
-    """Return how many inputs a server answers soon that took so long for these.
+    """Return how many inputs the server can answer in `SOON_S`, given the time for these.
 
-    Numbers in words are never asked for in larger pieces: they are long to read.
+    Pieces do not grow for servers that send decimal numbers, which are slow to parse.
     """
     if not isinstance(rows[0], bytes):
         return INPUTS_AT_ONCE
@@ -190,7 +190,7 @@ def _most(rows: Sequence[Row], took_s: float) -> int:
 
 
 def _file(rows: Sequence[Row]) -> File:
-    """Return the vectors as they came; where texts and numbers did, as numbers."""
+    """Return the vectors as a file: base64 if all came as base64, or else floats."""
     texts = [row for row in rows if isinstance(row, bytes)]
     if len(texts) == len(rows):
         return texts_file(texts)
@@ -202,7 +202,7 @@ def _file(rows: Sequence[Row]) -> File:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VectorAnswer:
-    """The vectors of one answer in the order of its inputs, the tokens read, and who answered."""
+    """One answer's vectors in the order of the inputs, the tokens read, and the model."""
 
     rows: Sequence[Row]
     tokens: int = 0
@@ -211,7 +211,7 @@ class VectorAnswer:
 
 def _read(answer: JsonValue, form: EmbeddingForm, count: int) -> VectorAnswer:
     if not isinstance(answer, dict):
-        raise _unexpected("no object")
+        raise _unexpected("not an object")
     if answer.get("error") or answer.get("object") == "error":  # old versions of vLLM
         raise classify(200, answer)
     rows = answer.get("embeddings") if form.own else _in_order(answer.get("data"))
@@ -228,7 +228,7 @@ def _read(answer: JsonValue, form: EmbeddingForm, count: int) -> VectorAnswer:
 
 
 def _in_order(data: JsonValue) -> list[JsonValue]:
-    """Return the vectors of OpenAI's form by their index; without one, in order of appearance."""
+    """Return the vectors of OpenAI's form by index, or in order of appearance without one."""
     if not isinstance(data, list):
         raise _unexpected("no data")
     found: dict[int, JsonValue] = {}
@@ -236,13 +236,13 @@ def _in_order(data: JsonValue) -> list[JsonValue]:
         index = _field(row, "index")
         found[index if isinstance(index, int) else at] = _field(row, "embedding")
     if sorted(found) != list(range(len(data))):
-        raise _unexpected("the indexes of the vectors are not those of the inputs")
+        raise _unexpected("the vectors' indexes do not match the inputs")
     return [found[index] for index in range(len(data))]
 
 
 def _checked(row: JsonValue) -> Row:
-    """Return a vector as it came, if it is one; servers that know no base64 send its numbers."""
-    given: Any = row  # anything but a list of numbers raises
+    """Return a validated vector; servers without base64 support send numbers."""
+    given: Any = row  # raises for anything but a list of numbers
     try:
         if isinstance(row, str):
             given = row.encode("ascii")
@@ -251,15 +251,15 @@ def _checked(row: JsonValue) -> Row:
             given = array("f", given)
             whole, finite = len(given) > 0, isfinite(sum(given))
     except (TypeError, OverflowError, ValueError):
-        raise _unexpected("a vector holds something other than numbers") from None
+        raise _unexpected("a vector contains something other than numbers") from None
     if not whole or not finite:
-        raise _unexpected("a vector is empty, or holds a number that is not finite")
+        raise _unexpected("a vector is empty or contains a number that is not finite")
     checked: Row = given
     return checked
 
 
 def _is_base64(row: bytes) -> bool:
-    """Return whether a text is the base64 of whole floats; decoding it would take twice as long."""
+    """Return whether a text is base64 of whole floats; decoding it would take twice as long."""
     letters = row.rstrip(b"=")
     size = len(letters) * 6 // 8
     whole = len(row) % 4 == 0 and len(row) - len(letters) <= 2 and size % _FLOAT == 0
@@ -267,7 +267,7 @@ def _is_base64(row: bytes) -> bool:
 
 
 def _is_finite(row: bytes) -> bool:
-    """Return whether all numbers are finite; they are only decoded where one may not be."""
+    """Return whether all numbers are finite; decodes them only if one may not be."""
     for at, letters in _EXPONENTS:
         part = row[at::16]
         if any(letter in part for letter in letters):

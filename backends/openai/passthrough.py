@@ -1,7 +1,7 @@
-"""Completions that programs ask for: which fields a server gets, and in which form.
+"""Completions requested by programs: the fields a server receives, and their form.
 
-OpenAI's form has the text after a gap as `suffix`. llama.cpp refuses that field, and has a call of
-its own with answers of its own form, which are read here as completions.
+OpenAI's form has the text after a gap as `suffix`. llama.cpp refuses that field and has a separate
+call, whose answers are read here as completions.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ Body = dict[str, JsonValue]
 
 
 def path_of(flavour: Flavour, passed_on: PassedOn | None) -> str:
-    """Return where a request is sent."""
+    """Return the path of a request."""
     if passed_on is None or not passed_on.text:
         return flavour.chat_path
     if passed_on.body.get("suffix") is None:
@@ -36,7 +36,7 @@ def path_of(flavour: Flavour, passed_on: PassedOn | None) -> str:
 
 
 def prompt_body(flavour: Flavour, body: Body) -> Body:
-    """Return the body of a completion as a kind of server takes it. Raises `Rejected`."""
+    """Return the body of a completion in the form a flavour accepts. Raises `Rejected`."""
     prompt, suffix = body.get("prompt"), body.get("suffix")
     if not flavour.prompt_tokens and not isinstance(prompt, str):
         raise Rejected("prompt is not a text", problem=problem(ProblemKind.TEXT_PROMPTS))
@@ -62,7 +62,7 @@ def _infill(body: Body) -> Body:
 
 
 def as_completion(data: str) -> str:
-    """Return an event of llama.cpp's own form as a chunk of a completion; others as they are."""
+    """Return an event in llama.cpp's own form as a completion chunk; others unchanged."""
     try:
         said = json.loads(data)
     except ValueError:
@@ -136,13 +136,13 @@ DECISIVE = frozenset(
 )
 BESIDE = TUNING | DECISIVE
 _ALIKE = {"repeat_penalty": "repetition_penalty", "repetition_penalty": "repeat_penalty"}
-"""The same penalty as llama.cpp and as vLLM call it."""
+"""The same penalty by llama.cpp's name and by vLLM's."""
 
 
 def known_fields(asked: Mapping[str, JsonValue], beside: Iterable[str]) -> dict[str, JsonValue]:
-    """Return the fields for a server that knows those `beside` OpenAI's.
+    """Return the fields that a server knows: OpenAI's and those in `beside`.
 
-    Raises `Rejected`, which names the field, for a decisive one that it does not know.
+    Raises `Rejected` naming the field if it is in `DECISIVE` and the server does not know it.
     """
     known = STANDARD | frozenset(beside)
     body: dict[str, JsonValue] = {}
@@ -157,14 +157,14 @@ def known_fields(asked: Mapping[str, JsonValue], beside: Iterable[str]) -> dict[
     return body
 
 
-_ORIENTATION = 0x0112  # in EXIF
+_ORIENTATION = 0x0112  # EXIF tag
 _QUALITY = 95
 
 
 async def unchanged_url(files: Sequence[File], index: int, readable: frozenset[str]) -> str:
-    """Return one of the job's images for a server that reads those formats.
+    """Return one of the job's images as a data URL in a format that the server reads.
 
-    Raises `Rejected` where there is none, or for an unusable one.
+    Raises `Rejected` if the image does not exist or is invalid.
     """
     if not 0 <= index < len(files):
         raise Rejected(f"the conversation names image {index} of {len(files)}")
@@ -182,7 +182,7 @@ def _url(file: File, readable: frozenset[str]) -> str:
 
 
 def _looks(file: File) -> tuple[str, bool]:
-    """Return an image's format, and whether servers see what people do, from its header."""
+    """Return an image's format, and whether servers show it as people see it, from its header."""
     try:
         with Image.open(io.BytesIO(file.data), formats=SENT) as image:
             upright = image.getexif().get(_ORIENTATION, 1) == 1
@@ -207,9 +207,9 @@ async def passed_body(
     *,
     more: frozenset[str] = frozenset(),
 ) -> dict[str, JsonValue]:
-    """Return the body of a streamed completion; `more` are fields that this server knows as well.
+    """Return the body of a streamed completion; `more` are further fields that this server knows.
 
-    Raises `Rejected` for unusable images, and for fields that must not be left out.
+    Raises `Rejected` for invalid images, and for unsupported fields that must not be omitted.
     """
     body = known_fields(passed_on.body, flavour.extra | more)
     if isinstance(messages := body.get("messages"), list):

@@ -1,7 +1,7 @@
-"""Recognises what a speech server returned from its own bytes, and joins sounds to one. Pure.
+"""Detects the type of a speech server's audio from its bytes, and joins parts of audio. Pure.
 
-Sounds are joined without being encoded again: the samples of WAV files under one header, the frames
-of MP3 and AAC files one after the other, Ogg files as the links of a chain.
+Parts are joined without encoding them again: WAV samples under one header, MP3 and AAC frames one
+after the other, Ogg files as a chained stream.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ ENDINGS = {
     "audio/mp4": "m4a",
     "audio/pcm": "pcm",
 }
-PLAIN = b"\x01\0\x01\0\x80\x3e\0\0\0\x7d\0\0\x02\0\x10\0"  # of a WAV file: 16 kHz, mono, 16 bits
+PLAIN = b"\x01\0\x01\0\x80\x3e\0\0\0\x7d\0\0\x02\0\x10\0"  # WAV format: 16 kHz, mono, 16 bits
 JOINED = frozenset({"audio/mpeg", "audio/ogg", "audio/wav", "audio/aac"})
 
 _HEADER = 12  # bytes of a RIFF file before its chunks
 _CHUNK = 8  # bytes of a chunk before its data
-_ID3 = 10  # bytes of the header of an ID3v2 tag; its footer is as long
-_OLD_TAG = 128  # bytes of an ID3v1 tag, at the end of a file
+_ID3 = 10  # bytes of an ID3v2 tag's header; its footer is as long
+_OLD_TAG = 128  # bytes of an ID3v1 tag at the end of a file
 _BITRATES = {
     True: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
     False: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
@@ -33,7 +33,7 @@ _RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 
 
 
 def sound_of(data: bytes) -> str:
-    """Return the media type of a sound by its first bytes, "" for anything else."""
+    """Return the media type of audio by its first bytes; "" for anything else."""
     if len(data) > 1 and data[0] == 0xFF and data[1] & 0xF6 == 0xF0:
         return "audio/aac"  # ADTS
     mime = mime_of(data)
@@ -41,29 +41,29 @@ def sound_of(data: bytes) -> str:
 
 
 def joined(sounds: Sequence[bytes]) -> bytes:
-    """Return sounds of one kind as one sound. Raises `ValueError` if that cannot be done."""
+    """Return parts of one type as one sound. Raises `ValueError` if they cannot be joined."""
     kinds = {sound_of(sound) for sound in sounds}
     if len(kinds) != 1:
-        raise ValueError("the parts are of different kinds")
+        raise ValueError("the parts have different types")
     (kind,) = kinds
     if kind == "audio/wav":
         return _wav(sounds)
     if len(sounds) == 1:
         return bare_mp3(sounds[0]) if kind == "audio/mpeg" else sounds[0]
     if kind not in JOINED:
-        raise ValueError(f"parts of {kind or 'an unknown kind'} cannot be joined")
+        raise ValueError(f"parts of {kind or 'an unknown type'} cannot be joined")
     if kind == "audio/mpeg":
         return b"".join(_without_count(bare_mp3(sound)) for sound in sounds)
     return b"".join(sounds)
 
 
 def is_plain(sound: bytes) -> bool:
-    """Return whether a sound is WAV of 16 kHz in mono with 16 bits, as speech is best read."""
+    """Return whether a sound is 16 kHz mono WAV with 16 bits, the best form for transcription."""
     return plain_samples(sound) is not None
 
 
 def plain_samples(sound: bytes) -> memoryview | None:
-    """Return the samples of such a sound as numbers, which are not copied; None for any other."""
+    """Return the samples of a plain WAV as numbers, without copying; None for anything else."""
     if sound_of(sound) != "audio/wav":
         return None
     try:
@@ -74,7 +74,7 @@ def plain_samples(sound: bytes) -> memoryview | None:
 
 
 def plain_wav(samples: memoryview) -> bytes:
-    """Return samples as such a sound."""
+    """Return samples as a plain WAV."""
     return _riff(PLAIN, samples.tobytes())
 
 
@@ -84,11 +84,11 @@ def plain_wav(samples: memoryview) -> bytes:
 def _wav(sounds: Sequence[bytes]) -> bytes:
     """Return the samples of all files under one header with the true length.
 
-    A server that streams does not know the length beforehand and writes none, or the greatest.
+    A streaming server does not know the length in advance and writes 0 or the maximum.
     """
     forms, samples = zip(*map(_chunks, sounds), strict=True)
     if any(one != other for one, other in pairwise(forms)):
-        raise ValueError("the parts differ in their rate or form")
+        raise ValueError("the parts differ in rate or format")
     return _riff(forms[0], b"".join(samples))
 
 
@@ -98,7 +98,7 @@ def _riff(form: bytes, data: bytes) -> bytes:
 
 
 def _chunks(whole: bytes) -> tuple[bytes, memoryview]:
-    """Return a WAV file's form and its samples, which are not copied."""
+    """Return a WAV file's format and its samples, without copying."""
     form, at, sound = b"", _HEADER, memoryview(whole)
     while at + _CHUNK <= len(sound):
         name, size = (
@@ -112,7 +112,7 @@ def _chunks(whole: bytes) -> tuple[bytes, memoryview]:
             unknown = size == 0 or at + size > len(sound)
             data = sound[at:] if unknown else sound[at : at + size]
             if not form or not data:
-                raise ValueError("a WAV file without a form or without samples")
+                raise ValueError("a WAV file without a format or without samples")
             return form, data
         at += size + size % 2
     raise ValueError("a WAV file without samples")
@@ -141,14 +141,14 @@ def bare_mp3(sound: bytes) -> bytes:
 
 
 def _without_count(sound: bytes) -> bytes:
-    """Drop the frame that tells the number of frames: players would end with the first part."""
+    """Drop the frame that states the number of frames, at which players would stop."""
     length = _frame(sound[:4])
     head = sound[:length]
     return sound[length:] if any(mark in head for mark in (b"Xing", b"Info", b"VBRI")) else sound
 
 
 def _frame(head: bytes) -> int:
-    """Return the length of an MP3 frame, 0 where there is none."""
+    """Return the length of an MP3 frame; 0 if there is none."""
     if sound_of(head) != "audio/mpeg":
         return 0
     version, rate = head[1] >> 3 & 3, head[2] >> 2 & 3

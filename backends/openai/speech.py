@@ -1,4 +1,4 @@
-"""Has a server read a text aloud, one part after the other, and makes one sound of the parts."""
+"""Reads a text aloud on a server part by part, and joins the parts into one sound."""
 
 import asyncio
 import re
@@ -20,9 +20,9 @@ from queueing.core.ports import Report
 from queueing.core.requests import File, Output, Progress, SpeechFormat, TextToSpeech
 from queueing.core.specs import Timeouts
 
-PART_MOST = 4096  # characters; OpenAI takes no more
+PART_MOST = 4096  # characters; OpenAI's limit
 
-_SPAN = 200  # characters of a link's or an emphasised text: bounded, so that no text takes long
+_SPAN = 200  # characters of a link or emphasised text: limited so that matching stays fast
 
 _LINES = (
     (re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^\n]*$", re.MULTILINE), ""),  # fences; the code stays
@@ -30,7 +30,7 @@ _LINES = (
     (
         re.compile(r"^[ \t|:+=-]{0,200}[-=]{3}[ \t|:+=-]*$", re.MULTILINE),
         "",
-    ),  # rules, of tables too
+    ),  # rules, also of tables
     (re.compile(r"^[ \t]{0,8}(?:>[ \t]?)+", re.MULTILINE), ""),
     (re.compile(r"^[ \t]{0,8}#{1,6}[ \t]+", re.MULTILINE), ""),
     (re.compile(r"^[ \t]*[-*+•][ \t]+(?:\[[ xX]\][ \t]+)?", re.MULTILINE), ""),
@@ -52,27 +52,27 @@ _BREAKS = (
     re.compile(r"[,;:–](?=\s)|[\uff0c、\uff1b\uff1a]"),
     re.compile(r"\s"),
 )
-"""Where a text may be cut, the best places first."""
+"""Places to split a text, the best first."""
 
 
 def plain_words(text: str) -> str:
-    """Return a text without the marks of Markdown, or as it is where nothing else is in it."""
+    """Return a text without Markdown syntax, or unchanged if nothing else would be left."""
     words = text
     for pattern, instead in _LINES:
         words = pattern.sub(instead, words)
     words = _ROW.sub(lambda row: ", ".join(filter(None, map(str.strip, row[1].split("|")))), words)
     words = _LINK.sub(r"\1", words)
     words = _CODE.sub(r"\2", words)
-    for _ in range(3):  # bold inside italics inside struck out
+    for _ in range(3):  # bold in italics in strikethrough
         words = _EMPHASIS.sub(r"\2", words)
     words = _GAPS.sub("\n\n", _ESCAPED.sub(r"\1", words)).strip()
     return words or text.strip()
 
 
 def parts_of(text: str, most: int = PART_MOST) -> list[str]:
-    """Return a text in parts of at most `most` characters, cut after sentences where there are any.
+    """Return a text in parts of at most `most` characters, split after sentences if possible.
 
-    Together they have every character of the text that is no white space; none is blank.
+    The parts contain every non-space character of the text, and none is blank.
     """
     parts, rest = [], text.strip()
     while len(rest) > most:
@@ -83,7 +83,7 @@ def parts_of(text: str, most: int = PART_MOST) -> list[str]:
 
 
 def _cut(text: str, most: int) -> int:
-    """Return where the first part ends: at the best kind of place in its second half, or anywhere."""
+    """Return the end of the first part: the best break in its second half, or anywhere."""
     for least in (most // 2, 1):
         for pattern in _BREAKS:
             ends = [found.end() for found in pattern.finditer(text, 0, most)]
@@ -102,12 +102,12 @@ OPENAI = frozenset(
 
 _MIX = re.compile(r"[+-]")
 _WEIGHT = re.compile(r"\([^()]*\)$")
-_LISTED = 8  # voices named to a person
-_NAME_MOST = 60  # characters of a wrong name
+_LISTED = 8  # voices suggested to a person
+_NAME_MOST = 60  # characters of an unknown name
 
 
 def voice_named(wanted: str, voices: Sequence[str], form: AudioForm) -> str:
-    """Return a voice as the server spells it. Raises `Rejected` for one that it does not list."""
+    """Return a voice as the server spells it. Raises `Rejected` for an unlisted one."""
     if not voices:
         return wanted
     known = {voice.casefold(): voice for voice in voices}
@@ -123,18 +123,18 @@ def voice_named(wanted: str, voices: Sequence[str], form: AudioForm) -> str:
     name = wrong[0][:_NAME_MOST]
     there = ", ".join(near(name, voices, most=_LISTED) or voices[:_LISTED])
     told = problem(ProblemKind.OTHER_VOICES, name=name, there=there)
-    raise Rejected(f"no voice is called {name!r}; there are {there}", problem=told)
+    raise Rejected(f"unknown voice {name!r}; available: {there}", problem=told)
 
 
 SOUND_LIMIT = 256 * 1024 * 1024  # bytes; an hour of uncompressed speech is 170 MB
-RAW = "audio/pcm"  # samples without a header: any bytes that are no text
+RAW = "audio/pcm"  # samples without a header: any bytes except text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Speech:
-    """A text to read aloud: by which model, and in which of its voices.
+    """A text to read aloud: the model and its voices.
 
-    `voice` is the one to use where the request names none, `voices` those the server lists.
+    `voice` is the default for requests without one; `voices` are those the server lists.
     """
 
     request: TextToSpeech
@@ -151,7 +151,7 @@ async def speak(http: Http, form: AudioForm, speech: Speech, report: Report) -> 
     """
     path = form.speech
     if path is None:
-        raise Rejected("the server reads nothing aloud", problem=NO_SPEECH)
+        raise Rejected("the server cannot read aloud", problem=NO_SPEECH)
     texts = await asyncio.to_thread(lambda: parts_of(plain_words(speech.request.text)))
     wanted = format_of(speech.request.format, len(texts))
     sounds: list[bytes] = []
@@ -171,24 +171,24 @@ async def speak(http: Http, form: AudioForm, speech: Speech, report: Report) -> 
 
 
 async def _as_asked(sound: File, form: SpeechFormat | None) -> File:
-    """Return a sound in the form a program asked for, where the server could not send it."""
+    """Convert a sound to the requested format if the server could not send it."""
     if form is None or sound.mime == FORMS[form]:
         return sound
     try:
         return await as_form(sound, form)
-    except SoundError:  # its own kind is on it
+    except SoundError:  # keep its own format
         return sound
 
 
 def format_of(asked: SpeechFormat | None, parts: int) -> SpeechFormat:
-    """Return the format to ask for: MP3 if none is wanted, WAV for parts that cannot be joined."""
+    """Return the format to request: MP3 by default, WAV if parts of the format cannot be joined."""
     if parts > 1 and asked in {"flac", "opus"}:
         return "wav"
     return asked or "mp3"
 
 
 def body_of(form: AudioForm, speech: Speech, text: str, wanted: SpeechFormat) -> JsonValue:
-    """Return the call for one part. Raises `Rejected` for a voice that the server does not list."""
+    """Return the request body for one part. Raises `Rejected` for an unlisted voice."""
     request = speech.request
     voice = request.voice or speech.voice or form.voice or next(iter(speech.voices), None)
     options: dict[str, JsonValue] = {
@@ -202,15 +202,15 @@ def body_of(form: AudioForm, speech: Speech, text: str, wanted: SpeechFormat) ->
 
 
 def require_sound(data: bytes, wanted: SpeechFormat) -> None:
-    """Raise the error that a server sent with status 200 instead of a sound."""
+    """Raise the error of an answer with status 200 that is not a sound."""
     if not data:
-        raise UnreadableAnswer("the server answered with an empty sound")
+        raise UnreadableAnswer("the server sent an empty sound")
     if sound_of(data) or (wanted == "pcm" and not is_text(data)):
         return
     text = data[:1000].decode(errors="replace")
     if text.lstrip().startswith("{"):
         raise classify(200, text)
-    raise UnreadableAnswer(f"the server answered no sound: {text[:200]!a}")
+    raise UnreadableAnswer(f"the server's answer is not a sound: {text[:200]!a}")
 
 
 def _whole(sounds: Sequence[bytes], wanted: SpeechFormat) -> File:

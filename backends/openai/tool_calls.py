@@ -1,6 +1,6 @@
-"""Numbers the tool calls of one answer as OpenAI does, whatever a server numbers them. Pure.
+"""Numbers the tool calls of one answer like OpenAI, whatever numbers a server sends. Pure.
 
-Servers have been seen to give all calls one index, or none, no ids, and arguments as an object.
+Servers send the same index for all calls, or none, no ids, or arguments as an object.
 """
 
 import json
@@ -13,15 +13,15 @@ from queueing.core.bounded_json import written
 
 Object = dict[str, Any]
 CALLS_MOST = 128
-"""Tool calls in one answer; the API takes no more back."""
+"""Most tool calls in one answer; the API accepts no more in a request."""
 
 
-NAME_LIMIT = 256  # characters of a name or an id; the API takes no longer ones back
+NAME_LIMIT = 256  # characters of a name or an id; the API accepts no longer ones
 
 
 @dataclass(kw_only=True, slots=True)
 class ToolCallMade:
-    """A call that is being written; `told` once its first piece has been returned."""
+    """A tool call being received; `told` once its first piece has been returned."""
 
     index: int
     id: str = ""
@@ -36,31 +36,31 @@ class ToolCallMade:
         return {"index": self.index, **self.whole()}
 
     def whole(self) -> Object:
-        """Return the call as a whole answer has it."""
+        """Return the call in the form of a whole answer."""
         function = {"name": self.name, "arguments": "".join(self.arguments)}
         return {"id": self.id, "type": "function", "function": function}
 
 
 class ToolCalls:
-    """The calls of an answer, in the order in which they appeared.
+    """The calls of an answer in order of appearance.
 
-    `length` counts the characters of their pieces; `full` means that no call more is taken.
+    `length` counts the characters of their pieces; `full` means that no more calls are accepted.
     """
 
     def __init__(self) -> None:
         self.calls: list[ToolCallMade] = []
         self.length = 0
         self.full = False
-        self._latest: dict[int, ToolCallMade] = {}  # by the server's index, or place in its list
+        self._latest: dict[int, ToolCallMade] = {}  # by the server's index, or position in its list
         self._by_id: dict[tuple[int | None, str], ToolCallMade] = {}
 
     def take(self, pieces: Sequence[Mapping[str, Any]]) -> list[Object]:
-        """Return pieces of calls in OpenAI's form; those that say nothing are left out."""
+        """Return pieces of calls in OpenAI's form, without empty ones."""
         taken = [self._one(at, piece, len(pieces) == 1) for at, piece in enumerate(pieces)]
         return [piece for piece in taken if piece is not None]
 
     def end(self) -> list[Object]:
-        """Return what is missing: calls without a name, and arguments where none came."""
+        """Return the missing pieces: calls without a name, and absent arguments."""
         made = []
         for call in self.calls:
             if not "".join(call.arguments).strip():
@@ -88,7 +88,7 @@ class ToolCalls:
     def _of(
         self, at: int, piece: Mapping[str, Any], name: str, text: str, alone: bool
     ) -> ToolCallMade | None:
-        """Return the call that a piece belongs to; None for one call too many."""
+        """Return the call that a piece belongs to; None if there are too many."""
         index, call_id = place_of(piece)
         if call_id and (known := self._by_id.get((index, call_id))) is not None:
             return known
@@ -104,18 +104,18 @@ class ToolCalls:
         self._latest[place] = call
         if call_id:
             if not call.id and all(other.id != call_id for other in self.calls):
-                call.id = call_id  # a duplicate is replaced by a generated id
+                call.id = call_id  # a duplicate gets a generated id
             self._by_id[index, call_id] = self._by_id[None, call_id] = call
         return call
 
 
 def place_of(piece: Mapping[str, Any]) -> tuple[int | None, str]:
-    """Return the index and the id of a piece, as far as it has them."""
+    """Return the index and id of a piece, None and "" where absent."""
     return _number(piece.get("index")), _text(piece.get("id"))[:NAME_LIMIT]
 
 
 def _is_another(call: ToolCallMade, call_id: str, name: str, text: str) -> bool:
-    """Return whether a piece begins another call although it has the index of this one."""
+    """Return whether a piece begins another call with the same index."""
     if not name or not call.name:
         return False
     if call_id and call.id:
@@ -138,7 +138,7 @@ def _more(call: ToolCallMade, text: str) -> Object:
 
 
 def _arguments(value: Any) -> str:
-    """Return the arguments of a call as text; some servers send an object."""
+    """Return a call's arguments as text; some servers send an object."""
     if isinstance(value, Mapping | list):
         return written(value, raw=True, spaced=True)
     return _text(value)

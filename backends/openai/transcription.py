@@ -1,4 +1,4 @@
-"""Asks a server to write down what is said in a recording, piece by piece where that is needed."""
+"""Transcribes a recording on a server, in pieces if necessary."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -33,11 +33,11 @@ from queueing.core.ports import Report
 from queueing.core.requests import File, Output, Progress, SpeechToText
 from queueing.core.specs import Timeouts
 
-SILENCE = 0.6  # from here on a segment is no speech if the model is also unsure of its words
-SURE_SILENCE = 0.8  # from here on it is none whatever the model says
-UNSURE = -1.0  # mean logarithm of the probabilities of its words
+SILENCE = 0.6  # from here, a segment is silent if the model is also unsure of its words
+SURE_SILENCE = 0.8  # from here, a segment is always silent
+UNSURE = -1.0  # mean log probability of its words
 BLANK = ("[blank_audio]", "[silence]", "[no speech]")
-NANOSECONDS = 1e7  # no recording has as many seconds, and no segment fewer nanoseconds
+NANOSECONDS = 1e7  # longer than any recording in seconds, shorter than any segment in ns
 
 _TIMES = ("start", "end")
 _NUMBERS = (*_TIMES, "temperature", "avg_logprob", "compression_ratio", "no_speech_prob")
@@ -47,9 +47,9 @@ Segment = dict[str, JsonValue]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpeechTranscript:
-    """A transcript; `segments` are in the shape of OpenAI's `verbose_json`, without silent ones.
+    """A transcript; `segments` are in the form of OpenAI's `verbose_json`, without silent ones.
 
-    They are None where the server tells none.
+    `segments` is None if the server sends none.
     """
 
     text: str
@@ -58,7 +58,7 @@ class SpeechTranscript:
     seconds: float | None = None
 
     def verbose(self, *, translated: bool) -> str:
-        """Return it as OpenAI's `verbose_json`; "" if the server tells no segments."""
+        """Return OpenAI's `verbose_json`, or "" if the server sends no segments."""
         if self.segments is None:
             return ""
         whole: dict[str, JsonValue] = {
@@ -72,9 +72,9 @@ class SpeechTranscript:
 
 
 def heard(answer: JsonValue) -> SpeechTranscript:
-    """Return the transcript in a server's answer; raise the error that is in it instead."""
+    """Return the transcript in a server's answer, or raise the error that it reports."""
     if not isinstance(answer, dict):
-        raise UnreadableAnswer("unexpected answer: no object")
+        raise UnreadableAnswer("unexpected answer: not an object")
     if answer.get("error") or answer.get("object") == "error":
         raise classify(200, answer)
     text, language = answer.get("text"), answer.get("language")
@@ -84,7 +84,7 @@ def heard(answer: JsonValue) -> SpeechTranscript:
     spoken = [segment for segment in told or () if not _silent(segment)]
     numbered: list[Segment] = [{**segment, "id": at} for at, segment in enumerate(spoken)]
     words = _words(spoken) if len(spoken) < len(told or ()) else without_thoughts(text).strip()
-    words = " ".join(words.split()) if told else words  # whisper.cpp ends a line with each segment
+    words = " ".join(words.split()) if told else words  # whisper.cpp ends each segment's line
     return SpeechTranscript(
         text="" if words.casefold() in BLANK else words,
         segments=None if told is None else tuple(numbered),
@@ -94,7 +94,7 @@ def heard(answer: JsonValue) -> SpeechTranscript:
 
 
 def _segments(told: JsonValue) -> list[Segment] | None:
-    """Return the segments with numbers as numbers of seconds; None where one has no times."""
+    """Return the segments with times in seconds; None if one has no times."""
     if not isinstance(told, list):
         return None
     segments = [_segment(each) for each in told if isinstance(each, dict)]
@@ -151,7 +151,7 @@ def _number(value: JsonValue) -> float | None:
 
 
 PIECE_S = 120.0
-PAUSE_S = 20.0  # at the end of a piece, where its quietest moment is looked for
+PAUSE_S = 20.0  # at the end of a piece, searched for its quietest moment
 RATE = 16_000
 
 _MOMENT = RATE // 10  # samples
@@ -159,7 +159,7 @@ _MOMENT = RATE // 10  # samples
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SoundPiece:
-    """A part of a recording, from one of its samples to another; without an end, all of it."""
+    """Part of a recording, between two sample positions; all of it if `end` is None."""
 
     whole: bytes
     begin: int = 0
@@ -167,22 +167,22 @@ class SoundPiece:
 
     @property
     def begins(self) -> float:
-        """When it begins, in seconds."""
+        """Its start in seconds."""
         return self.begin / RATE
 
     @property
     def seconds(self) -> float | None:
-        """How long it is; None for a recording that was not divided."""
+        """Its length in seconds; None for an undivided recording."""
         return None if self.end is None else (self.end - self.begin) / RATE
 
     def sound(self) -> bytes:
-        """Return it as WAV: a copy, made when it is sent."""
+        """Return it as WAV; the copy is made only when it is sent."""
         samples = None if self.end is None else plain_samples(self.whole)
         return self.whole if samples is None else plain_wav(samples[self.begin : self.end])
 
 
 def pieces_of(sound: bytes) -> list[SoundPiece]:
-    """Return a recording in pieces of up to `PIECE_S` seconds; one of another form as it is."""
+    """Return a recording in pieces of up to `PIECE_S` seconds; undivided if it is not plain WAV."""
     samples = plain_samples(sound)
     piece, pause = int(PIECE_S * RATE), int(PAUSE_S * RATE)
     if samples is None or len(samples) <= piece:
@@ -196,7 +196,7 @@ def pieces_of(sound: bytes) -> list[SoundPiece]:
 
 
 def _quietest(samples: memoryview) -> int:
-    """Return where the quietest moment is, its middle."""
+    """Return the position of the middle of the quietest moment."""
     loudness = {
         at: sum(map(abs, samples[at : at + _MOMENT]))
         for at in range(0, len(samples) - _MOMENT + 1, _MOMENT)
@@ -205,7 +205,7 @@ def _quietest(samples: memoryview) -> int:
 
 
 def together(pieces: Sequence[SoundPiece], told: Sequence[SpeechTranscript]) -> SpeechTranscript:
-    """Return what was written down of the pieces as one transcript."""
+    """Return the transcripts of the pieces as one transcript."""
     if len(told) == 1 and pieces[0].seconds is None:
         return told[0]
     segments = [
@@ -236,15 +236,15 @@ FAULTS = {
     SoundFault.SILENT: NOTHING_SAID,
     SoundFault.TOO_LONG: LONG_SOUND,
 }
-UNTOLD = "Invalid request"  # whisper.cpp's whole answer to a sound it cannot read
-REFUSES_FORM = {400, 422, 500, 501}  # what servers answer to a response format they lack
+UNTOLD = "Invalid request"  # whisper.cpp's whole answer to unreadable audio
+REFUSES_FORM = {400, 422, 500, 501}  # answers to an unsupported response format
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recording:
-    """A sound to write down: how, by which model, and the sound as servers take it.
+    """A sound to transcribe: the request, the model, and the sound in the form servers accept.
 
-    `max_tokens` bounds what a model that chats may write.
+    `max_tokens` limits the answer of a chat model.
     """
 
     request: SpeechToText
@@ -255,7 +255,7 @@ class Recording:
 
 
 async def plain_sound(files: Sequence[File]) -> File:
-    """Return a job's one recording as WAV; as it is where PyAV is missing. Raises `Rejected`."""
+    """Return a job's one recording as WAV; unchanged without PyAV. Raises `Rejected`."""
     if len(files) != 1:
         raise Rejected(f"{len(files)} recordings instead of one", problem=BAD_SOUND)
     try:
@@ -267,7 +267,7 @@ async def plain_sound(files: Sequence[File]) -> File:
 
 
 async def transcribe(http: Http, form: AudioForm, recording: Recording, report: Report) -> Output:
-    """Return the text of a recording, "" where nothing is said, reporting each piece of it.
+    """Return the text of a recording, "" if nothing is said, reporting each piece.
 
     Cancelling closes the connection. Raises `BackendError`s.
     """
@@ -288,7 +288,7 @@ async def transcribe(http: Http, form: AudioForm, recording: Recording, report: 
 async def _told(
     http: Http, form: AudioForm, recording: Recording, sound: bytes, *, timed: bool
 ) -> SpeechTranscript:
-    """Ask with segments where they are wanted, and without where the model knows none."""
+    """Request segments if wanted, and retry without them if the model does not support them."""
     recording = replace(recording, sound=replace(recording.sound, data=sound))
     if timed:
         try:
@@ -305,7 +305,7 @@ async def _told(
 
 
 def _fault(error: HttpRefused | HttpFailed) -> BackendError:
-    """Return what an answer stands for; some servers speak of an image, or of nothing."""
+    """Return the error of an answer; some servers report a bad image, or only "Invalid request"."""
     fault = classify_answer(error)
     if fault.problem == NO_IMAGES or error.body.strip() == UNTOLD:
         return Rejected(str(fault), problem=BAD_SOUND)
@@ -330,17 +330,17 @@ async def _asked(
 
 
 def call_of(form: AudioForm, request: SpeechToText) -> tuple[str, dict[str, str]]:
-    """Return the path of a request, and its form fields beside model and form of the answer. Pure.
+    """Return a request's path, and its form fields except model and response format. Pure.
 
-    Raises `Rejected` for what the server cannot do.
+    Raises `Rejected` for unsupported options.
     """
     fields, path = dict(form.always), form.transcriptions
     if path is None:
-        raise Rejected("the server writes down no speech", problem=NO_HEARING)
+        raise Rejected("the server cannot transcribe", problem=NO_HEARING)
     if request.translate and form.translate is not None:
         fields[form.translate] = "true"
     elif request.translate and form.translations is None:
-        raise Rejected("the server translates nothing", problem=NO_TRANSLATION)
+        raise Rejected("the server cannot translate", problem=NO_TRANSLATION)
     elif request.translate and form.translations is not None:
         path = form.translations
     if path == form.transcriptions and (language := request.language or form.any_language):

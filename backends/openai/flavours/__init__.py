@@ -1,1 +1,1 @@
-"""What distinguishes each of these servers."""
+"""The flavours of text and speech servers."""

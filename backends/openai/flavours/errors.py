@@ -1,7 +1,7 @@
-"""What text servers report, for the queue and for the person. Pure.
+"""Maps text servers' errors to errors for the queue and problems for people. Pure.
 
-Words choose among a caller's mistakes under any status: llama.cpp refuses an image with 500, LM
-Studio answers errors with 200.
+Errors that blame the caller are matched by words under any status: llama.cpp refuses an image with
+500, and LM Studio sends errors with 200.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ CONTEXT = (
     "context size",
     "context length",
     "context window",
-    "context the overflows",  # LM Studio's own words
+    "context the overflows",  # sic, LM Studio
     "input length exceeds",
     "too large to process",  # llama.cpp: an embedding must fit into one physical batch
     "longer than the model's context",  # SGLang
@@ -65,7 +65,7 @@ EMBEDS = (
     "not support the embeddings api",
     "not an embedding model",
     "is not embedding",
-    "is not oai compatible",  # llama.cpp, of the pooling type "none"
+    "is not oai compatible",  # llama.cpp with the pooling type "none"
 )
 DIMENSIONS = ("matryoshka", "output dimensions")
 SUFFIX = (
@@ -104,8 +104,8 @@ VOICES = (
     "unsupported voice",
 )
 TEMPLATE = ("jinja", "chat template", "prompt template", "roles must alternate")
-# The first that matches decides, so the order matters: "No models loaded" carries the code
-# "model_not_found", which alone says that there is no such model.
+# The first match decides, so the order matters: "No models loaded" carries the code
+# "model_not_found", which alone means that there is no such model.
 RULES: Sequence[ErrorRule] = (
     ErrorRule(
         kind=Rejected,

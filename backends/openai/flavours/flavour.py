@@ -1,7 +1,7 @@
-"""What a flavour is: how one kind of text server lists, loads, unloads and identifies itself.
+"""Defines a flavour: how one kind of text server is identified, lists, loads and unloads.
 
-A flavour uses only these control calls; answering is the same everywhere. Flavours hold no state:
-what is loaded is asked, not remembered.
+Flavours implement only these control calls; answers are handled the same for all. They hold no
+state and always ask the server which models are loaded.
 """
 
 from collections.abc import Mapping
@@ -21,15 +21,15 @@ from queueing.core.specs import ModelSpec
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AudioForm:
-    """The paths of a server's calls for speech, None for those it lacks, and what it takes.
+    """The paths of a server's speech calls, None for those it lacks, and the fields they accept.
 
-    `always` and `told` are form fields of every transcription, and of one whose language is known.
-    With `silence` it tells how likely each segment is no speech, so its segments are always asked
-    for; otherwise only with `segments`, and only where a request wants them. Without a path for
-    translations, `translate` is the field that asks for one. `words` is how words that may occur are
-    put into the prompt, `tokens` the field that bounds an answer. `spoken` are fields of every text
-    to read aloud, `voice` reads where none is named, and `mixes` tells whether several may read as
-    one (`a+b`).
+    `always` are form fields of every transcription. `any_language` is sent as the language if none
+    is requested. With `silence` the server reports how likely each segment is silent, so segments
+    are always requested. Otherwise `segments` says whether they can be requested. Without a path
+    for translations, `translate` is the field that requests one. `words` is the template that puts
+    expected words into the prompt, and `tokens` the field that limits an answer. `spoken` are
+    fields of every text to read aloud, `voice` is the default voice, and `mixes` says whether
+    voices can be combined (`a+b`).
     """
 
     transcriptions: str | None = "/v1/audio/transcriptions"
@@ -48,10 +48,10 @@ class AudioForm:
 
 
 SILENT = AudioForm(transcriptions=None, translations=None, speech=None)
-"""A server without any call for speech."""
+"""A server without speech calls."""
 
 
-KEPT = -1  # Ollama: without expiry; a request without this would end that
+KEPT = -1  # Ollama: no expiry; a request without it would reset the expiry
 
 
 IMAGES = frozenset({"JPEG", "PNG", "WEBP"})
@@ -61,10 +61,10 @@ IMAGES = frozenset({"JPEG", "PNG", "WEBP"})
 class Served(ServedModel):
     """A model as its server lists it.
 
-    `instances` are its copies if they have names; `parallel` is how many answers one copy writes at
-    once, `context` how many tokens each may have, `size_mb` the size of its weights, `taken_mb` the
-    memory that a copy takes now. `hears` tells whether it writes down speech, `speaks` whether it
-    reads aloud, in one of its `voices`. None means that the server does not report the value.
+    `instances` are its copies if they have names. `parallel` is how many answers one copy writes at
+    once, `context` how many tokens each may have. `size_mb` is the size of its weights, `taken_mb`
+    the memory that a copy uses. `hears` says whether it transcribes speech, `speaks` whether it
+    reads aloud in one of its `voices`. None means that the server does not report the value.
     """
 
     vision: bool | None = None
@@ -82,18 +82,19 @@ class Served(ServedModel):
 
 
 class ImageForm(StrEnum):
-    """How a server takes an image to embed; `NONE` takes none."""
+    """How a server accepts an image to embed; `NONE` means that it does not."""
 
     NONE = "none"
-    MESSAGES = "messages"  # one a call, as a conversation of one message
-    MEDIA = "media"  # among the texts, with a mark where it belongs
+    MESSAGES = "messages"  # one per call, as a conversation of one message
+    MEDIA = "media"  # among the texts, with a marker for its position
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddingForm:
-    """How a kind of server is asked for vectors, and what it takes.
+    """How a kind of server embeds, and which inputs it accepts.
 
-    `own` is the path of its own call where OpenAI's would cut long texts silently.
+    `own` means that `path` is the server's own call, used where OpenAI's would silently cut long
+    texts.
     """
 
     path: str = "/v1/embeddings"
@@ -103,36 +104,36 @@ class EmbeddingForm:
 
 
 class Flavour:
-    """One kind of server; itself any that lists and answers, and of which nothing else is known.
+    """One kind of server. The base class is any server that lists models and answers requests.
 
-    Methods raise `BackendError`s as `Http` does, `OutOfMemory` in `load`.
+    Methods raise the `BackendError`s of `Http`; `load` also raises `OutOfMemory`.
     """
 
     name: ClassVar[str] = "generic"
     embedding: ClassVar[EmbeddingForm] = EmbeddingForm()
     can_unload: ClassVar[bool] = False
-    # its answers name the requested model, so any other name is a fault
+    # whether its answers name the requested model, so any other name is an error
     exact: ClassVar[bool] = False
-    # a request loads a model that is not loaded, and may evict others for it
+    # whether a request loads an unloaded model, possibly evicting others
     eager: ClassVar[bool] = False
     chat_path: ClassVar[str] = "/v1/chat/completions"
     text_path: ClassVar[str] = "/v1/completions"
-    # where a prompt with a text after the gap is sent
+    # path for a prompt with a text after the gap; None if unsupported
     suffix_path: ClassVar[str | None] = "/v1/completions"
-    prompt_tokens: ClassVar[bool] = True  # it takes a prompt of token numbers
-    echoes: ClassVar[bool] = True  # it can return the prompt with its log probabilities
-    # of a request's fields beside OpenAI's, those it knows
+    prompt_tokens: ClassVar[bool] = True  # accepts a prompt of token numbers
+    echoes: ClassVar[bool] = True  # can return the prompt with its log probabilities
+    # the request fields it knows in addition to OpenAI's
     extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p"})
-    json_object: ClassVar[bool] = True  # it takes `response_format: json_object`
-    text_parts: ClassVar[bool] = True  # it takes a message of several texts
-    images: ClassVar[frozenset[str]] = IMAGES  # the kinds of images it can read in a message
-    nameless: ClassVar[bool] = False  # it has one model, and does not look at the name in a request
-    # an answer that another request broke off ends without a reason
+    json_object: ClassVar[bool] = True  # accepts `response_format: json_object`
+    text_parts: ClassVar[bool] = True  # accepts a message of several texts
+    images: ClassVar[frozenset[str]] = IMAGES  # image formats it can read in a message
+    nameless: ClassVar[bool] = False  # has one model and ignores the model name in a request
+    # whether an answer that another request interrupts ends without a finish reason
     interrupts: ClassVar[bool] = False
-    # how it is asked to write down and to read aloud, as a rule
+    # its speech calls
     sounds: ClassVar[AudioForm] = AudioForm()
     note: ClassVar[str] = (
-        "This server cannot load or unload on request, and does not say what is in memory."
+        "This server cannot load or unload on request, and does not report what is in memory."
     )
 
     async def describe(self, http: Http) -> str | None:
@@ -140,30 +141,30 @@ class Flavour:
         return "OpenAI-compatible server" if await ask(http, "/v1/models", Listing) else None
 
     async def notes(self, http: Http) -> tuple[str, ...]:  # noqa: ARG002 - for others
-        """Return what an operator should know about it, for `usher check`."""
+        """Return notes for the operator, for `usher check`."""
         return (self.note,) if self.note else ()
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return the server's models; cheap, called often."""
+        """Return the server's models. Must be cheap, because it is called often."""
         return tuple(Served(id=entry.id) for entry in await listing(http))
 
     async def unlisted(self, http: Http) -> tuple[Served, ...]:  # noqa: ARG002 - for others
-        """Return what is in memory and is not among the server's models."""
+        """Return models that are in memory but not listed by `served`."""
         return ()
 
     async def details(self, http: Http, served: Served) -> Served:  # noqa: ARG002 - for others
-        """Return an entry completed with details that cost a call of their own (vision)."""
+        """Return an entry completed with details that need a separate call, such as vision."""
         return served
 
     async def audio(self, http: Http) -> AudioForm:  # noqa: ARG002 - for others
-        """Return how it is asked to write down and to read aloud."""
+        """Return the server's speech calls."""
         return self.sounds
 
     async def load(self, http: Http, served: Served, wish: LoadWish) -> None:
-        """Request a load; may return before it is done."""
+        """Request a load; may return before it is complete."""
 
     async def unload(self, http: Http, served: Served) -> None:
-        """Request that every copy be unloaded; may return before that is done."""
+        """Request the unload of every copy; may return before it is complete."""
 
 
 WRITES = frozenset({Capability.TEXT_TO_TEXT, Capability.VISION})
@@ -174,18 +175,18 @@ HONOURED = {
         {"language", "prompt", "temperature", "translate", "timestamps"}
     ),
 }
-"""The fields of requests that people choose and servers are told."""
+"""The request fields that people choose and that are sent to speech servers."""
 EMBEDS = frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING})
 
 
 def honoured(model: ModelSpec) -> frozenset[str]:
-    """Return the fields of its requests that a model honours."""
+    """Return the request fields that a model honours."""
     fields = (HONOURED[each] for each in HONOURED if each in model.capabilities)
     return frozenset[str]().union(*fields)
 
 
 def able(served: Served) -> frozenset[Capability]:
-    """Return what a server reports that a model can do."""
+    """Return the capabilities that a server reports for a model."""
     reported = {
         Capability.TEXT_TO_TEXT: served.chats,
         Capability.VISION: served.chats and served.vision,
@@ -198,7 +199,7 @@ def able(served: Served) -> frozenset[Capability]:
 
 
 def lacks(model: ModelSpec, served: Served, flavour: Flavour) -> str | None:
-    """Return in words what the model is meant to do and the server cannot, None if nothing."""
+    """Return in words a configured capability that the server's model lacks, or None."""
     meant = model.capabilities
     if Capability.VISION in meant and served.vision is False:
         return "see images"

@@ -1,4 +1,4 @@
-"""llama.cpp in its forms: one model, a router over many, llama-cpp-python's server, llama-swap."""
+"""llama.cpp's variants: one model, a router for many, llama-cpp-python's server, and llama-swap."""
 
 from dataclasses import replace
 from typing import ClassVar
@@ -24,7 +24,7 @@ HEARS = AudioForm(
     translations=None,
     speech=None,
     segments=False,
-    words="Transcribe audio to text. These words may occur: {}",  # a prompt replaces its own
+    words="Transcribe audio to text. These words may occur: {}",  # replaces its own prompt
     tokens="max_tokens",
 )
 SAMPLERS = frozenset(
@@ -41,17 +41,17 @@ SAMPLERS = frozenset(
         "json_schema",
     }
 )
-DECODED = frozenset({"JPEG", "PNG"})  # its library for images knows no WebP
+DECODED = frozenset({"JPEG", "PNG"})  # its image library cannot read WebP
 
 
 class Props(ServerReply):
     """GET /props of llama.cpp; `role` is "router" if one process serves many models.
 
-    A router keeps `max_instances` models at once, any number if it is 0.
+    A router keeps at most `max_instances` models loaded; 0 means any number.
     """
 
     class Modalities(ServerReply):
-        """What it accepts besides text."""
+        """What it accepts in addition to text."""
 
         vision: bool = False
         audio: bool = False
@@ -65,7 +65,7 @@ class Props(ServerReply):
 
 
 class LlamaCpp(Flavour):
-    """llama.cpp with one model, given at its start: it writes, or with `--embeddings` embeds."""
+    """llama.cpp started with one model, which writes text, or embeds with `--embeddings`."""
 
     name: ClassVar[str] = "llamacpp"
     embedding: ClassVar[EmbeddingForm] = EmbeddingForm(images=ImageForm.MEDIA)
@@ -76,8 +76,8 @@ class LlamaCpp(Flavour):
     exact: ClassVar[bool] = True
     sounds: ClassVar[AudioForm] = HEARS
     note: ClassVar[str] = (
-        "This llama-server keeps its model as long as it runs; started without a model it could "
-        "load and unload (router mode)."
+        "This llama-server keeps its model loaded. Started without a model (router mode), it could "
+        "load and unload models."
     )
 
     async def describe(self, http: Http) -> str | None:
@@ -86,7 +86,7 @@ class LlamaCpp(Flavour):
         return f"llama.cpp {props.build_info}".strip() if props and props.role != "router" else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return the one model; until it is ready the server answers 503 to everything."""
+        """Return the one model. Until it is ready, the server answers 503 to every call."""
         return tuple(
             Served(
                 id=entry.id,
@@ -99,7 +99,7 @@ class LlamaCpp(Flavour):
         )
 
     async def details(self, http: Http, served: Served) -> Served:
-        """Add slots, vision and hearing from /props, and whether it embeds, which only a call shows."""
+        """Add slots, vision and hearing from /props, and test with a call whether it embeds."""
         props = read(Props, await http.get_json("/props"))
         embeds, vision = await _embeds(http), props.modalities.vision
         return replace(
@@ -125,14 +125,14 @@ class LlamaCppPython(Flavour):
     interrupts: ClassVar[bool] = True
     sounds: ClassVar[AudioForm] = SILENT
     extra: ClassVar[frozenset[str]] = frozenset({"top_k", "min_p", "typical_p", "repeat_penalty"})
-    text_parts: ClassVar[bool] = False  # templates would print the list
+    text_parts: ClassVar[bool] = False  # its chat templates would print the list
     note: ClassVar[str] = (
-        "llama-cpp-python cuts an answer off when the next request comes: set `parallel: 1` for "
-        "this backend, and use it for nothing else; or use llama-server."
+        "llama-cpp-python breaks off an answer when the next request arrives. Set `parallel: 1` for "
+        "this backend and let nothing else use it, or use llama-server."
     )
 
     async def describe(self, http: Http) -> str | None:
-        """Detect it by the owner it reports."""
+        """Detect it by `owned_by` in its model list."""
         listed = await ask(http, "/v1/models", Listing)
         ours = listed is not None and any(entry.owned_by == "me" for entry in listed.data)
         return "llama-cpp-python" if ours else None
@@ -143,9 +143,9 @@ class LlamaCppPython(Flavour):
 
 
 class LlamaCppRouter(Flavour):
-    """llama.cpp without a model of its own: it starts a process for each model on demand.
+    """llama.cpp started without a model: it starts a process for each model on demand.
 
-    Its /props?model=X loads X (seen with build 0c1e570), so that is never asked.
+    Its /props?model=X loads X (observed with build 0c1e570), so that is never called.
     """
 
     name: ClassVar[str] = "llamacpp-router"
@@ -156,7 +156,7 @@ class LlamaCppRouter(Flavour):
     images: ClassVar[frozenset[str]] = DECODED
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
-    chat_path: ClassVar[str] = "/v1/chat/completions?autoload=false"  # the queue plans the loads
+    chat_path: ClassVar[str] = "/v1/chat/completions?autoload=false"  # Usher plans the loads
     text_path: ClassVar[str] = "/v1/completions?autoload=false"
     suffix_path: ClassVar[str | None] = "/infill?autoload=false"
     echoes: ClassVar[bool] = False
@@ -164,8 +164,8 @@ class LlamaCppRouter(Flavour):
         HEARS, transcriptions="/v1/audio/transcriptions?autoload=false"
     )
     note: ClassVar[str] = (
-        "This router unloads by itself beyond --models-max (4 unless set); start it with "
-        "--models-max 0, so that only Usher decides what stays."
+        "This router unloads models by itself above --models-max (default 4). Start it with "
+        "--models-max 0 so that only Usher decides what stays loaded."
     )
 
     async def describe(self, http: Http) -> str | None:
@@ -174,7 +174,7 @@ class LlamaCppRouter(Flavour):
         return f"llama.cpp router {props.build_info}" if props and props.role == "router" else None
 
     async def notes(self, http: Http) -> tuple[str, ...]:
-        """Return the note, unless the router was started as the note says."""
+        """Return the note unless the router was started as it recommends."""
         props = await ask(http, "/props", Props)
         return () if props and props.max_instances == 0 else await super().notes(http)
 
@@ -199,16 +199,16 @@ class LlamaCppRouter(Flavour):
         )
 
     async def load(self, http: Http, served: Served, wish: LoadWish) -> None:  # noqa: ARG002 - set in its presets
-        """Request the load, which answers at once."""
+        """Request the load; the server answers at once."""
         await post_settled(http, "/models/load", {"model": served.id}, "already")
 
     async def unload(self, http: Http, served: Served) -> None:
-        """Request the unload, which also answers at once."""
+        """Request the unload; the server answers at once."""
         await post_settled(http, "/models/unload", {"model": served.id}, "not running")
 
 
 async def _embeds(http: Http) -> bool:
-    """Return whether a llama.cpp was started to embed; then it writes nothing."""
+    """Return whether a llama.cpp server was started for embeddings, so that it cannot chat."""
     try:
         await http.post_json(Flavour.embedding.path, {"input": "a"})
     except (HttpRefused, HttpFailed) as error:
@@ -226,14 +226,14 @@ def _router_failure(entry: Listed) -> str | None:
     status = entry.status
     if status is None or not status.failed:
         return None
-    return f"its process ended with exit code {status.exit_code}; llama-server's own log says why"
+    return f"its process ended with exit code {status.exit_code}; see llama-server's log"
 
 
 class Running(ServerReply):
     """GET /running of llama-swap."""
 
     class Process(ServerReply):
-        """One upstream; its command is never shown because it holds paths."""
+        """One upstream; its command is never shown because it contains paths."""
 
         model: str
         state: str
@@ -242,7 +242,7 @@ class Running(ServerReply):
 
 
 class LlamaSwap(Flavour):
-    """llama-swap: starts and stops other servers; a request for a model may stop another."""
+    """llama-swap: starts and stops other servers; a request for a model may stop another one."""
 
     name: ClassVar[str] = "llamaswap"
     suffix_path: ClassVar[str | None] = "/infill"
@@ -252,7 +252,7 @@ class LlamaSwap(Flavour):
     can_unload: ClassVar[bool] = True
     note: ClassVar[str] = (
         "llama-swap stops a model by itself when another one starts, unless its `groups` or `matrix` "
-        "let them live together; give it a host of its own."
+        "let them run together. Give it a separate host."
     )
 
     async def describe(self, http: Http) -> str | None:
@@ -268,9 +268,9 @@ class LlamaSwap(Flavour):
         )
 
     async def load(self, http: Http, served: Served, wish: LoadWish) -> None:  # noqa: ARG002 - set in its configuration
-        """Start its server by a call that passes through; returns when it is up."""
+        """Start the model's server with a proxied call; returns when it is up."""
         await http.get_json(f"/upstream/{quote(served.id)}/v1/models", timeout_s=3600.0)
 
     async def unload(self, http: Http, served: Served) -> None:
-        """Stop its server."""
+        """Stop the model's server."""
         await post_settled(http, f"/api/models/unload/{quote(served.id)}", None, "not found")

@@ -1,6 +1,6 @@
-"""LM Studio: texts from LM Studio, which loads and unloads on command (0.4) or on request (0.3).
+"""LM Studio, which loads and unloads on command (0.4) or only on request (0.3).
 
-Answers are handled by `backend`; here is what only LM Studio does. Two traps shape it: loading a
+`backend` handles answers; this module contains LM Studio's control calls. Two traps: loading a
 loaded model makes a second copy, and errors arrive with status 200.
 """
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 EXTRA = frozenset({"top_k", "min_p", "repeat_penalty", "reasoning_effort"})
 TEXTS_ONLY = EmbeddingForm(tokens=False)
-API_LOAD_PARALLEL = 4  # a load over the API gets four slots, and no other number can be requested
+API_LOAD_PARALLEL = 4  # an API load always gets four slots
 
 
 # ---------------------------------------------------------------- what LM Studio answers
 
 
 class Instance(ServerReply):
-    """A copy in memory; `parallel` answers at once."""
+    """A copy in memory; `parallel` is the number of answers it writes at once."""
 
     class Settings(ServerReply):
-        """How it was loaded."""
+        """The settings it was loaded with."""
 
         context_length: int | None = None
         parallel: int | None = None
@@ -39,10 +39,10 @@ class Instance(ServerReply):
 
 
 class Downloaded(ServerReply):
-    """An entry of /api/v1/models; loaded exactly when it has instances."""
+    """An entry of /api/v1/models; loaded if and only if it has instances."""
 
     class Abilities(ServerReply):
-        """What it accepts besides text."""
+        """What it accepts in addition to text."""
 
         vision: bool = False
 
@@ -100,7 +100,7 @@ class LMStudio4(Flavour):
     note: ClassVar[str] = ""
 
     async def describe(self, http: Http) -> str | None:
-        """Detect it by the list of API v1; no HTTP answer contains the exact version."""
+        """Detect it by its API v1 model list; no HTTP answer contains the exact version."""
         return "LM Studio (0.4 or newer)" if await ask(http, "/api/v1/models", Library) else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:
@@ -109,10 +109,10 @@ class LMStudio4(Flavour):
         return tuple(_served(entry) for entry in library.models)
 
     async def load(self, http: Http, served: Served, wish: LoadWish) -> None:
-        """Load a copy; returns when it is usable.
+        """Load a copy and return when it is usable.
 
-        If another program loaded one meanwhile, this copy is unloaded again: two copies double the
-        memory.
+        If another program has loaded one in the meantime, this copy is unloaded again, because two
+        copies take twice the memory.
         """
         body: dict[str, JsonValue] = {"model": served.id}
         if wish.context_length is not None:
@@ -123,13 +123,13 @@ class LMStudio4(Flavour):
             await self.unload(http, replace(now, instances=(ours.instance_id,)))
 
     async def unload(self, http: Http, served: Served) -> None:
-        """Unload every copy, by the names of the copies rather than the model's."""
+        """Unload every copy by its instance name; the model's name does not work."""
         for instance in served.instances:
             read(LoadedAs, await http.post_json("/api/v1/models/unload", {"instance_id": instance}))
 
 
 class LMStudio3(Flavour):
-    """LM Studio 0.3.6 to 0.3.x: it lists through REST API v0, and loads only on a request."""
+    """LM Studio 0.3.6 to 0.3.x: lists models through REST API v0, loads only on a request."""
 
     name: ClassVar[str] = "lmstudio-0.3"
     embedding: ClassVar[EmbeddingForm] = TEXTS_ONLY
@@ -142,20 +142,20 @@ class LMStudio3(Flavour):
     exact: ClassVar[bool] = True
     eager: ClassVar[bool] = True
     note: ClassVar[str] = (
-        "LM Studio older than 0.4 cannot unload over HTTP: a model stays until LM Studio's own idle "
-        "timer ends (see idle_unload_s), and other models of that GPU wait as long. Turn off 'Only "
-        "keep last JIT loaded model' there, it ends answers that are being written; or update to 0.4."
+        "LM Studio older than 0.4 cannot unload over HTTP: a model stays until LM Studio's idle timer "
+        "ends (see idle_unload_s), and other models on that GPU wait until then. Turn off 'Only keep "
+        "last JIT loaded model' there, because it breaks off answers; or update to 0.4."
     )
 
     def __init__(self, idle_unload_s: int | None = None) -> None:
         self._expiry: dict[str, JsonValue] = {} if idle_unload_s is None else {"ttl": idle_unload_s}
 
     async def describe(self, http: Http) -> str | None:
-        """Detect it by the list of API v0, whose entries have a state."""
+        """Detect it by its API v0 model list, whose entries have a state."""
         return "LM Studio 0.3" if await ask(http, "/api/v0/models", OldLibrary) else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return all downloaded models; this generation answers one request at a time."""
+        """Return all downloaded models; 0.3 answers one request at a time."""
         library = read(OldLibrary, await http.get_json("/api/v0/models"))
         return tuple(
             Served(
@@ -170,7 +170,7 @@ class LMStudio3(Flavour):
         )
 
     async def load(self, http: Http, served: Served, wish: LoadWish) -> None:  # noqa: ARG002 - set in the app
-        """Load by the smallest possible request; the caller's lock prevents a race with another."""
+        """Load with the smallest possible request; the caller's lock prevents a concurrent load."""
         body: dict[str, JsonValue] = {"model": served.id, **self._expiry}
         if served.embeds:
             body["input"] = "hi"
@@ -180,7 +180,7 @@ class LMStudio3(Flavour):
         answer = read(Chunk, await http.post_json(self.chat_path, body, timeout_s=None))
         if not answer.choices:
             raise UnreadableAnswer(
-                f"LM Studio answered the first request to {served.id} with nothing"
+                f"LM Studio sent an empty answer to the first request to {served.id}"
             )
 
 

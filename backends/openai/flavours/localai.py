@@ -1,6 +1,7 @@
 """LocalAI: models of every kind behind one address, loaded by requests and unloaded on command.
 
-It answers like Ollama and like vLLM as well (/api/version, /version), so it is recognised first.
+It also answers the calls that identify Ollama and vLLM (/api/version, /version), so it is detected
+first.
 """
 
 from collections.abc import Mapping
@@ -16,10 +17,10 @@ from backends.openai.flavours.replies import listing
 
 
 class LocalAiRoutes(ServerReply):
-    """GET /.well-known/localai.json: what newer versions can be asked."""
+    """GET /.well-known/localai.json: the calls of newer versions."""
 
     class Groups(ServerReply):
-        """The calls by what they are for."""
+        """The calls by purpose."""
 
         monitoring: Mapping[str, str] = Field(default_factory=dict)
 
@@ -27,20 +28,20 @@ class LocalAiRoutes(ServerReply):
 
 
 class LocalAiServer(LocalAiCalls, Flavour):
-    """LocalAI, which may also drop models by itself (its watchdog)."""
+    """LocalAI, which may also unload models by itself (its watchdog)."""
 
     sounds: ClassVar[AudioForm] = AudioForm(
         translations=None,
         translate="translate",
-        always={"diarize": "false"},  # it distinguishes speakers unless it is told not to
+        always={"diarize": "false"},  # speaker detection is on by default
     )
     note: ClassVar[str] = (
-        "LocalAI drops models by itself if its watchdog or --max-active-backends is on; leave both"
-        " off, so that only Usher decides what stays."
+        "LocalAI unloads models by itself if its watchdog or --max-active-backends is on. Leave both"
+        " off so that only Usher decides what stays loaded."
     )
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return the installed models; versions that load on command tell which are in memory."""
+        """Return the installed models, and which are in memory if the version loads on command."""
         running = await in_memory(http) if await _loads_on_command(http) else None
         told = await abilities(http)
         entries = (
@@ -52,14 +53,14 @@ class LocalAiServer(LocalAiCalls, Flavour):
 
 
 async def _loads_on_command(http: Http) -> bool:
-    """Return whether it is no version that loads a model only with its first request."""
+    """Return whether this version can load a model on command, not only with a request."""
     calls = await ask(http, "/.well-known/localai.json", LocalAiRoutes)
     return calls is not None and "backend_load" in calls.endpoint_groups.monitoring
 
 
 def _served(entry: LocalAiAbility, running: bool | None) -> Served:
     able = entry.capabilities
-    if not able:  # a loose file, of which nothing is known
+    if not able:  # a loose file without metadata
         return Served(id=entry.id, loaded=running)
     return Served(
         id=entry.id,

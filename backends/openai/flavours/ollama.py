@@ -1,4 +1,4 @@
-"""Ollama, through its own calls for everything but the answers."""
+"""Ollama, through its own API except for answers."""
 
 from dataclasses import replace
 from typing import ClassVar, TypedDict
@@ -11,20 +11,20 @@ from backends.common.server_replies import ServerReply, ask, read
 from backends.openai.flavours.flavour import KEPT, SILENT, AudioForm, EmbeddingForm, Flavour, Served
 from backends.openai.flavours.replies import in_mb
 
-UNLOADED = 0  # seconds of Ollama's `keep_alive`
+UNLOADED = 0  # seconds; the value of `keep_alive` that unloads a model
 
 
 class OllamaVersion(ServerReply):
-    """GET /api/version; llama-swap answers there too, and adds `build_date`."""
+    """GET /api/version; llama-swap also answers it and adds `build_date`."""
 
     version: str
     build_date: str | None = None
 
 
 class OllamaModel(ServerReply):
-    """An entry of /api/tags, or of /api/ps, which reports the context; sizes in bytes.
+    """An entry of /api/tags, or of /api/ps, which also reports the context; sizes in bytes.
 
-    There `size` is all that the model takes, and `size_vram` what of it is on the GPU.
+    In /api/ps, `size` is the model's whole memory and `size_vram` its part on the GPU.
     """
 
     name: str
@@ -48,7 +48,7 @@ class OllamaShow(ServerReply):
 
 
 class OllamaAbilities(TypedDict):
-    """The part of `Served` that says what a model can do."""
+    """The fields of `Served` for a model's capabilities."""
 
     vision: bool | None
     chats: bool
@@ -56,7 +56,7 @@ class OllamaAbilities(TypedDict):
 
 
 class Ollama(Flavour):
-    """Ollama, through its own calls for everything but the answers."""
+    """Ollama, through its own API except for answers."""
 
     name: ClassVar[str] = "ollama"
     embedding: ClassVar[EmbeddingForm] = EmbeddingForm(path="/api/embed", own=True, tokens=False)
@@ -68,11 +68,11 @@ class Ollama(Flavour):
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     note: ClassVar[str] = (
-        "Ollama's context length is set on its side (OLLAMA_CONTEXT_LENGTH or a Modelfile), not here."
+        "Ollama's context length is set in Ollama (OLLAMA_CONTEXT_LENGTH or a Modelfile), not here."
     )
 
     async def describe(self, http: Http) -> str | None:
-        """Detect it by /api/version; llama-swap answers there too, with a build date."""
+        """Detect it by /api/version; llama-swap also answers that, with a build date."""
         answer = await ask(http, "/api/version", OllamaVersion)
         return f"Ollama {answer.version}" if answer and answer.build_date is None else None
 
@@ -94,7 +94,7 @@ class Ollama(Flavour):
         )
 
     async def unlisted(self, http: Http) -> tuple[Served, ...]:
-        """Return models that were deleted while they were in memory, which they still are."""
+        """Return models that were deleted while loaded and are still in memory."""
         tags = read(OllamaModels, await http.get_json("/api/tags")).models
         names = {model.name for model in tags}
         return tuple(
@@ -104,7 +104,7 @@ class Ollama(Flavour):
         )
 
     async def details(self, http: Http, served: Served) -> Served:
-        """Add vision, and whether it writes at all, from /api/show."""
+        """Add from /api/show whether it has vision, chats and embeds."""
         able = read(
             OllamaShow, await http.post_json("/api/show", {"model": served.id})
         ).capabilities
@@ -112,12 +112,12 @@ class Ollama(Flavour):
         return replace(served, vision="vision" in able, chats=told["chats"], embeds=told["embeds"])
 
     async def load(self, http: Http, served: Served, wish: LoadWish) -> None:
-        """Load for as long as Ollama's own settings keep it, without expiry if it is to be `kept`.
+        """Load the model; it stays as long as Ollama's settings say, or without expiry if `kept`.
 
-        Returns when done. Requests on /v1 leave `keep_alive` alone.
+        Returns when it is loaded. Requests on /v1 do not change `keep_alive`.
         """
         able = served if served.embeds is not None else await self.details(http, served)
-        path = "/api/generate" if able.chats else self.embedding.path  # refused by the other one
+        path = "/api/generate" if able.chats else self.embedding.path  # each refuses the other
         await http.post_json(path, _keep(served, KEPT if wish.kept else None), timeout_s=None)
 
     async def unload(self, http: Http, served: Served) -> None:
@@ -130,12 +130,12 @@ async def _resident(http: Http) -> tuple[OllamaModel, ...]:
 
 
 def _taken_mb(model: OllamaModel) -> int | None:
-    """Return what a model takes of the GPU, or of the machine where nothing of it is on one."""
+    """Return a model's memory on the GPU, or in main memory if none of it is on a GPU."""
     return in_mb(model.size_vram or model.size)
 
 
 def _abilities(able: tuple[str, ...]) -> OllamaAbilities:
-    """Read Ollama's capabilities; versions that report none serve models that write."""
+    """Read Ollama's capabilities; in versions that report none, every model chats."""
     if not able:
         return {"vision": None, "chats": True, "embeds": None}
     embeds = "embedding" in able
@@ -143,6 +143,6 @@ def _abilities(able: tuple[str, ...]) -> OllamaAbilities:
 
 
 def _keep(served: Served, seconds: int | None) -> JsonValue:
-    """Return an Ollama request without a prompt: it only loads or unloads."""
+    """Return an Ollama request without a prompt, which only loads or unloads."""
     lasting = {} if seconds is None else {"keep_alive": seconds}
     return {"model": served.id, "stream": False, **lasting}

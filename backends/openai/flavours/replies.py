@@ -1,6 +1,6 @@
-"""What text servers' control endpoints answer.
+"""Records of text servers' control answers that several flavours share.
 
-Each flavour defines its own records; `Listed` is what all have.
+Each flavour defines its own records; every server has `Listed`.
 """
 
 from pydantic import JsonValue
@@ -11,7 +11,7 @@ from backends.common.server_replies import ServerReply, read
 
 
 class Chunk(ServerReply):
-    """A whole answer, of which only the number of choices matters."""
+    """A whole answer, of which only the number of choices is used."""
 
     choices: tuple[JsonValue, ...] | None = None
 
@@ -20,7 +20,7 @@ MB = 1024 * 1024
 
 
 class Listed(ServerReply):
-    """An entry of /v1/models, with llama.cpp's additions."""
+    """An entry of /v1/models, including llama.cpp's additions."""
 
     class Status(ServerReply):
         """llama.cpp's router and llama-swap: unloaded, loading, loaded, sleeping."""
@@ -30,7 +30,7 @@ class Listed(ServerReply):
         exit_code: int | None = None
 
     class Architecture(ServerReply):
-        """llama.cpp's router: accepted input."""
+        """llama.cpp's router: accepted inputs."""
 
         input_modalities: tuple[str, ...] = ()
 
@@ -56,14 +56,14 @@ class Listing(ServerReply):
 
 
 async def listing(http: Http) -> tuple[Listed, ...]:
-    """Return GET /v1/models, which every server has."""
+    """Return the entries of GET /v1/models, which every server has."""
     return read(Listing, await http.get_json("/v1/models")).data
 
 
 async def post_settled(http: Http, path: str, body: JsonValue, settled: str) -> None:
-    """POST and ignore the answer; a refusal that contains `settled` means that it is already so."""
+    """POST and ignore the answer; a refusal containing `settled` means there is nothing to do."""
     try:
-        async with http.stream_lines(path, body, read_s=60.0):  # llama-swap does not answer JSON
+        async with http.stream_lines(path, body, read_s=60.0):  # llama-swap's answer is not JSON
             pass
     except HttpRefused as error:
         if settled not in error.body:
@@ -71,5 +71,5 @@ async def post_settled(http: Http, path: str, body: JsonValue, settled: str) -> 
 
 
 def in_mb(size: int | None) -> int | None:
-    """Return a size in bytes as MB, None if it is unknown."""
+    """Return a size in bytes as MB; None if unknown."""
     return None if size is None else round(size / MB)

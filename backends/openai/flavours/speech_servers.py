@@ -1,4 +1,4 @@
-"""Servers of speech alone: speaches, Kokoro-FastAPI and whisper.cpp."""
+"""Speech-only servers: speaches, Kokoro-FastAPI and whisper.cpp."""
 
 import re
 from dataclasses import replace
@@ -19,13 +19,13 @@ NOT_ALLOWED = 403
 
 
 class VoiceNames(ServerReply):
-    """GET /v1/audio/voices of Kokoro-FastAPI; plain names before 0.3."""
+    """GET /v1/audio/voices of Kokoro-FastAPI; before 0.3 the voices are plain names."""
 
     voices: tuple[str | dict[str, str], ...]
 
 
 class Kokoro(Flavour):
-    """Kokoro-FastAPI, which loads its model at the first request after an unload."""
+    """Kokoro-FastAPI, which loads its model again at the first request after an unload."""
 
     name: ClassVar[str] = "kokoro"
     can_unload: ClassVar[bool] = True
@@ -38,11 +38,11 @@ class Kokoro(Flavour):
     )
     note: ClassVar[str] = (
         "Kokoro-FastAPI frees its memory on request only if it was started with"
-        " ALLOW_DEV_UNLOAD=true, and does not say what is in memory."
+        " ALLOW_DEV_UNLOAD=true, and does not report what is in memory."
     )
 
     async def describe(self, http: Http) -> str | None:
-        """Detect it by the owner it reports."""
+        """Detect it by `owned_by` in its model list."""
         listed = await ask(http, "/v1/models", Listing)
         if listed is None or not any(entry.owned_by == OWNER for entry in listed.data):
             return None
@@ -58,14 +58,14 @@ class Kokoro(Flavour):
         return replace(served, voices=await _voices(http))
 
     async def unload(self, http: Http, served: Served) -> None:  # noqa: ARG002 - there is only one
-        """Unload the model. Raises `Rejected` if its operator has not allowed that."""
+        """Unload the model. Raises `Rejected` if the server does not allow that."""
         try:
             await http.post_json("/dev/unload")
         except HttpRefused as error:
             if error.status != NOT_ALLOWED:
                 raise
             raise Rejected(
-                "unloading is not allowed there", problem=problem(ProblemKind.STAYS)
+                "the server does not allow unloading", problem=problem(ProblemKind.STAYS)
             ) from error
 
 
@@ -80,20 +80,20 @@ IN_USE = 409
 
 
 class RunningNames(ServerReply):
-    """GET /api/ps of speaches; Ollama's has objects instead of names."""
+    """GET /api/ps of speaches; Ollama's contains objects instead of names."""
 
     models: tuple[str, ...]
 
 
 class SpeachesVoice(ServerReply):
-    """A voice of a model that speaks."""
+    """A voice of a speech model."""
 
     name: str = ""
     id: str = ""
 
 
 class Installed(ServerReply):
-    """An entry of /v1/models of speaches; models that speak list their voices."""
+    """An entry of /v1/models of speaches; speech models list their voices."""
 
     id: str
     task: str
@@ -107,14 +107,14 @@ class InstalledModels(ServerReply):
 
 
 class Speaches(Flavour):
-    """speaches, which drops an idle model by itself after a while (`stt_model_ttl`)."""
+    """speaches, which unloads an idle model by itself after a while (`stt_model_ttl`)."""
 
     name: ClassVar[str] = "speaches"
     can_unload: ClassVar[bool] = True
     eager: ClassVar[bool] = True
     sounds: ClassVar[AudioForm] = AudioForm(silence=True)
     note: ClassVar[str] = (
-        "speaches drops a model after 300 s without a request, unless its settings `stt_model_ttl`"
+        "speaches unloads a model after 300 s without a request, unless its settings `stt_model_ttl`"
         " and `tts_model_ttl` are -1."
     )
 
@@ -126,7 +126,7 @@ class Speaches(Flavour):
         return None if installed is None else f"speaches, {len(installed.data)} models installed"
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return the installed models that hear or speak, marking those in memory."""
+        """Return the installed models that transcribe or speak, marking those in memory."""
         running = read(RunningNames, await http.get_json("/api/ps")).models
         installed = read(InstalledModels, await http.get_json("/v1/models")).data
         return tuple(
@@ -143,11 +143,11 @@ class Speaches(Flavour):
         )
 
     async def load(self, http: Http, served: Served, wish: LoadWish) -> None:  # noqa: ARG002 - has no context
-        """Load the model; returns when it is usable."""
+        """Load the model and return when it is usable."""
         await post_settled(http, f"/api/ps/{quote(served.id)}", None, "already loaded")
 
     async def unload(self, http: Http, served: Served) -> None:
-        """Unload the model. One in use would stay in memory and yet be gone from the list."""
+        """Unload the model. If in use, raises `Unavailable`: it would stay in memory unlisted."""
         try:
             await http.delete(f"/api/ps/{quote(served.id)}")
         except HttpRefused as error:
@@ -163,7 +163,7 @@ _PATH = re.compile(r"<h2>\s*(/[^\s<]*)\s*</h2>")
 
 
 class WhisperCpp(Flavour):
-    """whisper.cpp's `whisper-server`; its page names the path of its one call."""
+    """whisper.cpp's `whisper-server`; its page contains the path of its only call."""
 
     name: ClassVar[str] = "whispercpp"
     nameless: ClassVar[bool] = True
@@ -171,15 +171,15 @@ class WhisperCpp(Flavour):
         transcriptions="/inference",
         translations=None,
         speech=None,
-        # Word times cut segments at 60 characters; it would go over the recording a second time
-        # for the probabilities of all languages; and it takes any language for English.
+        # Word times cut segments at 60 characters. Language probabilities take a second pass over
+        # the recording. Without a language it assumes English.
         always={"token_timestamps": "false", "no_language_probabilities": "true"},
         any_language="auto",
         translate="translate",
         silence=True,
     )
     note: ClassVar[str] = (
-        "whisper.cpp keeps its model as long as it runs, and writes down one recording at a time:"
+        "whisper.cpp keeps its model loaded and transcribes one recording at a time:"
         " set `parallel: 1` for its model."
     )
 
@@ -189,7 +189,7 @@ class WhisperCpp(Flavour):
         return None if path is None else f"whisper.cpp, transcribing at {path}"
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return its one model, which it does not name."""
+        """Return its one model, which has no name."""
         if await _path(http) is None:
             raise Unavailable("the server's page is no longer whisper.cpp's")
         return (
@@ -197,19 +197,19 @@ class WhisperCpp(Flavour):
         )
 
     async def audio(self, http: Http) -> AudioForm:
-        """Return its form with the path that `--inference-path` has set."""
+        """Return its speech calls with the path set by `--inference-path`."""
         return replace(self.sounds, transcriptions=await _path(http) or self.sounds.transcriptions)
 
 
 async def _path(http: Http) -> str | None:
-    """Return the path of its call relative to the server's address, None if it is another server."""
+    """Return its call's path relative to the server's address; None for any other server."""
     try:
         page, _ = await http.get_bytes("/", limit=PAGE_LIMIT)
     except (
         HttpRefused,
         Unavailable,
         UnreadableAnswer,
-    ):  # no page, a larger one, or none at all: other calls tell
+    ):  # other calls report the cause
         return None
     text = page.decode(errors="replace")
     found = _PATH.search(text)

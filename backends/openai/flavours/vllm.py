@@ -1,4 +1,4 @@
-"""vLLM: one model per process, loaded from start to end."""
+"""vLLM: one model per process, loaded for the process's lifetime."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from backends.common.server_replies import ServerReply, ask
 from backends.openai.flavours.flavour import AudioForm, EmbeddingForm, Flavour, ImageForm, Served
 from backends.openai.flavours.replies import listing
 
-BATCH = 4  # it does not report how many answers it writes at once, but it is made for many
+BATCH = 4  # it does not report how many answers it writes at once; it can write many
 
 
 class VllmVersion(ServerReply):
@@ -17,7 +17,7 @@ class VllmVersion(ServerReply):
 
 
 class VLlm(Flavour):
-    """vLLM: one model per process, loaded from start to end."""
+    """vLLM: one model per process, loaded for the process's lifetime."""
 
     name: ClassVar[str] = "vllm"
     embedding: ClassVar[EmbeddingForm] = EmbeddingForm(images=ImageForm.MESSAGES)
@@ -38,8 +38,8 @@ class VLlm(Flavour):
     exact: ClassVar[bool] = True
     sounds: ClassVar[AudioForm] = AudioForm(speech=None)
     note: ClassVar[str] = (
-        "vLLM keeps its model as long as it runs: its memory is never free for other models. It"
-        " refuses sounds of more than 600 s or 25 MB; Usher sends it two minutes at a time, if"
+        "vLLM keeps its model loaded, so its memory is never free for other models. It refuses"
+        " sounds of more than 600 s or 25 MB; Usher sends two minutes at a time if"
         " usher-bot[media] is installed."
     )
 
@@ -49,7 +49,7 @@ class VLlm(Flavour):
         return f"vLLM {answer.version}" if answer else None
 
     async def served(self, http: Http) -> tuple[Served, ...]:
-        """Return the list; all of its models are loaded."""
+        """Return the listed models; all of them are loaded."""
         return tuple(
             Served(id=entry.id, loaded=True, parallel=BATCH, context=entry.max_model_len)
             for entry in await listing(http)

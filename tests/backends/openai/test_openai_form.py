@@ -469,7 +469,7 @@ async def test_what_was_passed_over_is_logged_once(
     output, chunks = await asked(lines, Flavour(), passed_on=passed_on)
     assert output.text == "A cat."
     assert [each.getMessage() for each in caplog.records] == [
-        "m: passed over a part of an answer: the server sent an answer that can't be read: '{oops'"
+        "m: skipped an unreadable part of an answer: the server sent an unreadable answer: '{oops'"
     ]
     if passed_on:  # the reason for the end is reported as well, last and once
         assert ['"finish_reason"' in each for each in chunks] == [False, False, True]

@@ -64,7 +64,7 @@ def test_an_mp3_file_alone_keeps_its_count_and_loses_its_tag() -> None:
 
 def test_parts_of_different_kinds_are_not_joined() -> None:
     """A sound would break off where another kind begins."""
-    with pytest.raises(ValueError, match="kinds"):
+    with pytest.raises(ValueError, match="types"):
         joined([mp3(), wav()])
     with pytest.raises(ValueError, match="cannot be joined"):
         joined([SOUNDS["flac"], SOUNDS["flac"]])

@@ -392,7 +392,7 @@ async def test_parts_that_cannot_be_joined_are_a_failure() -> None:
     """A person would get the first part of a text for the whole."""
     async with speech("generic") as server, connected(server) as backend:
         server.faults.append(SpeechFault.OTHER_KIND)
-        with pytest.raises(UnreadableAnswer, match="kinds"):
+        with pytest.raises(UnreadableAnswer, match="types"):
             await spoken(backend, mouth(server), "A sentence. " * 500)
 
 
