@@ -1,1 +1,1 @@
-"""Image servers."""
+"""The backend for image servers."""

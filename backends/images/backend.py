@@ -1,6 +1,6 @@
-"""Image servers: those with OpenAI's calls for images, and SwarmUI.
+"""Image servers: those with OpenAI's image API, and SwarmUI.
 
-The flavour is detected, as with text servers; everything that differs between them is there.
+The flavour is detected as with text servers and implements everything that differs between them.
 """
 
 import asyncio
@@ -33,20 +33,20 @@ IMAGE_FLAVOURS: Mapping[str, type[ImageFlavour]] = {
     flavour.name: flavour
     for flavour in (StableDiffusionCpp, LocalAi, SwarmUi, VllmOmni, ImageFlavour)
 }
-"""By the name of the option `flavour`, in the order they are tried: each is detected by a call that
-the ones before it lack; `ImageFlavour` comes last.
+"""By the name in the option `flavour`, in detection order. A server that also answers the calls of
+other flavours comes before them. `ImageFlavour` comes last.
 """
 
 
-STRANGER = "nothing at this url answers like an image server"
+STRANGER = "no image server answers at this url"
 CHECKED = ("negative", "steps", "guidance", "strength", "lora", "mask", "edit")
 
 
 class ImageServerOptions(Record):
     """A backend's settings.
 
-    `flavour` is for a server that cannot be detected. With `keep_metadata`, the files that people
-    receive keep what the server wrote into them.
+    `flavour` is for a server that cannot be detected. `keep_metadata` leaves the server's metadata
+    in the files that people receive.
     """
 
     token: SecretStr | None = None
@@ -62,7 +62,7 @@ class ImageServerOptions(Record):
 
 
 class PainterOptions(Record):
-    """A model's settings: its name on the server, and what it draws with unless asked otherwise."""
+    """A model's settings: its name on the server, and defaults for its requests."""
 
     model: str | None = None
     width: int | None = Field(default=None, ge=64, le=8192)
@@ -73,7 +73,7 @@ class PainterOptions(Record):
 
 
 class Images(ServerBackend):
-    """An image server; see `queueing.core.ports.Backend` for the obligations."""
+    """An image server; see `queueing.core.ports.Backend` for the contract."""
 
     rules = RULES
     ports: ClassVar[tuple[int, ...]] = (
@@ -99,24 +99,24 @@ class Images(ServerBackend):
 
     @property
     def unloads_together(self) -> bool:
-        """Whether it is a server that frees all of its models at once."""
+        """Whether unloading one model unloads all models of the server."""
         flavour = self._server.flavour
         return flavour is not None and flavour.frees_all
 
     def check(self, model: ModelSpec) -> None:
-        """Refuse unknown options, and capabilities that no image server has."""
+        """Raise `BadModel` for unknown options and unsupported capabilities."""
         _options(model)
         if beyond := model.capabilities - self.capabilities:
             raise BadModel(
-                f"models.{model.name}.capabilities: {', '.join(sorted(beyond))}: not on an image server"
+                f"models.{model.name}.capabilities: an image server cannot do {', '.join(sorted(beyond))}"
             )
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:  # noqa: ARG002 - the port's signature
-        """Return what the server takes; before it has been identified, what any of its kind takes."""
+        """Return the fields the server takes; before detection, those of all possible flavours."""
         return frozenset[str]().union(*(each.takes for each in self._server.possible()))
 
     def usual(self, model: ModelSpec) -> Mapping[str, float]:
-        """Return the numbers that its settings name."""
+        """Return the width, height and steps of its settings."""
         own = _options(model)
         named = {"width": own.width, "height": own.height, "steps": own.steps}
         return {name: value for name, value in named.items() if value is not None}
@@ -135,15 +135,15 @@ class Images(ServerBackend):
         )
 
     async def verify(self, model: ModelSpec) -> None:
-        """Look for the model in the server's list."""
+        """Check that the server lists the model and that it creates images."""
         self.check(model)
         with classified():
             served = await self._server.find(model)
         if served.draws is False:
-            raise BadModel(f"models.{model.name}.model: {served.id} draws no images")
+            raise BadModel(f"models.{model.name}.model: {served.id} cannot create images")
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Return every other model of the server that may draw, under a name to type."""
+        """Return every other model of the server that may create images, with a name to type."""
         with classified():
             flavour = await self._server.known()
             listed = await self._server.listed()
@@ -170,13 +170,13 @@ class Images(ServerBackend):
             await self._server.load(model, LoadWish())
 
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
-        """Draw; cancelling stops the work as far as the server can."""
+        """Create images; cancelling stops the work if the server can stop it."""
         with reasons_kept(), classified():
             flavour = await self._server.known()
             served = await self._server.find(model)
             request = _asked(self._name, flavour, _options(model), work)
             if flavour.eager and served.loaded is False:
-                # The request would load it behind the queue's back, or twice.
+                # The request would load it without the scheduler's knowledge, or twice.
                 raise NotLoaded(f"{served.id} is not in memory")
             order = await self._order(flavour, served, request, model, work)
             images = await flavour.draw(self._http, order, report)
@@ -207,13 +207,13 @@ class Images(ServerBackend):
             images=sent.images,
             mask=sent.mask,
             clear_mask=sent.clear_mask,
-            # The job runner's own timeouts are tighter; this one catches a peer that vanished.
+            # The job runner's own timeouts are tighter; this one detects a peer that vanished.
             silence_s=max((limit for limit in limits if limit is not None), default=None),
         )
 
 
 def _asked(server: str, flavour: ImageFlavour, own: PainterOptions, work: Work) -> TextToImage:
-    """Return the request with the model's own values. Raises `Rejected` for what cannot be done."""
+    """Return the request with the model's defaults. Raises `Rejected` for unsupported fields."""
     request = work.request
     if not isinstance(request, TextToImage) or request.upscale:
         raise Rejected(f"{server} cannot do {request.kind}")
@@ -245,7 +245,7 @@ def _options(model: ModelSpec) -> PainterOptions:
 
 
 def _signed(backend: str, token: SecretStr | None) -> dict[str, str]:
-    """Return the token as servers want it: a bearer token, for SwarmUI a cookie."""
+    """Return the headers for a token: a bearer token, and a cookie for SwarmUI."""
     headers = authorization(backend, token, without=' ;,"')
     return (
         headers

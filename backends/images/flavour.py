@@ -1,4 +1,4 @@
-"""What a flavour is: how one kind of image server lists, loads, unloads and draws."""
+"""Defines a flavour: how one kind of image server lists, loads, unloads and creates images."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,47 +16,45 @@ from queueing.core.ports import Report
 from queueing.core.requests import Capability
 
 EDITORS = re.compile(r"edit|kontext|flux[._-]?2|klein|omnigen", re.IGNORECASE)
-MIRRORED = frozenset({"width", "height", "count", "edit"})  # what OpenAI's own calls take
+MIRRORED = frozenset({"width", "height", "count", "edit"})  # fields of OpenAI's own calls
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedPainter(ServedModel):
     """A model as its server lists it.
 
-    `draws` is False for a model that is known to draw nothing, None where the list does not tell.
+    `draws` is False for a model that cannot create images, and None if the list does not say.
     """
 
     draws: bool | None = None
 
 
 class ImageFlavour:
-    """One kind of server; itself any with OpenAI's calls for images, and nothing more.
+    """One kind of server. The base class is any server with OpenAI's image API.
 
-    `takes` are the fields of a request it honours. Methods raise `BackendError`s as `Http` does.
+    `takes` are the request fields it honours. Methods raise the `BackendError`s of `Http`.
     """
 
     name: ClassVar[str] = "generic"
     takes: ClassVar[frozenset[str]] = MIRRORED | {"mask"}
-    # any of its models can start from an image, not only those that edit
+    # whether all its models can start from an image, not only editing models
     starts: ClassVar[bool] = False
     nameless: ClassVar[bool] = False
     can_unload: ClassVar[bool] = False
-    frees_all: ClassVar[bool] = False  # one unload frees all of its models
-    eager: ClassVar[bool] = False  # a request loads a model that is not loaded
-    shapes: ClassVar[bool] = False  # it needs a size for every request with an image
-    seeds: ClassVar[int] = 2**63  # how many there are
-    note: ClassVar[str] = (
-        "It keeps its model as long as it runs: its memory is never free for other models."
-    )
+    frees_all: ClassVar[bool] = False  # one unload frees all its models
+    eager: ClassVar[bool] = False  # a request loads an unloaded model
+    shapes: ClassVar[bool] = False  # requires a size with an image
+    seeds: ClassVar[int] = 2**63  # number of valid seeds
+    note: ClassVar[str] = "It keeps its model loaded, so its memory is never free for other models."
 
     async def describe(self, http: Http) -> str | None:
-        """Return "name version" if this is the server's flavour, None if it is another one."""
+        """Return "name version" if the server is of this flavour, or else None."""
         return (
             "OpenAI-compatible image server" if await ask(http, "/v1/models", NameListing) else None
         )
 
     def notes(self) -> tuple[str, ...]:
-        """Return sentences for `usher check`."""
+        """Return notes for `usher check`."""
         return () if self.can_unload else (self.note,)
 
     async def served(self, http: Http) -> tuple[ListedPainter, ...]:
@@ -64,17 +62,17 @@ class ImageFlavour:
         return tuple(ListedPainter(id=name) for name in await listing(http))
 
     async def memory(self, http: Http) -> tuple[int, int] | None:  # noqa: ARG002 - for others
-        """Return (total, free) of the server's GPU in MB, None if it does not report it."""
+        """Return (total, free) of the server's GPU in MB; None if it does not report them."""
         return None
 
     async def load(self, http: Http, served: ListedPainter, wish: LoadWish) -> None:
-        """Request a load; may return before it is done."""
+        """Request a load; may return before it is complete."""
 
     async def unload(self, http: Http, served: ListedPainter) -> None:
-        """Request that a model be unloaded; may return before that is done."""
+        """Request that a model be unloaded; may return before that is complete."""
 
     async def loras(self, http: Http) -> tuple[str, ...]:  # noqa: ARG002 - for others
-        """Return the server's own names of its LoRAs."""
+        """Return the server's own names for its LoRAs."""
         return ()
 
     async def draw(
@@ -83,7 +81,7 @@ class ImageFlavour:
         order: ImageRequest,
         report: Report,  # noqa: ARG002 - no progress is told
     ) -> Sequence[DrawnImage]:
-        """Return what the server made; cancelling stops the work as far as the server can."""
+        """Return the created images; cancelling stops the work if the server can stop it."""
         body = {**mirrored(order), **self.own_fields(order)}
         if not order.images:
             answer = await http.post_json("/v1/images/generations", body, timeout_s=order.silence_s)
@@ -95,12 +93,12 @@ class ImageFlavour:
         return drawn(http, answer)
 
     def own_fields(self, order: ImageRequest) -> Mapping[str, JsonValue]:  # noqa: ARG002 - none here
-        """Return the fields that this server knows beside OpenAI's."""
+        """Return the fields that this server knows in addition to OpenAI's."""
         return {}
 
 
 def able(name: str, flavour: ImageFlavour) -> frozenset[Capability]:
-    """Return what a model can do as far as its name tells: servers do not."""
+    """Return a model's capabilities guessed from its name, because servers do not report them."""
     draws = {Capability.TEXT_TO_IMAGE}
     if EDITORS.search(name):
         return frozenset(draws | {Capability.IMAGE_TO_IMAGE, Capability.IMAGE_EDIT})
@@ -120,7 +118,7 @@ def mirrored(order: ImageRequest) -> dict[str, JsonValue]:
 
 
 def edited(order: ImageRequest) -> tuple[FormPart, ...]:
-    """Return the images and the mask as OpenAI's call for edits wants them."""
+    """Return the images and the mask as form parts for OpenAI's edits call."""
     one = len(order.images) == 1
     parts = [
         FormPart(
@@ -137,5 +135,5 @@ def edited(order: ImageRequest) -> tuple[FormPart, ...]:
 
 
 def plain_prompt(prompt: str) -> str:
-    """Return a prompt without the mark by which stable-diffusion.cpp reads settings from it."""
+    """Return a prompt without the marker that makes stable-diffusion.cpp read settings from it."""
     return prompt.replace("sd_cpp_extra_args", "sd cpp extra args")

@@ -1,7 +1,7 @@
-"""What an image server is asked for: a request with its images ready to be sent.
+"""A request to an image server, with its images ready to be sent.
 
-People's images are decoded within bounds and re-encoded, so that a server gets pixels and nothing
-else. A mask comes with transparency where something is painted, and most servers want white there.
+People's images are decoded within limits and encoded again, so a server receives only pixels. A
+person's mask is transparent in the area to paint; most servers expect white there.
 """
 
 from base64 import b64encode
@@ -14,27 +14,27 @@ from backends.media.images import BAD_IMAGE, as_jpeg, as_png, open_image, transp
 from queueing.core.errors import Rejected
 from queueing.core.requests import File, TextToImage
 
-SIDE_MOST = 4096  # pixels; no model draws larger images
-PIXELS_SENT = 4_000_000  # of all images together: no model looks at more, and servers limit bodies
-PNG_MOST = 2 * 1024 * 1024  # bytes; a photo that is larger is sent as JPEG
-GRID = 64  # the steps in which every family can draw
+SIDE_MOST = 4096  # pixels; no model creates larger images
+PIXELS_SENT = 4_000_000  # total pixels: models use no more, and servers limit bodies
+PNG_MOST = 2 * 1024 * 1024  # bytes; a larger photo is sent as JPEG
+GRID = 64  # pixels; every family supports multiples of it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentImage:
-    """An image as it is sent."""
+    """An image encoded for sending."""
 
     data: bytes
     mime: str = "image/png"
 
     @property
     def base64(self) -> str:
-        """Its bytes as text."""
+        """Its bytes as base64."""
         return b64encode(self.data).decode()
 
     @property
     def address(self) -> str:
-        """Its bytes as a data address."""
+        """Its bytes as a data URL."""
         return f"data:{self.mime};base64,{self.base64}"
 
 
@@ -42,10 +42,9 @@ class SentImage:
 class ImageRequest:
     """One attempt, for a flavour to send.
 
-    `model` is the server's own name, `size` the image's in pixels, None for the server's choice.
-    `loras` are the server's own names with their weights. In `mask` white is
-    painted, in `clear_mask` what is transparent. `silence_s` is how long
-    the server may take.
+    `model` is the server's own name. `size` is in pixels, None for the server's choice. `loras` are
+    the server's own names with their weights. The area to paint is white in `mask` and transparent
+    in `clear_mask`. `silence_s` is how long the server may take.
     """
 
     model: str
@@ -60,7 +59,7 @@ class ImageRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentImages:
-    """A request's files as they are sent, and the size in pixels of the first."""
+    """A request's files encoded for sending, and the size of the first in pixels."""
 
     images: tuple[SentImage, ...] = ()
     size: tuple[int, int] | None = None
@@ -69,7 +68,7 @@ class SentImages:
 
 
 def prepared(request: TextToImage, files: Sequence[File]) -> SentImages:
-    """Return the files of a request as servers take them. Blocking Pillow work.
+    """Return the files of a request encoded for sending. Blocking Pillow work.
 
     Raises `Rejected` for anything that is not an image, and for a mask without transparency.
     """
@@ -97,7 +96,7 @@ def prepared(request: TextToImage, files: Sequence[File]) -> SentImages:
 def size_of(
     request: TextToImage, usual: tuple[int, int] | None, image: tuple[int, int] | None
 ) -> tuple[int, int] | None:
-    """Return the size to draw: what is asked, in the shape of the image or of the usual size.
+    """Return the size to create: as requested, with the aspect ratio of the image or default size.
 
     None if neither is known.
     """
@@ -135,7 +134,7 @@ def _encoded(image: Image.Image) -> SentImage:
 
 
 def _painted(file: File) -> Image.Image:
-    """Return a mask in which white is painted."""
+    """Return a mask that is white in the area to paint."""
     painted = transparent_parts(file)
     if painted is None:
         raise Rejected("a mask without transparency", problem=BAD_IMAGE)

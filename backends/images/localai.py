@@ -1,12 +1,13 @@
-"""LocalAI: loads and unloads, several models at once.
+"""LocalAI, which loads and unloads models and can hold several.
 
-Read in mudler/LocalAI at 82c191af (2026-08): `core/http/endpoints/openai/image.go`,
+Based on mudler/LocalAI at 82c191af (2026-08): `core/http/endpoints/openai/image.go`,
 `core/schema/openai.go`, `core/http/endpoints/localai/backend_monitor.go`, `core/http/routes/`.
-It has no /v1/images/edits: images go into the JSON of /v1/images/generations as base64 without a
-data address, `files` for the image to start from and `ref_images` for those to edit; a data address
-is dropped silently. `|` in a prompt begins the negative prompt. Steps are `step`, guidance belongs
-to the model's own file. Without a size it draws 512x512. Its call for masks ignores size and seed,
-so that masks are refused here.
+
+It has no /v1/images/edits. Images go into the JSON of /v1/images/generations as plain base64:
+`files` for the image to start from, `ref_images` for images to edit. It silently drops data URLs.
+`|` in a prompt begins the negative prompt. The field for steps is `step`; guidance is set in the
+model's own file. Without a size it creates 512x512. Its call for masks ignores size and seed, so
+masks are refused here.
 """
 
 from collections.abc import Sequence
@@ -30,10 +31,10 @@ class LocalAi(LocalAiCalls, ImageFlavour):
     takes: ClassVar[frozenset[str]] = MIRRORED | {"negative", "steps", "seed"}
     starts: ClassVar[bool] = True
     shapes: ClassVar[bool] = True
-    seeds: ClassVar[int] = 2**31  # it passes them on in 32 bits
+    seeds: ClassVar[int] = 2**31  # it passes seeds on in 32 bits
 
     async def served(self, http: Http) -> tuple[ListedPainter, ...]:
-        """Return the list with what is loaded, and with what draws where it is told."""
+        """Return the listed models, marking those that are loaded and those that create images."""
         loaded = await in_memory(http)
         told = {
             each.id: "image" in (each.capabilities or ()) for each in await abilities(http) or ()
@@ -49,7 +50,7 @@ class LocalAi(LocalAiCalls, ImageFlavour):
         order: ImageRequest,
         report: Report,  # noqa: ARG002 - no progress is told
     ) -> Sequence[DrawnImage]:
-        """Send the images in the JSON of the one call it has."""
+        """Create images; input images are sent in the JSON of its only call."""
         request = order.request
         body = mirrored(order) | {
             "prompt": split_prompt(request),
@@ -65,7 +66,7 @@ class LocalAi(LocalAiCalls, ImageFlavour):
 
 
 def split_prompt(request: TextToImage) -> str:
-    """Return the prompt and what is not wanted as LocalAI splits them."""
+    """Return the prompt and negative prompt in LocalAI's form."""
     prompt, negative = (
         plain_prompt(text).replace("|", "/") for text in (request.prompt, request.negative or "")
     )

@@ -1,6 +1,6 @@
-"""What image servers answer: errors in words, and images, cleaned for people.
+"""Reads image servers' answers: maps errors, and removes metadata from images for people.
 
-Images come as base64 or as an address on the same server.
+Images arrive as base64 or as an address on the same server.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from queueing.core.requests import File, Output
 
 STEP_FAILED = problem(ProblemKind.STEP_FAILED)
 
-# The first that matches decides.
+# The first match decides.
 RULES: Sequence[ErrorRule] = (
     *ABOUT_MEMORY,
     ErrorRule(kind=Busy, sentences=("job queue is full[.]?",)),
@@ -75,7 +75,7 @@ classify_answer = partial(judged_answer, RULES)
 classified = partial(answers_judged, RULES)
 
 
-IMAGES_MOST = 16  # of one answer; some servers add previews or layers
+IMAGES_MOST = 16  # in one answer; some servers add previews or layers
 
 
 class ListedName(ServerReply):
@@ -99,14 +99,14 @@ class DrawnItem(ServerReply):
 
 
 class DrawnItems(ServerReply):
-    """The answer to /v1/images/generations and /v1/images/edits."""
+    """The answer of /v1/images/generations and /v1/images/edits."""
 
     data: tuple[DrawnItem, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrawnImage:
-    """An image a server made: its base64, or a path on the server."""
+    """An image a server created: its base64, or a path on the server."""
 
     base64: str = ""
     path: str = ""
@@ -118,22 +118,23 @@ async def listing(http: Http) -> tuple[str, ...]:
 
 
 def drawn(http: Http, body: JsonValue) -> tuple[DrawnImage, ...]:
-    """Return the images of an answer in OpenAI's shape."""
+    """Return the images of an answer in OpenAI's form."""
     items = read(DrawnItems, body).data
     return within_bounds([image_at(http, item.b64_json or item.url or "") for item in items])
 
 
 def within_bounds(images: Sequence[DrawnImage]) -> tuple[DrawnImage, ...]:
-    """Return the images of an answer. Raises `UnreadableAnswer` for more than any request wants."""
+    """Return the images of an answer. Raises `UnreadableAnswer` for more than `IMAGES_MOST`."""
     if len(images) > IMAGES_MOST:
         raise UnreadableAnswer(f"unexpected answer: {len(images)} images")
     return tuple(images)
 
 
 def image_at(http: Http, where: str) -> DrawnImage:
-    """Return the image that base64, a data address or an address on the same server stand for.
+    """Return an image given as base64, a data URL or an address on the same server.
 
-    Raises `UnreadableAnswer` for an address anywhere else: a server must not choose whom Usher calls.
+    Raises `UnreadableAnswer` for any other address: a server must not choose which hosts Usher
+    calls.
     """
     if where.startswith("data:"):
         return DrawnImage(base64=where.partition(",")[2])
@@ -151,9 +152,9 @@ def _path_below(http: Http, address: str) -> str:
         url = URL(address)
         here = url.origin() == base.origin() and url.path.startswith(prefix + "/")
     except ValueError:
-        raise UnreadableAnswer("unexpected answer: an image at no valid address") from None
+        raise UnreadableAnswer("unexpected answer: an invalid image address") from None
     if not here:
-        raise UnreadableAnswer("the server names an image on another server")
+        raise UnreadableAnswer("the server refers to an image on another server")
     return url.raw_path.removeprefix(prefix)
 
 
@@ -167,28 +168,28 @@ _log = logging.getLogger(__name__)
 async def collected(
     http: Http, images: Sequence[DrawnImage], model: str, *, keep_metadata: bool
 ) -> Output:
-    """Return everything an attempt made; with `keep_metadata`, as the server wrote it.
+    """Return all images of an attempt; `keep_metadata` leaves the server's metadata in them.
 
-    A file that cannot be cleaned is left out, and `missing` says so. Raises `Rejected` if no file
-    is left, `UnreadableAnswer` for anything that is not an image.
+    An image whose metadata cannot be removed is omitted, and `missing` says so. Raises `Rejected`
+    if no image is left, and `UnreadableAnswer` for anything that is not an image.
     """
     if not images:
-        raise Rejected(f"attempt ended without an image ({model})", problem=NO_IMAGE)
+        raise Rejected(f"the attempt ended without an image ({model})", problem=NO_IMAGE)
     given: list[File] = []
     for number, image in enumerate(images, start=1):
         data = await _bytes(http, image)
         if not is_image(mime_of(data)):
-            raise UnreadableAnswer("the server answered something that is not an image")
+            raise UnreadableAnswer("the server's answer is not an image")
         try:
             data = data if keep_metadata else await _cleaned(data)
         except KeptBack as why:
-            _log.warning("%s: an image is kept back: %s", model, why)
+            _log.warning("%s: an image is withheld: %s", model, why)
             continue
         mime = mime_of(data)
         name = f"{model}-{number}.{mime.rpartition('/')[2].replace('jpeg', 'jpg')}"
         given.append(File(name=name, mime=mime, data=data))
     if not given:
-        raise Rejected(f"no image of {model} could be cleaned", problem=KEPT_BACK)
+        raise Rejected(f"the metadata of no image of {model} could be removed", problem=KEPT_BACK)
     missing = "" if len(given) == len(images) else KEPT_BACK.code()
     return Output(files=tuple(given), missing=missing)
 
@@ -197,7 +198,7 @@ async def _cleaned(data: bytes) -> bytes:
     try:
         return await bare(data)
     except ValueError as error:
-        raise UnreadableAnswer(f"the server answered a damaged image: {error}") from error
+        raise UnreadableAnswer(f"the server sent a damaged image: {error}") from error
 
 
 async def _bytes(http: Http, image: DrawnImage) -> bytes:
@@ -207,5 +208,5 @@ async def _bytes(http: Http, image: DrawnImage) -> bytes:
         return data
     try:
         return await asyncio.to_thread(binascii.a2b_base64, image.base64, strict_mode=True)
-    except ValueError:  # binascii's own, and letters that base64 does not have
-        raise UnreadableAnswer("the server answered something that is not base64") from None
+    except ValueError:  # binascii.Error, or non-ASCII letters
+        raise UnreadableAnswer("the server's answer is not base64") from None

@@ -1,12 +1,14 @@
-"""stable-diffusion.cpp's server (`sd-server`): one model per process, loaded from start to end.
+"""stable-diffusion.cpp's server (`sd-server`): one model per process, loaded for its lifetime.
 
-Read in leejet/stable-diffusion.cpp at 97d29908 (2026-08): `examples/server/api.md`,
-`routes_sdcpp.cpp`, `routes_openai.cpp`, `async_jobs.cpp`. Its OpenAI calls know no seed, steps or
-LoRA, read settings out of people's prompts (`<sd_cpp_extra_args>`), and go on drawing when the client
-has left. So its own calls are used: a job is posted, asked for, and cancelled while it waits there;
-one that draws cannot be stopped. `<lora:...>` in a prompt is not read by any of its calls; LoRAs are a
-field, by path. With guidance 1 as its default the model is a distilled one, whose guidance is another
-field. White is painted in a mask. Steps are not told.
+Based on leejet/stable-diffusion.cpp at 97d29908 (2026-08): `examples/server/api.md`,
+`routes_sdcpp.cpp`, `routes_openai.cpp`, `async_jobs.cpp`.
+
+Its OpenAI calls support no seed, steps or LoRA, read settings from people's prompts
+(`<sd_cpp_extra_args>`), and continue after the client has disconnected. This module therefore uses
+its own calls: it posts a job, polls it, and cancels it while it waits there; a running job cannot
+be stopped. None of its calls reads `<lora:...>` in a prompt; LoRAs are a separate field, by path. A
+default guidance of 1 means a distilled model, whose guidance is in another field. White in a mask
+is painted. It does not report steps.
 """
 
 import asyncio
@@ -28,18 +30,18 @@ from queueing.core.errors import BackendError
 from queueing.core.ports import Report
 from queueing.core.requests import Progress
 
-LOOK_S, LOOK_MOST_S = 0.05, 1.0  # between looks at a job: the server sends no signal
+LOOK_S, LOOK_MOST_S = 0.05, 1.0  # poll interval: the server sends no notifications
 CANCEL_S = 5.0
 
 
 class SdGuidance(ServerReply):
-    """How a model follows its prompt by default."""
+    """A model's default guidance."""
 
     txt_cfg: float | None = None
 
 
 class SdSampling(ServerReply):
-    """The part of the defaults that is about sampling."""
+    """The default sampling settings."""
 
     guidance: SdGuidance = SdGuidance()
 
@@ -58,7 +60,7 @@ class SdModel(ServerReply):
 
 
 class SdLora(ServerReply):
-    """A LoRA below the server's folder."""
+    """A LoRA in the server's folder."""
 
     path: str
 
@@ -79,13 +81,13 @@ class SdImage(ServerReply):
 
 
 class SdImages(ServerReply):
-    """What a finished job made."""
+    """The result of a finished job."""
 
     images: tuple[SdImage, ...] = ()
 
 
 class SdJob(ServerReply):
-    """GET /sdcpp/v1/jobs/{id}, and the answer to a job that was posted."""
+    """GET /sdcpp/v1/jobs/{id}, and the answer to a posted job."""
 
     id: str
     status: str
@@ -104,14 +106,14 @@ class StableDiffusionCpp(ImageFlavour):
     shapes: ClassVar[bool] = True
 
     def notes(self) -> tuple[str, ...]:
-        """Return what it costs that the server can neither unload nor stop."""
+        """Return the notes on what the server can neither unload nor stop."""
         return (
             *super().notes(),
-            "It cannot stop an image that it draws: a cancelled one ends there.",
+            "It cannot stop an image in progress: a cancelled one is completed.",
         )
 
     async def describe(self, http: Http) -> str | None:
-        """Detect it by its own capabilities, which old versions lack."""
+        """Detect it by its capabilities call, which old versions lack."""
         answer = await ask(http, "/sdcpp/v1/capabilities", SdCapabilities)
         return "stable-diffusion.cpp" if answer else None
 
@@ -130,7 +132,7 @@ class StableDiffusionCpp(ImageFlavour):
         return tuple(lora.path for lora in (await _capabilities(http)).loras)
 
     async def draw(self, http: Http, order: ImageRequest, report: Report) -> Sequence[DrawnImage]:
-        """Post a job, and look at it until it has ended."""
+        """Post a job and poll it until it has ended."""
         told = await _capabilities(http)
         path = await _posted(http, self._body(order, told))
         try:
@@ -164,7 +166,7 @@ async def _capabilities(http: Http) -> SdCapabilities:
 
 
 async def _posted(http: Http, body: JsonValue) -> str:
-    """Post a job and return its path; one that is posted while the call is cancelled is, too."""
+    """Post a job and return its path; if cancelled meanwhile, cancel the job as well."""
     posting = asyncio.create_task(http.post_json("/sdcpp/v1/img_gen", body))
     try:
         return _path(await undisturbed(posting))
@@ -179,7 +181,7 @@ def _path(answer: JsonValue) -> str:
 
 
 async def _ended(http: Http, path: str, report: Report) -> SdJob:
-    """Return a job once it has made its images; report its place in the server's queue."""
+    """Poll a job until it is completed, reporting its position in the server's queue."""
     pause_s, ahead = LOOK_S, 0
     while True:
         answer = await http.get_json(path, limit=JSON_LIMIT)
@@ -197,7 +199,7 @@ async def _ended(http: Http, path: str, report: Report) -> SdJob:
 
 
 async def _cancel(http: Http, path: str) -> None:
-    """Take a job out of the server's queue; one that draws already goes on."""
+    """Remove a job from the server's queue; a running one continues."""
     with suppress(BackendError):
         await http.post_json(f"{path}/cancel", {}, timeout_s=CANCEL_S)
 

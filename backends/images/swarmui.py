@@ -1,15 +1,17 @@
-"""SwarmUI, by its own API.
+"""SwarmUI, through its own API.
 
-Read in mcmonkeyprojects/SwarmUI at 062407c7 (2026-08): `docs/API.md`, `docs/APIRoutes/`,
+Based on mcmonkeyprojects/SwarmUI at 062407c7 (2026-08): `docs/API.md`, `docs/APIRoutes/`,
 `src/WebAPI/T2IAPI.cs`, `ModelsAPI.cs`, `BasicAPIFeatures.cs`, `BackendAPI.cs`,
-`src/Text2Image/T2IPromptHandling.cs`. Every call is a POST with a session; errors come with any
-status as `error` and `error_id`. `InterruptAll` stops what its own session runs, so that each attempt
-has a session to itself. Closing the connection stops nothing. `GenerateText2ImageWS` tells
-how far an image is, with previews. With `donotsave` results are data
-addresses and nothing stays on its disk. `<...>` in a prompt is a command there (it can choose
-another model or read files of words), so people's angle brackets are taken out of its reach. In a mask,
-white is painted. Freeing its memory does not change what it lists as loaded, so that is
-remembered here.
+`src/Text2Image/T2IPromptHandling.cs`.
+
+Every call is a POST with a session; errors arrive with any status as `error` and `error_id`.
+`InterruptAll` stops everything its own session runs, so each attempt has a separate session.
+Closing the connection stops nothing. `GenerateText2ImageWS` reports progress with previews. With
+`donotsave`, results are data URLs and nothing is saved on the server's disk.
+
+`<...>` in a prompt is a command (it can choose another model or read word lists), so people's angle
+brackets are replaced. White in a mask is painted. Freeing the memory does not change which models
+it lists as loaded, so this module remembers it.
 """
 
 from collections.abc import Sequence
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 FREE_S = 60.0
 MEMORY_S = 3.0
 MB = 1024 * 1024
-DEPTH = 20  # folders below each other, the most it lists
+DEPTH = 20  # folder levels, the server's maximum
 
 
 class SwarmUi(ImageFlavour):
@@ -66,13 +68,13 @@ class SwarmUi(ImageFlavour):
 
     def __init__(self) -> None:
         self._sessions = SwarmSessions()
-        self._freed = False  # the list of what is loaded is out of date
+        self._freed = False  # whether the server's list of loaded models is outdated
 
     async def describe(self, http: Http) -> str | None:
-        """Detect it by a new session; later by what that session may ask."""
+        """Detect it by opening a session; return its name and version, or None."""
         try:
             await self._sessions.asked(http, "GetCurrentStatus", {}, SwarmStatus, 30.0)
-        except (Unavailable, UnreadableAnswer):  # such as a web page; a dead server stays so
+        except (Unavailable, UnreadableAnswer):  # or a web page; `_reach` raises if it is down
             await _reach(http)
             return None
         except BackendError:
@@ -80,7 +82,7 @@ class SwarmUi(ImageFlavour):
         return f"SwarmUI {self._sessions.version}"
 
     async def served(self, http: Http) -> tuple[ListedPainter, ...]:
-        """Return its models; none is loaded once its memory has been freed."""
+        """Return its models; none counts as loaded after its memory was freed."""
         listed = await self._files(http, "Stable-Diffusion")
         return tuple(
             ListedPainter(
@@ -92,16 +94,16 @@ class SwarmUi(ImageFlavour):
         )
 
     async def loras(self, http: Http) -> tuple[str, ...]:
-        """Return the names of its LoRAs with their folders."""
+        """Return the names of its LoRAs, including folders."""
         return tuple(file.name for file in await self._files(http, "LoRA"))
 
     async def memory(self, http: Http) -> tuple[int, int] | None:
-        """Return the memory of the machine's only GPU; of several, which it uses is unknown."""
+        """Return the memory of the server's GPU; None if it has several, as any may be in use."""
         try:
             told = await self._sessions.asked(
                 http, "GetServerResourceInfo", {}, SwarmResources, MEMORY_S
             )
-        except BackendError:  # its account may not ask; that the server is gone is seen elsewhere
+        except BackendError:  # perhaps not permitted; health checks notice a server that is down
             return None
         gpus = list(told.gpus.values())
         if len(gpus) != 1 or not gpus[0].total_memory:
@@ -109,19 +111,19 @@ class SwarmUi(ImageFlavour):
         return gpus[0].total_memory // MB, gpus[0].free_memory // MB
 
     async def load(self, http: Http, served: ListedPainter, wish: LoadWish) -> None:  # noqa: ARG002 - it has no settings
-        """Load a model on all of its backends."""
+        """Load a model on all its backends."""
         body: dict[str, JsonValue] = {"model": served.id}
         await self._sessions.asked(http, "SelectModel", body, SwarmDone, None)
         self._freed = False
 
     async def unload(self, http: Http, served: ListedPainter) -> None:  # noqa: ARG002 - it frees all of them
-        """Free the memory of all of its backends."""
+        """Free the memory of all its backends."""
         body: dict[str, JsonValue] = {"system_ram": False, "backend": "all"}
         await self._sessions.asked(http, "FreeBackendMemory", body, SwarmDone, FREE_S)
         self._freed = True
 
     async def draw(self, http: Http, order: ImageRequest, report: Report) -> Sequence[DrawnImage]:
-        """Draw in a session of its own, which is interrupted when the call is cancelled."""
+        """Create images in a separate session, which is interrupted if the call is cancelled."""
         try:
             images = await self._drawn(http, order, report)
         except SessionForgotten:
@@ -149,6 +151,6 @@ class SwarmUi(ImageFlavour):
 
 
 async def _reach(http: Http) -> None:
-    """Return if the server answers anything. Raises `Unavailable`."""
+    """Return if the server answers at all. Raises `Unavailable`."""
     with suppress(HttpRefused, HttpFailed):
         await http.get_bytes("/", limit=1024 * 1024)

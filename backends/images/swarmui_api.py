@@ -1,4 +1,4 @@
-"""SwarmUI's calls: sessions, errors, and drawings followed message by message."""
+"""SwarmUI's calls: sessions, errors, and image generation over a websocket."""
 
 import asyncio
 import binascii
@@ -28,7 +28,7 @@ class SwarmSession(ServerReply):
 
 
 class SwarmFile(ServerReply):
-    """A file of models."""
+    """A model or LoRA file."""
 
     name: str
     loaded: bool | None = None
@@ -61,7 +61,7 @@ class SwarmGpu(ServerReply):
 
 
 class SwarmResources(ServerReply):
-    """The answer to GetServerResourceInfo; without NVIDIA's tools it names no GPUs."""
+    """The answer to GetServerResourceInfo; without NVIDIA's tools it lists no GPUs."""
 
     gpus: dict[str, SwarmGpu] = Field(default_factory=dict)
 
@@ -70,14 +70,14 @@ SwarmAnswer = TypeVar("SwarmAnswer", bound=ServerReply)
 
 
 class SessionForgotten(Unavailable):
-    """The server knows the session no longer, as after its restart."""
+    """The server does not know the session, for example after a restart."""
 
 
 class SwarmSessions:
-    """Sessions of one server, each lent to one call at a time and used again."""
+    """Sessions of one server; each is used by one call at a time and then reused."""
 
     def __init__(self) -> None:
-        self.version = ""  # of the server, known with the first session
+        self.version = ""  # the server's, known after the first session
         self._idle: list[str] = []
 
     async def renew(self, http: Http) -> str:
@@ -87,7 +87,7 @@ class SwarmSessions:
         return made.session_id
 
     def forget(self) -> None:
-        """Use no session of before."""
+        """Discard all idle sessions."""
         self._idle.clear()
 
     async def asked(
@@ -98,7 +98,7 @@ class SwarmSessions:
         record: type[SwarmAnswer],
         limit_s: float | None,
     ) -> SwarmAnswer:
-        """Return the answer to a call, in a new session where the server has forgotten the old."""
+        """Return the answer to a call, retrying in a new session if the old one is forgotten."""
         for last in (False, True):
             try:
                 async with self.lent(http) as session:
@@ -109,11 +109,11 @@ class SwarmSessions:
                 self.forget()
                 if last:
                     raise
-        raise AssertionError  # the second try returns or raises
+        raise AssertionError  # unreachable: the second try returns or raises
 
     @asynccontextmanager
     async def lent(self, http: Http) -> AsyncIterator[str]:
-        """Lend a session that nothing else uses; interrupt what it runs if the call breaks off."""
+        """Lend a session for exclusive use; interrupt its work if the call fails."""
         session = self._idle.pop() if self._idle else await self.renew(http)
         try:
             yield session
@@ -129,7 +129,7 @@ class SwarmSessions:
 
 
 def checked(answer: JsonValue) -> JsonValue:
-    """Return an answer. Raises `SessionForgotten`."""
+    """Return an answer. Raises `SessionForgotten` if it reports an unknown session."""
     if isinstance(answer, dict) and answer.get("error_id") == "invalid_session_id":
         raise SessionForgotten("the session is unknown")
     return answer
@@ -154,11 +154,11 @@ async def _stop(http: Http, session: str) -> None:
 
 PREVIEW_LIMIT = 1024 * 1024  # characters of base64
 MESSAGES_MOST = 100_000
-SEEDS = 2**63 - 16  # each further image adds one
+SEEDS = 2**63 - 16  # each further image adds 1
 
 
 class SwarmShare(ServerReply):
-    """How far an image is, as shares of 1."""
+    """The progress of an image, from 0 to 1."""
 
     batch_index: str = "0"
     overall_percent: float = 0.0
@@ -176,10 +176,10 @@ class SwarmMessage(ServerReply):
 
 
 class SwarmDrawing:
-    """What the messages of one drawing add up to; `images` are addresses in order."""
+    """The state of one image generation from its messages; `images` are addresses in order."""
 
     def __init__(self, count: int) -> None:
-        self.closed = False  # the server has said all
+        self.closed = False  # the server has sent everything
         self._count = count
         self._images: dict[str, str] = {}
         self._shares: dict[str, float] = {}
@@ -188,11 +188,11 @@ class SwarmDrawing:
 
     @property
     def images(self) -> Sequence[str]:
-        """The images that count: intermediate ones have a negative index."""
+        """The final images; intermediate ones have a negative index."""
         return [where for index, where in self._images.items() if not index.startswith("-")]
 
     def hear(self, message: JsonValue) -> Progress | None:
-        """Take in a message; return what it says about the progress.
+        """Process a message; return the progress it reports.
 
         Raises the error that it contains.
         """
@@ -203,9 +203,9 @@ class SwarmDrawing:
         try:
             read = SwarmMessage.model_validate(message)
         except ValidationError:
-            raise UnreadableAnswer("unexpected message of SwarmUI") from None
+            raise UnreadableAnswer("unexpected message from SwarmUI") from None
         if self._left < 0:
-            raise UnreadableAnswer("SwarmUI does not come to an end")
+            raise UnreadableAnswer("SwarmUI sends too many messages")
         self._collect(read)
         return None if read.gen_progress is None else self._progress(read.gen_progress)
 
@@ -236,7 +236,7 @@ def _preview(address: str | None) -> File | None:
 
 
 def drawing_of(order: ImageRequest) -> dict[str, JsonValue]:
-    """Return SwarmUI's parameters for an order."""
+    """Return SwarmUI's parameters for a request."""
     request = order.request
     found: dict[str, JsonValue] = {
         "images": request.count,
@@ -256,7 +256,7 @@ def drawing_of(order: ImageRequest) -> dict[str, JsonValue]:
 
 
 def tame(prompt: str) -> str:
-    """Return a prompt in which angle brackets are no commands."""
+    """Return a prompt with its angle brackets replaced, so that they are not commands."""
     return prompt.replace("<", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}").replace(
         ">", "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
     )

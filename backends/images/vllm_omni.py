@@ -1,11 +1,12 @@
-"""vLLM-Omni: one model per process, loaded from start to end.
+"""vLLM-Omni: one model per process, loaded for the process's lifetime.
 
-Read in vllm-project/vllm-omni: `vllm_omni/entrypoints/openai/api_server.py` at 005fd8ea, `protocol/images.py` and
-`docs/serving/image_edit_api.md` at 00a3619b (2026). It takes a negative prompt, steps, guidance up to
-20 and a seed beside OpenAI's fields; `image[]` of a form holds the images of an edit. Without a size
-an edit is drawn in the first image's own, whatever that is. A mask and a strength reach those of its
-models that know them and are ignored silently by the others, so that both are refused here. It
-answers `b64_json` only and lists no LoRAs.
+Based on vllm-project/vllm-omni: `vllm_omni/entrypoints/openai/api_server.py` at 005fd8ea,
+`protocol/images.py` and `docs/serving/image_edit_api.md` at 00a3619b (2026).
+
+In addition to OpenAI's fields it takes a negative prompt, steps, guidance up to 20 and a seed.
+`image[]` in a form contains the images of an edit. Without a size, an edit has the size of its
+first image, whatever that is. Only some of its models support a mask and a strength and the others
+ignore them silently, so both are refused here. It answers with `b64_json` only and lists no LoRAs.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ class VllmOmni(ImageFlavour):
     seeds: ClassVar[int] = 2**32
 
     async def describe(self, http: Http) -> str | None:
-        """Detect it by /version, and by the owner it names in its list: others have one as well."""
+        """Detect it by /version, which other servers have too, and by its models' owner."""
         answer = await ask(http, "/version", OmniVersion)
         listed = await ask(http, "/v1/models", NameListing) if answer else None
         if answer is None or listed is None:
@@ -44,11 +45,11 @@ class VllmOmni(ImageFlavour):
         return f"vLLM-Omni {answer.version}" if owned else None
 
     async def served(self, http: Http) -> tuple[ListedPainter, ...]:
-        """Return the list; all of its models are loaded."""
+        """Return the listed models; all of them are loaded."""
         return tuple(ListedPainter(id=name, loaded=True) for name in await listing(http))
 
     def own_fields(self, order: ImageRequest) -> Mapping[str, JsonValue]:
-        """Return its fields for diffusion."""
+        """Return its diffusion parameters."""
         request = order.request
         found: dict[str, JsonValue] = {
             "seed": request.seed % self.seeds,
