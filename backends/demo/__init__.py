@@ -1,1 +1,1 @@
-"""A stand-in for a server."""
+"""A stand-in for an inference server."""

@@ -1,6 +1,6 @@
-"""The demo's sounds, without a model: speech, music, and what is heard in a recording.
+"""The demo's audio, without a model: speech, music, and placeholder transcripts.
 
-A wave file is written with the standard library, so the demo sounds without any video library.
+WAV files are written with the standard library, so the demo needs no media library.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ from queueing.core.requests import (
 
 TITLE_MOST = 60  # characters
 RATE = 16_000  # samples per second
-_LOUD = 9_000  # of 32 767
+_LOUD = 9_000  # peak, of 32 767
 _LETTER_S, _WORD_LEAST_S, _WORD_MOST_S = 0.05, 0.16, 0.7
 _PAUSE_S, _SENTENCE_S = 0.06, 0.3
-_SCALE = (0, 2, 4, 7, 9, 12, 14, 16)  # a pentatonic scale in semitones: every order sounds well
+_SCALE = (0, 2, 4, 7, 9, 12, 14, 16)  # a pentatonic scale in semitones: any order sounds good
 _CHORDS = ((0, 4, 7), (9, 12, 16), (5, 9, 12), (7, 11, 14))
 _CHORD_S = 2.0
 _BASE_HZ, _LOW_HZ = 220.0, 130.8
@@ -44,7 +44,7 @@ _FADE_S = 0.03
 
 
 def spoken(text: str, *, voice: str | None = None, speed: float | None = None) -> bytes:
-    """Return a wave file with a tone for each word, higher or lower by the word."""
+    """Return a WAV file with a tone for each word, whose pitch depends on the word."""
     pitch = 2 ** (_number(voice or "", 12) / 12)
     said = array("h")
     for word in words_of(text):
@@ -57,7 +57,7 @@ def spoken(text: str, *, voice: str | None = None, speed: float | None = None) -
 
 
 def played(prompt: str, seed: int, seconds: float) -> bytes:
-    """Return a wave file of that length: four chords with a melody, over and over."""
+    """Return a WAV file of that length: four repeating chords with a melody."""
     notes = random.Random(f"{prompt}|{seed}")  # noqa: S311 - art, not security
     round_ = array("h")
     samples = max(1, round(seconds * RATE))
@@ -71,18 +71,18 @@ def played(prompt: str, seed: int, seconds: float) -> bytes:
 
 
 def words_of(text: str) -> list[str]:
-    """Return what is spoken as one tone each."""
+    """Return the words that are spoken as one tone each."""
     return text.split()
 
 
 def title_of(text: str) -> str:
-    """Return words as the name of a file: without what a file system could trip over."""
+    """Return a text as a file name, without characters that file systems reject."""
     plain = " ".join(re.sub(r"[^\w ,'!-]", " ", text[: 4 * TITLE_MOST]).split())
     return plain if len(plain) <= TITLE_MOST else plain[:TITLE_MOST].rsplit(" ", 1)[0]
 
 
 def length_s(data: bytes) -> float | None:
-    """Return the length of a wave file in seconds, None for anything else."""
+    """Return the length of a WAV file in seconds; None for anything else."""
     try:
         with wave.open(io.BytesIO(data)) as sound:
             return float(sound.getnframes() / (sound.getframerate() or 1))
@@ -126,7 +126,7 @@ def _wave(samples: "array[int]") -> bytes:
 
 
 def _number(word: str, of: int) -> int:
-    """Return a number below `of` that depends on the word alone."""
+    """Return a number below `of` that depends only on the word."""
     return hashlib.blake2b(word.encode(errors="replace"), digest_size=2).digest()[0] % of
 
 
@@ -136,7 +136,7 @@ _log = logging.getLogger(__name__)
 
 
 async def speak(request: TextToSpeech, pace: Pace) -> Fetch:
-    """Play a tone for each word; the words are the file's name."""
+    """Play a tone for each word; the words become the file's name."""
     words = words_of(request.text)
     await _worked(pace, max(1, len(words)))
     data = await asyncio.to_thread(spoken, request.text, voice=request.voice, speed=request.speed)
@@ -145,7 +145,7 @@ async def speak(request: TextToSpeech, pace: Pace) -> Fetch:
 
 
 async def compose(request: TextToAudio, work: Work, pace: Pace) -> Fetch:
-    """Play chords for as long as the music is to be."""
+    """Play chords for the requested length."""
     seconds = request.seconds or USUAL_MUSIC_S
     steps = request.steps or STEPS
     await _worked(pace, steps, share=steps / STEPS * seconds / USUAL_MUSIC_S)
@@ -155,7 +155,7 @@ async def compose(request: TextToAudio, work: Work, pace: Pace) -> Fetch:
 
 
 async def listen(request: SpeechToText, work: Work, pace: Pace) -> Fetch:
-    """Say how long the recording is, and that no model has listened to it."""
+    """Return the recording's length and a notice that no model has listened to it."""
     if not work.files:
         raise Rejected("a transcription without a recording")
     seconds = await _heard_s(work.files[0])
@@ -179,7 +179,7 @@ async def listen(request: SpeechToText, work: Work, pace: Pace) -> Fetch:
 
 
 def heard(request: SpeechToText, seconds: float | None) -> str:
-    """Return what is written instead of a transcript."""
+    """Return the text in place of a transcript."""
     length = "is of a kind that cannot be measured here"
     if seconds is not None:
         length = f"is {seconds:.1f} seconds long"
@@ -205,7 +205,7 @@ async def _heard_s(file: File) -> float | None:
 
 
 async def _sound(name: str, data: bytes, form: SpeechFormat | None) -> Output:
-    """Return a sound in its form where that can be made, in place of a real server's download."""
+    """Return a sound in the requested format if it can be converted."""
     file = File(name=f"{name}.wav", mime="audio/wav", data=data)
     if form == "wav":
         return Output(files=(file,))
@@ -213,5 +213,5 @@ async def _sound(name: str, data: bytes, form: SpeechFormat | None) -> Output:
         return Output(files=(await sounds.as_form(file, form or "mp3"),))
     except sounds.SoundError as error:
         if error.fault is not sounds.SoundFault.NO_LIBRARY:
-            _log.warning("the demo's sound stays a WAV: %s", error)
+            _log.warning("the demo's audio stays a WAV: %s", error)
         return Output(files=(file,))

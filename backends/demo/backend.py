@@ -1,8 +1,8 @@
 """Demo: an honest stand-in for an inference server, for trying Usher without one.
 
-It draws and videos with Pillow, plays tones, writes from a template, hashes words into vectors, takes
-as long as a model would, and states in every result that no model was used. It stores nothing: after
-a restart it knows no attempt.
+It creates images and videos with Pillow, plays tones, answers from a template and hashes words into
+vectors. It takes as long as a model would, and states in every result that no model was used. It
+stores nothing: after a restart it knows no attempts.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ DRAWS = frozenset({Capability.TEXT_TO_IMAGE, Capability.IMAGE_TO_IMAGE})
 EDITS = frozenset({Capability.IMAGE_EDIT})
 VIDEOS = frozenset({Capability.TEXT_TO_VIDEO, Capability.IMAGE_TO_VIDEO})
 COMPOSES = frozenset({Capability.TEXT_TO_AUDIO})
-TAKES = (  # by what a model can do: all but a LoRA
+TAKES = (  # by capability: all fields except a LoRA
     (DRAWS, _COMMON | {"width", "height", "count", "strength"}),
     (EDITS, _COMMON | {"width", "height", "count", "strength"}),
     (VIDEOS, _COMMON | {"width", "height", "seconds", "fps"}),
@@ -65,14 +65,14 @@ OFFERED = {
     "demo-ear": frozenset({Capability.SPEECH_TO_TEXT}),
     "demo-hashing": frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING}),
 }
-"""What `discover` offers: a model of each kind."""
+"""The models that `discover` offers: one of each kind."""
 
 
 class DemoBackendOptions(Record):
-    """What the demo pretends. A model's options override its backend's.
+    """The demo's behaviour. A model's options override its backend's.
 
     Times are in seconds; None uses the model's own `load_s` and `service_s`. `step_s` is the time
-    of one step of an image or one word of a text and overrides `service_s`. `fail_rate` and
+    for one step of an image or one word of a text and overrides `service_s`. `fail_rate` and
     `oom_rate` are the shares of attempts and loads that fail.
     """
 
@@ -84,7 +84,7 @@ class DemoBackendOptions(Record):
 
 
 class Demo(Backend):
-    """A backend without a server; see `queueing.core.ports.Backend` for the obligations."""
+    """A backend without a server; see `queueing.core.ports.Backend` for the contract."""
 
     needs_url: ClassVar[bool] = False
     ports: ClassVar[tuple[int, ...]] = ()
@@ -103,16 +103,16 @@ class Demo(Backend):
         read_options(DemoBackendOptions, spec.options, f"backends.{spec.name}")
 
     def check(self, model: ModelSpec) -> None:
-        """Refuse unknown options and values out of range."""
+        """Raise `BadModel` for unknown options and values out of range."""
         self._options(model)
 
     def options(self, model: ModelSpec) -> frozenset[str]:
-        """Return every option but a LoRA of what the model makes."""
+        """Return every field of the model's requests except a LoRA."""
         taken = (fields for able, fields in TAKES if model.capabilities & able)
         return frozenset().union(*taken)
 
     async def probe(self) -> ServerInfo:
-        """Return at once: there is no server that could be away."""
+        """Return immediately, because there is no server that could be down."""
         return ServerInfo(
             description="demo stand-in (no model)",
             notes=(
@@ -121,7 +121,7 @@ class Demo(Backend):
         )
 
     async def verify(self, model: ModelSpec) -> None:
-        """Accept every model whose options are right."""
+        """Accept every model with valid options."""
         self.check(model)
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
@@ -146,7 +146,7 @@ class Demo(Backend):
             self._loaded.add(model.name)
 
     async def unload(self, model: ModelSpec) -> None:
-        """Forget the model at once."""
+        """Forget the model immediately."""
         self._loaded.discard(model.name)
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str]:
@@ -154,7 +154,7 @@ class Demo(Backend):
         return frozenset(model.name for model in models if model.name in self._loaded)
 
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
-        """Make what `Work.request` asks for, at the speed the options set."""
+        """Create the result of `work.request` at the configured speed."""
         if model.name not in self._loaded:
             raise NotLoaded(f"{model.name} is not loaded in the demo")
         fails = _chance(work.key) < self._options(model).fail_rate
@@ -239,12 +239,12 @@ async def _words(request: Chat, files: Sequence[File]) -> list[str]:
 
 
 def _failing(report: Report, fails: bool, progress: Progress) -> None:
-    """Report progress; fail half-way if this attempt is meant to fail."""
+    """Report progress; fail half-way if this attempt should fail."""
     report(progress)
     if fails and (progress.fraction or 0) >= 0.5:
         raise Unavailable("the demo pretends that its server died")
 
 
 def _chance(word: str) -> float:
-    """Return a number from 0 to 1 that depends on the word alone, so that runs repeat."""
+    """Return a number from 0 to 1 that depends only on the word, so that runs are repeatable."""
     return int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") / 2**64

@@ -1,4 +1,4 @@
-"""The stand-ins for image and video models: they draw, edit, enlarge and video, step by step."""
+"""Stand-ins for image and video models: they create, edit and enlarge step by step."""
 
 import asyncio
 import io
@@ -19,7 +19,7 @@ from queueing.core.ports import Fetch
 from queueing.core.requests import File, Output, Progress, TextToImage, TextToVideo, Work
 
 SIDE = 768  # pixels, if neither the request nor its image sets a size
-USUAL_PIXELS = 1024 * 1024  # an image of another size takes longer or shorter in proportion
+USUAL_PIXELS = 1024 * 1024  # time scales with an image's pixels relative to this
 STEPS = 20
 PREVIEWS = 8  # per image
 UPSCALE, UPSCALE_STEPS = 2, 4
@@ -73,7 +73,7 @@ def starting_image(file: File) -> Image.Image:
 def _given(
     request: TextToImage, files: Sequence[File]
 ) -> tuple[Image.Image | None, Image.Image | None]:
-    """Return the image to start from, several side by side, and what of it may be painted."""
+    """Return the image to start from, several side by side, and the mask of the area to paint."""
     if not request.edit:
         return (starting_image(files[0]) if files else None), None
     shown = files[:-1] if request.mask else files
@@ -88,7 +88,7 @@ def _given(
 
 
 def _transparent(file: File) -> Image.Image:
-    """Return where a mask is transparent, or white if it is not, as white on black."""
+    """Return a mask's transparent area, or its white area if it has none, as white on black."""
     painted = transparent_parts(file)
     return open_image(file).convert("L") if painted is None else painted
 
@@ -123,7 +123,7 @@ def _painting(
 
 
 def _size(request: TextToImage, base: Image.Image | None) -> tuple[int, int]:
-    """Return the requested size; an image to start from sets its own shape otherwise."""
+    """Return the requested size; otherwise an image to start from sets the aspect ratio."""
     width, height = (SIDE, SIDE) if base is None else base.size
     shrink = SIDE / max(width, height)
     return (
@@ -133,12 +133,12 @@ def _size(request: TextToImage, base: Image.Image | None) -> tuple[int, int]:
 
 
 def _share(size: tuple[int, int]) -> float:
-    """Return how much longer an image of that size takes than a usual one."""
+    """Return how long an image of that size takes relative to a usual one."""
     return size[0] * size[1] / USUAL_PIXELS
 
 
 async def _images(key: str, paintings: Sequence[Painting]) -> Output:
-    """Finish and encode the paintings, in place of a real server's download."""
+    """Finish and encode the paintings, like the download from a real server."""
     files: list[File] = []
     for number, painting in enumerate(paintings, start=1):
         data = await asyncio.to_thread(_finished, painting)
@@ -164,14 +164,14 @@ def _twice(file: File) -> bytes:
 USUAL_SIZE = (832, 480)
 USUAL_S, USUAL_FPS = 5.0, 16.0
 SIDE_MOST = 1280
-PIXELS_MOST = 32_000_000  # of all frames together; beyond that there are fewer of them
+PIXELS_MOST = 32_000_000  # of all frames together; limits their number
 FITS = 20_000_000  # bytes of a video
-_ROOM = 1.25  # the painting is larger than the frame, so that the view can travel over it
+_ROOM = 1.25  # the painting is larger than the frame, so the view can move across it
 _log = logging.getLogger(__name__)
 
 
 async def video(request: TextToVideo, work: Work, pace: Pace) -> Fetch:
-    """Paint what the video shows, step by step; the frames are drawn when it is fetched."""
+    """Paint the video's scene step by step; its frames are drawn when it is fetched."""
     first_and_last = work.files[:2]
     images = [await asyncio.to_thread(starting_image, file) for file in first_and_last]
     size, steps = video_size(request, images), request.steps or STEPS
@@ -185,7 +185,7 @@ async def video(request: TextToVideo, work: Work, pace: Pace) -> Fetch:
 
 
 def video_size(request: TextToVideo, images: Sequence[Image.Image]) -> tuple[int, int]:
-    """Return the size of the frames in pixels: even, and not too many for a demo."""
+    """Return the frame size in pixels: even, and limited for the demo."""
     width, height = request.width, request.height
     if width is None or height is None:
         width, height = images[0].size if images else USUAL_SIZE
@@ -196,7 +196,7 @@ def video_size(request: TextToVideo, images: Sequence[Image.Image]) -> tuple[int
 
 
 def shown_ms(request: TextToVideo, size: tuple[int, int]) -> list[int]:
-    """Return how long each frame is shown, in milliseconds; together they take the whole video."""
+    """Return the duration of each frame in milliseconds; they add up to the whole video."""
     seconds, fps = request.seconds or USUAL_S, min(request.fps or USUAL_FPS, 25.0)
     count = max(2, min(round(seconds * fps), PIXELS_MOST // (size[0] * size[1])))
     ends = [round(1000 * seconds * number / count) for number in range(count + 1)]
@@ -204,7 +204,7 @@ def shown_ms(request: TextToVideo, size: tuple[int, int]) -> list[int]:
 
 
 def frame(scene: Image.Image, at: float, words: str, last: Image.Image | None) -> Image.Image:
-    """Return the frame at a moment from 0 to 1, labelled."""
+    """Return the labelled frame at a position from 0 to 1."""
     width, height = round(scene.width / _ROOM), round(scene.height / _ROOM)
     x = round(at * (scene.width - width))
     y = round((0.5 - 0.5 * math.cos(math.tau * at)) * (scene.height - height))
@@ -216,7 +216,7 @@ def frame(scene: Image.Image, at: float, words: str, last: Image.Image | None) -
     ball_y = height * (0.62 - 0.45 * abs(math.sin(3 * math.pi * at)))
     box = (ball_x - radius, ball_y - radius, ball_x + radius, ball_y + radius)
     ImageDraw.Draw(shown).ellipse(box, fill="white", outline="black", width=2)
-    caption(shown, words, on_top=True)  # players cover the foot
+    caption(shown, words, on_top=True)  # players cover the bottom
     return shown
 
 
@@ -225,7 +225,7 @@ def _even(side: float) -> int:
 
 
 def _video_share(request: TextToVideo) -> float:
-    """Return how much longer a video of that many pixels takes than a usual one."""
+    """Return how long a video of that many pixels takes relative to a usual one."""
     usual = USUAL_SIZE[0] * USUAL_SIZE[1]
     pixels = (request.width or USUAL_SIZE[0]) * (request.height or USUAL_SIZE[1]) / usual
     frames = (request.seconds or USUAL_S) * (request.fps or USUAL_FPS)
@@ -241,7 +241,7 @@ def _scene(request: TextToVideo, size: tuple[int, int], images: Sequence[Image.I
 async def _encoded(
     key: str, request: TextToVideo, painting: Painting, last: Sequence[Image.Image]
 ) -> Output:
-    """Draw and encode the frames, in place of a real server's download."""
+    """Draw and encode the frames, like the download from a real server."""
     data = await asyncio.to_thread(_animated, request, painting, last)
     moving = File(name=f"demo-{key[:8]}.webp", mime="image/webp", data=data)
     try:

@@ -1,4 +1,4 @@
-"""How fast a stand-in works, and whom it tells."""
+"""The pace of a stand-in's work and its progress reports."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,17 +10,16 @@ from queueing.core.requests import Output
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pace:
-    """The time of one step of so many, in seconds, and where progress is reported."""
+    """The time in seconds of one of n steps, and the callback for progress."""
 
     step_s: Callable[[int], float]
     report: Report
 
 
 class Beat:
-    """Keeps the time of steps: what a stand-in does between two of them is a part of the next.
+    """Keeps the time of steps; work between two steps counts towards the next.
 
-    A busy machine draws slowly; a job would take longer than the demo's configuration says, and
-    people would be told a wrong end.
+    Without this, jobs on a busy machine would take longer than configured and miss their estimates.
     """
 
     def __init__(self, step_s: float) -> None:
@@ -29,11 +28,11 @@ class Beat:
         self._due = self._loop.time()
 
     async def step(self) -> None:
-        """Wait until the next step is over, not at all if it should have been already."""
+        """Wait until the next step is due; return immediately if it is overdue."""
         self._due += self._step_s
         await asyncio.sleep(max(0.0, self._due - self._loop.time()))
 
 
 async def known(output: Output) -> Output:
-    """Return a result that is there already, in place of a real server's download."""
+    """Return an existing result, like the download from a real server."""
     return output

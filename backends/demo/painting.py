@@ -1,4 +1,4 @@
-"""Draws the demo's images: abstract, made only from the prompt and the seed.
+"""Creates the demo's images: abstract, from the prompt and the seed only.
 
 Blocking Pillow work without any model; the same prompt, seed and size give the same image.
 """
@@ -11,7 +11,7 @@ from textwrap import shorten, wrap
 from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont, ImageOps
 
 HONEST_LINE = "demo - no model was used"
-CANVAS = 1536  # longest side while drawing; Pillow does not antialias, so the result is scaled down
+CANVAS = 1536  # longest side in pixels; Pillow does not antialias, so the result is scaled down
 PREVIEW = 256
 
 Colour = tuple[int, int, int]
@@ -20,8 +20,8 @@ Colour = tuple[int, int, int]
 class Painting:
     """An image in progress; call `paint` for each step, then `finish` once.
 
-    `base` is an image to start from and `strength` (0 to 1) how much is painted over it; with
-    a `mask`, only where that is white.
+    `base` is an image to start from, and `strength` (0 to 1) how much of it is painted over. A
+    `mask` limits painting to its white area.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Painting:
         done = step / steps
         if done < 0.35:
             self._discs(layer)
-            # Premultiplied, or the blur mixes in the black behind transparent pixels.
+            # Premultiplied, because the blur would mix in the black of transparent pixels.
             layer = layer.convert("RGBa").filter(ImageFilter.BoxBlur(CANVAS // 40)).convert("RGBA")
         elif done < 0.85:
             self._ribbon(layer)
@@ -61,13 +61,13 @@ class Painting:
         self._canvas.alpha_composite(layer)
 
     def preview(self, step: int, steps: int) -> Image.Image:
-        """Return a small image of the state so far, sharper with every step."""
+        """Return a small image of the current state, sharper with every step."""
         small = self._canvas.convert("RGB")
         small.thumbnail((PREVIEW, PREVIEW))
         return small.filter(ImageFilter.GaussianBlur(10 * (1 - step / steps)))
 
     def finish(self) -> Image.Image:
-        """Return the image at full size, with the prompt and the disclaimer under it."""
+        """Return the image at full size, with the prompt and the disclaimer below it."""
         image = self.unlabelled()
         caption(image, self.prompt)
         return image
@@ -138,7 +138,7 @@ class Painting:
 
 
 def _palette(source: random.Random) -> list[Colour]:
-    """Return five neighbouring hues and their complement: colours that go together."""
+    """Return five neighbouring hues and their complement, which harmonise."""
     hue = source.random()
     hues = [hue + step * 0.045 for step in range(5)] + [hue + 0.5]
     shades = [(source.uniform(0.45, 0.85), source.uniform(0.7, 1.0)) for _ in hues]
@@ -159,7 +159,7 @@ def _shade(colour: Colour, factor: float) -> Colour:
 
 
 def caption(image: Image.Image, prompt: str, *, on_top: bool = False) -> None:
-    """Write the prompt and the disclaimer on a dark band at the foot, or at the top."""
+    """Write the prompt and the disclaimer on a dark band at the bottom or top."""
     width, height = image.size
     text_px = max(9, min(height // 26, width // 26))
     font = ImageFont.load_default(text_px)
@@ -179,5 +179,5 @@ def caption(image: Image.Image, prompt: str, *, on_top: bool = False) -> None:
 
 
 def _printable(prompt: str) -> str:
-    """Leave out what the built-in font cannot draw: control characters and line breaks."""
+    """Remove what the built-in font cannot draw: control characters and line breaks."""
     return " ".join("".join(c if c.isprintable() else " " for c in prompt[:1000]).split())

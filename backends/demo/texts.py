@@ -1,4 +1,4 @@
-"""Texts and vectors without a model: answers filled from the question, hashes of words. Pure."""
+"""Texts and vectors without a model: answers built from the question, and hashes of words. Pure."""
 
 import hashlib
 import json
@@ -27,9 +27,9 @@ LETTERS_OF_A_WORD_WORTH_NAMING = 4
 
 
 def answer(chat: Chat, images: Sequence[tuple[int, int]] = ()) -> str:
-    """Return Markdown that says it is a stand-in and quotes the question.
+    """Return Markdown that states it is a stand-in and quotes the question.
 
-    `images` are the sizes of the attached images, in pixels.
+    `images` are the sizes of the attached images in pixels.
     """
     question = chat.messages[-1].text.strip()
     facts = "\n".join(f"- {fact}" for fact in _facts(chat, question, images))
@@ -37,7 +37,7 @@ def answer(chat: Chat, images: Sequence[tuple[int, int]] = ()) -> str:
 
 
 def continuation(passed_on: PassedOn) -> str:
-    """Return what follows a prompt, or what belongs between it and its suffix."""
+    """Return a prompt's continuation, or the text between it and its suffix."""
     prompt, suffix = passed_on.body.get("prompt"), passed_on.body.get("suffix")
     words = len(prompt) if isinstance(prompt, list) else len(str(prompt).split())
     after = f", and {_count(len(str(suffix).split()), 'word')} after the gap" if suffix else ""
@@ -48,14 +48,14 @@ def continuation(passed_on: PassedOn) -> str:
 
 
 def chunk(word: str, number: int, of: int) -> str:
-    """Return one word of an answer as a chunk in OpenAI's form; the last says that it is the end."""
+    """Return one word of an answer as a chunk in OpenAI's form; the last has the finish reason."""
     delta = {"content": word if number == 1 else f" {word}"}
     end = "stop" if number == of else None
     return json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
 
 
 def whole_answer(chat: Chat, words: Sequence[str]) -> str:
-    """Return what a server says of a whole answer; words are counted for tokens."""
+    """Return a whole answer as a server reports it; words count as tokens."""
     asked = sum(len(message.text.split()) for message in chat.messages)
     usage = {
         "prompt_tokens": asked,
@@ -104,13 +104,13 @@ Features = Iterator[tuple[str, float]]
 
 
 def hashed(request: Embed, images: Mapping[int, Image.Image]) -> list[Vector]:
-    """Return a vector for each input of a request; `images` are those it names."""
+    """Return a vector for each input of a request; `images` are the ones it refers to."""
     dimensions = request.dimensions or DIMENSIONS
     return [_vector(_features(given, images), dimensions) for given in request.inputs]
 
 
 def tokens_of(inputs: Sequence[EmbedInput]) -> int:
-    """Return how many words and tokens the inputs have."""
+    """Return the number of words and tokens in the inputs."""
     return sum(len(given) if isinstance(given, tuple) else len(_words(given)) for given in inputs)
 
 
