@@ -1,1 +1,1 @@
-"""The GPUs and machines themselves."""
+"""Access to GPUs and hosts outside the inference servers."""

@@ -1,8 +1,9 @@
-"""Measures the memory of this machine's GPUs by who made them, and the machine's own memory.
+"""Measures the memory of this machine's GPUs, and its main memory.
 
-`gpu: 0` and UUIDs are NVIDIA's and go to NVML; `amd:0`, or `amd:` with a PCI address, is read from the
-files that Linux's driver amdgpu shows; `system` is the main memory, for servers without a GPU and for
-Apple's processors, whose graphics use it. Linux shows it in a file; elsewhere psutil asks the system.
+`gpu: 0` and UUIDs name NVIDIA GPUs and use NVML. `amd:0`, or `amd:` with a PCI address, is read
+from the files of Linux's amdgpu driver. `system` is main memory, for servers without a GPU and for
+Apple's processors, whose graphics share it. It is read from a file on Linux and with psutil
+elsewhere.
 """
 
 import asyncio
@@ -26,9 +27,9 @@ Value = TypeVar("Value")
 
 
 class DriverCalls:
-    """Makes one call at a time: a driver that hangs takes one thread and no more.
+    """Makes one driver call at a time, so that a hanging driver blocks only one thread.
 
-    Each fault is logged once, until what failed works again; `faults` remembers them.
+    Each fault is logged once until the call works again; `faults` contains the current ones.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -38,10 +39,10 @@ class DriverCalls:
         self.faults: dict[str, str] = {}
 
     async def try_to(self, what: str, call: Callable[[], Value]) -> Value | None:
-        """Return what a blocking call returns, None if it fails; `what` names it in the log."""
+        """Return a blocking call's result, or None if it fails; `what` names it in the log."""
         try:
             found = await self.make(call)
-        except (pynvml.NVMLError, OSError, ValueError) as error:  # a timeout is an OSError
+        except (pynvml.NVMLError, OSError, ValueError) as error:  # TimeoutError is an OSError
             fault = str(error) or type(error).__name__
             if self.faults.get(what) != fault:
                 self.faults[what] = fault
@@ -51,9 +52,10 @@ class DriverCalls:
         return found
 
     async def make(self, call: Callable[[], Value]) -> Value:
-        """Return what a blocking call returns, or raise what it raises.
+        """Return a blocking call's result or raise its exception.
 
-        Raises `TimeoutError` when it takes too long, and at once while an earlier call still hangs.
+        Raises `TimeoutError` if it takes too long, and immediately while an earlier call still
+        hangs.
         """
         async with self._turn:
             if self._hangs:
@@ -70,7 +72,7 @@ class DriverCalls:
         self._hangs = False
 
 
-TIMEOUT_S = 3.0  # calls take up to 50 ms, but seconds or for ever when a GPU is faulty
+TIMEOUT_S = 3.0  # calls take up to 50 ms, but may hang if a GPU is faulty
 MB = 1024 * 1024
 BEGIN_ANEW = frozenset(
     {
@@ -85,7 +87,7 @@ class Nvml(Protocol):
     """The part of the `pynvml` module that is used."""
 
     def nvmlInit(self) -> None:  # noqa: N802 - NVIDIA's name
-        """Initialise NVML; calls are counted, so once is enough."""
+        """Initialise NVML. Initialisations are counted, so one call is enough."""
 
     def nvmlShutdown(self) -> None:  # noqa: N802 - NVIDIA's name
         """Shut NVML down."""
@@ -97,11 +99,11 @@ class Nvml(Protocol):
         """Return a GPU by its permanent UUID."""
 
     def nvmlDeviceGetMemoryInfo(self, handle: Any) -> Any:  # noqa: N802 - NVIDIA's name
-        """Return `total` and `free` in bytes."""
+        """Return an object with `total` and `free` in bytes."""
 
 
 class NvmlProbe:
-    """Implements `queueing.core.ports.MemoryProbe`; a failing GPU never raises.
+    """Implements `queueing.core.ports.MemoryProbe`; a failing GPU does not raise.
 
     NVML is initialised on the first call.
     """
@@ -120,8 +122,8 @@ class NvmlProbe:
         return await self._calls.try_to(what, lambda: self._measure(gpu))
 
     async def ask(self, gpu: str, question: Callable[[Any, Any], Value]) -> Value | None:
-        """Return the answer of a question to a GPU, asked of NVML and its handle; None for none."""
-        what = f"see what uses GPU {gpu}"
+        """Call `question` with NVML and a GPU's handle; return None if that fails."""
+        what = f"list the programs on GPU {gpu}"
         return await self._calls.try_to(what, lambda: self._answer(gpu, question))
 
     def _answer(self, gpu: str, question: Callable[[Any, Any], Value]) -> Value:
@@ -136,7 +138,7 @@ class NvmlProbe:
             try:
                 await self._calls.make(self._end)
             except (pynvml.NVMLError, TimeoutError) as error:
-                log.debug("NVML did not end: %s", error)
+                log.debug("NVML did not shut down: %s", error)
 
     def _measure(self, gpu: str) -> tuple[int, int]:
         try:
@@ -146,7 +148,7 @@ class NvmlProbe:
             info = self._nvml.nvmlDeviceGetMemoryInfo(self._handle(gpu))
         except pynvml.NVMLError as error:
             if error.value in BEGIN_ANEW:
-                self._end()  # a GPU that fell off the bus is found again only after reinitialising
+                self._end()  # a lost GPU only works again after reinitialising
             raise
         return int(info.total) // MB, int(info.free) // MB
 
@@ -167,19 +169,19 @@ _FIELD = re.compile(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", re.MULTILINE)
 
 
 class VirtualMemory(Protocol):
-    """The part of psutil's answer that is used: bytes, of which `available` needs no swapping."""
+    """The fields of psutil's result that are used, in bytes; `available` needs no swapping."""
 
     @property
     def total(self) -> int:
-        """All there is."""
+        """All memory."""
 
     @property
     def available(self) -> int:
-        """What programs can be given."""
+        """Memory available to programs."""
 
 
 class GpuMemory:
-    """Implements `queueing.core.ports.MemoryProbe` for every kind; a failure never raises."""
+    """Implements `queueing.core.ports.MemoryProbe` for every kind of memory; never raises."""
 
     def __init__(
         self, nvidia: NvmlProbe, *, proc: Path = Path("/proc"), sys: Path = Path("/sys")
@@ -187,17 +189,17 @@ class GpuMemory:
         self._nvidia = nvidia
         self._meminfo = proc / "meminfo"
         self._gpus = sys / "class/drm"
-        self._calls = DriverCalls(TIMEOUT_S)  # a GPU that hangs lets no one read its files either
+        self._calls = DriverCalls(TIMEOUT_S)  # reading the files of a hanging GPU also hangs
 
     async def free_mb(self, host: HostSpec) -> tuple[int, int] | None:
-        """Return (total, free) in MB of what a host's `gpu` names; None if it cannot be measured."""
+        """Return (total, free) in MB for a host's `gpu` setting; None if it cannot be measured."""
         gpu = host.gpu
         if gpu is None or is_nvidia(gpu):
             return await self._nvidia.free_mb(host)
         return await self._calls.try_to(_measuring(gpu), lambda: self._measure(gpu))
 
     def why_not(self, gpu: str) -> str:
-        """Return why AMD's GPU or the main memory could not be measured last; "" if it could."""
+        """Return why the last measurement of an AMD GPU or main memory failed; "" if it did not."""
         return self._calls.faults.get(_measuring(gpu), "")
 
     def _measure(self, gpu: str) -> tuple[int, int]:
@@ -211,9 +213,9 @@ class GpuMemory:
         return total // MB, max(0, total - used) // MB
 
     def _device(self, name: str) -> Path:
-        """Return the folder of an AMD GPU, by its number among them or its PCI address."""
+        """Return the folder of an AMD GPU, by its index or PCI address."""
         if not self._gpus.is_dir():
-            raise ValueError("AMD GPUs are measured on Linux only, from the files of amdgpu")
+            raise ValueError("AMD GPUs can be measured only on Linux, with the amdgpu driver")
         found = [each / "device" for each in sorted(self._gpus.glob("card*"), key=_number)]
         ours = [device for device in found if _is_amd(device)]
         if name.isdecimal() and int(name) < len(ours):
@@ -222,7 +224,7 @@ class GpuMemory:
         if name in by_address:
             return by_address[name]
         known = ", ".join(by_address) or "none"
-        raise ValueError(f"there is no such AMD GPU; found: {known}")
+        raise ValueError(f"no such AMD GPU; found: {known}")
 
 
 def _measuring(gpu: str) -> str:
@@ -230,19 +232,19 @@ def _measuring(gpu: str) -> str:
 
 
 def is_nvidia(gpu: str) -> bool:
-    """Return whether a name of a GPU is one of NVIDIA's: a number, or a UUID."""
+    """Return whether a `gpu` setting names an NVIDIA GPU: a number or a UUID."""
     return gpu != SYSTEM and not gpu.startswith(AMD)
 
 
 def _main_memory(text: str) -> tuple[int, int]:
     kb = {name: int(value) for name, value in _FIELD.findall(text)}
     if kb.keys() != {"MemTotal", "MemAvailable"}:
-        raise ValueError("the system does not say how much memory there is")
+        raise ValueError("the system does not report its memory")
     return kb["MemTotal"] // 1024, kb["MemAvailable"] // 1024
 
 
 def _asked_memory() -> tuple[int, int]:
-    """Return (total, free) in MB as psutil tells them, on macOS and Windows."""
+    """Return (total, free) in MB from psutil, on macOS and Windows."""
     try:
         memory: VirtualMemory = import_module("psutil").virtual_memory()
     except ImportError:
@@ -253,7 +255,7 @@ def _asked_memory() -> tuple[int, int]:
 def _is_amd(device: Path) -> bool:
     try:
         return (device / "vendor").read_text(encoding="ascii").strip() == _VENDOR
-    except OSError:  # an output of a GPU, such as card0-HDMI-A-1
+    except OSError:  # a connector, such as card0-HDMI-A-1
         return False
 
 

@@ -1,8 +1,8 @@
-"""Programs that use a GPU of this machine beside its servers: NVML lists processes, /proc says whose.
+"""Detects other programs that use this machine's GPUs, with NVML's process list and /proc.
 
-A process is a server's if it is the one that listens at the server's port, or was started by it. That
-is read from Linux's /proc; elsewhere, in a container that sees no processes of the machine, and where
-a server with a loaded model shows none on the GPU, nothing is said of processes.
+A process belongs to a server if it listens on the server's port or descends from the process that
+does. That is read from Linux's /proc. Processes are not reported on other systems, in a container
+that cannot see the host's processes, or if a server with a loaded model has no process on the GPU.
 """
 
 import logging
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 LISTENING = "0A"
 _USUAL_PORTS = {"http": 80, "https": 443}
-_DEPTH = 32  # of a family of processes
+_DEPTH = 32  # levels of parent processes
 
 
 @dataclass(frozen=True, slots=True)
 class PortOwner:
-    """The processes that listen at a port, if they may be looked at, and their account."""
+    """The processes that listen on a port, if they are visible, and their user."""
 
     pids: frozenset[int]
     uid: int | None
@@ -42,7 +42,7 @@ class GpuPrograms:
         self._proc = proc
 
     async def use(self, host: HostSpec, loaded: frozenset[str]) -> GpuLook | None:
-        """Return who uses the host's GPU; None if there is no GPU, or it cannot be asked."""
+        """Return the use of the host's GPU; None if it has no NVIDIA GPU or the query fails."""
         if host.gpu is None or not is_nvidia(host.gpu):
             return None
         return await self._probe.ask(
@@ -59,16 +59,14 @@ class GpuPrograms:
         listeners = _listeners(self._proc, [_port(spec) for spec in host.backends])
         owners = {pid: self._owner(pid, host.backends, listeners) for pid in held}
         if not set(loaded) <= set(owners.values()):
-            return GpuLook(
-                busy=busy
-            )  # a server's process is not seen, so others may be servers too
+            return GpuLook(busy=busy)  # an unseen server's process could count as another program
         others = {pid: mb for pid, mb in held.items() if owners[pid] is None}
         return GpuLook(busy=busy, others_mb=max(others.values(), default=0))
 
     def _owner(
         self, pid: int, backends: Iterable[BackendSpec], listeners: Mapping[int, PortOwner]
     ) -> str | None:
-        """Return the server a process belongs to, None if to none of the host's."""
+        """Return the host's server that a process belongs to, or None."""
         family = [pid, *_parents(self._proc, pid)]
         for spec in backends:
             listener = listeners.get(_port(spec) or 0)
@@ -81,7 +79,7 @@ class GpuPrograms:
 
 
 def _held_mb(nvml: Any, handle: Any) -> dict[int, int]:
-    """Return the memory of every process on a GPU; empty if any of it is unknown."""
+    """Return the memory in MB of every process on a GPU; empty if any is unknown."""
     held: dict[int, int] = {}
     for ask in (
         nvml.nvmlDeviceGetComputeRunningProcesses,
@@ -93,9 +91,9 @@ def _held_mb(nvml: Any, handle: Any) -> dict[int, int]:
             return {}
         for process in processes:
             if process.usedGpuMemory is None:
-                return {}  # Windows tells none
+                return {}  # Windows does not report it
             mb = int(process.usedGpuMemory) // MB
-            held[process.pid] = max(held.get(process.pid, 0), mb)  # it may be in both lists
+            held[process.pid] = max(held.get(process.pid, 0), mb)  # may be in both lists
     return held
 
 
@@ -105,7 +103,7 @@ def _port(spec: BackendSpec) -> int | None:
 
 
 def _listeners(proc: Path, ports: Iterable[int | None]) -> dict[int, PortOwner]:
-    """Return who listens at these ports of the machine."""
+    """Return the listeners on these ports of this machine."""
     sockets = {inode: (port, uid) for port, inode, uid in _sockets(proc) if port in set(ports)}
     pids: dict[int, set[int]] = {port: set() for port, _ in sockets.values()}
     uids: dict[int, int] = dict(sockets.values())
@@ -116,7 +114,7 @@ def _listeners(proc: Path, ports: Iterable[int | None]) -> dict[int, PortOwner]:
 
 
 def _sockets(proc: Path) -> Iterator[tuple[int, str, int]]:
-    """Yield the port, the inode and the account of every listening TCP socket."""
+    """Yield port, inode and user of every listening TCP socket."""
     for name in ("tcp", "tcp6"):
         try:
             lines = (proc / "net" / name).read_text().splitlines()[1:]
@@ -129,7 +127,7 @@ def _sockets(proc: Path) -> Iterator[tuple[int, str, int]]:
 
 
 def _open_sockets(proc: Path) -> Iterator[tuple[int, str]]:
-    """Yield each process with the inode of each of its sockets, as far as they may be read."""
+    """Yield each process with the inode of each of its sockets, as far as they are readable."""
     for folder in proc.iterdir():
         if not folder.name.isdecimal():
             continue

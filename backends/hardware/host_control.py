@@ -1,7 +1,7 @@
-"""Wakes machines over the network, and puts them to sleep by a command or a webhook.
+"""Wakes hosts over the network, and puts them to sleep by a command or a webhook.
 
-A call to wake is the "magic packet" of Wake-on-LAN: six bytes of ones, then the hardware address
-sixteen times, broadcast over UDP. Nothing answers it.
+The wake-up call is Wake-on-LAN's "magic packet": six 0xFF bytes, then the MAC address sixteen
+times, broadcast over UDP. There is no reply.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from queueing.core.specs import HostSpec, WakeSpec
 COMMAND_S = 60.0
 WEBHOOK_S = 30.0
 _PASSED_ON = ("PATH", "HOME", "USER", "LANG", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR", "SYSTEMROOT")
-_TOLD = 200  # bytes of what a command wrote as it failed
+_TOLD = 200  # bytes of a failed command's output
 
 
 class NetworkHostControl:
     """Implements `queueing.core.ports.HostControl`."""
 
     async def wake(self, host: HostSpec) -> None:
-        """Broadcast one packet. Raises `Unavailable` where the network refuses it."""
+        """Broadcast one packet. Raises `Unavailable` if the network refuses it."""
         if host.wake is not None:
             try:
                 await asyncio.to_thread(_call, host.wake)
@@ -34,7 +34,7 @@ class NetworkHostControl:
                 raise Unavailable(f"{host.wake.broadcast}: {error}") from error
 
     async def sleep(self, host: HostSpec) -> None:
-        """Run the command, or call the webhook. Raises `Unavailable` when that fails."""
+        """Run the command or call the webhook. Raises `Unavailable` if that fails."""
         if host.sleep is not None and host.sleep.command:
             await _run(host.sleep.command)
         elif host.sleep is not None:
@@ -42,7 +42,7 @@ class NetworkHostControl:
 
 
 def magic_packet(mac: str) -> bytes:
-    """Return what wakes the machine of a hardware address, which is twelve hexadecimal digits."""
+    """Return the packet that wakes the host with a MAC address of twelve hexadecimal digits."""
     return b"\xff" * 6 + bytes.fromhex(mac) * 16
 
 
@@ -53,7 +53,7 @@ def _call(wake: WakeSpec) -> None:
 
 
 async def _run(command: tuple[str, ...]) -> None:
-    """Run a command without a shell, and without the secrets of this process's environment."""
+    """Run a command without a shell, and without the secrets in this process's environment."""
     given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     with tempfile.TemporaryFile() as said:
         try:
@@ -61,7 +61,7 @@ async def _run(command: tuple[str, ...]) -> None:
                 *command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
-                stderr=said,  # no pipe: `ssh` may leave a connection behind that holds it open
+                stderr=said,  # not a pipe: a connection left by `ssh` may keep it open
                 env=given,
             )
         except OSError as error:
@@ -74,12 +74,12 @@ async def _run(command: tuple[str, ...]) -> None:
 
 
 async def _ended(running: asyncio.subprocess.Process, name: str) -> None:
-    """Wait for the end of a command. Raises `Unavailable` where it takes too long."""
+    """Wait for a command to end. Raises `Unavailable` if it takes too long."""
     try:
         async with timeout(COMMAND_S):
             await running.wait()
     except TimeoutError:
-        raise Unavailable(f"{name} has not ended in {COMMAND_S:.0f} s") from None
+        raise Unavailable(f"{name} did not end within {COMMAND_S:.0f} s") from None
     finally:
         if running.returncode is None:
             with suppress(ProcessLookupError):
@@ -91,7 +91,7 @@ async def _post(url: str, host: str) -> None:
     try:
         async with httpx.AsyncClient(timeout=WEBHOOK_S, trust_env=False) as client:
             answer = await client.post(url, json={"sleep": host})
-    except httpx.HTTPError as error:  # its text may repeat the address, which may hold a secret
-        raise Unavailable(f"the webhook cannot be called: {type(error).__name__}") from None
+    except httpx.HTTPError as error:  # its text may contain the address and a secret in it
+        raise Unavailable(f"the webhook call failed: {type(error).__name__}") from None
     if not answer.is_success:
-        raise Unavailable(f"the webhook answered {answer.status_code}")
+        raise Unavailable(f"the webhook returned status {answer.status_code}")

@@ -313,7 +313,7 @@ async def test_a_gpu_is_compared_with_what_is_configured(
     ("gpu", "what"),
     [
         ("0", "GPU not measured (no NVIDIA driver here?)"),
-        ("amd:0", "GPU not measured (AMD GPUs are measured on Linux only"),
+        ("amd:0", "GPU not measured (AMD GPUs can be measured only on Linux"),
         ("system", "main memory not measured (psutil is not installed)"),
     ],
 )
