@@ -1,1 +1,1 @@
-"""Files that models make and people send."""
+"""Processing of files that models create and people send."""

@@ -1,8 +1,8 @@
-"""PDFs and office files as text, or as images of their pages, read in a process of their own.
+"""Reads PDFs and office files as text or page images, in a separate confined process.
 
 `read_document` takes a PDF (`usher-bot[media]`), Word, PowerPoint and Excel files since 2007, and
-OpenDocument texts, presentations and spreadsheets. The bytes decide what a file is; its name and
-declared type only tell beforehand whether it is worth a try (`is_document`).
+OpenDocument texts, presentations and spreadsheets. The bytes decide the type. A file's name and
+declared type only say in advance whether it is worth a try (`is_document`).
 """
 
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ WALL_S = 60.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentContents:
-    """What a document says.
+    """The contents of a document.
 
-    `text` names pages, slides and sheets in brackets; `pages` is how many there are, 0 where the
-    file does not tell. A page without words (a scan) is one of the JPEG `images`; so
-    are the images in an office file that hardly says anything. `truncated` is set if there is more
-    text, or more such pages, than was asked for.
+    `text` names pages, slides and sheets in brackets. `pages` is their number, 0 if the file does
+    not state it. A page without text (a scan) becomes one of the JPEG `images`; so do the images in
+    an office file with hardly any text. `truncated` is set if there is more text, or more such
+    pages, than requested.
     """
 
     text: str
@@ -45,7 +45,7 @@ class DocumentContents:
 
 
 class DocumentError(Exception):
-    """A document that cannot be read; `fault` says why, the text is for the operator."""
+    """A document that cannot be read; `fault` says why, and the text is for the operator."""
 
     def __init__(self, fault: Fault, text: str) -> None:
         super().__init__(text)
@@ -53,9 +53,9 @@ class DocumentError(Exception):
 
 
 def is_document(mime: str, name: str = "") -> bool:
-    """Return whether a file claims to be of a kind that `read_document` reads.
+    """Return whether a file claims to be of a type that `read_document` reads.
 
-    Chats label many files merely as bytes or as an archive, so the name's ending counts as well.
+    Chats label many files as plain bytes or as an archive, so the name's extension counts too.
     """
     said = mime.partition(";")[0].strip().lower()
     return said in DOCUMENTS or PurePath(name).suffix.lower() in ENDINGS
@@ -69,13 +69,13 @@ def reads_pdfs() -> bool:
 async def read_document(
     file: File, *, characters: int = CHARACTERS, images: int = IMAGES, wall_s: float = WALL_S
 ) -> DocumentContents:
-    """Return what a document says, in at most that many characters and images.
+    """Return the contents of a document, with at most that many characters and images.
 
-    Raises `DocumentError` if it is no such document, damaged, encrypted, too large, takes too long,
+    Raises `DocumentError` if it is of another type, damaged, encrypted, too large, takes too long,
     or if the library for PDFs is missing.
     """
     if len(file.data) > MOST_BYTES:
-        raise DocumentError(Fault.TOO_LARGE, f"{len(file.data)} bytes of a document")
+        raise DocumentError(Fault.TOO_LARGE, f"the document has {len(file.data)} bytes")
     mime = kind_of(file.data)
     if not mime:
         raise DocumentError(Fault.UNREADABLE, f"{file.mime} is neither a PDF nor an office file")

@@ -1,7 +1,7 @@
-"""Removes what programs wrote beside the pixels of an image, without re-encoding it. Pure.
+"""Removes metadata from image files without encoding the pixels again. Pure.
 
 ComfyUI writes the whole graph into its files: the prompt, file names, sometimes paths. Cameras
-write where and when. Everything that affects the look stays: colours and orientation.
+write place and time. Everything that affects the look stays: colours and orientation.
 """
 
 import re
@@ -18,9 +18,9 @@ _TURNED = range(2, 9)
 
 
 def only_orientation(exif: bytes) -> bytes:
-    """Return EXIF with nothing but the orientation; b"" for an upright image.
+    """Return EXIF with only the orientation; b"" for an upright image.
 
-    `exif` begins with its byte order, or with the "Exif" mark before that, which is kept.
+    `exif` begins with its byte order, or with an "Exif" marker before it, which is kept.
     """
     mark = b"Exif\0\0" if exif.startswith(b"Exif\0\0") else b""
     try:
@@ -53,11 +53,11 @@ _COLOURS = frozenset(
     b"A2B0 A2B1 A2B2 A2B3 B2A0 B2A1 B2A2 B2A3 D2B0 D2B1 D2B2 D2B3 B2D0 B2D1 B2D2 B2D3 "
     b"gamt pre0 pre1 pre2 view meas tech".split()
 )
-_WORDS = frozenset(b"desc cprt dmnd dmdd".split())  # readers expect the first two to be there
+_WORDS = frozenset(b"desc cprt dmnd dmdd".split())  # readers require the first two
 
 
 def blanked(profile: bytes) -> bytes:
-    """Return a profile with texts and private parts zeroed; b"" if it cannot be read."""
+    """Return a colour profile with texts and private parts zeroed; b"" if it is unreadable."""
     try:
         return _blanked(profile)
     except struct.error:
@@ -71,7 +71,7 @@ def _blanked(profile: bytes) -> bytes:
         return b""
     out = bytearray(len(profile))
     out[:table] = profile[:table]
-    out[48:56] = bytes(8)  # maker and model
+    out[48:56] = bytes(8)  # manufacturer and model
     out[80:_HEADER] = bytes(_HEADER - 80)  # creator, checksum, reserved
     for at in range(_HEADER + 4, table, 12):
         kind, start, length = struct.unpack_from(">4sII", profile, at)
@@ -86,7 +86,7 @@ def _blanked(profile: bytes) -> bytes:
 
 
 def _shape(tag: bytes) -> int:
-    """Return how many bytes describe a text before its letters begin."""
+    """Return how many bytes of a text tag precede its characters."""
     if tag.startswith(b"mluc"):
         (records,) = struct.unpack_from(">I", tag, 8)
         return int(16 + 12 * min(records, _TAGS_MOST))
@@ -95,7 +95,7 @@ def _shape(tag: bytes) -> int:
 
 _START, _END, _SCAN = 0xD8, 0xD9, 0xDA
 _NEEDED = frozenset({*range(0xC0, 0xD0), 0xDB, 0xDC, 0xDD, 0xDE, 0xDF}) - {0xC8}
-_MARK = re.compile(rb"\xff([\x01-\xcf\xd8-\xfe])")  # neither a stuffed byte nor a restart
+_MARK = re.compile(rb"\xff([\x01-\xcf\xd8-\xfe])")  # neither a stuffed byte nor a restart marker
 _JFIF, _EXIF, _ICC, _ADOBE = b"JFIF\0", b"Exif\0\0", b"ICC_PROFILE\0", b"Adobe"
 _ICC_PART_MOST = 65_519
 
@@ -103,22 +103,22 @@ Segment = tuple[int, bytes]
 
 
 def clean_jpeg(data: bytes) -> bytes:
-    """Return the file without texts. Raises `ValueError`, `struct.error` when it is damaged."""
+    """Return the file without metadata. Raises `ValueError` or `struct.error` if it is damaged."""
     segments = list(_segments(data))
     return b"\xff\xd8" + b"".join(_jpeg_segments(segments)) + b"\xff\xd9"
 
 
 def _segments(data: bytes) -> Iterator[Segment]:
-    """Yield every marker with its body; a scan's body includes the pixels that follow it."""
+    """Yield every marker with its body; a scan's body includes the pixel data after it."""
     at = 2
     while True:
         found = _MARK.search(data, at)
         if found is None:
-            raise ValueError("the image is cut off")
+            raise ValueError("the image is truncated")
         mark = found[1][0]
         if mark == _END:
             return
-        if mark in {0x01, _START}:  # have no body
+        if mark in {0x01, _START}:  # without a body
             at = found.end()
             continue
         (length,) = struct.unpack_from(">H", data, found.end())
@@ -127,7 +127,7 @@ def _segments(data: bytes) -> Iterator[Segment]:
             following = _MARK.search(data, at)
             at = following.start() if following is not None else len(data)
         if at > len(data):
-            raise ValueError("the image is cut off")
+            raise ValueError("the image is truncated")
         yield mark, data[found.end() + 2 : at]
 
 
@@ -148,7 +148,7 @@ def _jpeg_segments(segments: list[Segment]) -> Iterator[bytes]:
 
 
 def _kept_of_segment(mark: int, body: bytes) -> bytes:
-    """Return what is kept of an application segment; b"" if nothing is."""
+    """Return the part of an application segment to keep; b"" for none."""
     if mark == 0xE0 and body.startswith(_JFIF):
         return body[:12] + b"\0\0"  # without the thumbnail
     if mark == 0xE1 and body.startswith(_EXIF):
@@ -157,7 +157,7 @@ def _kept_of_segment(mark: int, body: bytes) -> bytes:
 
 
 def _jpeg_profile(segments: list[Segment]) -> list[bytes]:
-    """Return the segments of the colour profile, which may come in several parts, blanked."""
+    """Return the blanked colour profile's segments; a profile may come in several parts."""
     parts = {body[12]: body[14:] for mark, body in segments if mark == 0xE2 and body[:12] == _ICC}
     whole = blanked(b"".join(parts[number] for number in sorted(parts)))
     pieces = [whole[at : at + _ICC_PART_MOST] for at in range(0, len(whole), _ICC_PART_MOST)]
@@ -180,7 +180,7 @@ _PROFILE_MOST = 4_000_000  # bytes; no image's profile is larger
 
 
 def clean_png(data: bytes) -> bytes:
-    """Return the file without texts. Raises `ValueError`, `struct.error` when it is damaged."""
+    """Return the file without metadata. Raises `ValueError` or `struct.error` if it is damaged."""
     return SIGNATURE + b"".join(_png_chunks(data))
 
 
@@ -190,7 +190,7 @@ def _png_chunks(data: bytes) -> Iterator[bytes]:
         (length,) = struct.unpack_from(">I", data, at)
         kind, end = data[at + 4 : at + 8], at + 12 + length
         if end > len(data):
-            raise ValueError("the image is cut off")
+            raise ValueError("the image is truncated")
         if kind in _PNG_KEPT:
             yield bytes(view[at:end])
         elif kind == b"eXIf" and (exif := only_orientation(data[at + 8 : end - 4])):
@@ -219,13 +219,13 @@ _LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 
 
 def clean_gif(data: bytes) -> bytes:
-    """Return the file without texts. Raises `ValueError`, `IndexError` when it is damaged."""
+    """Return the file without metadata. Raises `ValueError` or `IndexError` if it is damaged."""
     at = 13 + _palette(data[10])
     return data[:at] + b"".join(_blocks(data, at)) + bytes([_TRAILER])
 
 
 def _blocks(data: bytes, at: int) -> Iterator[bytes]:
-    timing = b""  # belongs to what follows it
+    timing = b""  # applies to the next block
     while data[at] != _TRAILER:
         begin, kind = at, data[at]
         if kind == _IMAGE:
@@ -242,11 +242,11 @@ def _blocks(data: bytes, at: int) -> Iterator[bytes]:
             else:
                 yield _loop(data[begin:at])
         else:
-            raise ValueError("the image is cut off")
+            raise ValueError("the image is truncated")
 
 
 def _loop(extension: bytes) -> bytes:
-    """Return how often the animation repeats, b"" for any other extension."""
+    """Return an extension that sets the animation's repeats; b"" for any other."""
     if extension[1] != _APPLICATION or extension[3:14] not in _LOOPS:
         return b""
     if extension[14:16] != b"\x03\x01":
@@ -259,7 +259,7 @@ def _palette(flags: int) -> int:
 
 
 def _after_pieces(data: bytes, at: int) -> int:
-    """Return where a chain of length-prefixed pieces ends."""
+    """Return the end of a chain of length-prefixed blocks."""
     while data[at]:
         at += 1 + data[at]
     return at + 1
@@ -272,10 +272,10 @@ _HAS_PROFILE, _HAS_EXIF, _HAS_XMP = 0x20, 0x08, 0x04  # flags of the VP8X header
 
 
 def clean_webp(data: bytes) -> bytes:
-    """Return the file without texts. Raises `ValueError`, `struct.error` when it is damaged."""
+    """Return the file without metadata. Raises `ValueError` or `struct.error` if it is damaged."""
     (length,) = struct.unpack_from("<I", data, 4)
     if 8 + length > len(data):
-        raise ValueError("the image is cut off")
+        raise ValueError("the image is truncated")
     cleaned = (
         (kind, _kept_of_chunk(kind, part)) for kind, part in _webp_chunks(data, 12, 8 + length)
     )
@@ -293,13 +293,13 @@ def _webp_chunks(data: bytes, at: int, end: int) -> Iterator[tuple[bytes, bytes]
         kind, length = struct.unpack_from("<4sI", data, at)
         part = data[at + 8 : at + 8 + length]
         if at + 8 + length > end:
-            raise ValueError("the image is cut off")
+            raise ValueError("the image is truncated")
         yield kind, part
         at += 8 + length + length % 2
 
 
 def _kept_of_chunk(kind: bytes, part: bytes) -> bytes:
-    """Return what is kept of a chunk; b"" if nothing is."""
+    """Return the part of a chunk to keep; b"" for none."""
     if kind in _PIXELS:
         return part
     if kind == _FRAME:
@@ -313,7 +313,7 @@ def _kept_of_chunk(kind: bytes, part: bytes) -> bytes:
 
 
 def _flagged(kind: bytes, part: bytes, kinds: set[bytes]) -> bytes:
-    """Clear the header's flags for chunks that were removed."""
+    """Clear the header's flags for removed chunks."""
     if kind != b"VP8X":
         return part
     gone = _HAS_XMP
@@ -335,16 +335,16 @@ _CLEANERS: Mapping[str, Callable[[bytes], bytes]] = {
 
 
 def without_metadata(data: bytes) -> bytes:
-    """Return an image's file without texts; files that are no images are returned unchanged.
+    """Return an image file without metadata; files other than images are returned unchanged.
 
-    Raises `ValueError` when the file is damaged, or an image of another kind.
+    Raises `ValueError` for a damaged file and for an unsupported image type.
     """
     mime = mime_of(data)
     if not is_image(mime):
         return data
     if mime not in _CLEANERS:
-        raise ValueError(f"{mime} cannot be cleaned")
+        raise ValueError(f"the metadata of {mime} cannot be removed")
     try:
         return _CLEANERS[mime](data)
     except (struct.error, IndexError):
-        raise ValueError("the image is cut off") from None
+        raise ValueError("the image is truncated") from None

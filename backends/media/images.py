@@ -1,4 +1,4 @@
-"""Decodes untrusted images within bounds and re-encodes them for servers.
+"""Decodes untrusted images within limits and encodes them again for servers.
 
 Everything here is blocking Pillow work: call it in a thread.
 """
@@ -16,15 +16,13 @@ from queueing.core.requests import File
 
 T = TypeVar("T")
 
-MAX_PIXELS = (
-    50_000_000  # the largest photo a phone takes; Pillow alone would allow three times as many
-)
+MAX_PIXELS = 50_000_000  # the largest photo a phone takes; Pillow alone allows three times as many
 BAD_IMAGE = problem(ProblemKind.BAD_IMAGE)
 HUGE_IMAGE = problem(ProblemKind.HUGE_IMAGE)
 
 
 def open_image(file: File) -> Image.Image:
-    """Return the decoded first frame, upright, in RGB on white, without any metadata.
+    """Return the decoded first frame, upright, in RGB on white, without metadata.
 
     Colours are converted from the image's profile to sRGB, which servers assume.
 
@@ -35,9 +33,9 @@ def open_image(file: File) -> Image.Image:
 
 
 def transparent_parts(file: File) -> Image.Image | None:
-    """Return where an image is transparent, as white on black; None for one that is not anywhere.
+    """Return an image's transparent area as white on black; None if there is none.
 
-    Raises `Rejected` as `open_image` does.
+    Raises `Rejected` like `open_image`.
     """
     return _decoded(file, _transparency)
 
@@ -55,8 +53,7 @@ def _decoded(file: File, use: Callable[[Image.Image], T]) -> T:
             image.load()
             return use(ImageOps.exif_transpose(image))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        # The warning is an error only where warnings are errors; the check above is stricter than
-        # both.
+        # The warning is only raised if warnings are errors; the check above is stricter than both.
         raise Rejected(f"pixel bomb: {error}", problem=HUGE_IMAGE) from error
     except Rejected:
         raise
@@ -77,7 +74,7 @@ def as_jpeg(image: Image.Image, *, quality: int = 90) -> bytes:
 
 
 def as_png(image: Image.Image) -> bytes:
-    """Return the image as PNG bytes, compressed lightly: four times as fast, little larger."""
+    """Return the image as PNG bytes with light compression: four times as fast, slightly larger."""
     buffer = io.BytesIO()
     image.save(buffer, "PNG", compress_level=3)
     return buffer.getvalue()
@@ -93,17 +90,17 @@ def _in_srgb(image: Image.Image) -> Image.Image:
         target = ImageCms.createProfile("sRGB")
         return ImageCms.profileToProfile(image, source, target, outputMode=mode) or image
     except (ImageCms.PyCMSError, OSError, TypeError, ValueError):
-        return image  # a profile for another kind of pixels, or a broken one
+        return image  # a broken profile, or one for other pixels
 
 
 def _bare(image: Image.Image) -> Image.Image:
-    """Drop the comment and everything else that Pillow would copy into the next file."""
+    """Drop all metadata, such as the comment, that Pillow would copy into the next file."""
     image.info = {}
     return image
 
 
 def _on_white(image: Image.Image) -> Image.Image:
-    """Flatten transparency: JPEG has none, and dropping it would show the hidden colours."""
+    """Flatten transparency: JPEG has none, and dropping it would reveal hidden colours."""
     if not image.has_transparency_data:
         return image.convert("RGB")
     clear = image.convert("RGBA")

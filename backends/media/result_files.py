@@ -1,4 +1,4 @@
-"""Prepares a server's files for people by removing what programs wrote into them, SVG included."""
+"""Prepares servers' files for people by removing metadata, including from SVG."""
 
 import asyncio
 import io
@@ -12,7 +12,7 @@ from backends.media import videos
 from backends.media.image_metadata import blanked, without_metadata
 from backends.media.images import MAX_PIXELS
 
-# Possessive, so that no file takes long; attributes may contain ">".
+# Possessive, so that matching stays fast; attributes may contain ">".
 _TAG = re.compile(rb"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*+>""")
 _NAME = re.compile(rb"</?(?:[\w.-]+:)?([\w.-]*)")
 _SVG = re.compile(rb"<(?:[\w.-]+:)?svg\b")
@@ -27,9 +27,9 @@ def is_drawing(data: bytes) -> bool:
 
 
 def clean(data: bytes) -> bytes:
-    """Return a drawing without its descriptions. Raises `ValueError` if it is truncated."""
+    """Return an SVG without its descriptions. Raises `ValueError` if it is truncated."""
     kept = bytearray()
-    depth = 0  # of hidden elements around this position
+    depth = 0  # of hidden elements at this position
     for piece in _pieces(data):
         if piece.startswith(b"<!--"):
             continue
@@ -39,12 +39,12 @@ def clean(data: bytes) -> bytes:
         elif not piece.endswith(b"/>"):
             depth = max(0, depth - 1) if piece.startswith(b"</") else depth + 1
     if depth:
-        raise ValueError("the drawing is cut off")
+        raise ValueError("the SVG is truncated")
     return bytes(kept)
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    """Yield comments, character sections, tags, and the words between them."""
+    """Yield comments, CDATA sections, tags, and the text between them."""
     at = 0
     while at < len(data):
         end = _end_of_markup(data, at) if data[at : at + 1] == b"<" else data.find(b"<", at)
@@ -54,25 +54,25 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 def _end_of_markup(data: bytes, at: int) -> int:
-    """Return where the markup that begins here ends. Raises `ValueError` if it does not."""
+    """Return the end of the markup that begins here. Raises `ValueError` if it is missing."""
     for begin, close in _SECTIONS:
         if data.startswith(begin, at):
             end = data.find(close, at + len(begin))
             if end < 0:
-                raise ValueError("the drawing is cut off")
+                raise ValueError("the SVG is truncated")
             return end + len(close)
     tag = _TAG.match(data, at)
     if tag is None:
-        raise ValueError("the drawing is cut off")
+        raise ValueError("the SVG is truncated")
     return tag.end()
 
 
 class KeptBack(Exception):
-    """A file that may hold more than what is visible; the text is for the operator."""
+    """A file that may contain more than what is visible; the text is for the operator."""
 
 
 async def bare(data: bytes) -> bytes:
-    """Return a result without metadata; an AVIF becomes a WebP of the same pixels.
+    """Return a result without metadata; an AVIF becomes a WebP with the same pixels.
 
     Raises `KeptBack`, and `ValueError` for a damaged file.
     """
@@ -80,7 +80,7 @@ async def bare(data: bytes) -> bytes:
     if mime == "image/avif":
         return await asyncio.to_thread(_as_webp, data)
     if mime == "image/heic":
-        raise KeptBack("HEIC is not read")
+        raise KeptBack("HEIC is not supported")
     if is_image(mime):
         return await asyncio.to_thread(without_metadata, data)
     if is_video(mime) or is_sound(mime):
@@ -98,9 +98,9 @@ def _bare_text(data: bytes) -> bytes:
 
 
 def _as_webp(data: bytes) -> bytes:
-    """Encode an AVIF again, lossless and quickly: nothing removes its metadata in place."""
+    """Convert an AVIF, lossless and fast, because its metadata cannot be removed in place."""
     if not features.check("avif"):
-        raise KeptBack("this Pillow reads no AVIF")
+        raise KeptBack("this Pillow does not support AVIF")
     try:
         return _encoded(Image.open(io.BytesIO(data), formats=("AVIF",)))
     except KeptBack:
@@ -114,8 +114,8 @@ def _encoded(image: Image.Image) -> bytes:
     for frame in ImageSequence.Iterator(image):
         pixels += frame.width * frame.height
         if pixels > MAX_PIXELS:
-            raise KeptBack("an AVIF of too many pixels")
-        frame.load()  # only then it tells how long a frame is shown
+            raise KeptBack("an AVIF with too many pixels")
+        frame.load()  # the duration is only known then
         durations.append(frame.info.get("duration", 0))
         frames.append(ImageOps.exif_transpose(frame))
     out = io.BytesIO()

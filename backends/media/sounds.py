@@ -1,6 +1,6 @@
-"""Sounds in the forms that servers and chats ask for, made in a process of their own.
+"""Converts audio to the formats that servers and chats need, in a separate confined process.
 
-Any sound will do, and any video that has one: a round video is transcribed like a voice message.
+It accepts any audio, and any video with audio: a round video is transcribed like a voice message.
 """
 
 from collections.abc import Mapping
@@ -33,26 +33,26 @@ FORMS: Mapping[SpeechFormat, str] = {
     "wav": "audio/wav",
     "pcm": "audio/pcm",
 }
-"""The media types of the forms that programs ask for; `pcm` is 16 bits at 24 kHz in mono."""
+"""The media types of the formats that programs request; `pcm` is 16 bits at 24 kHz in mono."""
 
 SECONDS_MOST = 3600.0
 _WALL_S = 120.0
-_WAV_BYTES, _FORM_BYTES, _HEADERS = 32_000, 96_000, 65_536  # each second, and besides
-_MUSIC_MOST = 50_000_000  # bytes: what Telegram takes
+_WAV_BYTES, _FORM_BYTES, _HEADERS = 32_000, 96_000, 65_536  # bytes per second, and extra
+_MUSIC_MOST = 50_000_000  # bytes; Telegram's limit
 _MUSIC = {"audio/mpeg": {"mp3", "mp3float"}, "audio/mp4": {"aac"}}
 
 
 class SoundFault(StrEnum):
-    """Why a sound cannot be had."""
+    """Why audio cannot be converted."""
 
-    UNREADABLE = "unreadable"  # damaged, of an unknown kind, or it took too long
-    SILENT = "silent"  # a video without sound
+    UNREADABLE = "unreadable"  # damaged, of an unknown type, or took too long
+    SILENT = "silent"  # a video without audio
     TOO_LONG = "too-long"
     NO_LIBRARY = "no-library"
 
 
 class SoundError(Exception):
-    """A sound that cannot be read; `fault` says why, the text is for the operator."""
+    """Audio that cannot be converted; `fault` says why, and the text is for the operator."""
 
     def __init__(self, fault: SoundFault, text: str) -> None:
         super().__init__(text)
@@ -61,25 +61,25 @@ class SoundError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Voice:
-    """A voice message: Ogg Opus, and how long it plays."""
+    """A voice message in Ogg Opus, and its length in seconds."""
 
     file: File
     seconds: float
 
 
 async def as_wav(file: File, *, seconds: float = SECONDS_MOST) -> File:
-    """Return a sound, or a video's sound, as WAV of 16 kHz in mono, as speech is best read.
+    """Return audio, or a video's audio, as 16 kHz mono WAV, the best form for transcription.
 
-    Raises `SoundError`, also if it plays for more than that many seconds.
+    Raises `SoundError`, also if it is longer than `seconds`.
     """
     _, made = await _converted(file, MediaTask.WAV, seconds)
     return File(name=f"{_stem(file)}.wav", mime="audio/wav", data=made)
 
 
 async def as_voice(file: File, *, seconds: float = SECONDS_MOST) -> Voice:
-    """Return a sound as a voice message of 32 kbit/s in mono, which every chat plays as one.
+    """Return audio as a mono voice message at 32 kbit/s, which every chat plays as one.
 
-    Raises `SoundError`, also if it plays for more than that many seconds.
+    Raises `SoundError`, also if it is longer than `seconds`.
     """
     played, made = await _converted(file, MediaTask.VOICE, seconds)
     voice = File(name=f"{_stem(file)}.ogg", mime="audio/ogg", data=made)
@@ -87,25 +87,25 @@ async def as_voice(file: File, *, seconds: float = SECONDS_MOST) -> Voice:
 
 
 async def as_form(file: File, form: SpeechFormat) -> File:
-    """Return a sound in mono in the form that a program asks for.
+    """Return audio in mono in the format that a program requests.
 
-    Raises `SoundError`, also if it plays for more than `SECONDS_MOST`.
+    Raises `SoundError`, also if it is longer than `SECONDS_MOST`.
     """
     _, made = await _asked(file, MediaTask.ENCODE, SECONDS_MOST, form)
     return File(name=f"{_stem(file)}.{form}", mime=FORMS[form], data=made)
 
 
 async def as_music(file: File, *, limit: int = _MUSIC_MOST) -> File:
-    """Return a sound as players of music take it: MP3 or AAC as they are, all else as MP3.
+    """Return audio for music players: MP3 and AAC unchanged, everything else as MP3.
 
-    Raises `SoundError`, also if it cannot be made to fit that many bytes.
+    Raises `SoundError`, also if it cannot be made to fit into `limit` bytes.
     """
     try:
         looks = (await videos.looked_at(file)).looks
         if looks.sound in _MUSIC.get(mime_of(file.data), ()) and len(file.data) <= limit:
             return file
         if looks.image or not looks.sound:
-            raise SoundError(SoundFault.UNREADABLE, f"{file.mime} is no sound")
+            raise SoundError(SoundFault.UNREADABLE, f"{file.mime} is not audio")
         return await videos.fitted(file, limit)
     except NoLibrary as error:
         raise SoundError(SoundFault.NO_LIBRARY, str(error)) from error
@@ -116,7 +116,7 @@ async def as_music(file: File, *, limit: int = _MUSIC_MOST) -> File:
 async def _converted(file: File, task: MediaTask, seconds: float) -> tuple[float, bytes]:
     answer, made = await _asked(file, task, seconds)
     if answer.looks is None or not made:
-        raise SoundError(SoundFault.UNREADABLE, "the helper made no sound")
+        raise SoundError(SoundFault.UNREADABLE, "the helper returned no audio")
     return answer.looks.seconds, made
 
 
@@ -124,7 +124,7 @@ async def _asked(
     file: File, task: MediaTask, seconds: float, form: str = ""
 ) -> tuple[Answer, bytes]:
     if not videos.available():
-        raise SoundError(SoundFault.NO_LIBRARY, "sounds need usher-bot[media]")
+        raise SoundError(SoundFault.NO_LIBRARY, "audio needs usher-bot[media]")
     order = Order(
         task=task,
         mime=mime_of(file.data),

@@ -1,6 +1,6 @@
-"""Videos and sounds: cleaned, inspected and made to fit, in a process of their own.
+"""Cleans, inspects and re-encodes videos and audio in a separate confined process.
 
-Findings about a file are cached for a while, because a retried message asks again.
+Results are cached for a while, because a retried message asks again.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ __all__ = [
 VideoError, NoVideos = MediaError, NoLibrary
 
 _REMEMBERED = 64  # inspected files
-_KEPT_BYTES = 128_000_000  # of fitted files
+_KEPT_BYTES = 128_000_000  # total of fitted files
 _ENDINGS = {"video/mp4": "mp4", "audio/mpeg": "mp3"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Video:
-    """What a video or a sound is; `still` is a video's first image as a small JPEG."""
+    """The properties of a video or audio file; `still` is a video's first image as a small JPEG."""
 
     looks: Looks
     still: bytes = b""
@@ -47,12 +47,12 @@ _fits: OrderedDict[tuple[str, int], File] = OrderedDict()
 
 
 def available() -> bool:
-    """Return whether the library for videos and sounds (`usher-bot[media]`) is installed."""
+    """Return whether the library for videos and audio (`usher-bot[media]`) is installed."""
     return installed("av")
 
 
 async def cleaned(data: bytes, *, wall_s: float = WALL_S) -> bytes:
-    """Return a video or sound without its metadata; image and sound stay bit for bit the same.
+    """Return a video or audio file without its metadata; the streams stay bit for bit the same.
 
     Raises `VideoError` if it cannot be read, or not within `wall_s` seconds.
     """
@@ -62,7 +62,7 @@ async def cleaned(data: bytes, *, wall_s: float = WALL_S) -> bytes:
 
 
 async def looked_at(file: File) -> Video:
-    """Return what a video or a sound is. Raises `VideoError`."""
+    """Return the properties of a video or audio file. Raises `VideoError`."""
     key = await _digest(file)
     if key not in _looks:
         order = Order(task=MediaTask.LOOK, mime=mime_of(file.data), size=len(file.data))
@@ -74,7 +74,7 @@ async def looked_at(file: File) -> Video:
 
 
 async def fitted(file: File, limit: int) -> File:
-    """Return a video, a sound or an animation as one that plays everywhere and fits.
+    """Return a video, audio file or animation that plays everywhere and fits into `limit` bytes.
 
     Raises `VideoError`, also if it cannot be made to fit.
     """
@@ -91,9 +91,9 @@ async def fitted(file: File, limit: int) -> File:
 
 
 async def frames(file: File, most: int = 8, *, wall_s: float = 60.0) -> list[File]:
-    """Return up to `most` images of a video, evenly spread, as JPEGs for a model that sees.
+    """Return up to `most` evenly spread images of a video, as JPEGs for a vision model.
 
-    Moving images (GIF, WebP, APNG, AVIF) are videos as well. Raises `VideoError`.
+    Animated images (GIF, WebP, APNG, AVIF) count as videos. Raises `VideoError`.
     """
     mime = mime_of(file.data)
     order = Order(task=MediaTask.FRAMES, mime=mime, size=len(file.data), images=most)
@@ -106,9 +106,9 @@ async def frames(file: File, most: int = 8, *, wall_s: float = 60.0) -> list[Fil
 
 
 async def with_silence(file: File) -> File:
-    """Return a silent video with a track of silence: some players take it for a GIF without one.
+    """Return a video with a silent audio track, without which some players treat it as a GIF.
 
-    Raises `VideoError`, also if it has sound already.
+    Raises `VideoError`, also if it already has audio.
     """
     mime = mime_of(file.data)
     order = Order(task=MediaTask.SOUNDTRACK, mime=mime, size=len(file.data))
@@ -118,10 +118,9 @@ async def with_silence(file: File) -> File:
 
 async def _asked(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Answer, bytes]:
     if not available():
-        raise NoVideos("videos and sound need usher-bot[media]")
+        raise NoVideos("videos and audio need usher-bot[media]")
     return await ask(order, data, wall_s=wall_s)
 
 
 async def _digest(file: File) -> str:
-    """Return a digest of a file's bytes; for a large file that takes a moment."""
     return await asyncio.to_thread(lambda: hashlib.sha256(file.data).hexdigest())

@@ -47,7 +47,7 @@ GOOD_PAPERS: Mapping[str, bytes] = {
     "scan": scanned_pdf(2),
 }
 Doing = Callable[[File], Awaitable[Any]]
-BAD_CALL = "ended with -31"  # SIGSYS: a call that only harms
+BAD_CALL = "exited with -31"  # SIGSYS: a call that only harms
 EVERY_USE: Mapping[str, Doing] = {
     "clean": lambda file: videos.cleaned(file.data),
     "look": videos.looked_at,

@@ -1,4 +1,4 @@
-"""Re-encodes sounds for servers and chats. In the helper process only: needs PyAV."""
+"""Converts audio for servers and chats. Only for the helper process: needs PyAV."""
 
 import io
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ def _opus(target: Any) -> Any:
 
 
 def heard(data: bytes, order: Order, hz: int) -> Iterator[Any]:
-    """Yield a file's sound in mono, at that rate. Raises `Faulty` if there is none, or too much."""
+    """Yield a file's audio in mono at that rate. Raises `Faulty` if it has none or too much."""
     heard = 0
     with opened(data, order.mime) as source:
         sound = next((each for each in streams_of(source) if each.type == "audio"), None)
@@ -51,7 +51,7 @@ def heard(data: bytes, order: Order, hz: int) -> Iterator[Any]:
         resampler = av.AudioResampler(format="s16", layout="mono", rate=hz)
         for frame in _decoded(source, sound):
             if frame is not None:
-                frame.pts = None  # a stranger's clock makes no gaps
+                frame.pts = None  # untrusted timestamps must not create gaps
             for each in resampler.resample(frame):
                 each.pts, each.time_base = heard, Fraction(1, hz)
                 heard += each.samples
@@ -65,12 +65,12 @@ def _decoded(source: Any, sound: Any) -> Iterator[Any]:
     yield None
 
 
-_BITS = 64_000  # of speech in mono
+_BITS = 64_000  # for speech in mono
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Form:
-    """A codec at a rate, and the container: by its media type, or by FFmpeg's name for it."""
+    """A codec and its rate, with a container given by media type or by FFmpeg's name."""
 
     codec: str
     hz: int
@@ -89,7 +89,7 @@ _FORMS: Mapping[str, _Form] = {
 
 
 def encoded(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order for a sound in a form. Raises `Faulty`."""
+    """Carry out an order for audio in a format. Raises `Faulty`."""
     form, out, samples = _FORMS[order.form], io.BytesIO(), 0
     with _container(out, form) as target:
         stream = target.add_stream(form.codec, rate=form.hz)

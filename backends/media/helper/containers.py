@@ -1,4 +1,4 @@
-"""Opens, makes and copies videos and sounds. In the helper process only: needs PyAV."""
+"""Opens, writes and copies video and audio containers. Only for the helper process: needs PyAV."""
 
 import io
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,8 @@ import av
 
 from backends.media.helper.protocol import Answer, Order
 
-# Reader and writer are named for each kind, so none that opens further files by name is reached.
+# Reader and writer are named for each type, so that formats which open further files by name cannot
+# be reached.
 _FORMATS: Mapping[str, tuple[str, str]] = {
     "video/mp4": ("mov", "mp4"),
     "video/quicktime": ("mov", "mov"),
@@ -23,7 +24,7 @@ _FORMATS: Mapping[str, tuple[str, str]] = {
     "audio/wav": ("wav", "wav"),
 }
 _OPTIONS: Mapping[str, Mapping[str, str]] = {
-    "mp4": {"movflags": "+faststart"},  # playable before it has arrived whole
+    "mp4": {"movflags": "+faststart"},  # playable while it is downloading
     "mov": {"movflags": "+faststart"},
     "ipod": {"movflags": "+faststart"},
     "mp3": {"id3v2_version": "0", "write_id3v1": "0"},
@@ -31,15 +32,15 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
 
 
 _LONGEST_S = 10_000_000
-PIXELS_MOST = 50_000_000  # of one image
+PIXELS_MOST = 50_000_000  # in one image
 
 
 class Unreadable(Exception):
-    """A file of a kind that is not supported here, or without image and sound."""
+    """A file of an unsupported type, or without images and audio."""
 
 
 def opened(data: bytes, mime: str) -> Any:
-    """Return a file's container for reading."""
+    """Open a file's container for reading."""
     if mime not in _FORMATS:
         raise Unreadable(mime)
     reader, _ = _FORMATS[mime]
@@ -47,18 +48,18 @@ def opened(data: bytes, mime: str) -> Any:
 
 
 def made(out: io.BytesIO, mime: str) -> Any:
-    """Return a container to write into, which does not name the program that wrote it."""
+    """Open a container for writing, which does not name the program that wrote it."""
     _, writer = _FORMATS[mime]
 
     def again(_url: str, _flags: int, _options: Any) -> io.BytesIO:
-        return io.BytesIO(out.getvalue())  # for the index that is moved to the front
+        return io.BytesIO(out.getvalue())  # to move the index to the front
 
     options = {"fflags": "+bitexact", **_OPTIONS.get(writer, {})}
     return av.open(out, "w", format=writer, options=options, io_open=again)
 
 
 def streams_of(container: Any) -> list[Any]:
-    """Return the images and sounds of a container: no covers, subtitles, chapters or data."""
+    """Return the video and audio streams of a container: no covers, subtitles, chapters or data."""
     return [
         stream
         for stream in container.streams
@@ -67,7 +68,7 @@ def streams_of(container: Any) -> list[Any]:
 
 
 def images_of(container: Any) -> Any:
-    """Return the stream of images. Raises `Unreadable` if there is none, or it is enormous."""
+    """Return the video stream. Raises `Unreadable` if it is missing or its images are too large."""
     for stream in streams_of(container):
         if stream.type == "video":
             require_size(stream.codec_context.width, stream.codec_context.height)
@@ -76,7 +77,7 @@ def images_of(container: Any) -> Any:
 
 
 def require_size(width: int, height: int) -> None:
-    """Refuse images that would take all memory. Raises `Unreadable`."""
+    """Raise `Unreadable` for images that would exhaust the memory."""
     if width * height > PIXELS_MOST:
         raise Unreadable(f"{width}x{height} pixels")
 
@@ -86,10 +87,10 @@ def _is_cover(stream: Any) -> bool:
 
 
 def length_of(data: bytes, mime: str) -> float:
-    """Return the length of a video or sound; 0 if it is unknown.
+    """Return the length of a video or audio file in seconds; 0 if it is unknown.
 
-    What a container states is believed up to half as much again as its packets hold: the header of
-    a sound that was streamed says nothing, or the most it can say.
+    The length that a container states counts if it is at most 1.5 times that of its packets. The
+    header of streamed audio states nothing, or the maximum.
     """
     with opened(data, mime) as source:
         stated = seconds_of(source)
@@ -105,7 +106,7 @@ def length_of(data: bytes, mime: str) -> float:
 
 
 def seconds_of(container: Any) -> float:
-    """Return the length of a video or sound, 0 if its container does not state it."""
+    """Return the length that a container states, in seconds; 0 if it states none."""
     if container.duration:
         return float(container.duration / av.time_base)
     lengths = [
@@ -122,12 +123,12 @@ _XIPH = frozenset({"vorbis", "theora"})
 
 
 def cleaned(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order to clean a video or sound."""
+    """Carry out an order to remove metadata from a video or audio file."""
     return Answer(mime=order.mime), clean(data, order.mime)
 
 
 def silenced(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order to give a video a track of silence."""
+    """Carry out an order to add a silent audio track to a video."""
     return Answer(mime=order.mime), with_silence(data, order.mime)
 
 
@@ -137,30 +138,30 @@ def clean(data: bytes, mime: str) -> bytes:
     with opened(data, mime) as source, made(out, mime) as target:
         streams = {stream.index: _copy(target, stream) for stream in streams_of(source)}
         if not streams:
-            raise Unreadable("neither image nor sound")
+            raise Unreadable("neither video nor audio")
         for packet in source.demux([source.streams[index] for index in streams]):
-            if not packet.size:  # marks the end
+            if not packet.size:  # end of stream
                 continue
             packet.stream = streams[packet.stream.index]
             target.mux(packet)
     if not out.tell():
-        raise Unreadable("nothing to see or hear in it")
+        raise Unreadable("it contains no video or audio data")
     return out.getvalue()
 
 
 def with_silence(data: bytes, mime: str) -> bytes:
-    """Return a silent video with a track of silence, and without its tags.
+    """Return a video with a silent audio track and without its tags.
 
-    Raises `Unreadable` for anything but a silent video of a known length.
+    Raises `Unreadable` for anything but a video without audio and of a known length.
     """
     out = io.BytesIO()
     seconds = length_of(data, mime)
     if not 0 < seconds <= _SILENCE_MOST_S:
-        raise Unreadable(f"{seconds:.0f} s of silence")
+        raise Unreadable(f"cannot add {seconds:.0f} s of silence")
     with opened(data, mime) as source, made(out, mime) as target:
         video = images_of(source)
         if any(stream.type == "audio" for stream in streams_of(source)):
-            raise Unreadable("it has sound already")
+            raise Unreadable("it already has audio")
         seen = _copy(target, video)
         heard = target.add_stream("libopus" if mime == "video/webm" else "aac", rate=_SILENCE_HZ)
         heard.codec_context.layout = "mono"
@@ -192,7 +193,7 @@ def _copy(target: Any, stream: Any) -> Any:
 
 
 def without_comment(headers: bytes) -> bytes:
-    """Return the three headers of Vorbis or Theora with an empty comment in the middle."""
+    """Return the three headers of Vorbis or Theora with an empty comment header in the middle."""
     first, at = _laced(headers, 1)
     second, at = _laced(headers, at)
     start, comment = at + first, headers[at + first : at + first + second]

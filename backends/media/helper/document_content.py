@@ -1,12 +1,12 @@
-"""Collects the text of a document up to a number of characters. Pure."""
+"""Collects a document's text up to a number of characters. Pure."""
 
 
 class Full(Exception):
-    """No more text is asked for."""
+    """No more text is needed."""
 
 
 class Paper:
-    """Text being written; more than `most` characters end it with `Full`."""
+    """Text being collected; raises `Full` beyond `most` characters."""
 
     def __init__(self, most: int) -> None:
         self._parts: list[str] = []
@@ -16,11 +16,11 @@ class Paper:
 
     @property
     def room(self) -> int:
-        """How many characters may still be written."""
+        """How many more characters fit."""
         return max(self._room, 0)
 
     def add(self, text: str) -> None:
-        """Append a text. Raises `Full` if there is more of it than room."""
+        """Append a text. Raises `Full` if it does not fit completely."""
         self._parts.append(text[: self._room])
         self._room -= len(text)
         if self._room < 0:
@@ -28,22 +28,22 @@ class Paper:
             raise Full
 
     def require(self, characters: int) -> None:
-        """Count text that is still held back. Raises `Full` if it will not have room."""
+        """Count text that will be added later. Raises `Full` if it will not fit."""
         self._held += characters
         if self._held > self._room:
             self.truncated = True
             raise Full
 
     def release(self) -> None:
-        """Forget the text that was held back: it is written, or dropped."""
+        """Reset the count of `require`, once that text has been added or dropped."""
         self._held = 0
 
     def text(self) -> str:
-        """Return what was written, without blanks at the ends and without stacks of blank lines."""
+        """Return the text, stripped at both ends and with at most one blank line in a row."""
         lines = [line.rstrip() for line in "".join(self._parts).splitlines()]
         kept = [
             line
             for number, line in enumerate(lines)
-            if line or (number > 0 and lines[number - 1])  # one blank line of several
+            if line or (number > 0 and lines[number - 1])  # keep one of several blank lines
         ]
         return "\n".join(kept).strip("\n")

@@ -1,4 +1,4 @@
-"""Reads office files: Open XML and OpenDocument. In the helper process only; no library needed."""
+"""Reads Open XML and OpenDocument files. Only for the helper process; needs no library."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -11,13 +11,13 @@ from backends.media.helper.protocol import Answer, Faulty, Order
 from backends.media.helper.sheets import write_sheets
 
 _BREAKS: Mapping[str, str] = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
-_REPEATED_MOST = 64  # blanks or cells that are written once and counted
+_REPEATED_MOST = 64  # most spaces or cells to write for a repeat count
 
 
 class OpenXmlWords:
-    """Writes the paragraphs of a Word document or a slide; rows of a table become lines."""
+    """Writes the paragraphs of a Word document or a slide; each table row becomes a line."""
 
-    _UNSEEN = frozenset({"Fallback"})  # repeats what stands beside it, for older programs
+    _UNSEEN = frozenset({"Fallback"})  # a duplicate for older programs
 
     def __init__(self, paper: Paper) -> None:
         self._paper = paper
@@ -47,15 +47,15 @@ class OpenXmlWords:
             self._paper.add("\n")
 
     def words(self, text: str) -> None:
-        """Write characters."""
+        """Handle text."""
         if self._heard:
             self._paper.add(text)
 
 
 class OpenDocumentWords:
-    """Writes the paragraphs of an OpenDocument file, the rows of its tables, slides and sheets."""
+    """Writes the paragraphs, table rows, slides and sheets of an OpenDocument file."""
 
-    _UNSEEN = frozenset({"tracked-changes"})  # what was deleted
+    _UNSEEN = frozenset({"tracked-changes"})  # deleted text
 
     def __init__(self, paper: Paper, *, names_tables: bool) -> None:
         self._paper = paper
@@ -108,7 +108,7 @@ class OpenDocumentWords:
                 self._paper.add(f"{line}\n" if line else "")
 
     def words(self, text: str) -> None:
-        """Write characters."""
+        """Handle text."""
         if self._paragraphs and not self._unseen:
             self._write(text)
 
@@ -125,13 +125,13 @@ class OpenDocumentWords:
 
 
 def _count(said: str) -> int:
-    """Return how often something is repeated, within reason."""
+    """Return a repeat count, limited to `_REPEATED_MOST`."""
     return min(max(int(said), 1), _REPEATED_MOST) if said.isdecimal() else 1
 
 
 _WORD, _SLIDES, _SHEETS = "word/document.xml", "ppt/presentation.xml", "xl/workbook.xml"
 _OPEN_DOCUMENT = "content.xml"
-_WORDLESS = 200  # bytes of text, with fewer of which its images are looked at
+_WORDLESS = 200  # bytes of text; with fewer, its images are read too
 _NOTES = ("word/footnotes.xml", "word/endnotes.xml")
 
 
@@ -155,8 +155,8 @@ def read(order: Order, data: bytes) -> tuple[Answer, bytes]:
 
 
 def _scans(package: Package, most: int) -> Iterator[bytes]:
-    """Yield the images in a document that hardly says anything."""
-    # Most documents need no library for images; it lies where the process may still read.
+    """Yield the images of a document with hardly any text."""
+    # Imported here because most documents do not need Pillow; the sandbox still allows reading it.
     from backends.media.helper.page import image_page  # noqa: PLC0415
 
     found = (image_page(data) for data in package.images(most))
@@ -164,13 +164,13 @@ def _scans(package: Package, most: int) -> Iterator[bytes]:
 
 
 class _Pages:
-    """Writes the text of whichever kind a file is, and counts its pages."""
+    """Writes the text of a file of any type, and counts its pages."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def write(self, package: Package, paper: Paper) -> None:
-        """Write everything. Raises `Full` at the end of the paper."""
+        """Write all text. Raises `Full` when enough is written."""
         if _WORD in package:
             for name in (_WORD, *_NOTES):
                 package.hear(name, OpenXmlWords(paper))
@@ -199,7 +199,7 @@ class _Pages:
 
 
 def _slides(package: Package) -> list[str]:
-    """Return the slides' files in the order in which they are shown."""
+    """Return the slides' files in display order."""
     shown = _Shown()
     package.hear(_SLIDES, shown)
     related = package.related(_SLIDES)
@@ -217,7 +217,7 @@ def _write_slide(package: Package, paper: Paper, slide: tuple[int, str]) -> None
 
 
 class _Shown:
-    """Hears in which order slides are shown."""
+    """Collects the order of the slides."""
 
     def __init__(self) -> None:
         self.references: list[str] = []
@@ -227,14 +227,14 @@ class _Shown:
             self.references.append(fields.get("r:id", ""))
 
     def end(self, name: str) -> None:
-        """Ignore it."""
+        """Not used."""
 
     def words(self, text: str) -> None:
-        """Ignore them."""
+        """Not used."""
 
 
 class _Head:
-    """Hears what the list of an OpenDocument file's parts says about the whole."""
+    """Collects a document's properties from an OpenDocument manifest."""
 
     def __init__(self) -> None:
         self.encrypted = self.is_spreadsheet = False
@@ -245,7 +245,7 @@ class _Head:
             self.is_spreadsheet = "spreadsheet" in fields.get("media-type", "")
 
     def end(self, name: str) -> None:
-        """Ignore it."""
+        """Not used."""
 
     def words(self, text: str) -> None:
-        """Ignore them."""
+        """Not used."""

@@ -1,4 +1,4 @@
-"""An office file as a set of named XML files, unpacked within bounds. In the helper process only."""
+"""An office file as a set of XML files, unpacked within limits. Only for the helper process."""
 
 import io
 import posixpath
@@ -13,25 +13,25 @@ from backends.common.file_types import Fault
 from backends.media.helper.protocol import Faulty
 
 DEPTH_MOST = 250
-BYTES_MOST = 200_000_000  # of one file, unpacked
+BYTES_MOST = 200_000_000  # in one file, unpacked
 _PIECE = 64 * 1024
 
 
 class XmlListener(Protocol):
-    """Hears what an XML file consists of; names come without their namespaces."""
+    """Receives the elements of an XML file; names come without namespaces."""
 
     def start(self, name: str, fields: Mapping[str, str]) -> None:
         """Enter an element."""
 
     def end(self, name: str) -> None:
-        """Leave it."""
+        """Leave an element."""
 
     def words(self, text: str) -> None:
-        """Take characters within the element that began last."""
+        """Handle text inside the last opened element."""
 
 
 def listen(source: IO[bytes], listener: XmlListener) -> None:
-    """Read a file from its beginning. Raises `Faulty`, and whatever the listener raises."""
+    """Parse an XML file. Raises `Faulty`, and anything that the listener raises."""
     parser = expat.ParserCreate(namespace_separator="}")
     parser.buffer_text = True
     depth = 0
@@ -71,21 +71,21 @@ def _plain(name: str) -> str:
 
 
 def _field(name: str) -> str:
-    """Return an attribute's name; a reference to another file keeps its usual prefix."""
+    """Return an attribute's name; a relationship reference keeps its usual prefix."""
     space, _, plain = name.rpartition("}")
     return f"r:{plain}" if space.endswith("relationships") else plain
 
 
 _FILES_MOST = 20_000
-_RATIO_MOST = 500  # unpacked to packed; XML of office programs stays below a hundred
+_RATIO_MOST = 500  # unpacked to packed size; office programs' XML stays below a hundred
 _IMAGES = ("word/media/", "ppt/media/", "xl/media/", "Pictures/")
 _IMAGE_MOST = 20_000_000  # bytes
-_SMALL = 1_000_000  # bytes that are unpacked whatever their ratio
-_ALL_MOST = 2 * BYTES_MOST  # of all files that are read
+_SMALL = 1_000_000  # bytes; unpacked at any ratio
+_ALL_MOST = 2 * BYTES_MOST  # in all files that are read
 
 
 class Package:
-    """The files within an office file. Every method raises `Faulty` for what is damaged or huge."""
+    """The files inside an office file. Methods raise `Faulty` for damaged or huge ones."""
 
     def __init__(self, data: bytes) -> None:
         with _damage():
@@ -99,7 +99,7 @@ class Package:
         return name in self._files
 
     def hear(self, name: str, listener: XmlListener) -> None:
-        """Read one file as XML; one that is missing is empty."""
+        """Parse one file as XML; does nothing if it is missing."""
         if name not in self._files:
             return
         info = self._files[name]
@@ -113,7 +113,7 @@ class Package:
             listen(opened, listener)
 
     def images(self, most: int) -> Iterator[bytes]:
-        """Yield so many of the images within at most, in the order of their numbers."""
+        """Yield candidates for at most `most` images, in the order of their numbers."""
         names = [name for name in self._files if name.startswith(_IMAGES)]
         for name in sorted(names, key=lambda name: (len(name), name))[: 4 * most]:
             info = self._files[name]
@@ -122,7 +122,7 @@ class Package:
                     yield opened.read(_IMAGE_MOST)
 
     def related(self, name: str) -> Mapping[str, tuple[str, str]]:
-        """Return what an Open XML file refers to: the kind and the path, by the reference's name."""
+        """Return an Open XML file's references: kind and path by reference name."""
         folder, _, own = name.rpartition("/")
         found = _Relations(folder)
         self.hear(f"{folder}/_rels/{own}.rels", found)
@@ -145,7 +145,7 @@ def _damage() -> Iterator[None]:
 
 
 class _Relations:
-    """Hears a file of relationships."""
+    """Collects a file's relationships."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -159,7 +159,7 @@ class _Relations:
             self.paths[fields.get("Id", "")] = (kind, path)
 
     def end(self, name: str) -> None:
-        """Ignore it."""
+        """Not used."""
 
     def words(self, text: str) -> None:
-        """Ignore them."""
+        """Not used."""

@@ -1,4 +1,4 @@
-"""Makes images of pages, and of images within documents, small enough for models that see."""
+"""Creates images of pages, and of images in documents, small enough for vision models."""
 
 import io
 
@@ -6,9 +6,9 @@ from PIL import Image
 
 from backends.common.file_types import SENT
 
-SIDE_MOST = 1568  # pixels: models that see make nothing of more
+SIDE_MOST = 1568  # pixels; vision models use no more
 _PIXELS_MOST = 50_000_000
-_LEAST = 200  # pixels of a side; smaller ones are signs and lines
+_LEAST = 200  # pixels per side; smaller ones are icons and lines
 _QUALITY = 80
 
 
@@ -22,7 +22,7 @@ def as_page(image: Image.Image) -> bytes:
 
 
 def image_page(data: bytes) -> bytes:
-    """Return an image out of a document as a JPEG; b"" if it is none, small or enormous."""
+    """Return an image from a document as a JPEG; b"" if it is invalid, small or too large."""
     try:
         with Image.open(io.BytesIO(data), formats=(*SENT, "GIF")) as image:
             if min(image.size) < _LEAST or image.width * image.height > _PIXELS_MOST:

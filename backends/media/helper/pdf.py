@@ -1,4 +1,4 @@
-"""Reads PDFs, or draws their pages where they hold no words. In the helper process only."""
+"""Reads PDFs, and renders pages without text. Only for the helper process."""
 
 import math
 import time
@@ -15,10 +15,10 @@ from backends.media.helper.page import SIDE_MOST, as_page
 from backends.media.helper.protocol import Answer, Faulty, Order
 
 _PAGES_MOST = 1000
-_PROCESSOR_S = 15.0  # afterwards what was found until then is the answer
-_WORDLESS = 40  # characters on a page, with fewer of which it is taken for a scan
+_PROCESSOR_S = 15.0  # afterwards, the answer is what was found until then
+_WORDLESS = 40  # characters; a page with fewer may be a scan
 _SCALE_MOST = 4.0
-_OBJECTS_MOST = 1000  # that are looked at to tell whether a page is a scan
+_OBJECTS_MOST = 1000  # examined to detect a scan
 
 
 def read(order: Order, data: bytes) -> tuple[Answer, bytes]:
@@ -31,7 +31,7 @@ def read(order: Order, data: bytes) -> tuple[Answer, bytes]:
     for number in scanned[: order.images]:
         if _late():
             break
-        with suppress(pypdfium2.PdfiumError):  # one damaged page
+        with suppress(pypdfium2.PdfiumError):  # skip a damaged page
             drawn.append(_drawn(document[number]))
     if scanned and order.images and not drawn:
         raise Faulty(Fault.UNREADABLE)
@@ -57,7 +57,7 @@ def _opened(data: bytes) -> Any:
 
 
 def _written(document: Any, paper: Paper) -> list[int]:
-    """Write the words of all pages and return the numbers of those with hardly any."""
+    """Write the text of all pages; return the numbers of the scans."""
     wordless = []
     try:
         for number in range(len(document)):
@@ -75,7 +75,7 @@ def _written(document: Any, paper: Paper) -> list[int]:
 
 
 def _words(document: Any, number: int, most: int) -> tuple[str, bool]:
-    """Return the words of a page and whether it is a scan; a damaged one is an empty scan."""
+    """Return a page's text and whether it is a scan; a damaged page counts as an empty scan."""
     try:
         page = document[number]
         words = page.get_textpage()
@@ -87,7 +87,7 @@ def _words(document: Any, number: int, most: int) -> tuple[str, bool]:
 
 
 def _is_drawn(page: Any, text: str) -> bool:
-    """Return whether a page shows more than its few words: an image, or letters drawn as lines."""
+    """Return whether a page shows more than its little text: an image, or text drawn as shapes."""
     shown = {each.type for each in islice(page.get_objects(max_depth=2), _OBJECTS_MOST)}
     return pdfium.FPDF_PAGEOBJ_IMAGE in shown or (bool(shown) and not text.strip())
 

@@ -17,11 +17,11 @@ from queueing.core.concurrency import timeout, undisturbed
 
 WALL_S = 300.0
 PROGRAM = ("-P", "-m", "backends.media.helper.worker")
-_FOLDER = str(Path(backends.__file__).resolve().parents[1])  # however this process found it
-_PIECE = 256 * 1024  # bytes written or read between two steps of the event loop
-_ANSWER_MOST = 64_000_000  # bytes, where neither the order nor its file says more
+_FOLDER = str(Path(backends.__file__).resolve().parents[1])  # absolute in any case
+_PIECE = 256 * 1024  # bytes per write or read, so that other tasks can run
+_ANSWER_MOST = 64_000_000  # bytes, unless the order or its file allows more
 
-# Processes at once. Encoding takes minutes, and a question about a file does not wait for it.
+# Concurrent processes. Encoding takes minutes and must not delay other orders.
 _encoders, _readers = asyncio.Semaphore(2), asyncio.Semaphore(2)
 
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 class MediaError(Exception):
     """The helper process failed; the text is for the operator.
 
-    `fault` is set if the helper told what is wrong with the file itself.
+    `fault` is set if the file itself is the cause.
     """
 
     def __init__(self, text: str, *, fault: str = "") -> None:
@@ -40,7 +40,7 @@ class MediaError(Exception):
 
 
 class NoLibrary(MediaError):
-    """The library that reads such files is not installed here."""
+    """The library for such files is not installed."""
 
 
 def installed(library: str) -> bool:
@@ -50,15 +50,15 @@ def installed(library: str) -> bool:
 
 @cache
 def _warn() -> None:
-    """Tell the operator once what is not guaranteed here."""
+    """Log once which protections this machine lacks."""
     for harm in unheld().values():
         log.warning("%s", harm)
 
 
 async def ask(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Answer, bytes]:
-    """Run an order in a process of its own. Raises `MediaError`.
+    """Run an order in a separate process. Raises `MediaError`.
 
-    The process is killed when it takes too long and when the waiting task is cancelled.
+    The process is killed if it takes too long or the caller is cancelled.
     """
     _warn()
     async with _encoders if order.task is MediaTask.FIT else _readers:
@@ -69,7 +69,7 @@ async def ask(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Ans
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             env=_environment(),
-            start_new_session=True,  # without the terminal that the bot was started in
+            start_new_session=True,  # detached from the bot's terminal
         )
         try:
             async with timeout(wall_s):
@@ -87,9 +87,9 @@ async def _spoken(
 ) -> tuple[Answer, bytes]:
     if process.stdin is None or process.stdout is None:
         raise MediaError("no pipes")
-    with suppress(ConnectionError):  # it died; its output until then says more
+    with suppress(ConnectionError):  # it died; its output so far says more
         await _told(process.stdin, order, data)
-    # Standard input stays open: closing it would end the process.
+    # Standard input stays open, because closing it ends the helper process.
     most = max(_ANSWER_MOST, order.limit, 2 * len(data))
     try:
         answer = Answer.read(await process.stdout.readline())
@@ -98,7 +98,7 @@ async def _spoken(
         if not process.stdout.at_eof():
             raise MediaError(f"{order.task}: no answer, or over {most} bytes") from None
         code = await process.wait()
-        raise MediaError(f"{order.task}: the helper ended with {code} and no answer") from None
+        raise MediaError(f"{order.task}: the helper exited with {code} and no answer") from None
     if answer.error:
         raise MediaError(f"{order.task} of {order.mime}: {answer.error}", fault=answer.fault)
     return answer, made
@@ -114,7 +114,7 @@ async def _told(pipe: asyncio.StreamWriter, order: Order, data: bytes) -> None:
 
 
 async def _heard(pipe: asyncio.StreamReader, most: int) -> bytes:
-    """Return everything up to the end. Raises `ValueError` for more than `most` bytes."""
+    """Read everything until the end. Raises `ValueError` for more than `most` bytes."""
     found, size = [], 0
     while piece := await pipe.read(_PIECE):
         found.append(piece)
@@ -125,7 +125,7 @@ async def _heard(pipe: asyncio.StreamReader, most: int) -> bytes:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """End the process: one that a file has taken over may stay when it has answered."""
+    """Kill the process: one that a file has taken over may keep running after its answer."""
     with suppress(ProcessLookupError):
         process.kill()
     if process.stdin is not None:
@@ -134,10 +134,10 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 
 
 async def _gone(process: asyncio.subprocess.Process) -> None:
-    """Drop what the process still says, then wait for it.
+    """Discard the process's remaining output, then wait for it.
 
     `wait` returns once every pipe has ended (https://github.com/python/cpython/issues/119710, until
-    Python 3.13), and a pipe whose buffer is full is not read, so that its end is never seen.
+    Python 3.13). A full pipe is not read, so its end would never be seen.
     """
     while process.stdout is not None and await process.stdout.read(_PIECE):
         pass
@@ -145,7 +145,7 @@ async def _gone(process: asyncio.subprocess.Process) -> None:
 
 
 def _environment() -> Mapping[str, str]:
-    """Return what the process needs to find its modules; none of the bot's tokens are included."""
+    """Return the environment the process needs to find its modules, without the bot's tokens."""
     kept = ("SYSTEMROOT", "LD_LIBRARY_PATH", "PATH")  # for the interpreter and its libraries
     return {
         **{name: os.environ[name] for name in kept if name in os.environ},

@@ -1,4 +1,4 @@
-"""The requests and answers of the helper process: one line of JSON each, then bytes."""
+"""The helper process's orders and answers: one line of JSON each, then bytes."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,25 +9,25 @@ _PARTS_MOST = 100
 
 
 class MediaTask(StrEnum):
-    """What to do with a file."""
+    """The operation on a file."""
 
-    CLEAN = "clean"  # drop everything but image and sound, without re-encoding
+    CLEAN = "clean"  # remove everything except video and audio, without encoding again
     FIT = "fit"  # encode so that it plays everywhere and fits
     LOOK = "look"  # describe it
     READ = "read"  # extract a document's text, or its pages as images
-    WAV = "wav"  # make a sound plain, for a server that reads speech
-    VOICE = "voice"  # make a sound a voice message
-    ENCODE = "encode"  # give a sound the form that a program asks for
+    WAV = "wav"  # convert audio to WAV for transcription
+    VOICE = "voice"  # convert audio to a voice message
+    ENCODE = "encode"  # convert audio to the format a program requests
     FRAMES = "frames"  # extract some of a video's images
-    SOUNDTRACK = "soundtrack"  # give a silent video a track of silence
+    SOUNDTRACK = "soundtrack"  # add a silent audio track to a video
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Order:
     """A task on a file of a media type; `size` bytes follow.
 
-    `limit` is the most bytes that the answer may have, `characters` the most of a text,
-    `images` the most images, `seconds` the longest a sound may play, `form` the form it gets.
+    `limit` is the answer's maximum in bytes, `characters` that of a text, `images` that of images,
+    and `seconds` that of audio. `form` is the audio format to convert to.
     """
 
     task: MediaTask
@@ -40,7 +40,7 @@ class Order:
     form: str = ""
 
     def line(self) -> bytes:
-        """Return the order in its wire form."""
+        """Return the order as a line of JSON."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
@@ -52,7 +52,7 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looks:
-    """Properties of a video or sound: size, seconds, codecs, and how its pixels are stored."""
+    """Properties of a video or audio file: size, seconds, codecs and pixel format."""
 
     width: int = 0
     height: int = 0
@@ -64,11 +64,11 @@ class Looks:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """The outcome of an order: bytes and their media type, or why there are none.
+    """The outcome of an order: bytes and their media type, or an error.
 
-    The bytes are the file; for a video that was looked at, its first image as a small JPEG. Where
-    there are several pieces, such as a document's text and its images, `parts` are their lengths.
-    `fault` is an error that a person can be told about.
+    The bytes are the file, or an inspected video's first image as a small JPEG. With several
+    pieces, such as a document's text and its images, `parts` are their lengths. `fault` is an error
+    that people can be told.
     """
 
     mime: str = ""
@@ -80,12 +80,12 @@ class Answer:
     parts: tuple[int, ...] = ()
 
     def line(self) -> bytes:
-        """Return the answer in its wire form."""
+        """Return the answer as a line of JSON."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def read(cls, line: bytes) -> "Answer":
-        """Parse an answer. Raises `ValueError` if it is malformed: a hostile file may have made it."""
+        """Parse an answer, perhaps from a hostile file. Raises `ValueError` if it is malformed."""
         try:
             fields = json.loads(line)
             looks = fields["looks"]
@@ -115,11 +115,11 @@ def _looks(fields: dict[str, object]) -> Looks:
 
 
 class Faulty(Exception):
-    """A file that cannot be used for a reason that its sender can be told: one word."""
+    """A file that cannot be used; the text is a one-word reason that its sender can be told."""
 
 
 def pieces(made: bytes, lengths: Sequence[int]) -> Iterator[bytes]:
-    """Yield the pieces of an answer."""
+    """Yield the pieces of an answer, given their lengths."""
     at = 0
     for length in lengths:
         yield made[at : at + length]

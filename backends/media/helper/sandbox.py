@@ -1,8 +1,8 @@
-"""Confines the helper process by what Linux offers: Landlock and seccomp. Elsewhere it does nothing.
+"""Confines the helper process with Linux's Landlock and seccomp. Does nothing on other systems.
 
-Afterwards the process reads no file but its libraries' and fonts, changes none, opens no socket,
-starts no program and reaches no other process or terminal. Its pipes stay usable. `UNHELD` says
-what is not guaranteed where a barrier is missing.
+Once confined, the process reads no files except its libraries' and fonts, changes none, opens no
+socket, starts no program and cannot reach other processes or a terminal. Its pipes stay usable.
+`UNHELD` says what is not guaranteed without a barrier.
 """
 
 import ctypes
@@ -21,15 +21,15 @@ from pathlib import Path
 import backends
 import queueing
 
-STEP = 8  # bytes of one instruction
+STEP = 8  # bytes per instruction
 
 _Numbers = Sequence[int | None]
-_MACHINES: Mapping[str, tuple[int, int]] = {  # the column below, and how a filter sees the machine
+_MACHINES: Mapping[str, tuple[int, int]] = {  # column in the tables below, seccomp's architecture
     "x86_64": (0, 0xC000003E),
     "aarch64": (1, 0xC00000B7),
 }
 ALLOWED: Mapping[str, _Numbers] = {
-    # what is open, and files by name
+    # open files, and files by name
     "read": (0, 63), "readv": (19, 65), "pread64": (17, 67), "write": (1, 64), "writev": (20, 66),
     "close": (3, 57), "lseek": (8, 62), "dup": (32, 23), "fadvise64": (221, 223),
     "poll": (7, None), "ppoll": (271, 73), "select": (23, None), "pselect6": (270, 72),
@@ -47,7 +47,7 @@ ALLOWED: Mapping[str, _Numbers] = {
     "sched_getscheduler": (145, 120), "getcpu": (309, 168), "rt_sigaction": (13, 134),
     "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "sigaltstack": (131, 132),
     "restart_syscall": (219, 128), "exit": (60, 93), "exit_group": (231, 94),
-    # what time it is, and what this process is
+    # time, and this process's properties
     "clock_gettime": (228, 113), "clock_getres": (229, 114), "gettimeofday": (96, 169),
     "time": (201, None), "nanosleep": (35, 101), "clock_nanosleep": (230, 115),
     "times": (100, 153), "getrusage": (98, 165), "getrlimit": (97, 163), "sysinfo": (99, 179),
@@ -71,26 +71,26 @@ FATAL: Mapping[str, _Numbers] = {
     "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97), "setns": (308, 268),
     "fsopen": (430, 430), "move_mount": (429, 429), "mount_setattr": (442, 442),
     "open_by_handle_at": (304, 265),
-    # what the kernel does for others: rings, programs, counters, faults, keys
+    # kernel services: rings, programs, counters, faults, keys
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
     "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
 }  # fmt: skip
-# From this number on calls are new: libraries try them, and use an older one where there is none.
-# The arguments of clone3 and openat2 lie behind a pointer, which no filter sees.
+# Calls from this number on are new: libraries try them and fall back to an older one if missing.
+# The arguments of clone3 and openat2 are behind a pointer, which no filter can read.
 _NEW = 424
 
-_WRITING = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000  # any flag of open(2) that creates or changes a file
+_WRITING = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000  # flags of open(2) that create or change a file
 _THREAD, _NAMESPACES = 0x10000, 0x7E020000  # of clone(2)
-# Of fcntl(2): copies of handles, and what is set on them. None that makes a handle send signals.
+# fcntl(2): copying handles and setting their flags; none that makes a handle send signals.
 _COPY, _GET, _SET, _STATE, _COPY_CLOSED = 0, 1, 2, 3, 1030
-# Of ioctl(2): whether it is a terminal, its size, and whether programs inherit it. None that writes.
+# ioctl(2): whether it is a terminal, its size, and inheritance by programs; none that writes.
 _IS_TERMINAL, _IS_TERMINAL_2, _SIZE, _KEPT, _CLOSED = 0x5401, 0x802C542A, 0x5413, 0x5450, 0x5451
 _NAME_THREAD, _NAME_MEMORY = 15, 0x53564D41  # of prctl(2)
 
 _LOAD, _EQUALS, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_CALL, _MACHINE, _ARGUMENTS = 0, 4, 16  # where a filter finds what was called
+_CALL, _MACHINE, _ARGUMENTS = 0, 4, 16  # offsets of a filter's input
 _OTHER_ABI = 0x40000000
 
 
@@ -103,7 +103,7 @@ _END, _UNKNOWN = _step(_RETURN, _KILL), _step(_RETURN, _ERROR | errno.ENOSYS)
 
 
 def filter_for(machine: str, process: int) -> bytes | None:
-    """Return the filter for the process of that number; None for a machine it does not know."""
+    """Return the filter for a process id; None for an unsupported architecture."""
     if machine not in _MACHINES or struct.calcsize("P") != 8:
         return None
     column, seen_as = _MACHINES[machine]
@@ -118,7 +118,7 @@ def filter_for(machine: str, process: int) -> bytes | None:
 
 
 def _by_argument(process: int) -> Sequence[tuple[_Numbers, Sequence[bytes]]]:
-    """Return what decides about calls that are allowed with some arguments only."""
+    """Return the tests for calls that are allowed only with some arguments."""
     states, terminals = (_COPY, _GET, _SET, _STATE, _COPY_CLOSED), (_IS_TERMINAL, _IS_TERMINAL_2)
     a_thread = [*_loaded(0), _step(_ANY_BIT, _THREAD, 1, 0), _NO, *_unless_any(0, _NAMESPACES)]
     return (
@@ -127,14 +127,14 @@ def _by_argument(process: int) -> Sequence[tuple[_Numbers, Sequence[bytes]]]:
         ((72, 25), _if_one_of(1, states)),  # fcntl
         ((16, 29), _if_one_of(1, (*terminals, _SIZE, _KEPT, _CLOSED))),  # ioctl
         ((157, 167), _if_one_of(0, (_NAME_THREAD, _NAME_MEMORY))),  # prctl
-        ((234, 131), _if_one_of(0, (process,))),  # tgkill: what abort(3) calls
-        ((302, 261), _if_one_of(0, (0,))),  # prlimit64: of itself
+        ((234, 131), _if_one_of(0, (process,))),  # tgkill, called by abort(3)
+        ((302, 261), _if_one_of(0, (0,))),  # prlimit64 of itself
         ((56, 220), a_thread),  # clone
     )
 
 
 def _when(number: int | None, then: Sequence[bytes]) -> list[bytes]:
-    """Return steps that are taken for one system call, which ends them."""
+    """Return steps that run for one system call; they must end with a verdict."""
     return [] if number is None else [_step(_EQUALS, number, 0, len(then)), *then]
 
 
@@ -143,18 +143,18 @@ def _loaded(argument: int) -> list[bytes]:
 
 
 def _if_one_of(argument: int, values: Sequence[int]) -> list[bytes]:
-    """Return steps that allow a call if one of its arguments has one of these values."""
+    """Return steps that allow a call if an argument has one of these values."""
     tests = [part for value in values for part in _when(value, [_YES])]
     return [*_loaded(argument), *tests, _NO]
 
 
 def _unless_any(argument: int, bits: int) -> list[bytes]:
-    """Return steps that allow a call if one of its arguments has none of these bits."""
+    """Return steps that allow a call if an argument has none of these bits."""
     return [*_loaded(argument), _step(_ANY_BIT, bits, 0, 1), _NO, _YES]
 
 
 class Barrier(StrEnum):
-    """What holds the process in."""
+    """A protection that confines the process."""
 
     PRIVILEGES = "no_new_privs"
     FILES = "landlock"
@@ -162,24 +162,24 @@ class Barrier(StrEnum):
 
 
 UNHELD: Mapping[Barrier, str] = {
-    Barrier.FILES: "a video or document that takes over what reads it could read every file of this "
-    "account: Landlock is missing (Linux 5.13, and containers must allow it)",
-    Barrier.CALLS: "a video or document that takes over what reads it could start programs, open "
-    "connections, end other processes and, without Landlock, change files: seccomp is missing "
-    "(Linux on x86-64 and AArch64)",
+    Barrier.FILES: "a video or document that exploits its decoder could read every file of this "
+    "account: Landlock is missing (it needs Linux 5.13, and containers must allow it)",
+    Barrier.CALLS: "a video or document that exploits its decoder could start programs, open "
+    "connections, kill other processes and, without Landlock, change files: seccomp is missing "
+    "(it needs Linux on x86-64 or AArch64)",
 }
-"""What the operator is told is not guaranteed when a barrier is missing."""
+"""What the operator is warned about if a barrier is missing."""
 
 _END_WITH_PARENT, _NO_NEW_PRIVS, _GET_NO_NEW_PRIVS = 1, 38, 39  # of prctl(2)
 _GET_SECCOMP, _SECCOMP, _FILTER = 21, 22, 2
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _VERSION = 444, 445, 446, 1
 _READ_FILE, _READ_DIR = 4, 8
-_RIGHTS = (0, 0x1FFF, 0x3FFF, 0x7FFF, 0x7FFF, 0xFFFF)  # of files, by the kernel's version of rules
+_RIGHTS = (0, 0x1FFF, 0x3FFF, 0x7FFF, 0x7FFF, 0xFFFF)  # file rights, by Landlock's ABI version
 _SHARED = ("/usr/lib", "/usr/share", "/lib", "/lib64", "/etc/fonts", "/etc/ssl/openssl.cnf")
 
 
 def offered() -> frozenset[Barrier]:
-    """Return what would hold a process in on this machine; this one goes on as it is."""
+    """Return the barriers that this machine supports, without confining this process."""
     if sys.platform != "linux":
         return frozenset()
     kernel = ctypes.CDLL(None, use_errno=True)
@@ -193,13 +193,13 @@ def offered() -> frozenset[Barrier]:
 
 
 def unheld() -> Mapping[Barrier, str]:
-    """Return the barriers that this machine lacks, and what a file could do without each."""
+    """Return the barriers that this machine lacks, with the risk of each."""
     there = offered()
     return {barrier: harm for barrier, harm in UNHELD.items() if barrier not in there}
 
 
 def confine() -> frozenset[Barrier]:
-    """Confine this process for good and return what holds it. Call it before threads begin."""
+    """Confine this process permanently and return its barriers. Call it before starting threads."""
     if sys.platform != "linux":
         return frozenset()
     kernel = ctypes.CDLL(None, use_errno=True)
@@ -215,11 +215,11 @@ def confine() -> frozenset[Barrier]:
 
 
 def _files_out_of_reach(kernel: ctypes.CDLL) -> bool:
-    """Let files be read below a few folders only, and none be changed (Linux 5.13 and later)."""
+    """Allow reading below a few folders only, and no changes (Linux 5.13 and later)."""
     version = kernel.syscall(_CREATE_RULESET, None, 0, _VERSION)
     if version < 1:
         return False
-    # Rights of files; of networks from version 4 on; signals and named sockets from version 6 on.
+    # Rights for files; for networks from version 4; for signals and named sockets from version 6.
     fields = [_RIGHTS[min(version, len(_RIGHTS) - 1)], *((3,) if version >= 4 else ())]
     fields += (3,) if version >= 6 else ()
     asked = struct.pack(f"={len(fields)}Q", *fields)
@@ -238,7 +238,7 @@ def _files_out_of_reach(kernel: ctypes.CDLL) -> bool:
 
 
 def _readable() -> Iterator[Path]:
-    """Yield where Python, the libraries and fonts lie; nothing else is read once they are loaded."""
+    """Yield the folders of Python, libraries and fonts; nothing else is read after imports."""
     yield from (Path(file).parent for file in (backends.__file__, queueing.__file__))
     for name in ("stdlib", "platstdlib", "purelib", "platlib"):
         yield Path(sysconfig.get_path(name))
@@ -249,7 +249,7 @@ def _readable() -> Iterator[Path]:
 
 
 def _calls_refused(kernel: ctypes.CDLL) -> bool:
-    """Refuse the system calls that are not on a list, by a filter in the kernel."""
+    """Refuse the system calls that are not on a list, with a filter in the kernel."""
     program = filter_for(platform.machine(), os.getpid())
     if program is None:
         return False

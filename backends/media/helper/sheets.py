@@ -1,4 +1,4 @@
-"""Writes the cells of an Excel file, row by row, with dates as dates. In the helper process only."""
+"""Writes an Excel file's cells row by row, with formatted dates. Only for the helper process."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,15 +8,15 @@ from backends.media.helper.document_content import Paper
 from backends.media.helper.office_archive import Package
 
 _BOOK, _STYLES, _STRINGS = "xl/workbook.xml", "xl/styles.xml", "xl/sharedStrings.xml"
-_STRINGS_MOST = 20_000_000  # characters of texts that cells share
-_GAP_MOST = 64  # empty cells that are written
+_STRINGS_MOST = 20_000_000  # characters of shared strings
+_GAP_MOST = 64  # most empty cells to write
 _DATES = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})
 _QUOTED = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.')
 _LAST_DAY = 2_958_465  # the end of the year 9999
 
 
 def write_sheets(package: Package, paper: Paper) -> int:
-    """Write every sheet and return how many there are. Raises `Full`, `Faulty`."""
+    """Write every sheet and return their number. Raises `Full` and `Faulty`."""
     book = _Book()
     package.hear(_BOOK, book)
     formats, shared = _Formats(), _Strings()
@@ -32,7 +32,7 @@ def write_sheets(package: Package, paper: Paper) -> int:
 
 
 class _Book:
-    """Hears the names of the sheets, and from which day on days are counted."""
+    """Collects the sheets' names and the first day of the calendar."""
 
     def __init__(self) -> None:
         self.sheets: list[tuple[str, str]] = []
@@ -45,14 +45,14 @@ class _Book:
             self.since_1904 = fields.get("date1904", "0") in {"1", "true"}
 
     def end(self, name: str) -> None:
-        """Ignore it."""
+        """Not used."""
 
     def words(self, text: str) -> None:
-        """Ignore them."""
+        """Not used."""
 
 
 class _Formats:
-    """Hears which styles of cells show a number as a date."""
+    """Collects the cell styles that show a number as a date."""
 
     def __init__(self) -> None:
         self._own: dict[str, bool] = {}
@@ -74,11 +74,11 @@ class _Formats:
         self._used &= name != "cellXfs"
 
     def words(self, text: str) -> None:
-        """Ignore them."""
+        """Not used."""
 
 
 class _Strings:
-    """Hears the texts that cells share."""
+    """Collects the shared strings."""
 
     def __init__(self) -> None:
         self.found: list[str] = []

@@ -1,4 +1,4 @@
-"""Plans and encodes videos and sounds that play everywhere and fit. In the helper process only."""
+"""Plans and encodes videos and audio that play everywhere and fit. Only for the helper process."""
 
 import io
 import math
@@ -22,13 +22,13 @@ from backends.media.helper.containers import (
 )
 from backends.media.helper.protocol import Answer, Order
 
-_FILLED = 0.92  # of the bytes; the rest is for the container and the encoder's overshoot
+_FILLED = 0.92  # of the bytes; the rest is for the container and overshoot
 _SOUND_SHARE = 0.25  # of the bits, in a video
 _VIDEO_SOUND = (128_000, 96_000, 64_000, 48_000, 32_000)  # bits per second
 _SOUND = (256_000, 192_000, 160_000, 128_000, 96_000, 64_000, 48_000, 32_000, 24_000)
-_BITS_PER_PIXEL = 0.05  # with fewer bits, a smaller image looks better
-_NOISY = 4.0  # bits per pixel of a video that no encoder makes small
-_PLENTY = 0.5  # bits per pixel with which a quick encoder does as well as a careful one
+_BITS_PER_PIXEL = 0.05  # below this, a smaller image looks better
+_NOISY = 4.0  # bits per pixel of a video that no encoder can shrink
+_PLENTY = 0.5  # bits per pixel at which a fast preset is as good as a slow one
 _SIDE_LEAST = 64
 _SIDE_MOST = 1920
 _BITS_LEAST = 8_000
@@ -36,10 +36,10 @@ _BITS_LEAST = 8_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VideoPlan:
-    """How a video is encoded: its size in pixels, and bits per second for image and sound.
+    """How to encode a video: its size in pixels, and bits per second for images and audio.
 
-    `sound` is None for a silent video, or if no bits are left for sound. `noisy` is set for a video
-    that takes the encoder long and has bits in plenty, so that a quick one does as well.
+    `sound` is None for a silent video, or if no bits are left for audio. `noisy` is set for a video
+    that takes long to encode and has enough bits for a fast preset.
     """
 
     width: int
@@ -59,9 +59,9 @@ def video_plan(
     share: float,
     weight: int = 0,
 ) -> VideoPlan | None:
-    """Return how to fit a video of `weight` bytes into `share` of `limit` bytes; None if it cannot.
+    """Return how to fit a video of `weight` bytes into `share` of `limit` bytes, or None.
 
-    The size of the image is reduced before the bits per pixel are.
+    The image size is reduced before the bits per pixel.
     """
     room = limit * 8 * _FILLED * share / max(seconds, 0.1)
     sound = _first_below(_VIDEO_SOUND, room * _SOUND_SHARE) if has_sound else None
@@ -85,7 +85,7 @@ def video_plan(
 
 
 def sound_rate(*, limit: int, seconds: float, share: float) -> int | None:
-    """Return bits per second that fit a sound into `share` of `limit` bytes; None if none do."""
+    """Return bits per second that fit audio into `share` of `limit` bytes, or None."""
     return _first_below(_SOUND, limit * 8 * _FILLED * share / max(seconds, 0.1))
 
 
@@ -94,7 +94,7 @@ def _first_below(rates: tuple[int, ...], most: float) -> int | None:
 
 
 def _even(side: float) -> int:
-    """Round to a length that H.264 accepts."""
+    """Round to an even length, as H.264 requires."""
     return max(2, round(side / 2) * 2)
 
 
@@ -102,14 +102,14 @@ _TRIES = (
     1.0,
     0.75,
     0.5,
-)  # of the limit: when a difficult video overshoots, the next share is tried
+)  # shares of the limit, tried in order if a difficult video overshoots
 _THREADS = 2
 _CAREFUL = {"preset": "veryfast"}
 _QUICK = {"preset": "ultrafast", "x264-params": "no-deblock=0:deblock=0,0:aq-mode=1"}
 _FPS = 25.0
 _RATES_OF_MP3 = frozenset({16_000, 22_050, 24_000, 32_000, 44_100, 48_000})
 _FRAMES_MOST = 3000
-_TICKS = 1000  # per second, for frames that state how long they are shown
+_TICKS = 1000  # per second, for frames with durations
 _TICK = Fraction(1, _TICKS)
 _FRAMES: Any = av.VideoFrame  # its constructor is not typed
 
@@ -142,7 +142,7 @@ def _once(data: bytes, mime: str, limit: int, share: float) -> tuple[bytes, str]
             return _video(source, images_of(source), sounds[:1], (limit, share, seconds, len(data)))
         if sounds:
             return _sound(source, sounds[0], (limit, share, seconds))
-    raise Unreadable("neither image nor sound")
+    raise Unreadable("neither video nor audio")
 
 
 # ---------------------------------------------------------------- videos
@@ -200,7 +200,7 @@ def _image_stream(target: Any, plan: VideoPlan, rate: Any) -> Any:
 
 
 class _Graph:
-    """Turns frames upright, to the planned size and into the pixels every player knows."""
+    """Rotates and scales frames, and converts them to the pixel format that all players know."""
 
     def __init__(self, stream: Any, plan: VideoPlan, turned: str) -> None:
         graph = av.filter.Graph()
@@ -218,7 +218,7 @@ class _Graph:
     def through(self, frame: Any) -> Iterator[Any]:
         """Yield the frames that are ready after one more frame; None marks the end."""
         if frame is not None:
-            require_size(frame.width, frame.height)  # it may change in the middle
+            require_size(frame.width, frame.height)  # it may change within the video
         self._graph.push(frame)
         while True:
             try:
@@ -279,7 +279,7 @@ def _mux_sound(target: Any, heard: Any, frames: Any) -> None:
 
 
 def _moving(data: bytes, limit: int, share: float) -> tuple[bytes, str] | None:
-    """Make a video of an animation, which Pillow reads."""
+    """Convert an animation, read by Pillow, to a video."""
     with Image.open(io.BytesIO(data), formats=MOVING) as image:
         require_size(*image.size)
         frames = min(getattr(image, "n_frames", 1), _FRAMES_MOST)
@@ -316,5 +316,5 @@ def _encoded(image: Image.Image, plan: VideoPlan, shown: list[int]) -> bytes:
 
 def _shown_ms(image: Image.Image, number: int) -> int:
     image.seek(number)
-    image.load()  # WebP and AVIF tell how long a frame is shown only then
+    image.load()  # WebP and AVIF only then have a frame's duration
     return max(20, round(float(image.info.get("duration") or 100)))

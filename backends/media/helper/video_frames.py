@@ -1,4 +1,4 @@
-"""Describes videos and sounds, and takes images out of videos. In the helper process only."""
+"""Inspects videos and audio, and extracts images from videos. Only for the helper process."""
 
 import io
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ from backends.media.helper.containers import (
 )
 from backends.media.helper.protocol import Answer, Looks, Order
 
-_STILL_SIDE_MOST = 320  # the size chats accept as a still
+_STILL_SIDE_MOST = 320  # pixels, the size chats accept as a thumbnail
 _STILL_BYTES_MOST = 200_000
 
 
 def looked(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order to look at a file."""
+    """Carry out an order to inspect a file."""
     looks, still = look(data, order.mime)
     return Answer(mime="image/jpeg" if still else "", looks=looks), still
 
 
 def look(data: bytes, mime: str) -> tuple[Looks, bytes]:
-    """Return what a file is, and for a video its first image as a small JPEG."""
+    """Return a file's properties, and a video's first image as a small JPEG."""
     with opened(data, mime) as source:
         streams = streams_of(source)
         sounds = [each for each in streams if each.type == "audio"]
@@ -56,7 +56,7 @@ def look(data: bytes, mime: str) -> tuple[Looks, bytes]:
 
 _SIDE_MOST = 768  # pixels
 _QUALITY = 85
-_DECODED_MOST = 400  # frames between two images; a video whose index is far off shows others
+_DECODED_MOST = 400  # frames per image; if a video's index is far off, other images result
 
 
 def extracted(order: Order, data: bytes) -> tuple[Answer, bytes]:
@@ -70,7 +70,7 @@ def extracted(order: Order, data: bytes) -> tuple[Answer, bytes]:
 
 
 def _of_video(data: bytes, mime: str, most: int) -> Iterator[Image.Image]:
-    """Yield an image out of the middle of each of `most` equal parts."""
+    """Yield an image from the middle of each of `most` equal parts."""
     with opened(data, mime) as source:
         stream = images_of(source)
         seconds = length_of(data, mime)
@@ -89,7 +89,7 @@ def _of_video(data: bytes, mime: str, most: int) -> Iterator[Image.Image]:
 
 
 def _frame_at(source: Any, stream: Any, moment: float) -> Any:
-    """Return the frame that is shown at a moment, or the last before it that can be had."""
+    """Return the frame shown at a moment, or the last one decoded before it."""
     shown = None
     for number, frame in enumerate(source.decode(stream)):
         if shown is not None and frame.time is not None and frame.time > moment:

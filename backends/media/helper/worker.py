@@ -1,7 +1,7 @@
-"""The helper process: carries out one order and ends. Its input may be hostile, so it is bounded.
+"""The helper process: carries out one order and exits. Its input may be hostile.
 
-It runs at low priority, has fixed limits of memory and processor time, is confined before it reads
-the file, and ends with the process that started it.
+It runs at low priority with fixed limits on memory and processor time, confines itself before it
+reads the file, and exits when its parent process does.
 """
 
 import os
@@ -18,9 +18,9 @@ from backends.media.helper.sandbox import confine
 
 Work = Callable[[Order, bytes], tuple[Answer, bytes]]
 
-MEMORY = 3 * 2**30  # bytes of address space; the libraries alone take a sixth of it
+MEMORY = 3 * 2**30  # bytes of address space; the libraries alone use a sixth
 PROCESSOR_S = 600
-# Of what is done while a person waits for a first answer: bytes of address space, seconds.
+# Limits for tasks a person waits for: bytes of address space, and seconds.
 _SOONER: Mapping[MediaTask, tuple[int, int]] = {
     MediaTask.READ: (3 * 2**29, 25),
     MediaTask.WAV: (MEMORY, 90),
@@ -40,26 +40,26 @@ _WORKS: Mapping[MediaTask, tuple[str, str]] = {
     MediaTask.WAV: ("backends.media.helper.audio", "converted"),
     MediaTask.VOICE: ("backends.media.helper.audio", "converted"),
     MediaTask.ENCODE: ("backends.media.helper.audio", "encoded"),
-    MediaTask.READ: ("backends.media.helper.office", "read"),  # PDFs: see below
+    MediaTask.READ: ("backends.media.helper.office", "read"),  # PDFs: see `_work`
 }
 
 
 def main() -> None:
-    """Read an order and its bytes from standard input, answer on standard output."""
+    """Read an order and its bytes from standard input, and answer on standard output."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # so that a library that prints something does not corrupt the answer
+    os.dup2(2, 1)  # output printed by a library must not corrupt the answer
     asked = sys.stdin.buffer
     order = Order.read(asked.readline())
     answer, made = _answered(order, asked)
     answers.write(answer.line())
     answers.write(made)
     answers.flush()
-    os._exit(0)  # nothing to tidy up, and the watching thread cannot be stopped
+    os._exit(0)  # there is nothing to clean up, and the watcher thread cannot be stopped
 
 
 def _answered(order: Order, asked: BinaryIO) -> tuple[Answer, bytes]:
     try:
-        work = _work(order)  # before the libraries' files are out of reach
+        work = _work(order)  # before the sandbox hides the libraries' files
         _bound(*_SOONER.get(order.task, (MEMORY, PROCESSOR_S)))
         confine()
         return work(order, _received(asked, order.size))
@@ -72,13 +72,13 @@ def _answered(order: Order, asked: BinaryIO) -> tuple[Answer, bytes]:
 def _received(asked: BinaryIO, size: int) -> bytes:
     data = asked.read(size)
     if len(data) < size:
-        raise EOFError("the asking process has gone")
+        raise EOFError("the parent process is gone")
     threading.Thread(target=_end_with_asker, args=(asked,), daemon=True).start()
     return data
 
 
 def _work(order: Order) -> Work:
-    """Return what carries out an order. It imports libraries, which may be missing."""
+    """Return the function for an order. Imports libraries, which may be missing."""
     if order.task is MediaTask.READ and order.mime == PDF:
         module, name = "backends.media.helper.pdf", "read"
     else:
@@ -101,12 +101,12 @@ def _bound(memory: int, processor_s: int) -> None:
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, _OPEN_MOST),
     ):
-        with suppress(OSError, ValueError):  # a tighter limit is set already
+        with suppress(OSError, ValueError):  # a tighter limit is already set
             resource.setrlimit(what, (most, most))
 
 
 def _end_with_asker(asked: BinaryIO) -> None:
-    asked.read(1)  # returns when the other end is closed
+    asked.read(1)  # returns when the parent closes its end
     os._exit(1)
 
 

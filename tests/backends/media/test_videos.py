@@ -255,7 +255,7 @@ async def test_a_silent_video_is_given_a_track_of_silence(subtests: pytest.Subte
             assert SECRET not in tags_of(after)
             seen = [each for each in shown_and_heard(after) if each[0] == "VideoFrame"]
             assert seen == shown_and_heard(before)
-            with pytest.raises(videos.VideoError, match="sound"):
+            with pytest.raises(videos.VideoError, match="audio"):
                 await videos.with_silence(file(video(kind)))
 
 
