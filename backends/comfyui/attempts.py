@@ -48,9 +48,9 @@ class Attempts:
         self._session: aiohttp.ClientSession | None = None
         self._stopped: dict[str, float] = {}  # stop times of attempts that have not ended
         self._stops: set[asyncio.Task[None]] = set()
-        self._left = False  # whether cancelled attempts keep running on the server
-        self._none_on_its_way = asyncio.Event()
-        self._none_on_its_way.set()
+        self._keeps_running = False  # whether cancelled attempts keep running on the server
+        self._none_being_sent = asyncio.Event()
+        self._none_being_sent.set()
 
     async def run(
         self, key: str, graph: Graph, workflow: Template, request: Asked, report: Report
@@ -76,13 +76,13 @@ class Attempts:
 
     def leave(self) -> None:
         """Let attempts keep running on the server when their callers are cancelled."""
-        self._left = True
+        self._keeps_running = True
 
     async def give_way(self) -> None:
         """Yield to a prompt that is being sent, because the server is idle until it arrives."""
         with suppress(TimeoutError):
             async with timeout(GIVE_WAY_S):
-                await self._none_on_its_way.wait()
+                await self._none_being_sent.wait()
 
     async def raise_if_stuck(self) -> None:
         """Raise `Unavailable` if a stopped attempt still runs after `STUCK_S`: the worker hangs."""
@@ -113,7 +113,7 @@ class Attempts:
             async with watch.listening(self._session):
                 yield watch
         except asyncio.CancelledError:
-            if not self._left:
+            if not self._keeps_running:
                 await self._stop(key)
             raise
         except (Unavailable, UnreadableAnswer):
@@ -123,8 +123,8 @@ class Attempts:
     async def _send(self, key: str, graph: Graph, workflow: Template, request: Asked) -> None:
         """Put a prompt into the server's queue once, even if the answer is lost."""
         sending = asyncio.ensure_future(self._server.send(key, graph))
-        self._none_on_its_way.clear()
-        sending.add_done_callback(lambda _: self._none_on_its_way.set())
+        self._none_being_sent.clear()
+        sending.add_done_callback(lambda _: self._none_being_sent.set())
         try:
             answer = await undisturbed(sending)
         except asyncio.CancelledError:
@@ -163,7 +163,7 @@ class Attempts:
                 if isinstance(seen, Ended):
                     return seen
                 if seen is Stage.WAITING:
-                    await self._tell_ahead(key, watch)
+                    await self._report_ahead(key, watch)
                 elif seen is Stage.RUNNING:
                     watch.runs()
                 answered_at, failures = clock(), 0
@@ -174,7 +174,7 @@ class Attempts:
                 await watch.wait(ASK_S, ASK_LOST_S)
         return watch.told
 
-    async def _tell_ahead(self, key: str, watch: Watch) -> None:
+    async def _report_ahead(self, key: str, watch: Watch) -> None:
         # Optional: the next poll notices if the server is away.
         with suppress(Unavailable, UnreadableAnswer):
             watch.waits_behind(await self._server.ahead(key))

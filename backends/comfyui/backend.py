@@ -211,9 +211,9 @@ class ComfyUI(Backend):
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         """Send one prompt and follow it to its end."""
         with answered():
-            return await self._drawn(model, work, report)
+            return await self._run_prompt(model, work, report)
 
-    async def _drawn(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
+    async def _run_prompt(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         request, workflow, files = self._request(model, work)
         request = await self._with_lora_files(request, workflow)
         names, request = await uploaded(self._server, files, request, workflow)
@@ -262,7 +262,7 @@ class ComfyUI(Backend):
 
     def _fetch(self, model: ModelSpec, key: str, workflow: Template, ended: Ended) -> Fetch:
         async def fetch() -> Output:
-            made = await self._made(key, workflow, ended) if ended.told else ended
+            made = await self._result(key, workflow, ended) if ended.told else ended
             await self._attempts.give_way()
             if not made.files:
                 draws = workflow.medium is Medium.IMAGE
@@ -273,7 +273,7 @@ class ComfyUI(Backend):
 
         return fetch
 
-    async def _made(self, key: str, workflow: Template, told: Ended) -> Ended:
+    async def _result(self, key: str, workflow: Template, told: Ended) -> Ended:
         """Read the result of an attempt that the server reported as done.
 
         If its history has been cleared, the result from its messages (`told`) is used.

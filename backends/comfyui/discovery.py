@@ -164,13 +164,13 @@ def _completed(files: ServerFiles, folder: str, name: str) -> Found:
     values: dict[str, Value] = {**family.values}
     if family.word:
         values[family.word] = name
-    chosen = dict(_beside(files, folder, name, family))
+    chosen = dict(_companions(files, folder, name, family))
     lacks = tuple(lack for word, (_, lack) in chosen.items() if lack)
     values |= {word: file for word, (file, lack) in chosen.items() if not lack}
     return Found(file=name, family=family, why=why, values=values, lacks=lacks)
 
 
-def _beside(
+def _companions(
     files: ServerFiles, folder: str, name: str, family: Family
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield each further placeholder of a family with its file, or the missing file's name."""
@@ -216,10 +216,10 @@ def _plain(rule: str) -> str:
 
 log = logging.getLogger(__name__)
 
-_BESIDE = sorted({each.folder for family in FAMILIES for each in family.companions})
-_TOLD = 20  # sentences in `usher check`
-_LOGGED = 200  # sentences logged at once
-_ASKED = 200  # most files whose metadata is read
+_COMPANION_FOLDERS = sorted({each.folder for family in FAMILIES for each in family.companions})
+_NOTES_MOST = 20  # sentences in `usher check`
+_LOGGED_MOST = 200  # sentences logged at once
+_METADATA_MOST = 200  # most files whose metadata is read
 _AT_ONCE = 4  # concurrent requests to one server
 
 
@@ -239,16 +239,16 @@ class Discovery:
     async def look(self, server: ComfyUIServer, taken: Collection[str]) -> tuple[ModelSpec, ...]:
         """Return a model for each file that has a shipped template and is not in `taken`."""
         found = recognised(await self._files(server))
-        self._tell([each for each in found if each.file not in taken])
+        self._note([each for each in found if each.file not in taken])
         return discovered(found, self._backend, taken)
 
     async def _files(self, server: ComfyUIServer) -> ServerFiles:
-        folders = [*FOLDERS, *_BESIDE]
+        folders = [*FOLDERS, *_COMPANION_FOLDERS]
         names = {folder: await server.model_files(folder) for folder in folders}
         unclear = [
             (folder, name) for folder in FOLDERS for name in undecided(folder, names[folder])
         ]
-        asked = unclear[:_ASKED]
+        asked = unclear[:_METADATA_MOST]
         self._metadata = {file: self._metadata[file] for file in asked if file in self._metadata}
         await asyncio.gather(*(self._read_metadata(server, *file) for file in asked))
         sizes = {folder: await server.model_sizes(folder) for folder in dict(unclear)}
@@ -268,13 +268,13 @@ class Discovery:
                 with suppress(HttpFailed):  # for example, an unfinished download
                     self._metadata[folder, name] = await server.metadata(folder, name)
 
-    def _tell(self, found: Sequence[Found]) -> None:
+    def _note(self, found: Sequence[Found]) -> None:
         told = [str(each) for each in sorted(found, key=lambda each: each.offered)]
-        for note in [each for each in told if each not in self._logged][:_LOGGED]:
+        for note in [each for each in told if each not in self._logged][:_LOGGED_MOST]:
             log.info("%s: %s", self._backend, note)
         self._logged = frozenset(told)
-        more = len(told) - _TOLD
-        self.notes = (*told[:_TOLD], *([f"… and {more} more."] if more > 0 else []))
+        more = len(told) - _NOTES_MOST
+        self.notes = (*told[:_NOTES_MOST], *([f"… and {more} more."] if more > 0 else []))
 
 
 def discovered(

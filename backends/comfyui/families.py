@@ -41,7 +41,7 @@ class Family:
     companions: tuple[Companion, ...] = ()
 
 
-def _beside(word: str, folder: str, *names: str) -> Companion:
+def _companion(word: str, folder: str, *names: str) -> Companion:
     return Companion(word=word, folder=folder, names=names)
 
 
@@ -71,7 +71,7 @@ def _checkpoint(
     )
 
 
-def _without(title: str, name: str, folder: str = MODELS) -> Family:
+def _unsupported(title: str, name: str, folder: str = MODELS) -> Family:
     return Family(title=title, folder=folder, name=name)
 
 
@@ -83,37 +83,37 @@ def _experts(title: str, name: str, template: str) -> Family:
         template=template,
         word="high",
         partner="low",
-        companions=(_UMT5, _beside("vae", _VAE, r"^wan-?2\.1-vae")),
+        companions=(_UMT5, _companion("vae", _VAE, r"^wan-?2\.1-vae")),
     )
 
 
-_AE = _beside("vae", _VAE, r"^ae$", r"^ae[.-]", r"^flux-?1?-vae")
-_T5 = _beside("t5", _ENCODERS, r"^t5xxl-fp16$", r"^t5xxl-fp8", r"^t5-?(v1-1-)?xxl")
-_CLIP_L = _beside("clip", _ENCODERS, r"^clip-l$", r"^clip-l")
-_QWEN3_4B = _beside("clip", _ENCODERS, r"^qwen-?3-4b$", r"^qwen-?3-4b")
-_QWEN3_8B = _beside("clip", _ENCODERS, r"^qwen-?3-8b")
-_QWEN_VL = _beside("clip", _ENCODERS, r"^qwen-?2\.5-vl-7b-fp8", r"^qwen-?2\.5-vl-7b")
-_QWEN_VAE = _beside("vae", _VAE, r"^qwen-image-vae")
-_FLUX2_VAE = _beside("vae", _VAE, r"^flux-?2-vae", r"^full-encoder-small-decoder")
-_UMT5 = _beside("clip", _ENCODERS, r"^umt5-xxl-fp8", r"^umt5-xxl")
-_MISTRAL = _beside("clip", _ENCODERS, r"^mistral-3-small-flux2-fp8", r"^mistral-3-small")
+_AE = _companion("vae", _VAE, r"^ae$", r"^ae[.-]", r"^flux-?1?-vae")
+_T5 = _companion("t5", _ENCODERS, r"^t5xxl-fp16$", r"^t5xxl-fp8", r"^t5-?(v1-1-)?xxl")
+_CLIP_L = _companion("clip", _ENCODERS, r"^clip-l$", r"^clip-l")
+_QWEN3_4B = _companion("clip", _ENCODERS, r"^qwen-?3-4b$", r"^qwen-?3-4b")
+_QWEN3_8B = _companion("clip", _ENCODERS, r"^qwen-?3-8b")
+_QWEN_VL = _companion("clip", _ENCODERS, r"^qwen-?2\.5-vl-7b-fp8", r"^qwen-?2\.5-vl-7b")
+_QWEN_VAE = _companion("vae", _VAE, r"^qwen-image-vae")
+_FLUX2_VAE = _companion("vae", _VAE, r"^flux-?2-vae", r"^full-encoder-small-decoder")
+_UMT5 = _companion("clip", _ENCODERS, r"^umt5-xxl-fp8", r"^umt5-xxl")
+_MISTRAL = _companion("clip", _ENCODERS, r"^mistral-3-small-flux2-fp8", r"^mistral-3-small")
 _FLUX = (_T5, _CLIP_L, _AE)
 _HUNYUAN = (
     _QWEN_VL,
-    _beside("byt5", _ENCODERS, r"^byt5-small-glyphxl"),
-    _beside("vae", _VAE, r"^hunyuanvideo15-vae"),
+    _companion("byt5", _ENCODERS, r"^byt5-small-glyphxl"),
+    _companion("vae", _VAE, r"^hunyuanvideo15-vae"),
 )
 _LTX2 = (
-    _beside("clip", _ENCODERS, r"^gemma-3-12b-it-fp4", r"^gemma-3-12b-it"),
-    _beside("upscaler", "latent_upscale_models", r"^ltx-2-spatial-upscaler-x2"),
-    _beside("distilled", _LORAS, r"^ltx-2-19b-distilled-lora"),
+    _companion("clip", _ENCODERS, r"^gemma-3-12b-it-fp4", r"^gemma-3-12b-it"),
+    _companion("upscaler", "latent_upscale_models", r"^ltx-2-spatial-upscaler-x2"),
+    _companion("distilled", _LORAS, r"^ltx-2-19b-distilled-lora"),
 )
 _WAN22 = r"wan-?2[.-]?2"
 
 FAMILIES: tuple[Family, ...] = (
     # ------------------------------------------------------------ one model to a file
-    _without("a part of Flux.1's tools", r"flux.*(canny|depth|redux|controlnet|ip-?adapter)"),
-    _without("Flux.2 klein KV", r"flux-?2-klein.*-kv"),
+    _unsupported("a part of Flux.1's tools", r"flux.*(canny|depth|redux|controlnet|ip-?adapter)"),
+    _unsupported("Flux.2 klein KV", r"flux-?2-klein.*-kv"),
     _model(
         "Flux.2 klein base 9B", r"flux-?2-klein-(base-9b|9b-base)", "flux2-klein-base.json",
         _QWEN3_8B, _FLUX2_VAE,
@@ -125,12 +125,12 @@ FAMILIES: tuple[Family, ...] = (
     _model("Flux.2 klein 9B", r"flux-?2-klein-9b", "flux2-klein.json", _QWEN3_8B, _FLUX2_VAE),
     _model("Flux.2 klein 4B", r"flux-?2-klein-4b", "flux2-klein.json", _QWEN3_4B, _FLUX2_VAE),
     _model("Flux.2 dev", r"flux-?2-dev", "flux2.json", _MISTRAL, _FLUX2_VAE),
-    _without("a newer Flux", r"flux-?[23]"),
+    _unsupported("a newer Flux", r"flux-?[23]"),
     _model("Flux.1 Kontext", r"flux.*kontext", "flux-kontext.json", *_FLUX),
     _model("Flux.1 Fill", r"flux.*fill", "flux-fill.json", *_FLUX),
     _model("Flux.1 schnell", r"flux.*schnell", "flux-schnell.json", *_FLUX),
     _model("Flux.1 dev", r"flux.*dev|flux-?1?-krea", "flux.json", *_FLUX),
-    _without("Qwen-Image Layered", r"qwen-image-layered"),
+    _unsupported("Qwen-Image Layered", r"qwen-image-layered"),
     _model(
         "Qwen-Image-Edit 2511", r"qwen-image-edit-(plus-)?2511", "qwen-edit.json",
         _QWEN_VL, _QWEN_VAE,
@@ -139,31 +139,31 @@ FAMILIES: tuple[Family, ...] = (
         "Qwen-Image-Edit 2509", r"qwen-image-edit-(plus-)?2509", "qwen-edit.json",
         _QWEN_VL, _QWEN_VAE, references="index", steps=20,
     ),
-    _without("the first Qwen-Image-Edit", r"qwen-image-edit"),
-    _without("a newer Qwen-Image", r"qwen-image-?2\.\d"),
+    _unsupported("the first Qwen-Image-Edit", r"qwen-image-edit"),
+    _unsupported("a newer Qwen-Image", r"qwen-image-?2\.\d"),
     _model("Qwen-Image 2512", r"qwen-image-2512", "qwen-image.json", _QWEN_VL, _QWEN_VAE),
     _model("Qwen-Image", r"qwen-image", "qwen-image.json", _QWEN_VL, _QWEN_VAE, steps=20),
     _model("Z-Image-Turbo", r"z-?image-turbo", "z-image-turbo.json", _QWEN3_4B, _AE),
-    _without("an edit or omni model of Z-Image", r"z-?image.*(edit|omni|control)"),
+    _unsupported("an edit or omni model of Z-Image", r"z-?image.*(edit|omni|control)"),
     _model("Z-Image", r"z-?image", "z-image.json", _QWEN3_4B, _AE),
-    _without("Chroma Radiance", r"chroma.*radiance"),
+    _unsupported("Chroma Radiance", r"chroma.*radiance"),
     _model(
         "Chroma", r"chroma", "chroma.json",
-        _beside("clip", _ENCODERS, r"^t5xxl-fp8", r"^t5xxl-fp16$", r"^t5-?(v1-1-)?xxl"), _AE,
+        _companion("clip", _ENCODERS, r"^t5xxl-fp8", r"^t5xxl-fp16$", r"^t5-?(v1-1-)?xxl"), _AE,
     ),
     # ------------------------------------------------------------ videos
-    _without("a special variant of Wan 2.2", _WAN22 + r".*(fun|s2v|animate|vace|camera)"),
+    _unsupported("a special variant of Wan 2.2", _WAN22 + r".*(fun|s2v|animate|vace|camera)"),
     _model(
         "Wan 2.2 5B", _WAN22 + r".*ti2v.*5b", "wan22-5b.json",
-        _UMT5, _beside("vae", _VAE, r"^wan-?2\.2-vae"),
+        _UMT5, _companion("vae", _VAE, r"^wan-?2\.2-vae"),
     ),
     _experts("Wan 2.2 14B from text", _WAN22 + r".*t2v.*high|" + _WAN22 + r".*high.*t2v",
              "wan22-t2v.json"),
     _experts("Wan 2.2 14B from images", _WAN22 + r".*i2v.*high|" + _WAN22 + r".*high.*i2v",
              "wan22-i2v.json"),
-    _without("half of Wan 2.2 14B", _WAN22 + r".*low"),
-    _without("an earlier Wan", r"^wan-?(2[.-]?1|21)|^wan.*(vace|1\.3b)"),
-    _without(
+    _unsupported("half of Wan 2.2 14B", _WAN22 + r".*low"),
+    _unsupported("an earlier Wan", r"^wan-?(2[.-]?1|21)|^wan.*(vace|1\.3b)"),
+    _unsupported(
         "a special variant of HunyuanVideo 1.5",
         r"hunyuan-?video-?1\.?5.*(480p|1080p|sr|distill|lightx2v|turbo)",
     ),
@@ -172,23 +172,23 @@ FAMILIES: tuple[Family, ...] = (
     ),
     _model(
         "HunyuanVideo 1.5 from an image", r"hunyuan-?video-?1\.?5.*i2v", "hunyuan15-i2v.json",
-        *_HUNYUAN, _beside("vision", "clip_vision", r"^sigclip-vision"),
+        *_HUNYUAN, _companion("vision", "clip_vision", r"^sigclip-vision"),
     ),
-    _without("an earlier Hunyuan", r"hunyuan"),
-    _without("ACE-Step in separate files", r"ace-?step"),
-    _without("HiDream", r"hidream"),
-    _without("LTX", r"ltx"),
+    _unsupported("an earlier Hunyuan", r"hunyuan"),
+    _unsupported("ACE-Step in separate files", r"ace-?step"),
+    _unsupported("HiDream", r"hidream"),
+    _unsupported("LTX", r"ltx"),
     # ------------------------------------------------------------ all in one checkpoint
     _checkpoint(
         "ACE-Step 1.5 turbo", r"ace-?step.*1\.5.*turbo|ace-?step.*turbo.*1\.5", "ace-step.json"
     ),
-    _without("ACE-Step", r"ace-?step", CHECKPOINTS),
+    _unsupported("ACE-Step", r"ace-?step", CHECKPOINTS),
     _checkpoint("LTX-2", r"^ltx-?2-19b-dev", "ltx2.json", *_LTX2),
-    _without("LTX", r"^ltxv?-", CHECKPOINTS),
-    _without("Stable Audio", r"stable-?audio", CHECKPOINTS),
-    _without("Stable Video Diffusion", r"^svd|stable-?video", CHECKPOINTS),
-    _without("HiDream", r"hidream", CHECKPOINTS),
-    _without("Flux.1 in one file", r"flux", CHECKPOINTS),
+    _unsupported("LTX", r"^ltxv?-", CHECKPOINTS),
+    _unsupported("Stable Audio", r"stable-?audio", CHECKPOINTS),
+    _unsupported("Stable Video Diffusion", r"^svd|stable-?video", CHECKPOINTS),
+    _unsupported("HiDream", r"hidream", CHECKPOINTS),
+    _unsupported("Flux.1 in one file", r"flux", CHECKPOINTS),
     _checkpoint(
         "Stable Diffusion 3.5 turbo with its encoders",
         r"(sd|stable-diffusion)-?3[.-]?5.*turbo.*(fp8-scaled|incl)", "sd35.json",
@@ -198,9 +198,9 @@ FAMILIES: tuple[Family, ...] = (
         "Stable Diffusion 3.5 with its encoders",
         r"(sd|stable-diffusion)-?3[.-]?5.*(fp8-scaled|incl)", "sd35.json",
     ),
-    _without("Stable Diffusion 3 without encoders", r"(sd|stable-diffusion)-?3", CHECKPOINTS),
-    _without("an SDXL refiner", r"refiner", CHECKPOINTS),
-    _without("an inpainting model", r"inpaint", CHECKPOINTS),
+    _unsupported("Stable Diffusion 3 without encoders", r"(sd|stable-diffusion)-?3", CHECKPOINTS),
+    _unsupported("an SDXL refiner", r"refiner", CHECKPOINTS),
+    _unsupported("an inpainting model", r"inpaint", CHECKPOINTS),
     _checkpoint(
         "SDXL Turbo", r"^sd-?xl-turbo", "sdxl.json",
         steps=4, guidance=1, width=512, height=512, sampler="euler_ancestral", scheduler="normal",

@@ -73,7 +73,7 @@ async def _download(server: ComfyUIServer, file: ServerFile, keep_metadata: bool
     data, said = await server.download(file)
     mime = mime_of(data)
     ending = re.search(r"\.([a-z0-9]{1,8})$", file.filename.lower(), re.ASCII)
-    suffix = ending[1] if ending else "bin"  # uses nothing else of the server's name
+    suffix = ending[1] if ending else "bin"  # the rest of the name is not used
     if not mime and _MEDIA.fullmatch(suffix) and is_text(data):
         raise UnreadableAnswer(f"{_shown(file)} is text")
     if not keep_metadata:

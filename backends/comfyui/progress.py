@@ -134,7 +134,7 @@ class Tracker:
             case "executing" if data.node is not None:
                 self._enter(data.node)
                 total = sum(self._steps.values())
-                between = 0 < self._made < total  # between two samplers
+                between = 0 < self._made < total  # the steps go on in the next sampler
                 return self._progress(step=(self._made, total) if between else None)
             case "progress" if data.value is not None and data.max:
                 self._enter(data.node)
@@ -219,12 +219,12 @@ class Watch:
     def waits_behind(self, ahead: int) -> None:
         """Report how many prompts are ahead, if that number has changed."""
         if ahead and ahead != self._last.ahead:
-            self._tell(Progress(ahead=ahead))
+            self._report_progress(Progress(ahead=ahead))
 
     def runs(self) -> None:
         """Report that the attempt has begun, unless it has reported progress."""
         if self._last.fraction is None:
-            self._tell(Progress(fraction=0.0))
+            self._report_progress(Progress(fraction=0.0))
 
     @asynccontextmanager
     async def listening(self, session: aiohttp.ClientSession) -> AsyncIterator[None]:
@@ -256,7 +256,7 @@ class Watch:
     async def _listen(self, session: aiohttp.ClientSession) -> None:
         while True:
             try:
-                await self._hear(session)
+                await self._receive(session)
             except (aiohttp.ClientError, OSError) as error:
                 log.debug("attempt %s: websocket: %s", self._key, type(error).__name__)
             finally:
@@ -266,7 +266,7 @@ class Watch:
             self._wake.set()  # a lost socket often means that the server is down
             await asyncio.sleep(RECONNECT_S)
 
-    async def _hear(self, session: aiohttp.ClientSession) -> None:
+    async def _receive(self, session: aiohttp.ClientSession) -> None:
         """Connect and listen until the socket ends or is silent for `SILENCE_S`."""
         async with session.ws_connect(
             self._url,
@@ -279,13 +279,13 @@ class Watch:
                 message = await socket.receive(timeout=SILENCE_S)
                 match message.type:
                     case aiohttp.WSMsgType.TEXT:
-                        self._hear_text(message.data)
+                        self._handle_text(message.data)
                     case aiohttp.WSMsgType.BINARY:
-                        self._hear_frame(message.data)
+                        self._handle_frame(message.data)
                     case _:
                         return
 
-    def _hear_text(self, text: str) -> None:
+    def _handle_text(self, text: str) -> None:
         # The first message shows that the server has registered the client, so it misses nothing
         # from here on.
         self._connected = True
@@ -300,7 +300,7 @@ class Watch:
             self._wake.set()
         progress = self._tracker.follow(message)
         if progress is not None:
-            self._tell(progress)
+            self._report_progress(progress)
 
     def _keep_output(self, message: Message, size: int) -> None:
         """Collect the attempt's outputs from its first message on, up to `OUTPUTS_LIMIT`."""
@@ -312,11 +312,11 @@ class Watch:
             if self._outputs_size > OUTPUTS_LIMIT:
                 self._outputs = None
 
-    def _hear_frame(self, frame: bytes) -> None:
+    def _handle_frame(self, frame: bytes) -> None:
         preview: File | None = read_preview(frame, self._key)
         if preview is not None:
-            self._tell(replace(self._last, preview=preview))
+            self._report_progress(replace(self._last, preview=preview))
 
-    def _tell(self, progress: Progress) -> None:
+    def _report_progress(self, progress: Progress) -> None:
         self._last = replace(progress, preview=None)
         self._report(progress)

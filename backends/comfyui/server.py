@@ -196,7 +196,7 @@ class ComfyUIServer:
         try:
             limit = WORKFLOWS_LIMIT if path in {"/queue", "/history"} else WORDS_LIMIT
             return await self._http.get_json(path, params=params, limit=limit)
-        except HttpRefused as refused:  # valid for every ComfyUI
+        except HttpRefused as refused:  # every ComfyUI accepts these calls
             raise Unavailable(str(refused)) from refused
 
     async def _post(self, path: str, body: JsonValue) -> None:

@@ -33,7 +33,7 @@ CAUSE_LIMIT = 300  # characters of a server's message that reach the log
 REFUSED = problem(ProblemKind.REFUSED)
 OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
 NO_TIME, TOO_LARGE, TOO_MANY, BROKEN = 408, 413, 429, 500
-_PASSED_ON = (  # prefixes that servers put before a library's own message
+_PREFIXES = (  # prefixes that servers put before a library's own message
     "((llama runner process has terminated|error loading model|[a-z]+ execution error|runtimeerror"
     "|an error was encountered while running the model|(torch[.])?(cuda[.])?outofmemoryerror"
     "|rpc error: code = [a-z]+ desc =|exit status [0-9]+|ggml_[a-z0-9_]+):? )*"
@@ -49,7 +49,7 @@ _OF_LIBRARIES = (  # torch, ggml and their allocators; some append figures
     r"(\s+([0-9]+ would exceed allowed memory|this error means you ran out of memory).*)?"
 )
 OUT_OF_MEMORY = (
-    f"{_PASSED_ON}({_OF_LIBRARIES})",
+    f"{_PREFIXES}({_OF_LIBRARIES})",
     "(torch[.])?(cuda[.])?outofmemoryerror",
     "model limit reached, try again later",  # llama.cpp's router: all models it may keep are busy
 )
@@ -59,7 +59,7 @@ _OF_MAIN_MEMORY = (
     r"(not enough|can't allocate) memory(: you tried to allocate [0-9].*)?"
     f"|model requires more system memory {_SIZE} than is available( {_SIZE})?"  # Ollama
 )
-NO_MAIN_MEMORY = (f"{_PASSED_ON}({_OF_MAIN_MEMORY})",)
+NO_MAIN_MEMORY = (f"{_PREFIXES}({_OF_MAIN_MEMORY})",)
 """Known messages for a lack of main memory, which unloading a model from a GPU does not fix."""
 _OF_LOADS = (  # at any status, as observed with LM Studio
     *OUT_OF_MEMORY,
@@ -104,7 +104,7 @@ class ErrorRule:
     words: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
 
-    def matches(self, status: int, said: "_Said") -> bool:
+    def matches(self, status: int, said: "_ErrorText") -> bool:
         """Return whether the answer reports this error; a 4xx only matches `OF_CALLERS`."""
         if OK < status < BROKEN and not issubclass(self.kind, OF_CALLERS):
             return False
@@ -136,7 +136,7 @@ def judged(
 def _judged(
     rules: Sequence[ErrorRule], status: int, body: JsonValue, after_s: float | None
 ) -> BackendError:
-    said = _Said.of(body)
+    said = _ErrorText.of(body)
     cause = f"status {status}: {said.words[:CAUSE_LIMIT]!a}"
     status = said.meant(status)
     if status == TOO_LARGE:
@@ -174,7 +174,7 @@ def says(message: str, sentences: Sequence[str]) -> bool:
 
 def words_of(body: JsonValue) -> str:
     """Return a server's description of an error, or the whole body if it has none."""
-    return _Said.of(body).words
+    return _ErrorText.of(body).words
 
 
 @contextmanager
@@ -186,7 +186,7 @@ def loading() -> Iterator[None]:
     try:
         yield
     except (Rejected, UnknownFailure) as error:
-        sentence = "" if error.answer is None else _Said.of(error.answer).sentence
+        sentence = "" if error.answer is None else _ErrorText.of(error.answer).sentence
         if says(sentence, _OF_LOADS):
             raise OutOfMemory(str(error)) from error
         if says(sentence, NO_MAIN_MEMORY):
@@ -197,7 +197,7 @@ def loading() -> Iterator[None]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Said:
+class _ErrorText:
     """An error answer in parts: its words, its first sentence, and its codes.
 
     `own` are the words without quoted parts, which may be the caller's.
@@ -209,7 +209,7 @@ class _Said:
     codes: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, body: JsonValue) -> "_Said":
+    def of(cls, body: JsonValue) -> "_ErrorText":
         told = _parsed(body)
         parts: list[str] = []
         codes: set[str] = set()

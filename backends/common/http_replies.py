@@ -30,7 +30,7 @@ LINE_LIMIT = 8 * 1024 * 1024
 PIECE = 16 * 1024  # read size for streamed lines, so that a flood does not block the event loop
 ERROR_LIMIT = 64 * 1024  # of an error's body
 
-# May also match half of a valid surrogate pair; decoding it again is harmless.
+# Also matches half of a valid surrogate pair; encoding then replaces only lone surrogates.
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 

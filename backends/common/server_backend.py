@@ -27,7 +27,7 @@ _SECRETS = re.compile(
     r"|\b(?:sk|hf|ush|ghp|key)[-_][\w-]{8,}",
     re.IGNORECASE | re.ASCII,
 )
-_NAMES = ("message", "detail", "error", "msg")
+_MESSAGE_KEYS = ("message", "detail", "error", "msg")
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def reason_in(body: JsonValue) -> str:
             body = json.loads(body)
     for _ in range(3):  # errors may be nested
         if isinstance(body, dict):
-            body = next((body[name] for name in _NAMES if body.get(name)), "")
+            body = next((body[name] for name in _MESSAGE_KEYS if body.get(name)), "")
     said = body if isinstance(body, str) and "<html" not in body.casefold() else ""
     words = "".join(sign if sign.isprintable() else " " for sign in said).split()
     return _SECRETS.sub("…", " ".join(words))[:SAID_LIMIT]

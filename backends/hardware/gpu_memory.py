@@ -205,7 +205,7 @@ class GpuMemory:
     def _measure(self, gpu: str) -> tuple[int, int]:
         if gpu == SYSTEM:
             if not self._meminfo.exists():
-                return _asked_memory()
+                return _psutil_memory()
             return _main_memory(self._meminfo.read_text(encoding="ascii"))
         device = self._device(gpu.removeprefix(AMD))
         total = int((device / "mem_info_vram_total").read_text(encoding="ascii"))
@@ -243,7 +243,7 @@ def _main_memory(text: str) -> tuple[int, int]:
     return kb["MemTotal"] // 1024, kb["MemAvailable"] // 1024
 
 
-def _asked_memory() -> tuple[int, int]:
+def _psutil_memory() -> tuple[int, int]:
     """Return (total, free) in MB from psutil, on macOS and Windows."""
     try:
         memory: VirtualMemory = import_module("psutil").virtual_memory()

@@ -18,8 +18,8 @@ from queueing.core.specs import HostSpec, WakeSpec
 
 COMMAND_S = 60.0
 WEBHOOK_S = 30.0
-_PASSED_ON = ("PATH", "HOME", "USER", "LANG", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR", "SYSTEMROOT")
-_TOLD = 200  # bytes of a failed command's output
+_KEPT_VARIABLES = ("PATH", "HOME", "USER", "LANG", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR", "SYSTEMROOT")
+_OUTPUT_MOST = 200  # bytes of a failed command's output
 
 
 class NetworkHostControl:
@@ -29,7 +29,7 @@ class NetworkHostControl:
         """Broadcast one packet. Raises `Unavailable` if the network refuses it."""
         if host.wake is not None:
             try:
-                await asyncio.to_thread(_call, host.wake)
+                await asyncio.to_thread(_send_packet, host.wake)
             except OSError as error:
                 raise Unavailable(f"{host.wake.broadcast}: {error}") from error
 
@@ -46,7 +46,7 @@ def magic_packet(mac: str) -> bytes:
     return b"\xff" * 6 + bytes.fromhex(mac) * 16
 
 
-def _call(wake: WakeSpec) -> None:
+def _send_packet(wake: WakeSpec) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         sender.sendto(magic_packet(wake.mac), (wake.broadcast, wake.port))
@@ -54,7 +54,7 @@ def _call(wake: WakeSpec) -> None:
 
 async def _run(command: tuple[str, ...]) -> None:
     """Run a command without a shell, and without the secrets in this process's environment."""
-    given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    given = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     with tempfile.TemporaryFile() as said:
         try:
             running = await asyncio.create_subprocess_exec(
@@ -66,14 +66,14 @@ async def _run(command: tuple[str, ...]) -> None:
             )
         except OSError as error:
             raise Unavailable(f"{command[0]}: {error.strerror}") from error
-        await _ended(running, command[0])
+        await _wait_for(running, command[0])
         if running.returncode:
-            said.seek(max(0, os.fstat(said.fileno()).st_size - _TOLD))
-            text = said.read(_TOLD).decode(errors="replace").strip()
+            said.seek(max(0, os.fstat(said.fileno()).st_size - _OUTPUT_MOST))
+            text = said.read(_OUTPUT_MOST).decode(errors="replace").strip()
             raise Unavailable(f"{command[0]} ended with status {running.returncode}: {text}")
 
 
-async def _ended(running: asyncio.subprocess.Process, name: str) -> None:
+async def _wait_for(running: asyncio.subprocess.Process, name: str) -> None:
     """Wait for a command to end. Raises `Unavailable` if it takes too long."""
     try:
         async with timeout(COMMAND_S):

@@ -90,7 +90,7 @@ class Images(ServerBackend):
         options = read_options(ImageServerOptions, spec.options, f"backends.{spec.name}")
         self._name = spec.name
         self._keep_metadata = options.keep_metadata
-        self._http = Http(base_of(spec.url), headers=_signed(spec.name, options.token))
+        self._http = Http(base_of(spec.url), headers=_token_headers(spec.name, options.token))
         names = IMAGE_FLAVOURS if options.flavour == "auto" else (options.flavour,)
         flavours = [IMAGE_FLAVOURS[name]() for name in names]
         self._server: ModelServer[ImageFlavour, ListedPainter] = ModelServer(
@@ -174,7 +174,7 @@ class Images(ServerBackend):
         with reasons_kept(), classified():
             flavour = await self._server.known()
             served = await self._server.find(model)
-            request = _asked(self._name, flavour, _options(model), work)
+            request = _with_defaults(self._name, flavour, _options(model), work)
             if flavour.eager and served.loaded is False:
                 # The request would load it without the scheduler's knowledge, or twice.
                 raise NotLoaded(f"{served.id} is not in memory")
@@ -212,7 +212,9 @@ class Images(ServerBackend):
         )
 
 
-def _asked(server: str, flavour: ImageFlavour, own: PainterOptions, work: Work) -> TextToImage:
+def _with_defaults(
+    server: str, flavour: ImageFlavour, own: PainterOptions, work: Work
+) -> TextToImage:
     """Return the request with the model's defaults. Raises `Rejected` for unsupported fields."""
     request = work.request
     if not isinstance(request, TextToImage) or request.upscale:
@@ -244,7 +246,7 @@ def _options(model: ModelSpec) -> PainterOptions:
     return read_options(PainterOptions, model.options, f"models.{model.name}")
 
 
-def _signed(backend: str, token: SecretStr | None) -> dict[str, str]:
+def _token_headers(backend: str, token: SecretStr | None) -> dict[str, str]:
     """Return the headers for a token: a bearer token, and a cookie for SwarmUI."""
     headers = authorization(backend, token, without=' ;,"')
     return (

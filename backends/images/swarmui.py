@@ -74,8 +74,11 @@ class SwarmUi(ImageFlavour):
         """Detect it by opening a session; return its name and version, or None."""
         try:
             await self._sessions.asked(http, "GetCurrentStatus", {}, SwarmStatus, 30.0)
-        except (Unavailable, UnreadableAnswer):  # or a web page; `_reach` raises if it is down
-            await _reach(http)
+        except (
+            Unavailable,
+            UnreadableAnswer,
+        ):  # or a web page; `_require_answer` raises if it is down
+            await _require_answer(http)
             return None
         except BackendError:
             return None
@@ -125,14 +128,14 @@ class SwarmUi(ImageFlavour):
     async def draw(self, http: Http, order: ImageRequest, report: Report) -> Sequence[DrawnImage]:
         """Create images in a separate session, which is interrupted if the call is cancelled."""
         try:
-            images = await self._drawn(http, order, report)
+            images = await self._generate(http, order, report)
         except SessionForgotten:
             self._sessions.forget()
-            images = await self._drawn(http, order, report)
+            images = await self._generate(http, order, report)
         self._freed = False
         return within_bounds([image_at(http, where) for where in images])
 
-    async def _drawn(self, http: Http, order: ImageRequest, report: Report) -> Sequence[str]:
+    async def _generate(self, http: Http, order: ImageRequest, report: Report) -> Sequence[str]:
         drawing = SwarmDrawing(order.request.count)
         async with self._sessions.lent(http) as session:
             body: dict[str, JsonValue] = {**drawing_of(order), "session_id": session}
@@ -150,7 +153,7 @@ class SwarmUi(ImageFlavour):
         return (await self._sessions.asked(http, "ListModels", body, SwarmFiles, 30.0)).files
 
 
-async def _reach(http: Http) -> None:
+async def _require_answer(http: Http) -> None:
     """Return if the server answers at all. Raises `Unavailable`."""
     with suppress(HttpRefused, HttpFailed):
         await http.get_bytes("/", limit=1024 * 1024)

@@ -91,7 +91,7 @@ async def as_form(file: File, form: SpeechFormat) -> File:
 
     Raises `SoundError`, also if it is longer than `SECONDS_MOST`.
     """
-    _, made = await _asked(file, MediaTask.ENCODE, SECONDS_MOST, form)
+    _, made = await _ask_helper(file, MediaTask.ENCODE, SECONDS_MOST, form)
     return File(name=f"{_stem(file)}.{form}", mime=FORMS[form], data=made)
 
 
@@ -114,13 +114,13 @@ async def as_music(file: File, *, limit: int = _MUSIC_MOST) -> File:
 
 
 async def _converted(file: File, task: MediaTask, seconds: float) -> tuple[float, bytes]:
-    answer, made = await _asked(file, task, seconds)
+    answer, made = await _ask_helper(file, task, seconds)
     if answer.looks is None or not made:
         raise SoundError(SoundFault.UNREADABLE, "the helper returned no audio")
     return answer.looks.seconds, made
 
 
-async def _asked(
+async def _ask_helper(
     file: File, task: MediaTask, seconds: float, form: str = ""
 ) -> tuple[Answer, bytes]:
     if not videos.available():

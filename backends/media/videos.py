@@ -57,7 +57,7 @@ async def cleaned(data: bytes, *, wall_s: float = WALL_S) -> bytes:
     Raises `VideoError` if it cannot be read, or not within `wall_s` seconds.
     """
     order = Order(task=MediaTask.CLEAN, mime=mime_of(data), size=len(data))
-    _, made = await _asked(order, data, wall_s=wall_s)
+    _, made = await _ask_helper(order, data, wall_s=wall_s)
     return made
 
 
@@ -66,7 +66,7 @@ async def looked_at(file: File) -> Video:
     key = await _digest(file)
     if key not in _looks:
         order = Order(task=MediaTask.LOOK, mime=mime_of(file.data), size=len(file.data))
-        answer, still = await _asked(order, file.data)
+        answer, still = await _ask_helper(order, file.data)
         _looks[key] = Video(looks=answer.looks or Looks(), still=still)
         while len(_looks) > _REMEMBERED:
             _looks.popitem(last=False)
@@ -81,7 +81,7 @@ async def fitted(file: File, limit: int) -> File:
     key = (await _digest(file), limit)
     if key not in _fits:
         order = Order(task=MediaTask.FIT, mime=mime_of(file.data), size=len(file.data), limit=limit)
-        answer, made = await _asked(order, file.data)
+        answer, made = await _ask_helper(order, file.data)
         stem = file.name.rpartition(".")[0] or file.name
         name = f"{stem}.{_ENDINGS[answer.mime]}"
         _fits[key] = File(name=name, mime=answer.mime, data=made)
@@ -97,7 +97,7 @@ async def frames(file: File, most: int = 8, *, wall_s: float = 60.0) -> list[Fil
     """
     mime = mime_of(file.data)
     order = Order(task=MediaTask.FRAMES, mime=mime, size=len(file.data), images=most)
-    answer, made = await _asked(order, file.data, wall_s=wall_s)
+    answer, made = await _ask_helper(order, file.data, wall_s=wall_s)
     stem = PurePath(file.name).stem or "video"
     return [
         File(name=f"{stem}-{number}.jpg", mime="image/jpeg", data=image)
@@ -112,11 +112,11 @@ async def with_silence(file: File) -> File:
     """
     mime = mime_of(file.data)
     order = Order(task=MediaTask.SOUNDTRACK, mime=mime, size=len(file.data))
-    _, made = await _asked(order, file.data)
+    _, made = await _ask_helper(order, file.data)
     return File(name=file.name, mime=mime, data=made)
 
 
-async def _asked(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Answer, bytes]:
+async def _ask_helper(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Answer, bytes]:
     if not available():
         raise NoVideos("videos and audio need usher-bot[media]")
     return await ask(order, data, wall_s=wall_s)

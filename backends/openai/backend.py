@@ -194,7 +194,7 @@ class OpenAI(ServerBackend):
             flavour = await self._server.known()
             served = await flavour.details(self._http, await self._server.find(model))
         if model.capabilities & WRITES and not served.chats:
-            raise BadModel(_mute(model, served))
+            raise BadModel(_cannot_chat(model, served))
         if lacking := lacks(model, served, flavour):
             raise BadModel(f"models.{model.name}.capabilities: {served.id} cannot {lacking}")
         if voice := _options(model).voice:
@@ -248,12 +248,12 @@ class OpenAI(ServerBackend):
                     output = await embed(self._http, flavour, batch, report)
                 case Chat():
                     question = await self._question(model, request, work.files, flavour)
-                    output = await self._answered(model, question, flavour, report)
+                    output = await self._answer(model, question, flavour, report)
                 case _:
-                    output = await self._audible(model, request, work.files, report)
+                    output = await self._speech(model, request, work.files, report)
         return partial(_output, output)
 
-    async def _audible(
+    async def _speech(
         self,
         model: ModelSpec,
         request: SpeechToText | TextToSpeech,
@@ -284,7 +284,7 @@ class OpenAI(ServerBackend):
         )
         return await speak(self._http, form, speech, report)
 
-    async def _answered(
+    async def _answer(
         self, model: ModelSpec, question: CompletionCall, flavour: Flavour, report: Report
     ) -> Output:
         """Return the answer. Raises `Rejected` if the server does not support completions."""
@@ -355,7 +355,7 @@ def _taken_mb(served: Served) -> int:
     return round(served.size_mb * WEIGHTS_TO_VRAM) + OVERHEAD_MB if served.size_mb else 0
 
 
-def _mute(model: ModelSpec, served: Served) -> str:
+def _cannot_chat(model: ModelSpec, served: Served) -> str:
     """Return an error that a model cannot chat, with a hint to what it can do."""
     does = ", ".join(sorted(able(served)))
     hint = f"; set `capabilities: [{does}]`" if does else ""

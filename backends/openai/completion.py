@@ -87,7 +87,7 @@ class PassedOnReader(AnswerReader):
         super().__init__(interrupts=interrupts)
         self.gathered = Gathered()
         self._chunks: list[str] = []
-        self._known = JsonTemplate(_around)
+        self._known = JsonTemplate(_around_text)
 
     @property
     def text(self) -> str:
@@ -141,7 +141,7 @@ class InfillReader(PassedOnReader):
         return super()._take(as_completion(data))
 
 
-def _around(data: str) -> Around | None:
+def _around_text(data: str) -> Around | None:
     """Return the JSON around the text of a chunk, or None if it contains anything else."""
     event, form = parsed(data), AnswerForm()
     chunk = form.take(event)

@@ -129,7 +129,7 @@ async def embed(http: Http, flavour: Flavour, batch: Batch, report: Report) -> O
         piece = next_piece(request.inputs, len(rows), form, most)
         began = perf_counter()
         try:
-            told = await _asked(http, flavour, batch, piece)
+            told = await _request(http, flavour, batch, piece)
         except BackendError:
             if len(piece) <= INPUTS_AT_ONCE:
                 raise
@@ -146,7 +146,7 @@ async def embed(http: Http, flavour: Flavour, batch: Batch, report: Report) -> O
     return Output(files=(_file(rows),), answer=f'{{"prompt_tokens": {tokens}}}')
 
 
-async def _asked(
+async def _request(
     http: Http, flavour: Flavour, batch: Batch, piece: Sequence[EmbedInput]
 ) -> "VectorAnswer":
     form = flavour.embedding

@@ -167,10 +167,10 @@ async def speak(http: Http, form: AudioForm, speech: Speech, report: Report) -> 
         sounds.append(sound)
         report(Progress(fraction=len(sounds) / len(texts)))
     whole = await asyncio.to_thread(_whole, sounds, wanted)
-    return Output(files=(await _as_asked(whole, speech.request.format),))
+    return Output(files=(await _in_format(whole, speech.request.format),))
 
 
-async def _as_asked(sound: File, form: SpeechFormat | None) -> File:
+async def _in_format(sound: File, form: SpeechFormat | None) -> File:
     """Convert a sound to the requested format if the server could not send it."""
     if form is None or sound.mime == FORMS[form]:
         return sound

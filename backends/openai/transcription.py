@@ -276,7 +276,7 @@ async def transcribe(http: Http, form: AudioForm, recording: Recording, report: 
     told: list[SpeechTranscript] = []
     timed = form.segments and (asked.timestamps or form.silence)
     for piece in pieces:
-        told.append(await _told(http, form, recording, piece.sound(), timed=timed))
+        told.append(await _transcript(http, form, recording, piece.sound(), timed=timed))
         timed = timed and not (told[-1].text and told[-1].segments is None)
         so_far = together(pieces, told).text if len(pieces) > 1 else None
         report(Progress(fraction=len(told) / len(pieces), text=so_far or None))
@@ -285,21 +285,21 @@ async def transcribe(http: Http, form: AudioForm, recording: Recording, report: 
     return Output(text=whole.text, answer=verbose)
 
 
-async def _told(
+async def _transcript(
     http: Http, form: AudioForm, recording: Recording, sound: bytes, *, timed: bool
 ) -> SpeechTranscript:
     """Request segments if wanted, and retry without them if the model does not support them."""
     recording = replace(recording, sound=replace(recording.sound, data=sound))
     if timed:
         try:
-            return await _asked(http, form, recording, "verbose_json")
+            return await _request(http, form, recording, "verbose_json")
         except (HttpRefused, HttpFailed) as error:
             fault = _fault(error)
             told = isinstance(fault, OutOfMemory) or fault.problem not in (None, REFUSED)
             if told or error.status not in REFUSES_FORM:
                 raise fault from error
     try:
-        return await _asked(http, form, recording, "json")
+        return await _request(http, form, recording, "json")
     except (HttpRefused, HttpFailed) as error:
         raise _fault(error) from error
 
@@ -312,7 +312,7 @@ def _fault(error: HttpRefused | HttpFailed) -> BackendError:
     return fault
 
 
-async def _asked(
+async def _request(
     http: Http, form: AudioForm, recording: Recording, answer: str
 ) -> SpeechTranscript:
     path, fields = call_of(form, recording.request)

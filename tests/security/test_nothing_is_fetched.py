@@ -73,7 +73,7 @@ async def ask_in_every_way(server: BaseTestServer) -> None:
     async with listener({"Authorization": "Bearer canary"}) as session:
         watch = Watch(str(server.make_url("/ws")), "key", {}, lambda _: None)
         with pytest.raises(aiohttp.ClientError):
-            await watch._hear(session)
+            await watch._receive(session)
 
 
 async def test_no_address_a_person_writes_is_opened(bait: Bait, tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ class Template:
 
     @property
     def marks(self) -> Marks:
-        """Texts that only prompts for its models contain: equal marks mean equal memory."""
+        """The texts that identify its models in a prompt: equal marks mean equal models."""
         return marks_of(self.nodes, self.saves)
 
     @property

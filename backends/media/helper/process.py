@@ -73,27 +73,27 @@ async def ask(order: Order, data: bytes, *, wall_s: float = WALL_S) -> tuple[Ans
         )
         try:
             async with timeout(wall_s):
-                return await _spoken(process, order, data)
+                return await _exchange(process, order, data)
         except TimeoutError:
             raise MediaError(
                 f"{order.task} of {len(data)} bytes took over {wall_s:.0f} s"
             ) from None
         finally:
-            await _ended(process)
+            await _kill(process)
 
 
-async def _spoken(
+async def _exchange(
     process: asyncio.subprocess.Process, order: Order, data: bytes
 ) -> tuple[Answer, bytes]:
     if process.stdin is None or process.stdout is None:
         raise MediaError("no pipes")
     with suppress(ConnectionError):  # it died; its output so far says more
-        await _told(process.stdin, order, data)
+        await _send_order(process.stdin, order, data)
     # Standard input stays open, because closing it ends the helper process.
     most = max(_ANSWER_MOST, order.limit, 2 * len(data))
     try:
         answer = Answer.read(await process.stdout.readline())
-        made = await _heard(process.stdout, most)
+        made = await _read_all(process.stdout, most)
     except ValueError:
         if not process.stdout.at_eof():
             raise MediaError(f"{order.task}: no answer, or over {most} bytes") from None
@@ -104,7 +104,7 @@ async def _spoken(
     return answer, made
 
 
-async def _told(pipe: asyncio.StreamWriter, order: Order, data: bytes) -> None:
+async def _send_order(pipe: asyncio.StreamWriter, order: Order, data: bytes) -> None:
     """Write an order in pieces: a large file written at once would be copied on the event loop."""
     pipe.write(order.line())
     view = memoryview(data)
@@ -113,7 +113,7 @@ async def _told(pipe: asyncio.StreamWriter, order: Order, data: bytes) -> None:
         await pipe.drain()
 
 
-async def _heard(pipe: asyncio.StreamReader, most: int) -> bytes:
+async def _read_all(pipe: asyncio.StreamReader, most: int) -> bytes:
     """Read everything until the end. Raises `ValueError` for more than `most` bytes."""
     found, size = [], 0
     while piece := await pipe.read(_PIECE):
@@ -124,16 +124,16 @@ async def _heard(pipe: asyncio.StreamReader, most: int) -> bytes:
     return found[0] if len(found) == 1 else await asyncio.to_thread(b"".join, found)
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
+async def _kill(process: asyncio.subprocess.Process) -> None:
     """Kill the process: one that a file has taken over may keep running after its answer."""
     with suppress(ProcessLookupError):
         process.kill()
     if process.stdin is not None:
         process.stdin.close()
-    await undisturbed(asyncio.create_task(_gone(process)))
+    await undisturbed(asyncio.create_task(_drain_and_wait(process)))
 
 
-async def _gone(process: asyncio.subprocess.Process) -> None:
+async def _drain_and_wait(process: asyncio.subprocess.Process) -> None:
     """Discard the process's remaining output, then wait for it.
 
     `wait` returns once every pipe has ended (https://github.com/python/cpython/issues/119710, until

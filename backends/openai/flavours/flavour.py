@@ -24,12 +24,12 @@ class AudioForm:
     """The paths of a server's speech calls, None for those it lacks, and the fields they accept.
 
     `always` are form fields of every transcription. `any_language` is sent as the language if none
-    is requested. With `silence` the server reports how likely each segment is silent, so segments
-    are always requested. Otherwise `segments` says whether they can be requested. Without a path
-    for translations, `translate` is the field that requests one. `words` is the template that puts
-    expected words into the prompt, and `tokens` the field that limits an answer. `spoken` are
-    fields of every text to read aloud, `voice` is the default voice, and `mixes` says whether
-    voices can be combined (`a+b`).
+    is requested. With `segments`, the server can send segments, which are requested when a request
+    wants them. With `silence` they are always requested, because they show how likely each one is
+    silent. Without a path for translations, `translate` is the field that requests one. `words` is
+    the template that puts expected words into the prompt, and `tokens` the field that limits an
+    answer. `spoken` are fields of every text to read aloud, `voice` is the default voice, and
+    `mixes` says whether voices can be combined (`a+b`).
     """
 
     transcriptions: str | None = "/v1/audio/transcriptions"

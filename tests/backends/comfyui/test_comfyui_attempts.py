@@ -185,7 +185,7 @@ async def test_what_a_broken_websocket_missed_is_not_left_out(
 
     def told(kind: str, name: str = "") -> list[str]:
         data = {"prompt_id": "k", "output": {"images": [{"filename": name}]}}
-        watch._hear_text(json.dumps({"type": kind, "data": data}))
+        watch._handle_text(json.dumps({"type": kind, "data": data}))
         return [file.filename for file in watch.told.files]
 
     assert told("executed", "a.png") == []
