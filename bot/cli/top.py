@@ -127,7 +127,7 @@ def _server(server: ServerNow, now: float) -> Row:
     if server.up:
         return server.name, f"up, {server.description or server.kind}", "dim"
     if server.error is None:
-        return server.name, "not asked yet", "dim"
+        return server.name, "not checked yet", "dim"
     cause = f": {server.error}" if server.error else ""
     return server.name, f"down since {_clock(server.since, now)}{cause}", "red"
 

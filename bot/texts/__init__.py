@@ -1,1 +1,1 @@
-"""Every sentence people read, status and buttons, in each language."""
+"""Every text people read, in each language."""

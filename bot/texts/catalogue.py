@@ -1,7 +1,7 @@
-"""Every text a person sees, one TOML file per language, and the one function that fills them in.
+"""Fills in the texts people read, which are in one TOML file per language.
 
-`say` is pure. Values may be parts of a body; they stay whole between the words, so each platform
-shows them in its own way, and no value is ever read as a template.
+`say` is pure. Values may be parts of a body. They stay separate parts between the words, so each
+platform shows them in its own way, and no value is ever read as a template.
 """
 
 import re
@@ -20,7 +20,7 @@ from queueing.core.status import GpuTime
 
 
 def _read(file: Traversable) -> Mapping[str, str]:
-    """Return the texts of a language by key: the table, a dot, and the name within it."""
+    """Return the texts of a language by key, "<table>.<name>"."""
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
     return {f"{table}.{name}": text for table in tables for name, text in tables[table].items()}
 
@@ -42,17 +42,17 @@ Value = str | int | float | Moment | Period | Markdown | Strong | CommandText | 
 
 
 def language_of(locale: str | None) -> str:
-    """Return the catalogue for a locale such as "de-DE"; English if there is none."""
+    """Return the catalogue's language for a locale such as "de-DE"; English by default."""
     language = (locale or "").replace("_", "-").split("-")[0].lower()
     return language if language in CATALOGUES else DEFAULT_LANGUAGE
 
 
 def say(language: str, key: str, **values: Value) -> Body:
-    """Return the text of that key with its values filled in.
+    """Return the text of a key with its values filled in.
 
-    `{moment:at }` puts "at " before a moment shown as a time of day, not before a countdown;
-    `{count:job|jobs}` puts one of the two words behind a number. Raises `KeyError` for an unknown
-    key or a missing value: both are bugs that tests find.
+    `{moment:at }` puts "at " before a moment shown as a time of day, but not before a countdown.
+    `{count:job|jobs}` puts one of the two words after a number. Raises `KeyError` for an unknown
+    key or a missing value; both are bugs that tests find.
     """
     slots, last = _cut(CATALOGUES[language][key])
     parts: list[Part] = []
@@ -63,7 +63,6 @@ def say(language: str, key: str, **values: Value) -> Body:
 
 
 def _filled(language: str, value: Value, option: str) -> Part:
-    """Return what stands in a slot for that value."""
     if isinstance(value, Moment):
         return _altered(value, before=option) if option else value
     if not isinstance(value, str | int | float):
@@ -74,14 +73,14 @@ def _filled(language: str, value: Value, option: str) -> Part:
 
 
 def decimal(language: str, number: float) -> str:
-    """Return a number as that language writes it, with no needless decimals."""
+    """Return a number as that language writes it, without needless decimals."""
     written = str(number) if isinstance(number, int) else f"{number:g}"
     return written.replace(".", word(language, "number.point"))
 
 
 @lru_cache(maxsize=4096)  # more than there are texts
 def _cut(template: str) -> tuple[Sequence[tuple[str, str, str]], str]:
-    """Return each slot of a text with its words before and its option, and the words after all."""
+    """Return each slot with the words before it and its option, and the words after the last."""
     slots, end = [], 0
     for slot in _SLOT.finditer(template):
         slots.append((template[end : slot.start()], slot[1], slot[2] or ""))
@@ -90,7 +89,7 @@ def _cut(template: str) -> tuple[Sequence[tuple[str, str, str]], str]:
 
 
 def word(language: str, key: str, **values: str | float) -> str:
-    """Return a text that holds nothing but words, for buttons and for use inside other texts."""
+    """Return a text as plain words, for buttons and for use inside other texts."""
     return plain(say(language, key, **values)) if values else _word(language, key)
 
 
@@ -111,17 +110,20 @@ def join(parts: list[Part] | Body) -> Body:
 
 
 def plain(body: Body, *, local: bool = False) -> str:
-    """Return a body as bare text; moments as clock times, UTC or `local` to this machine."""
+    """Return a body as plain text.
+
+    Moments become clock times, in UTC or `local` to this machine.
+    """
     return "".join([part if isinstance(part, str) else _bare(part, local=local) for part in body])
 
 
 def is_far(moment: float, now: float) -> bool:
-    """Return whether a time of day alone would not tell which day a moment belongs to."""
+    """Return whether a moment is so far off that its time of day alone is ambiguous."""
     return abs(moment - now) >= _HALF_A_DAY_S
 
 
 def dated(body: Body, now: float) -> Body:
-    """Return a body whose moments tell their day where the time of day alone would not do."""
+    """Return the body with dates added to moments whose time of day alone is ambiguous."""
     return tuple(
         replace(part, day=True)
         if (isinstance(part, Moment) and is_far(part.at, now))
@@ -132,9 +134,9 @@ def dated(body: Body, now: float) -> Body:
 
 
 def clock(moment: Moment, *, local: bool = False) -> str:
-    """Return a moment's time of day, in UTC or `local` to this machine, and its day if it asks so.
+    """Return a moment's time of day, in UTC or `local` to this machine, with its date if requested.
 
-    The day is written the same way in every language.
+    The date has the same format in every language.
     """
     at = datetime.fromtimestamp(moment.at, UTC).astimezone(None if local else UTC)
     form = "%Y-%m-%d %H:%M" if moment.day else "%H:%M"
@@ -142,13 +144,16 @@ def clock(moment: Moment, *, local: bool = False) -> str:
 
 
 def clocks(moments: Sequence[Moment], *, local: bool = False) -> Sequence[str]:
-    """Return the times of day of several moments; only the last one names the zone."""
+    """Return the times of day of several moments. Only the last one names the time zone."""
     *first, last = (clock(each, local=local) for each in moments)
     return (*(each.removesuffix(ZONE) for each in first), last)
 
 
 def bar_text(share: float) -> str:
-    """Return a bar of characters; it begins with the first step and is full only at the end."""
+    """Return a bar of characters.
+
+    It is empty only before the first step, and full only at the end.
+    """
     full = max(0, min(_BAR, int(share * _BAR) + (0 < share < 1 / _BAR)))
     return "▰" * full + "▱" * (_BAR - full)
 
@@ -172,12 +177,12 @@ def describe(key: str, language: str | None) -> str:
     return word(language_of(language), key)
 
 
-COSTLY_S = 60.0  # a limited person is told what a job takes from here on
-_A_FEW_S = 600.0  # below it, a tenth of a minute counts
+COSTLY_S = 60.0  # people with a GPU limit see the cost of a job from this on
+_A_FEW_S = 600.0  # below this, minutes are shown with one decimal
 
 
 def in_minutes(seconds: float) -> float:
-    """Return seconds as minutes, with a decimal if there are only a few."""
+    """Return seconds as minutes, with one decimal if there are only a few."""
     return round(seconds / 60, 1) if seconds < _A_FEW_S else round(seconds / 60)
 
 
@@ -187,7 +192,7 @@ def minutes(seconds: float, language: str) -> str:
 
 
 def used_today(time: GpuTime, limit_s: float | None, language: str) -> Body:
-    """Return what a person used today, of how much, and what is held for open jobs."""
+    """Return a person's GPU time today, their limit, and the time held for open jobs."""
     used = minutes(time.used_s, language)
     if limit_s is None:
         return say(language, "gpu.used", used=used)
@@ -198,7 +203,10 @@ def used_today(time: GpuTime, limit_s: float | None, language: str) -> Body:
 
 
 def cost(job: Job, language: str) -> Body:
-    """Return what a job will take of its owner's limited time, on a line of its own; often empty."""
+    """Return the GPU time a job will take from its owner's limit, on a new line.
+
+    Empty if the job is short or its owner has no limit.
+    """
     if job.gpu_s < COSTLY_S:
         return ()
     return ("\n", *say(language, "gpu.cost", cost=minutes(job.gpu_s, language)))

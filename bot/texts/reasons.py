@@ -1,7 +1,7 @@
-"""Why a model's jobs wait, in one sentence without a full stop, in every language.
+"""Explains why a model's jobs wait, in one sentence without a full stop, in every language.
 
-The texts are in the table `reason`. Their keys are the cause, followed by each known detail for
-which there is a text: `offline` without a host, `offline_host` with one.
+The texts are in the table `reason`. A key is the cause, followed by each known detail for which
+there is a text: `offline` without a host, `offline_host` with one.
 """
 
 from collections.abc import Callable, Collection
@@ -14,7 +14,7 @@ DETAILS = ("host", "backend", "other", "since", "until")
 
 
 def because(reason: Reason, language: str) -> Body:
-    """Return the sentence for the person who waits, with its moments as moments."""
+    """Return the sentence for the person who waits. Moments stay `Moment`s."""
     known = {name: value for name in DETAILS if (value := getattr(reason, name))}
     if reason.why is WaitCause.SUSPECT and reason.other == reason.model:
         del known["other"]
@@ -31,13 +31,13 @@ def because(reason: Reason, language: str) -> Body:
 
 
 def sentence(reason: Reason, language: str, clock: Callable[[float], str]) -> str:
-    """Return it as bare text, with its moments as `clock` writes them."""
+    """Return the sentence as plain text, with moments formatted by `clock`."""
     body = because(reason, language)
     return "".join(clock(each.at) if isinstance(each, Moment) else plain((each,)) for each in body)
 
 
 def _key(why: WaitCause, known: Collection[str]) -> str:
-    """Return the key of the text that names as many of the known details as there is a text for."""
+    """Return the key of the text that names the most of the known details."""
     key = f"reason.{why.replace('-', '_')}"
     for name in known:
         if f"{key}_{name}" in CATALOGUES[DEFAULT_LANGUAGE]:

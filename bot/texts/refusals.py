@@ -1,4 +1,4 @@
-"""The sentence for each reason why a request is not accepted, or has failed."""
+"""The sentence for each reason why a request is refused or has failed."""
 
 from math import ceil
 
@@ -7,7 +7,7 @@ from bot.core.refusals import Phrase, Refusal
 from bot.texts.catalogue import say, word
 from queueing.core.errors import Problem, ProblemKind
 
-OF_MODELS = {  # not of any request
+OF_MODELS = {  # for models, not for requests
     ProblemKind.MEMORY: "failure.memory_of_model",
     ProblemKind.CRASHED: "failure.crashed_of_model",
     ProblemKind.FAILED: "failure.failed_of_model",
@@ -15,7 +15,7 @@ OF_MODELS = {  # not of any request
 
 
 def told(problem: Problem, language: str) -> str:
-    """Return one sentence or two for the person, or the admin, who asked."""
+    """Return one or two sentences for the person or admin who asked."""
     values: dict[str, str | float] = dict(problem.values)
     if (field := values.get("field")) is not None:
         values["field"] = word(language, f"field.{field}")
@@ -34,7 +34,7 @@ def told(problem: Problem, language: str) -> str:
 
 
 def sentence(refusal: Refusal, language: str, command: str = "") -> Body:
-    """Return what a person is told who called that command."""
+    """Return the sentence for a person who called that command."""
     values = {
         name: word(language, value.key, **value.values) if isinstance(value, Phrase) else value
         for name, value in refusal.values.items()

@@ -1,4 +1,6 @@
-"""The buttons under a job's message and the facts of its result, for each kind of request; pure.
+"""The buttons under a job's message and the facts about its result, for each kind of request.
+
+Pure.
 
 Every button carries its job's id and nothing else, so it works on every old message.
 """
@@ -27,12 +29,15 @@ from queueing.core.requests import (
 
 Rows = tuple[tuple[Button, ...], ...]
 
-_NUMBERED = 4  # images with buttons of their own: the capacity of a row on every platform
+_NUMBERED = 4  # images with their own buttons: the width of a row on every platform
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Abilities:
-    """What can be done with a result: an image is varied by its own model, all else by any."""
+    """The actions a result offers.
+
+    Only its own model varies an image; any model does the rest.
+    """
 
     vary: bool = False
     upscale: bool = False
@@ -42,7 +47,7 @@ class Abilities:
 
 
 def abilities_of(job: Job, catalog: Catalog) -> Abilities:
-    """Return what can be done with the images or words of a job now."""
+    """Return what can be done now with the images or text of a job."""
     spec = catalog.find(job.model)
     return Abilities(
         vary=spec is not None and Capability.IMAGE_TO_IMAGE in spec.capabilities,
@@ -54,7 +59,7 @@ def abilities_of(job: Job, catalog: Catalog) -> Abilities:
 
 
 def while_open(job: Job, language: str, *, writing: bool = False) -> Rows:
-    """Return the button that ends a job; an answer that is being written is stopped by it."""
+    """Return the button that ends a job. For an answer being written, the button stops it."""
     label = word(language, "button.stop" if writing else "button.cancel")
     return ((Button(command="cancel", job_id=job.id, label=label, danger=True),),)
 
@@ -69,7 +74,10 @@ def after_end(job: Job, language: str) -> Rows:
 
 
 def of_result(job: Job, language: str, abilities: Abilities, *, images: int) -> Rows:
-    """Return the buttons of a result; each of several images has its own to work on with."""
+    """Return the buttons of a result.
+
+    If there are several images, each has its own buttons.
+    """
     match job.request:
         case Embed():
             return ()
@@ -98,7 +106,7 @@ def _went_on(request: Chat, job: Job) -> bool:
 
 
 def _changes(job: Job, language: str, abilities: Abilities, images: int) -> Rows:
-    """Return what makes another image of the same, in a row or one each for several images."""
+    """Return the buttons that make another version: a row, or one button per image."""
     vary = ("vary", "vary-subtle") if abilities.vary else ()
     upscale = ("upscale",) if abilities.upscale else ()
     if images == 1:
@@ -107,7 +115,7 @@ def _changes(job: Job, language: str, abilities: Abilities, images: int) -> Rows
 
 
 def _onward(job: Job, language: str, abilities: Abilities, images: int) -> Rows:
-    """Return what makes something else of images: a video, or an image changed in words."""
+    """Return the buttons that make something new of images: a video or an edited image."""
     video = ("video",) if abilities.video else ()
     if images > 1:
         return _numbered_rows(video, job, language, images)
@@ -171,7 +179,7 @@ _LABELS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measures:
-    """What a result's first file is: its pixels if it has any, its seconds if it plays."""
+    """The dimensions of a result's first file: its pixels, and its seconds if it plays."""
 
     size: tuple[int, int] | None = None
     seconds: float = 0.0
@@ -200,7 +208,7 @@ _READY: Mapping[type[AnyRequest], str] = {
 
 
 def at_work(request: Request) -> str:
-    """Return the key of the words for a model that is at work on a request."""
+    """Return the key of the text shown while a model works on a request."""
     match request:
         case TextToImage(upscale=True):
             return "status.upscaling"
@@ -210,17 +218,17 @@ def at_work(request: Request) -> str:
 
 
 def ready(request: Request) -> str:
-    """Return the key of the words that follow a long wait."""
+    """Return the key of the ping after a long wait."""
     return _READY[type(request)]
 
 
 def no_words(request: Request) -> str:
-    """Return the key of what stands for a request without words in a list."""
+    """Return the key of the text for a request without words in a list."""
     return "history.no_words" if isinstance(request, SpeechToText) else "history.no_prompt"
 
 
 def facts(job: Job, language: str, took: str, measures: Measures) -> Body:
-    """Return the line of facts under a result: where it came from, model, form, seed, time."""
+    """Return the line of facts under a result: origin, model, form, seed, time."""
     request = job.request
     parts = [job.model, *_form(request, language, measures), *_choices(request, language), took]
     if isinstance(request, TextToImage) and request.upscale and measures.size:
@@ -238,7 +246,7 @@ def _came_from(request: Request, language: str) -> Body:
 
 
 def _form(request: Request, language: str, measures: Measures) -> Sequence[str]:
-    """Return how long and how large a result is, as far as that is known."""
+    """Return the length and size of a result, as far as they are known."""
     plays = length(measures.seconds)
     pixels = _pixels(measures.size) if measures.size else ""
     fps = request.fps if isinstance(request, TextToVideo) else None
@@ -247,7 +255,7 @@ def _form(request: Request, language: str, measures: Measures) -> Sequence[str]:
 
 
 def _choices(request: Request, language: str) -> Sequence[str]:
-    """Return what makes the same result again."""
+    """Return the settings that reproduce the result."""
     match request:
         case Generation(seed=seed):
             return [word(language, "fact.seed", seed=seed)]
@@ -262,7 +270,7 @@ def _pixels(size: tuple[int, int]) -> str:
 
 
 def length(seconds: float) -> str:
-    """Return how long something plays as players show it, such as "1:05"; "" where unknown."""
+    """Return a playing time as players show it, such as "1:05"; "" if unknown."""
     if seconds <= 0:
         return ""
     minutes, rest = divmod(max(1, round(seconds)), 60)

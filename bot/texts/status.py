@@ -1,6 +1,6 @@
-"""What a job's status message says at each point of its life; pure.
+"""The text of a job's status message at each point of its life. Pure.
 
-The same words serve the message in the chat, the list of `/queue` and the transcript of the demo.
+The chat message, the list of `/queue` and the transcript of the demo share these texts.
 """
 
 from collections.abc import Collection, Sequence
@@ -34,10 +34,10 @@ _FREE_NAMED = 3
 def busy_queue(
     model: str, wait_s: float, snapshot: StatusReport, catalog: Catalog, language: str
 ) -> Body:
-    """Return a queue to put before the message of a new job that will wait that long.
+    """Return the notice of a long queue to show above the message of a new job.
 
-    It names the models that are free instead, or says that everything is busy; it is empty if
-    neither is so: the message shows the expected end anyway.
+    It names the models that are free instead, or reports that everything is busy. It is empty if
+    neither applies: the message shows the expected end anyway.
     """
     taken = _taken(snapshot.models, catalog)
     free = _free_instead(model, snapshot.models, catalog, taken)
@@ -53,7 +53,7 @@ def busy_queue(
 
 
 def _taken(models: Sequence[ModelStatus], catalog: Catalog) -> Collection[str]:
-    """Return the servers that do one thing at a time, and do something."""
+    """Return the servers that do one thing at a time and are busy."""
     return {
         copy.backend
         for model in models
@@ -67,7 +67,7 @@ def _taken(models: Sequence[ModelStatus], catalog: Catalog) -> Collection[str]:
 def _free_instead(
     model: str, models: Sequence[ModelStatus], catalog: Catalog, taken: Collection[str]
 ) -> list[str]:
-    """Return the models that stand idle in memory and can do everything this one can."""
+    """Return the idle loaded models that can do everything this one can."""
     spec = catalog.find(model)
     if spec is None:
         return []
@@ -83,7 +83,7 @@ def _free_instead(
 
 
 def _all_busy(snapshot: StatusReport, catalog: Catalog, taken: Collection[str]) -> bool:
-    """Return whether every host at work runs or loads something, and no copy has a place to spare."""
+    """Return whether every working host is busy and no copy can take another job."""
     away = {host.name for host in snapshot.hosts if host.paused or host.rest is not None}
     working = {server.host for server in snapshot.backends if server.up} - away
     copies = [
@@ -106,7 +106,7 @@ def _is_ready(copy: CopyStatus, taken: Collection[str]) -> bool:
 
 
 def _takes_more(model: ModelStatus, copy: CopyStatus, catalog: Catalog) -> bool:
-    """Return whether a request for the model would begin on the copy at once."""
+    """Return whether the copy would start a request for the model at once."""
     spec = catalog.models.get(model.name)
     if spec is None or model.paused or model.waiting:
         return False
@@ -119,17 +119,17 @@ _AHEAD = (0, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10**9)
 RESTS = frozenset(
     {WaitCause.QUIET, WaitCause.QUIET_SOON, WaitCause.YIELDING, WaitCause.WAKING, WaitCause.ASLEEP}
 )
-"""The reasons of hosts whose owner wants them, or that sleep."""
+"""The reasons of hosts that are reserved for their owner, or asleep."""
 
 # These reasons only repeat the first words of the message.
 _SAID_ALREADY = frozenset({WaitCause.QUEUED, WaitCause.STARTING})
 
 
 def waiting(standing: Standing, language: str, *, rarely: bool = False) -> Body:
-    """Return the text of a job that waits: place, why, and until when.
+    """Return the text of a waiting job: its place, the reason, and the estimate.
 
-    A message that is edited `rarely` says less: how many jobs are ahead at most. That stays true
-    while those start, and when the job itself does.
+    A message that is edited `rarely` only states the most jobs ahead. That stays true while those
+    jobs start, and when the job itself does.
     """
     job = standing.job
     reason = standing.reason
@@ -159,7 +159,7 @@ def waiting(standing: Standing, language: str, *, rarely: bool = False) -> Body:
 
 
 def until(estimate: Estimate, language: str) -> Body:
-    """Return when a job will probably end, in words that stay true until its latest moment."""
+    """Return when a job will probably end, in words that stay true until the latest moment."""
     if estimate.measured and estimate.soon:
         return say(language, "status.ends_soon", moment=Moment(estimate.latest))
     key = "status.ends" if estimate.measured else "status.ends_new"
@@ -169,12 +169,12 @@ def until(estimate: Estimate, language: str) -> Body:
 
 
 def tells(reason: Reason | None) -> bool:
-    """Return whether a reason says more than that others come first."""
+    """Return whether a reason adds anything to "other jobs come first"."""
     return reason is not None and reason.why not in _SAID_ALREADY
 
 
 def near_model(near: ModelHint | None, language: str) -> Body:
-    """Return the hint that a prompt's first word resembles a model's name, on a line of its own."""
+    """Return a hint, on a new line, that a prompt's first word resembles a model's name."""
     if near is None:
         return ()
     return ("\n", *say(language, "hint.near_model", word=near.word, model=near.meant))
@@ -183,7 +183,7 @@ def near_model(near: ModelHint | None, language: str) -> Body:
 def running(
     standing: Standing, progress: Progress | None, language: str, *, previews: bool
 ) -> Content:
-    """Return the message of a job that runs: the step it is at, or the answer so far."""
+    """Return the message of a running job: its step, or the answer so far."""
     job = standing.job
     if progress is not None and progress.text:
         rows = results.while_open(job, language, writing=True)
@@ -223,7 +223,7 @@ def open_message(
     previews: bool,
     rarely: bool = False,
 ) -> Content:
-    """Return the status message of a job that has not ended."""
+    """Return the status message of an open job."""
     if standing.job.state is JobState.PROCESSING:
         return running(standing, progress, language, previews=previews)
     rows = results.while_open(standing.job, language)
@@ -231,7 +231,10 @@ def open_message(
 
 
 def failed(job: Job, language: str, written: str = "") -> Content:
-    """Return the status message of a failed job; what it had `written` stays readable."""
+    """Return the status message of a failed job.
+
+    The answer `written` so far stays readable.
+    """
     reason = (
         told(Problem.read(job.error), language) if job.error else word(language, "failed.unknown")
     )
@@ -242,7 +245,10 @@ def failed(job: Job, language: str, written: str = "") -> Content:
 
 
 def cancelled(job: Job, language: str, written: str = "") -> Content:
-    """Return the status message of a cancelled job; what it had `written` stays readable."""
+    """Return the status message of a cancelled job.
+
+    The answer `written` so far stays readable.
+    """
     body = say(language, "status.stopped" if written else "status.cancelled")
     if written:
         body = (Markdown(written), "\n\n", *body)
@@ -250,7 +256,7 @@ def cancelled(job: Job, language: str, written: str = "") -> Content:
 
 
 def forgotten(language: str) -> Content:
-    """Return what is left of an open job's message once its owner had it deleted."""
+    """Return what replaces an open job's message once its owner had it deleted."""
     return Content(body=say(language, "status.forgotten"))
 
 
@@ -265,11 +271,11 @@ def result(
     note: Body = (),
     hint: Body = (),
 ) -> Content:
-    """Return the message of a job that is done: its files with their facts, or its answer.
+    """Return the message of a completed job: its files with their facts, or its answer.
 
-    `files` are those that fit the chat, `measures` are the first one's; `note` says what does not
-    fit. `abilities` decide which buttons are shown. A `hint` is for what was generated only: an
-    answer's has served its purpose by then.
+    `files` are those that fit the chat; `measures` describe the first. `note` states which files do
+    not fit. `abilities` decide which buttons are shown. `hint` is shown only for generated files;
+    for an answer it has served its purpose by then.
     """
     facts = results.facts(job, language, _took(job, language), measures)
     body: Body = (*_words(job.request, output, language), *facts)
@@ -283,7 +289,7 @@ def result(
 
 
 def _words(request: Request, output: Output, language: str) -> Body:
-    """Return what stands above the facts: what was asked for, or the answer itself."""
+    """Return the text above the facts: the prompt, or the answer itself."""
     match request:
         case Generation():
             return _prompt(request, language)
@@ -296,7 +302,7 @@ def _words(request: Request, output: Output, language: str) -> Body:
 
 
 def _prompt(request: Generation, language: str) -> Body:
-    """Return the original prompt, and beneath it the text model's version."""
+    """Return the original prompt, and below it the text model's version."""
     if not request.prompt:
         return ()  # a variation of a person's own image
     if request.original is None:
@@ -306,13 +312,13 @@ def _prompt(request: Generation, language: str) -> Body:
 
 
 def ping(job: Job, language: str, user_id: str) -> Content:
-    """Return the short text that follows a long wait, because edits send no notification."""
+    """Return the short message that follows a long wait, because edits send no notification."""
     key = "ping.failed" if job.state is JobState.FAILED else results.ready(job.request)
     return Content(body=say(language, key, model=job.model), mention=user_id)
 
 
 def duration(language: str, seconds: float) -> str:
-    """Return a length of time as people read it, such as "12 s"; never "0 s"."""
+    """Return a duration as people read it, such as "12 s"; never "0 s"."""
     if seconds < 1:
         return word(language, "duration.none")
     return word(language, "duration.seconds", seconds=f"{seconds:.0f}")
@@ -325,7 +331,7 @@ def gigabytes(language: str, megabytes: float) -> str:
 
 
 def shortened(prompt: str, limit: int = PROMPT_SHOWN) -> str:
-    """Return a prompt of at most `limit` characters, with an ellipsis where it was cut."""
+    """Return a prompt of at most `limit` characters, with an ellipsis if it was cut."""
     return prompt if len(prompt) <= limit else prompt[: limit - 1].rstrip() + "…"
 
 
@@ -340,9 +346,9 @@ HEARD_SHOWN = 600  # characters of a transcript above its answer
 def listening(
     question: Job, standing: Standing | None, progress: Progress | None, language: str
 ) -> Content:
-    """Return the message of a question whose recording is being written down.
+    """Return the message of a question whose recording is being transcribed.
 
-    `standing` is that of the job that does so, None before it is accepted.
+    `standing` is that of the transcription, None before it is accepted.
     """
     body = say(language, "recording.first", model=question.model)
     if standing is not None:
@@ -351,7 +357,7 @@ def listening(
 
 
 def reading(standing: Standing, language: str) -> Body:
-    """Return what an answer's message says while it is read aloud."""
+    """Return the text below an answer while it is read aloud."""
     return join((*say(language, "aloud.reading"), " ", *_stands(standing, None, language)))
 
 
@@ -362,12 +368,12 @@ def _stands(standing: Standing, progress: Progress | None, language: str) -> Bod
 
 
 def quoted(heard: str, language: str) -> str:
-    """Return what was heard as a quotation, for the beginning of its answer."""
+    """Return what was heard as a quotation, to put before its answer."""
     return word(language, "recording.heard", text=shortened(heard, HEARD_SHOWN))
 
 
 def cut(origin: Origin, language: str) -> Body:
-    """Return the sentence about what only the beginning of was asked about."""
+    """Return the sentence about the inputs of which only the beginning was used."""
     recording = (word(language, "recording.itself"),) if origin.cut_recording else ()
     names = (*origin.cut, *recording)
     return say(language, "result.cut", names=", ".join(names)) if names else ()

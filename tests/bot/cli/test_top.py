@@ -87,7 +87,7 @@ def test_a_server_that_was_not_asked_yet_is_not_called_down() -> None:
     """Every start would look like a failure."""
     unasked = replace(RECORDS.now.hosts[0].servers[0], up=False, error=None)
     shown = drawn(TopState(now=with_host(servers=(unasked,))))
-    assert "not asked yet" in shown
+    assert "not checked yet" in shown
     assert "down since" not in shown
 
 

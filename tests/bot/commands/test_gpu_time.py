@@ -98,7 +98,7 @@ def test_an_admin_sees_and_sets_what_each_person_may_use() -> None:
 
     chat = in_bot(scenario, FLUX, service_s=120.0, limits=FIVE_MINUTES)
     nobody, used, limited, refused, freed, reset, own, no_admin = answers(chat)
-    assert nobody == "No one has used a GPU today."
+    assert nobody == "Nobody has used a GPU today."
     assert used == "GPU minutes used today:\nfake:2: 4\nfake:1: 2"
     assert limited.endswith("lane: normal · GPU today: 4 of 3 min")
     assert "4 of 3 min used" in refused

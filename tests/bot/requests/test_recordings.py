@@ -116,7 +116,7 @@ def test_a_voice_message_is_answered_in_one_message_that_quotes_it() -> None:
         assert (job.owner, job.model, job.state) == ("fake:1", "qwen", JobState.COMPLETED)
 
     (message,) = played(scenario, gpu).messages.values()
-    first = "🎤 Writing down what you said; then qwen answers."
+    first = "🎤 Transcribing what you said; then qwen answers."
     assert all(text.startswith(first) for text in message.texts[:2])
     assert any("whisper" in text for text in message.texts)
     assert any("qwen is writing" in text for text in message.texts)
@@ -136,7 +136,7 @@ def test_the_message_shows_the_place_in_the_line_of_each_step() -> None:
         await quiet(running)
 
     texts = [m.texts for m in played(scenario, gpu, limits=PersonLimits()).messages.values()]
-    first = "🎤 Writing down what you said; then qwen answers.\n"
+    first = "🎤 Transcribing what you said; then qwen answers.\n"
     assert any(text.startswith(f"{first}⏳ whisper · #") for text in texts[-1])
     assert any(text.startswith(("⏳ qwen · #", "✍️ qwen")) for text in texts[-1])
     assert not [text for some in texts for text in some if "01:00" in text]
@@ -163,7 +163,7 @@ def test_nothing_is_accepted_where_no_model_listens() -> None:
 
     chat = played(scenario, house(models=(QWEN,)))
     ((_, told),) = chat.private
-    assert told.startswith("No model here can write down speech")
+    assert told.startswith("No model here can transcribe speech")
     assert not chat.messages
 
 
@@ -211,7 +211,7 @@ def test_an_end_ends_every_step(after_s: float, how: str) -> None:
             assert left[0].state is JobState.CANCELLED
 
     (message, *_) = played(scenario).messages.values()
-    assert "Writing down" not in message.text
+    assert "Transcribing" not in message.text
 
 
 def test_a_recording_that_cannot_be_written_down_is_said_in_a_sentence() -> None:
@@ -229,7 +229,7 @@ def test_a_recording_that_cannot_be_written_down_is_said_in_a_sentence() -> None
         assert not running.chat.private
 
     for message in played(scenario, gpu, limits=PersonLimits(per_hour=1)).messages.values():
-        assert "I couldn't write down your recording." in message.text
+        assert "I couldn't transcribe your recording." in message.text
         assert len(message.text.splitlines()) == 1
 
 
@@ -520,7 +520,7 @@ def test_the_queue_says_what_a_held_question_waits_for() -> None:
 
     ((_, told),) = played(scenario, gpu).private
     assert (
-        told.count("what was said is being written down first") == 2
+        told.count("your recording is being transcribed first") == 2
     )  # of the job and of its line
 
 

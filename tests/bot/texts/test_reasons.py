@@ -50,8 +50,8 @@ def test_sentences_name_what_a_person_can_understand() -> None:
     pinned = replace(busy, why=WaitCause.PINNED)
     assert said(pinned) == "an admin keeps sdxl in memory on gpu-1"
     kept = (
-        "sdxl stays in memory on gpu-1, because its server can't unload it on request: its operator"
-        " can end it, or set vram of sdxl if that takes less"
+        "sdxl stays in memory on gpu-1, because its server can't unload it on request: the operator"
+        " can stop that server, or set a smaller vram for sdxl if it needs less"
     )
     assert said(replace(pinned, why=WaitCause.KEPT)) == kept
     alone = "its server crashed last time, so one job runs alone first"
@@ -61,11 +61,11 @@ def test_sentences_name_what_a_person_can_understand() -> None:
 def test_sentences_name_what_is_away_and_since_when() -> None:
     """People would read that a machine is offline that answers others."""
     offline = Reason(why=WaitCause.OFFLINE, model="flux", host="gpu-2", since=7.0)
-    assert said(offline) == "gpu-2 has been offline since 7.0, and no other machine has flux"
+    assert said(offline) == "gpu-2 has been offline since 7.0, and no other host has flux"
     server = replace(offline, backend="ollama")
     told = "ollama on gpu-2 has been offline since 7.0, and no other server has flux"
     assert said(server) == told
-    assert said(replace(offline, since=0.0)) == "gpu-2 is offline, and no other machine has flux"
+    assert said(replace(offline, since=0.0)) == "gpu-2 is offline, and no other host has flux"
 
 
 def test_sentences_keep_their_moments_in_every_language() -> None:

@@ -61,7 +61,7 @@ def test_a_number_that_may_be_one_has_a_word_for_one() -> None:
         "number",
         "person",
     }  # "{model} was"
-    always_more = {"all", "fps", "length"}
+    always_more = {"all", "asked", "fps", "length"}
     sizes = {("limit", "megapixels")}
     for key, template in REFERENCE.items():
         behind = set(re.findall(r"\{(\w+)\} ([a-z]+s)\b", template)) - sizes

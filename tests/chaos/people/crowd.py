@@ -146,7 +146,7 @@ def was_given_up(request: Asked) -> bool:
     It dies with the program each time; other servers go on, and what they do is found again.
     """
     told = [message.text for message in replies(request)]
-    often = any("interrupted again and again" in text for text in told)
+    often = any("kept being interrupted" in text for text in told)
     return often and request.model in STAND_INS
 
 

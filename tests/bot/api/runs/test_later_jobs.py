@@ -49,4 +49,4 @@ async def test_a_call_whose_job_does_not_begin_in_time_gets_504(tmp_path: Path) 
         body = {"model": "llama", "messages": said}
         error = (await api.post("/chat/completions", body, status=504))["error"]
         assert error["code"] == "waited"
-        assert "hadn't begun" in error["message"]
+        assert "without starting" in error["message"]

@@ -32,7 +32,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "/audio/speech": {"model": "mistral", "input": "a cat", "voice": "x"},
 }
 PINNED = "an admin keeps llama in memory on box"
-KEPT = "its operator can end it, or set vram of llama"
+KEPT = "the operator can stop that server, or set a smaller vram for llama"
 
 
 def standing(why: WaitCause) -> Standing:

@@ -274,8 +274,8 @@ def test_a_server_that_was_not_asked_yet_is_not_called_down(
     monkeypatch.setattr(FakeBackend, "probe", probe)
     english, _settings, german, away = in_bot(scenario)
     assert "⚪ comfy · " in english
-    assert "not asked yet" in english
-    assert "noch nicht gefragt" in german
+    assert "not checked yet" in english
+    assert "noch nicht geprüft" in german
     assert "🔴 comfy" in away
 
 
@@ -307,10 +307,10 @@ def test_status_tells_admins_which_process_does_what() -> None:
 
     shown = ShownPosts()
     admins, others, _, german = in_bot(scenario, posts=shown)
-    assert admins.endswith("📌 Posts\n  queue · gpu-1:4711\n  discord · free")
+    assert admins.endswith("📌 Roles\n  queue · gpu-1:4711\n  discord · free")
     assert "8124" not in admins  # where it listens is not for a chat
     assert "4711" not in others
-    assert german.endswith("📌 Posten · die Datenbank antwortet nicht")
+    assert german.endswith("📌 Rollen · die Datenbank antwortet nicht")
 
 
 def test_roles_give_limits_and_admins_override_them() -> None:

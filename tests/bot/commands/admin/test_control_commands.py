@@ -462,13 +462,13 @@ def test_quiet_hours_are_told_in_the_same_words_everywhere(language: str, said: 
     [
         (
             "en",
-            "gpu-1 works in spite of its quiet hours, until they end at 01:00",
-            "at work because an admin wants it, until 01:00",
+            "gpu-1 works despite its quiet hours until they end at 01:00",
+            "resumed by an admin until 01:00",
         ),
         (
             "de",
             "gpu-1 arbeitet trotz seiner Ruhezeit, bis sie um 01:00",
-            "arbeitet auf Wunsch eines Admins, bis 01:00",
+            "von einem Admin fortgesetzt bis 01:00",
         ),
     ],
 )

@@ -108,8 +108,10 @@ def test_a_video_is_shown_in_images_or_named_before_anything_is_accepted() -> No
 
     in_bot(seeing, DEAF, QWEN)
     told = [text for _, text in in_bot(blind, DEAF).private]
-    assert told[0].startswith("deaf can't see, so it can't watch videos (holiday.mp4).")
-    assert told[1].startswith("No model here can see, so I can't watch videos (holiday.mp4).")
+    assert told[0].startswith("deaf can't see images, so it can't watch videos (holiday.mp4).")
+    assert told[1].startswith(
+        "No model here can see images, so I can't watch videos (holiday.mp4)."
+    )
 
 
 def test_files_without_a_question_are_asked_about() -> None:

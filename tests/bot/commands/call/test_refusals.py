@@ -51,9 +51,9 @@ def test_a_bound_is_written_as_its_reader_writes_numbers() -> None:
 
 
 PASSED_OVER = [
-    ("/settings image sdxl", "/settings doesn't know what to do with “image sdxl”."),
-    ("/cancel 1 2", "/cancel doesn't know what to do with “2”."),
-    ("/models please", "/models doesn't know what to do with “please”."),
+    ("/settings image sdxl", "/settings can't use “image sdxl”."),
+    ("/cancel 1 2", "/cancel can't use “2”."),
+    ("/models please", "/models can't use “please”."),
     ("/image cat --stps 20", "There's no option --stps. Did you mean --steps?"),
 ]
 

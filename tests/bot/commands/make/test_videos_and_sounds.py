@@ -161,13 +161,13 @@ def test_a_video_that_no_model_can_make_is_refused_with_what_can() -> None:
 
     assert told(in_bot(scenario)) == [
         "No model here can make videos. /models lists what each of them can do.",
-        "flux can't make videos from words alone.",
+        "flux can't make videos from a description alone.",
         "No model here can make videos. /models lists what each of them can do.",
     ]
     only_images, *_ = told(in_bot(scenario, STILL))
     assert only_images.startswith("Attach an image, or reply to one.")
     _, refused = told(in_bot(scenario, FLUX, STILL, WAN))
-    assert refused.startswith("still can't make videos from words alone. These can: wan.")
+    assert refused.startswith("still can't make videos from a description alone. These can: wan.")
 
 
 def test_an_option_that_the_model_lacks_is_refused() -> None:
@@ -198,7 +198,7 @@ WITHOUT = {
         "Job {} hasn't finished yet.",
         "Job {} has no text to read aloud.",
         "Job {} has no images.",
-        "Job {} has no recording and no video.",
+        "Job {} has no recording or video.",
     ),
     "de": (
         "Auftrag {} ist noch nicht fertig.",

@@ -114,7 +114,7 @@ async def test_a_host_at_rest_says_why_and_can_be_put_to_work(room: Room) -> Non
     assert (call.command, call.options) == ("resume", {"host": "gpu-1"})
     awake = replace(first, awake_until=records.now.at + 3600, unmeasured_since=records.now.at)
     records.now = replace(records.now, hosts=(awake, *others))
-    await page.wait_text("at work because an admin wants it", ".host")
+    await page.wait_text("resumed by an admin until", ".host")
     await page.wait_text("not measured since", ".host")
 
 
@@ -134,7 +134,7 @@ async def test_a_machine_that_sleeps_is_no_fault(room: Room) -> None:
     await page.wait_text("No route to host", ".host .servers")
     unasked = tuple(replace(each, error=None) for each in down)
     records.now = replace(records.now, hosts=(replace(first, servers=unasked), *others))
-    await page.wait_text("not asked yet", ".host .servers")
+    await page.wait_text("not checked yet", ".host .servers")
     assert "down since" not in await page.text(".host .servers")
 
 
@@ -339,7 +339,7 @@ async def test_nothing_is_cut_off_too_small_or_nameless(
     assert await page.evaluate(NAMELESS) == []
     assert await page.evaluate(MISNAMED) == []  # who speaks to the machine says what they read
     headings = "[...document.querySelectorAll('main h2')].map((node) => node.innerText).join()"
-    told = {"en": "Now,The last hours,People", "de": "Jetzt,Die letzten Stunden,Menschen"}
+    told = {"en": "Now,The last hours,People", "de": "Jetzt,Die letzten Stunden,Personen"}
     assert await page.evaluate(headings) == told[language]
 
 
