@@ -1,1 +1,1 @@
-"""The vocabulary of the bot: plain values and ports; imports nothing else of it."""
+"""The bot's shared values and ports. Imports nothing from the rest of the bot."""

@@ -1,4 +1,4 @@
-"""What a command may answer; the presenter sends it."""
+"""The answers a command can return; the presenter sends them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from queueing.core.requests import Record
 
 
 class Task(Record):
-    """The part of a command that outlasts its call; safe to be done twice."""
+    """The part of a command that outlives its call. It may run twice, so it must be idempotent."""
 
     command: str
     language: str
@@ -21,14 +21,14 @@ class Task(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AcceptedJob:
-    """A job was accepted: its status message is the answer."""
+    """An accepted job: its status message is the answer."""
 
     job: Job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResultReply:
-    """A job that has ended, shown again in a fresh message; `origin` is the call's."""
+    """A finished job shown again in a new message. `origin` is the origin of the call."""
 
     job: Job
     origin: Origin
@@ -43,15 +43,15 @@ class Reply:
 
 
 TaskHandler = Callable[[Task], Awaitable[Content]]
-"""Does what outlasts a call and returns what the first answer becomes.
+"""Runs a task and returns the content that replaces the first answer.
 
-Failures become content. After a crash it may be called again.
+It reports failures as content. After a crash it may be called again.
 """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskReply:
-    """An answer now, replaced by another when the task is done."""
+    """An immediate answer that is replaced when the task is done."""
 
     content: Content
     task: Task
@@ -59,7 +59,7 @@ class TaskReply:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormReply:
-    """A form to fill in; if the platform has no forms, `content` asks for a reply instead."""
+    """A form to fill in. On a platform without forms, `content` asks for a reply instead."""
 
     form: Form
     content: Content
@@ -67,10 +67,10 @@ class FormReply:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deletion:
-    """The bot's messages to delete; one that cannot be deleted shows `instead`.
+    """Messages of the bot to delete. A message that cannot be deleted shows `instead`.
 
-    `said` confirms it to a caller who typed the command; under a pressed button no confirmation is
-    needed.
+    `said` confirms the deletion to a caller who typed the command. A pressed button needs no
+    confirmation.
     """
 
     refs: Sequence[MessageRef]
@@ -79,4 +79,4 @@ class Deletion:
 
 
 Answer = AcceptedJob | ResultReply | Reply | TaskReply | FormReply | Deletion | None
-"""None: the call was a button whose effect shows elsewhere."""
+"""None if the call was a button whose effect shows elsewhere."""

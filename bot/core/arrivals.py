@@ -1,8 +1,8 @@
-"""The order in which each person's calls arrived in each chat, so that they are accepted in order.
+"""Keeps each person's calls in one chat in order, so that they are accepted as they arrived.
 
-A call may need something first: a channel looked up, a file downloaded, the rest of an album. Calls
-behind it proceed meanwhile and wait only before they accept something. A call never waits for
-another person or another chat.
+A call may need something first: a channel lookup, a download, the rest of an album. Later calls run
+in parallel and wait only before they accept something. A call never waits for another person or
+another chat.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ from typing import Self
 from queueing.core.concurrency import timeout
 
 PATIENCE_S = 1.0
-"""How long a call that accepts nothing lets earlier calls go first."""
+"""How long a call that accepts nothing waits for earlier calls."""
 
 _Line = dict["Arrival", None]
 
 
 class Arrival:
-    """One call's place behind the earlier calls of its person in its chat.
+    """A call's place behind earlier calls of the same person in the same chat.
 
-    Its owner must settle it, however the call ends; as a context manager it does so itself.
+    The owner must settle it however the call ends. Used as a context manager, it settles itself.
     """
 
     def __init__(self, lines: dict[Hashable, _Line], key: Hashable) -> None:
@@ -31,12 +31,12 @@ class Arrival:
         self.settled = asyncio.Event()
 
     async def turn(self) -> None:
-        """Wait until all calls that arrived earlier are settled."""
+        """Wait until all earlier calls are settled."""
         while self in self._line and (first := next(iter(self._line))) is not self:
             await first.settled.wait()
 
     async def turn_soon(self) -> None:
-        """Wait for the turn as `turn` does, but only a moment: slow calls may be passed."""
+        """Wait like `turn`, but at most `PATIENCE_S`: slow earlier calls may be overtaken."""
         if next(iter(self._line), self) is self:
             return
         try:
@@ -46,7 +46,7 @@ class Arrival:
             return
 
     def settle(self) -> None:
-        """Let later calls proceed: this one is accepted, refused or given up. Idempotent."""
+        """Let later calls proceed: this one is accepted, refused or abandoned. Idempotent."""
         self._line.pop(self, None)
         self.settled.set()
         if not self._line and self._lines.get(self._key) is self._line:
@@ -60,11 +60,11 @@ class Arrival:
 
 
 class Arrivals:
-    """All calls that are not settled yet."""
+    """All calls that are not settled."""
 
     def __init__(self) -> None:
         self._lines: dict[Hashable, _Line] = {}
 
     def take(self, user: str, chat: str) -> Arrival:
-        """Return the last place behind a person's calls in a chat."""
+        """Take the last place behind a person's calls in a chat."""
         return Arrival(self._lines, (user, chat))

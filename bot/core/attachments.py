@@ -1,6 +1,6 @@
-"""The kind of an attachment, decided by its name and media type alone; pure.
+"""Classifies attachments by name and media type. Pure.
 
-Chats label many files merely as "bytes", so the name's ending counts then.
+Chats send many files with a generic type, so the file extension decides in that case.
 """
 
 from enum import StrEnum
@@ -21,7 +21,7 @@ _TEXT_ENDINGS = frozenset({
 
 
 def is_text_file(name: str, mime: str) -> bool:
-    """Return whether a file claims to be text; chats label many merely as "bytes"."""
+    """Return whether a file is declared as text, by its type or its extension."""
     kind = mime.partition(";")[0].strip().lower()
     if kind.startswith(("image/", "audio/", "video/")):
         return False
@@ -33,10 +33,13 @@ def is_text_file(name: str, mime: str) -> bool:
 
 
 class AttachmentKind(StrEnum):
-    """Everything chats let people attach; the command table says which command uses what."""
+    """The kinds of attachment a chat can send.
+
+    The command table states which command uses which kind.
+    """
 
     IMAGE = "image"
-    TEXT = "text"  # a file that is read as words
+    TEXT = "text"  # read as text
     DOCUMENT = "document"  # PDF and office files
     VIDEO = "video"
     ROUND_VIDEO = "round-video"  # recorded in the chat and shown as a circle
@@ -48,14 +51,14 @@ class AttachmentKind(StrEnum):
     POLL = "poll"
     PLACE = "place"
     CONTACT = "contact"
-    UNSEEN = "unseen"  # the contents of a message that the service withholds from the bot
+    UNSEEN = "unseen"  # the contents of a message that the platform hides from the bot
     OTHER = "other"
 
 
 SPOKEN = frozenset({AttachmentKind.VOICE, AttachmentKind.ROUND_VIDEO, AttachmentKind.AUDIO})
-"""What is said in these can be written down."""
+"""Kinds whose speech can be transcribed."""
 VIDEO_KINDS = frozenset({AttachmentKind.VIDEO, AttachmentKind.ANIMATION})
-"""Models that see are shown images of these."""
+"""Kinds shown as still images to models that can see."""
 
 _BY_ENDING = {
     AttachmentKind.IMAGE: ".png .jpg .jpeg .webp .heic .heif .avif .bmp .tif .tiff",
@@ -78,7 +81,7 @@ _DOCUMENTS = frozenset({"application/pdf", "application/msword", "application/rt
 
 
 def kind_of(name: str, mime: str) -> AttachmentKind:
-    """Return what kind of file this is, as far as its name and declared type show."""
+    """Return the kind of a file, as far as its name and declared type reveal it."""
     said = mime.partition(";")[0].strip().lower()
     if said == "image/gif":
         return AttachmentKind.ANIMATION

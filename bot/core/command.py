@@ -1,4 +1,4 @@
-"""What a command is: a name, parameters and help, from which every platform builds its own form."""
+"""Commands: a name, parameters and help, from which each platform builds its own form."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,31 +13,31 @@ class ParamKind(StrEnum):
 
     TEXT = "text"  # the rest of a text command, line breaks included; at most one per command
     MODEL = "model"  # a model's name or alias, completed from memory
-    JOB = "job"  # a job's id, as people see it ("12" or "#12"), or one of `choices`
+    JOB = "job"  # a job id as people see it ("12" or "#12"), or one of `choices`
     HOST = "host"  # a host's name
     PERSON = "person"  # a user id ("telegram:42"), a bare id, or a mention
     SIZE = "size"  # "768x1024", "3:2", a word such as "portrait", or one of `choices`
-    STYLE = "style"  # the name of a style of the configuration
+    STYLE = "style"  # the name of a configured style
     WHOLE = "whole"  # a whole number, `least` to `most`, or one of `choices`
     DECIMAL = "decimal"  # a number, `least` to `most`
     CHOICE = "choice"  # one of `choices`
     FLAG = "flag"  # present or not
     IMAGE = "image"  # an attached image
     SOUND = "sound"  # an attached recording: a sound or a video
-    MASK = "mask"  # an attached mask; typed, it says that the last image is one
+    MASK = "mask"  # an attached mask; typed as an option, it marks the last image as the mask
 
 
 ATTACHED = frozenset({ParamKind.IMAGE, ParamKind.SOUND})
-"""Parameters that only platforms with fields for files show."""
+"""Parameters shown only on platforms whose forms have file fields."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Param:
-    """One parameter of a command.
+    """A parameter of a command.
 
-    Text platforms take positional parameters in their order and `--name value` for the rest. `help`
-    is a key into the texts; a model is suggested if it has one of the capabilities `able`. The
-    values of an option that `repeats` are joined by commas.
+    Text platforms take positional parameters in order and `--name value` for the rest. `help` is a
+    key into the texts. A model is suggested if it has one of the capabilities in `able`. If the
+    option `repeats`, its values are joined by commas.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Param:
 
 
 class Topic(StrEnum):
-    """The heading under which `/help` lists a command; admin commands have one of their own."""
+    """The heading under which `/help` lists a command. Admin commands have a separate heading."""
 
     MAKE = "make"
     JOBS = "jobs"
@@ -64,15 +64,18 @@ class Topic(StrEnum):
 class Command:
     """A command as all platforms see it; `bot.commands.registry` pairs it with its handler.
 
-    `help` is a key into the texts; `admin` commands are refused to others by the bot's own check,
-    and hidden from their menus only as a courtesy. `hidden` commands exist only as buttons and in
-    context menus; `menu` is the text key of the command's entry in the menu of a message.
-    `opens_form` says that without values it answers with a form, which Discord takes only as a
-    call's initial response. `/help` lists commands by `topic`, and shows the `example` (a text key)
-    if a call cannot be understood. A command of `prose` leaves unknown options in its text:
-    questions are full of words such as `--amend`. `takes` says how many attachments of which kind
-    it uses at most; a call with any other is refused in a sentence. `aliases` are further names
-    that people may type; menus do not show them.
+    - `help` is a key into the texts.
+    - `admin`: the bot itself refuses the command to everyone else; hiding it from menus is a courtesy.
+    - `hidden`: the command exists only as a button or in context menus.
+    - `menu` is the text key of the command's entry in a message's menu.
+    - `opens_form`: without values, the command answers with a form. Discord takes a form only as the
+      initial response to a call.
+    - `topic` is the heading in `/help`.
+    - `example` is a text key; the example is shown if a call cannot be understood.
+    - `prose` leaves unknown options in the text: questions are full of words such as `--amend`.
+    - `takes` is the most attachments of each kind it uses. A call with other attachments is refused
+      with an explanation.
+    - `aliases` are further names that people may type; menus do not show them.
     """
 
     name: str

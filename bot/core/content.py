@@ -1,11 +1,11 @@
-"""What a message shows, as structure and cut into pages, and the forms a person fills in.
+"""Message content as structured values, its division into pages, and forms.
 
-Texts travel as structure, not as markup: a plain `str` is shown literally, a `Moment` is a point in
-time the platform shows in its own way, `Markdown` is a model's answer. So no prompt and no answer
-can ever become a mention, a link or a tag by accident.
+Texts are structure, not markup. A plain `str` is shown literally, a `Moment` is a point in time
+that each platform shows in its own way, and `Markdown` is a model's answer. A prompt or an answer
+can therefore never become a mention, a link or a tag by accident.
 
-Lengths of pages are UTF-16 units, as the chats count. A page never ends within a surrogate pair,
-and a code fence that a cut would tear is closed on one page and opened again on the next.
+Page lengths are UTF-16 units, as the chats count. A page never ends within a surrogate pair. A code
+fence that a cut would split is closed on one page and reopened on the next.
 """
 
 import re
@@ -21,9 +21,9 @@ _MINUTE_S = 60
 class Moment:
     """A point in time (UNIX seconds), shown in the reader's own time or as a live countdown.
 
-    `clock` requests the time of day alone, as within a sentence. `before` is the word a time of
-    day needs and a countdown does not, such as "at ". `day` requests the day beside the time of
-    day, for a moment that is far off.
+    `clock` asks for the time of day alone, for use within a sentence. `before` is the word that a
+    time of day needs and a countdown does not, such as "at ". `day` adds the date, for a moment far
+    off.
     """
 
     at: float
@@ -34,9 +34,9 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The time between two moments (UNIX seconds), shown as two times of day, to the minute.
+    """A period between two moments (UNIX seconds), shown as two times of day, to the minute.
 
-    Whole minutes, so that what is shown holds all of it: the first is rounded down, the last up.
+    The start is rounded down to the minute and the end up, so the shown period covers all of it.
     """
 
     begins_at: float
@@ -45,30 +45,30 @@ class Period:
 
     @classmethod
     def around(cls, earliest: float, latest: float) -> "Period":
-        """Return the whole minutes that hold the time between two moments."""
+        """Return the period in whole minutes that covers the time between two moments."""
         begins_at = floor(earliest / _MINUTE_S) * _MINUTE_S
         return cls(begins_at, max(begins_at, ceil(latest / _MINUTE_S) * _MINUTE_S))
 
     @property
     def moments(self) -> tuple[Moment, ...]:
-        """Its two ends, or one if they are the same, as times of day."""
+        """Its start and end as times of day, or one of them if they are the same."""
         ends = dict.fromkeys((self.begins_at, self.ends_at))
         return tuple(Moment(at, clock=True, day=self.day) for at in ends)
 
 
 @dataclass(frozen=True, slots=True)
 class Markdown:
-    """Text in the Markdown a language model writes; formatting is kept where it can be."""
+    """Markdown written by a language model. Platforms keep the formatting where they can."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Strong:
-    """Emphasised words, such as a model's name at the head of its line.
+    """Emphasised words, such as a model's name at the start of its line.
 
-    `job` is the past job of a line headed by these words: if a platform can, the button that shows
-    it appears beside the line, and so does its image, if there is one.
+    `job` is the past job on this line. Platforms that can show its button and its image next to the
+    line.
     """
 
     text: str
@@ -78,14 +78,14 @@ class Strong:
 
 @dataclass(frozen=True, slots=True)
 class CommandText:
-    """Text a person can type, such as "/help image"; if the platform can, a tap inserts it."""
+    """Text a person can type, such as "/help image". On some platforms a tap inserts it."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressBar:
-    """How much of something is done, from 0 to 1."""
+    """Progress from 0 to 1."""
 
     share: float
 
@@ -96,11 +96,11 @@ Body = tuple[Part, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Button:
-    """A button that works after any restart: all it needs is the command and the job it carries.
+    """A button. It survives restarts, because it carries all it needs: a command and a job.
 
-    `number` says which of the job's images is meant, counted from 1; it comes back as the option
-    "number", the job's id as "id". `hint` explains a short label in words, if a platform can show
-    or read that out.
+    `number` selects one of the job's images, counted from 1. It returns as the option "number", and
+    the job's id as "id". `hint` spells out a short label on platforms that can show it or read it
+    aloud.
     """
 
     command: str
@@ -113,14 +113,15 @@ class Button:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Content:
-    """What a message shows. Equal contents look the same, so an edit between them is needless.
+    """The content of a message. Equal contents look the same, so an edit between them is skipped.
 
-    `files` are images or attachments (the first image is shown large); `buttons` are rows.
-    `mention` is the only platform user id this message may notify.
-    `spoiler` hides the images until a reader asks for them; `voice` says that the only file is
-    an answer read aloud, which a platform may show as a voice message; `awaits` says that a reply to this
-    very message is hoped for, so that a platform may open the reader's keyboard for it. A `secret`
-    content is shown and kept nowhere: a platform whose messages we keep ourselves shows it once.
+    - `files` are images or attachments; the first image is shown large.
+    - `buttons` are rows.
+    - `mention` is the only platform user id that this message may notify.
+    - `spoiler` hides the images until a reader asks for them.
+    - `voice`: the only file is an answer read aloud, which a platform may show as a voice message.
+    - `awaits`: a reply to this message is expected, so a platform may open the reader's keyboard for it.
+    - `secret`: a platform whose messages the bot keeps itself shows the content once and stores nothing.
     """
 
     body: Body = ()
@@ -135,7 +136,7 @@ class Content:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormField:
-    """A line to fill in; `name` is the command's parameter, `long` gives it several lines."""
+    """A field of a form. `name` is the command's parameter; `long` makes the field multi-line."""
 
     name: str
     label: str
@@ -146,10 +147,10 @@ class FormField:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Form:
-    """Asks for a command's values: at most five fields, because Discord shows no more.
+    """A form that asks for a command's values. At most five fields, because Discord shows no more.
 
-    Submitted, it arrives as a call of `command` with these values and, if it is about a job, the
-    option "id". Like a button it works after any restart.
+    When submitted, it arrives as a call of `command` with these values and, if it is about a job,
+    the option "id". Like a button, it survives restarts.
     """
 
     command: str
@@ -159,9 +160,9 @@ class Form:
     job_id: int | None = None
 
 
-# "++" and "*+" are possessive: text without a fence is passed over once.
+# "++" and "*+" are possessive: text without a fence is scanned once.
 _FENCE = re.compile(r"^(```++|~~~++)([^\n`]*+)$", re.MULTILINE)
-_CLOSING_ROOM = 24  # for the fence closed at the end and opened at the beginning of a page
+_CLOSING_ROOM = 24  # to close a fence at the end of a page and reopen it on the next
 
 
 def utf16_length(text: str) -> int:
@@ -170,9 +171,9 @@ def utf16_length(text: str) -> int:
 
 
 def pages(text: str, limit: int) -> list[str]:
-    """Return the text in pages of at most `limit` units each; at least one, perhaps empty.
+    """Split a text into pages of at most `limit` units. Returns at least one page, perhaps empty.
 
-    Cuts after a blank line, otherwise after a line, a word, or anywhere.
+    Cuts after a blank line if possible, then after a line, then a word, and otherwise anywhere.
     """
     limit = max(limit, 2 * _CLOSING_ROOM)
     made: list[str] = []
@@ -190,7 +191,7 @@ def pages(text: str, limit: int) -> list[str]:
 
 
 def _cut(text: str, room: int) -> int:
-    """Return how many characters go on this page: at least one."""
+    """Return how many characters fit on this page: at least one."""
     end = min(len(text), room)
     while end > 1 and utf16_length(text[:end]) > room:
         end -= max(1, (utf16_length(text[:end]) - room) // 2)
@@ -203,7 +204,7 @@ def _cut(text: str, room: int) -> int:
 
 
 def _open_fence(page: str) -> tuple[str, str] | None:
-    """Return the marker and language of a fence left open at the end of a page."""
+    """Return the marker and language of a fence that is open at the end of a page."""
     fence: tuple[str, str] | None = None
     for found in _FENCE.finditer(page):
         marker, language = found[1], found[2].strip()

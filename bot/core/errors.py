@@ -1,20 +1,20 @@
-"""What a chat platform raises; each class says how to react."""
+"""Errors that a chat platform raises. Each class states how to react."""
 
 
 class ChatError(Exception):
-    """A chat platform could not do it; subclasses say how to react."""
+    """A chat platform could not complete a call. Subclasses state how to react."""
 
 
 class MessageGone(ChatError):
-    """The message was deleted or can no longer be edited: send a new one."""
+    """The message was deleted or cannot be edited: send a new one."""
 
 
 class ChatGone(ChatError):
-    """The bot was kicked or blocked, or the chat no longer exists: retry rarely, then give up."""
+    """The bot was kicked or blocked, or the chat is gone: retry rarely, then give up."""
 
 
 class ChatMoved(ChatError):
-    """The chat has a new notation (a Telegram group became a supergroup): use it from now on."""
+    """The chat has a new id (a Telegram group became a supergroup): use it from then on."""
 
     def __init__(self, new_chat: str) -> None:
         super().__init__(f"chat moved to {new_chat}")
@@ -22,9 +22,10 @@ class ChatMoved(ChatError):
 
 
 class SlowDown(ChatError):
-    """Too many requests: wait that long, in seconds, for this chat.
+    """Too many requests: wait this many seconds for this chat.
 
-    With `old_message` the chat may go on: only this message is too old to be edited freely.
+    With `old_message`, other requests to the chat may continue: only this message is too old to be
+    edited freely.
     """
 
     def __init__(self, retry_after_s: float, *, old_message: bool = False) -> None:
@@ -34,17 +35,17 @@ class SlowDown(ChatError):
 
 
 class TooLarge(ChatError):
-    """A file or the whole message is larger than the platform takes."""
+    """A file or the whole message exceeds the platform's size limit."""
 
 
 class ContentRefused(ChatError):
-    """The platform refuses this content for good (a 400); the text is for the operator."""
+    """The platform permanently refuses this content (a 400). The text is for the operator."""
 
 
 class ChatUnavailable(ChatError):
     """The platform did not answer, or the connection broke: repeat an edit, never a send.
 
-    `unclear` is True when a send may have happened all the same.
+    `unclear` is True when a send may have succeeded.
     """
 
     def __init__(self, cause: str, *, unclear: bool = False) -> None:
@@ -53,15 +54,18 @@ class ChatUnavailable(ChatError):
 
 
 class ServedElsewhere(ChatUnavailable):
-    """Another process speaks in this chat now: leave everything to it, and count no failure."""
+    """Another process holds this chat's lease: leave everything to it and count no failure."""
 
     def __init__(self) -> None:
         super().__init__("another process serves this chat now")
 
 
 class ChatRefused(ChatError):
-    """The platform will never let this bot in (a wrong token): stop this platform only."""
+    """The platform permanently refuses this bot (a wrong token): stop this platform only."""
 
 
 class AddressTaken(ChatRefused):
-    """Its address on this machine is taken: now, and on another machine, it may be free."""
+    """The platform's address on this machine is in use.
+
+    It may be free later, or on another machine.
+    """

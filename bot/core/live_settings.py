@@ -1,7 +1,7 @@
-"""The operator's settings that a reload may change while parts of the bot hold them.
+"""Operator settings that a reload can change while parts of the bot hold them.
 
-Those of single chats are among them: a system prompt, unwanted words, hidden images. Knows no
-platform.
+They include the settings of single chats: a system prompt, unwanted words, hidden images. Knows
+nothing about platforms.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,15 +15,15 @@ KEPT_MB = 20 * 1024
 HISTORY_S = 90 * 86400.0
 
 Way = Literal["chat", "api"]
-"""How a job is asked for."""
+"""How a job was requested."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatSettings:
     """The settings of a chat.
 
-    `system` is given to every text model before a conversation; requests that contain one of
-    `words` are refused; `spoiler` hides images until a reader asks for them.
+    `system` is sent to every text model before a conversation. Requests that contain one of `words`
+    are refused. `spoiler` hides images until a reader asks for them.
     """
 
     system: str = ""
@@ -38,16 +38,15 @@ _NONE = ChatSettings()
 class ChatSettingsTable:
     """Finds a chat's settings: those of the nearest place that has any.
 
-    A thread's own settings come before its channel's, then its category's, its server's, its
-    platform's and the general ones. Keys are "<platform>:<place>" in the platform's own notation, a
-    platform's name, or "*". A place's settings apply as a whole, never mixed with those of a wider
-    one.
+    The order is: thread, channel, category, server, platform, general. Keys are
+    "<platform>:<place>", where the place is an id of the platform, a platform's name, or "*". A
+    place's settings apply as a whole and are never merged with those of a wider place.
     """
 
     by_key: Mapping[str, ChatSettings] = field(default_factory=dict)
 
     def of(self, platform: str, places: Iterable[str]) -> ChatSettings:
-        """Return the settings that hold at the first of these places; see `places_of`."""
+        """Return the settings of the first of these places that has any; see `places_of`."""
         if not self.by_key:
             return _NONE
         keys = (*(f"{platform}:{place}" for place in places), platform, "*")
@@ -57,22 +56,22 @@ class ChatSettingsTable:
 def places_of(chat: str, within: Sequence[str]) -> tuple[str, ...]:
     """Return the ids by which a configuration may name a chat, the nearest first.
 
-    They are its own, that of the chat of a topic ("<chat>/<topic>"), and those of what it is part
-    of; `within` lists these with the widest first.
+    These are the chat's own id, the id of the chat that a topic belongs to ("<chat>/<topic>"), and
+    the ids in `within`, which lists them from the widest.
     """
     return tuple(dict.fromkeys((chat, chat.partition("/")[0], *reversed(within))))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LongestWaits:
-    """How long a job waits to begin before it ends, by the way it was asked; None for ever."""
+    """How long a job may wait to start before it fails, by how it was requested; None: no limit."""
 
     chat: float | None = None
     api: float | None = None
     later: float | None = None
 
     def of(self, way: Way, *, later: bool) -> float | None:
-        """Return how long a job waits that was asked this way, or for `later`."""
+        """Return the longest wait of a job requested this way, or for `later`."""
         if later:
             return self.later
         return self.chat if way == "chat" else self.api
@@ -80,7 +79,7 @@ class LongestWaits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Defaults:
-    """The usual model of each command, by name; None takes the first able one."""
+    """The default model of each command, by name. None selects the first capable model."""
 
     image: str | None = None
     edit: str | None = None
@@ -93,11 +92,12 @@ class Defaults:
 
 @dataclass(kw_only=True, slots=True)
 class LiveSettings:
-    """The settings as they are now: read them at each use, and keep no copy.
+    """The current settings. Read them at each use and keep no copy.
 
-    A wait longer than `busy_after_s` is announced at once. A chat without others continues its last
-    exchange for `idle_s`. One person may send `files_per_hour_mb`, None for no limit. Finished jobs
-    stay for `kept_days` while all take at most `kept_mb`, and the figures of what was done for `history_s`.
+    A wait longer than `busy_after_s` is announced at once. A private chat continues its last
+    conversation for `idle_s`. A person may send `files_per_hour_mb`; None for no limit. Finished
+    jobs are kept for `kept_days` while all of them together take at most `kept_mb`. Statistics are
+    kept for `history_s`.
     """
 
     chat_settings: ChatSettingsTable = field(default_factory=ChatSettingsTable)

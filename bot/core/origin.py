@@ -1,4 +1,4 @@
-"""Where a job came from: stored with it; holds all that its messages need to know of its caller."""
+"""Where a job came from: stored with it, with all that its messages need to know of its caller."""
 
 from functools import lru_cache
 
@@ -17,9 +17,9 @@ class ModelHint(Record):
 
 
 class Webhook(Record):
-    """The address to call at the end of a program's job, and the API key whose secret signs it.
+    """The address to call when a program's job ends, and the API key whose secret signs the call.
 
-    The key is 0 if none was needed.
+    The key is 0 if the API needs no key.
     """
 
     url: str
@@ -31,7 +31,7 @@ class Origin(Record):
 
     platform: str
     chat: str
-    within: tuple[str, ...] = ()  # what the chat is part of
+    within: tuple[str, ...] = ()  # ids of what the chat is part of, the widest first
     group: bool
     user: str
     user_name: str
@@ -39,13 +39,13 @@ class Origin(Record):
     key: str
     request: str | None = None  # the caller's own message, to reply to
     near: ModelHint | None = None
-    parts: tuple[str, ...] = ()  # the parts that belong to it of the album it was asked with
-    digest: str = ""  # of a program's request, by which a repeated call is recognised
+    parts: tuple[str, ...] = ()  # the parts of its album that belong to the request
+    digest: str = ""  # digest of a program's request, to recognise a repeated call
     accepted_by: str = ""  # the process that accepted a program's request
     hook: Webhook | None = None
-    aloud: bool = False  # the answer is read aloud as well
-    cut: tuple[str, ...] = ()  # the documents of which only the beginning was asked about
-    cut_recording: bool = False  # only the beginning of what was said in its recordings was, too
+    aloud: bool = False  # also read the answer aloud
+    cut: tuple[str, ...] = ()  # the documents of which only the beginning was used
+    cut_recording: bool = False  # whether only the beginning of its recordings' transcript was used
 
     @classmethod
     def of(
@@ -57,7 +57,7 @@ class Origin(Record):
         aloud: bool = False,
         cut: tuple[str, ...] = (),
     ) -> "Origin":
-        """Return the origin of a call's request."""
+        """Return the origin of a job requested by this call."""
         return cls(
             platform=call.platform,
             chat=call.chat,
@@ -88,9 +88,9 @@ class Origin(Record):
 
 @lru_cache(maxsize=256)
 def origin_in(reply_to: str) -> Origin | None:
-    """Return where a job came from; None for one without a chat, such as an enhancement.
+    """Return where a job came from; None for a job without a chat, such as an enhancement.
 
-    Every change of a job is read by several listeners, so the latest are remembered.
+    Cached, because several listeners read every change of a job.
     """
     try:
         return Origin.model_validate_json(reply_to)
@@ -99,6 +99,6 @@ def origin_in(reply_to: str) -> Origin | None:
 
 
 def name_in(reply_to: str) -> str:
-    """Return how the person of a job was shown where it came from; "" for one without a chat."""
+    """Return the display name of a job's person at its origin; "" for a job without a chat."""
     origin = origin_in(reply_to)
     return origin.user_name if origin is not None else ""

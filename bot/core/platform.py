@@ -1,10 +1,11 @@
-"""What a chat platform is to the rest of the bot: calls arrive, messages are sent and edited.
+"""The port to a chat platform: calls arrive, messages are sent and edited.
 
-`bot.core.content` is what is sent, `bot.core.errors` what a platform may raise.
+`bot.core.content` is what is sent; `bot.core.errors` is what a platform may raise.
 
-Where several processes share the chats, a chat's connection belongs to one of them at a time. A
-process that was frozen finds its connections open when it comes back, and another process in its
-place: so it looks before each call it makes, and before it acts on what it heard.
+Where several processes share the chats, each chat's connection belongs to one of them at a time. A
+process that was frozen still has open connections when it resumes, although another process may
+have taken over. It therefore checks its lease before each call it makes and before it acts on a
+message.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from bot.core.live_settings import places_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatPerson:
-    """A person of a chat; `id` is written as in the configuration, such as `telegram:42`."""
+    """A person in a chat. `id` is written as in the configuration, such as `telegram:42`."""
 
     id: str
     name: str
@@ -32,9 +33,9 @@ class ChatPerson:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatAccount:
-    """A bot's account; `invite` is the address that brings it into a chat.
+    """A bot's account. `invite` is the address that adds it to a chat.
 
-    `owner` is the person who made it, if the chat tells.
+    `owner` is the person who created it, if the platform reports that.
     """
 
     name: str
@@ -43,15 +44,18 @@ class ChatAccount:
 
 
 class ChatLease:
-    """A chat that is this process's; this one always is, because there is no other process."""
+    """This process's lease on a chat.
+
+    This class always holds it, for a bot of a single process.
+    """
 
     @property
     def held(self) -> bool:
-        """Whether the chat is still this process's, from memory."""
+        """Whether this process still holds the lease. Answers from memory."""
         return True
 
     def require(self) -> None:
-        """Raise `ServedElsewhere` unless the chat is this process's."""
+        """Raise `ServedElsewhere` unless this process holds the lease."""
         if not self.held:
             raise ServedElsewhere
 
@@ -60,26 +64,26 @@ ALONE = ChatLease()
 
 
 class Notes(Protocol):
-    """Texts by name, durable once noted."""
+    """Texts by name. They are durable once stored."""
 
     async def noted(self, name: str) -> str | None:
         """Return the text stored under that name, or None."""
 
     async def note_first(self, name: str, value: str) -> str:
-        """Store a text unless there is one of that name; return the one that is stored."""
+        """Store a text unless the name is taken. Returns the stored text."""
 
     async def note(self, name: str, value: str) -> None:
-        """Store a text, replacing an earlier one of that name."""
+        """Store a text, replacing an earlier one with that name."""
 
 
 class ChatHistory(Protocol):
-    """The messages of a platform's chats, where the bot keeps them itself."""
+    """The messages of a platform whose chats the bot stores itself."""
 
     async def forget(self, chat: str, messages: Sequence[str]) -> None:
-        """Delete these messages and overwrite what they held. Idempotent."""
+        """Delete these messages and overwrite their contents. Idempotent."""
 
     async def clear(self, chat: str) -> None:
-        """Delete all of a chat's messages and overwrite what they held. Idempotent."""
+        """Delete all messages of a chat and overwrite their contents. Idempotent."""
 
 
 # ---------------------------------------------------------------- outgoing
@@ -87,10 +91,10 @@ class ChatHistory(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageRef:
-    """Finds a message again after any restart.
+    """Identifies a message, also after a restart.
 
-    `chat` is the platform's own notation of a chat (with its thread if there is one), opaque to all
-    other code.
+    `chat` is the platform's own id of a chat, including its thread if there is one. It is opaque to
+    all other code.
     """
 
     platform: str
@@ -100,20 +104,25 @@ class MessageRef:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatLimits:
-    """A platform's limits. Lengths in UTF-16 units, sizes in bytes, times in seconds.
+    """A platform's limits. Lengths are in UTF-16 units, sizes in bytes, times in seconds.
 
-    `edit_every_s` is the least time between two edits of one message, `chat_every_s` between two
-    requests of any kind in one chat, `group_per_minute` bounds requests a minute in a group (None:
-    no such bound), `overall_per_s` the whole bot. `burst` requests in a chat may follow one another
-    at once, as long as there are no more of them in `burst` times `chat_every_s`. Messages older
-    than `free_edit_s` are edited only for their final state (None: no such rule). `previews` says
-    whether images may be shown while a job runs. An edit carries at most `files_per_edit` files.
-    `pings` says that edits send no notification, so a short message follows after a long wait.
-    `free_answers` says that the first answer to a call without a message of its own counts against
-    none of these limits. `plays` are the kinds of videos and sounds played in place,
-    `animations` says whether animated images other than GIFs play there; others are
-    re-encoded. `upload_in` returns how many bytes a file may have in one chat at that moment, if
-    that differs from `upload`.
+    - `edit_every_s` is the shortest time between two edits of one message, `chat_every_s`
+      between two requests of any kind in one chat.
+    - `group_per_minute` bounds the requests per minute in a group (None: no limit),
+      `overall_per_s` those of the whole bot.
+    - `burst` requests in a chat may follow one another at once, as long as there are no
+      more of them in `burst` times `chat_every_s`.
+    - Messages older than `free_edit_s` are edited only for their final state (None: no
+      such rule).
+    - `previews`: images may be shown while a job runs.
+    - An edit carries at most `files_per_edit` files.
+    - `pings`: edits send no notification, so a short message follows after a long wait.
+    - `free_answers`: the first answer to a call without a message of its own counts
+      against none of these limits.
+    - `plays` are the kinds of video and sound that play in place, and `animations` states
+      whether animated images other than GIFs do. Others are re-encoded.
+    - `upload_in` returns how many bytes a file may have in one chat at that moment, if
+      that differs from `upload`.
     """
 
     text: int
@@ -135,7 +144,7 @@ class ChatLimits:
     upload_in: Callable[[str], int] | None = None
 
     def in_chat(self, chat: str) -> "ChatLimits":
-        """Return the limits as they are in one chat now."""
+        """Return the limits that apply in one chat now."""
         return self if self.upload_in is None else replace(self, upload=self.upload_in(chat))
 
     free_answers: bool = False
@@ -146,12 +155,14 @@ class ChatLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attachment:
-    """A person's attachment; `read` downloads it (raises `ChatError`), `size` is known first.
+    """An attachment of a person.
 
-    Every platform passes on everything that came with a message, of any kind: the dispatch decides
-    what is used. `replied` says that it belongs to the message that is replied to, or whose menu
-    was opened. `name` is "" if the chat knows none. `part` names it among the parts of an album,
-    `option` is the parameter it was given for, where a chat has fields for files.
+    `read` downloads it (raises `ChatError`); `size` is known before.
+
+    Every platform passes on everything that came with a message, of any kind: the dispatcher
+    decides what is used. `replied`: it belongs to the message that was replied to, or whose menu
+    was opened. `name` is "" if the chat knows none. `part` identifies it among the parts of an
+    album. `option` is the parameter it was given for, where a chat has file fields.
     """
 
     kind: AttachmentKind
@@ -166,11 +177,11 @@ class Attachment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Album:
-    """What is known of an album whose parts arrive one by one; see `Invocation.album`.
+    """An album whose parts arrive one by one; see `Invocation.album`.
 
-    `asks` is False for parts that ask for nothing by themselves: they are a call only if the album
-    was one. `begun` says that earlier parts were passed on before; `partial`, that the service
-    withholds the other parts.
+    `asks` is False for parts that request nothing by themselves: they are a call only if the album
+    was one. `begun`: earlier parts were already passed on. `partial`: the platform withholds the
+    other parts.
     """
 
     asks: bool = True
@@ -181,10 +192,10 @@ class Album:
 Respond = Callable[[Content, bool], Awaitable[MessageRef | None]]
 """Answers one invocation: `respond(content, private)`.
 
-This is the initial response of a Discord interaction, a reply on Telegram, a bubble on the web
-page. `private` shows it to the caller alone if the platform can. Returns the message for later
-edits, None if it cannot be edited (private answers). Raises `ChatError`; then it may be called
-again, and if a platform recognises it, the same answer is shown once. The platform silently
+The answer is the initial response of a Discord interaction, a reply on Telegram, a bubble on the
+web page. `private` shows it to the caller alone if the platform can. Returns the message for later
+edits, None if it cannot be edited (private answers). Raises `ChatError`; it may then be called
+again, and a platform that recognises the repeat shows the answer once. The platform silently
 confirms a button press that is never answered.
 """
 
@@ -197,31 +208,32 @@ ShowForm = Callable[[Form], Awaitable[None]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Invocation:
-    """A command called on any platform, by text, by slash command or by a button.
+    """A command called on any platform, by text, slash command or button.
 
-    `key` is unique per call and the same when the platform delivers the call again. `user` is
-    "<platform>:<id>". `options` are values the platform has already typed by the command's `Param`
-    table; `text` is what remains to be parsed (all of it on text platforms). `replied_to` is the
-    bot's message the caller replied to or whose button was pressed; `quoted` are the words of the
-    message they replied to or opened a menu on, by any author; `quoted_by` is the author's name, ""
-    for the bot. `within` are ids of what the chat is part of, the widest first: its server,
-    category and channel; the person, in a direct message. Rules for those hold in the chat: who may
-    call, and the operator's settings.
-
-    `rights` are what the platform reports with this call about the caller's standing there, by the
-    names a configuration gives them: "discord-role:<id>", "telegram:group-admins@<id>".
-
-    `show_form` shows a form to the caller alone and is None if the platform has none, or if this
-    kind of call cannot open one. It raises `ChatError`. `form` says that the values come from one:
-    a field that is missing from the options was emptied. `comes_again` says that the platform
-    delivers a call once more that `CommandHandler.call` has not returned from, after a restart at
-    the latest.
-
-    `album` is set for images that arrive one by one: `key` is then the album's, the same for
-    parts that come late.
-
-    `arrival` is the call's place among those of its person in its chat, if the platform took it
-    beforehand; see `CommandHandler.arrived`.
+    - `key` is unique per call. It is the same when the platform delivers the call again.
+    - `user` is "<platform>:<id>".
+    - `options` are values the platform has already typed by the command's `Param` table;
+      `text` is what remains to be parsed (all of it on text platforms).
+    - `replied_to` is the bot's message that the caller replied to or whose button was
+      pressed.
+    - `quoted` is the text of the message they replied to or opened a menu on, by any
+      author. `quoted_by` is the author's name, "" for the bot.
+    - `within` are ids of what the chat is part of, the widest first: its server, category
+      and channel; the person, in a direct message. Rules for those apply in the chat: who
+      may call, and the operator's settings.
+    - `rights` are what the platform reports with this call about the caller's roles
+      there, by the names a configuration gives them: "discord-role:<id>",
+      "telegram:group-admins@<id>".
+    - `show_form` shows a form to the caller alone. It is None if the platform has no
+      forms, or if this kind of call cannot open one. It raises `ChatError`.
+    - `form`: the values come from a form, so a field that is missing from the options was
+      emptied.
+    - `comes_again`: the platform delivers a call again if `CommandHandler.call` has not
+      returned from it, after a restart at the latest.
+    - `album` is set for images that arrive one by one. `key` is then the album's, the
+      same for late parts.
+    - `arrival` is the call's place among those of its person in its chat, if the platform
+      took it beforehand; see `CommandHandler.arrived`.
     """
 
     key: str
@@ -244,7 +256,7 @@ class Invocation:
     quoted: str = ""
     quoted_by: str = ""
     show_form: ShowForm | None = None
-    alert: Alert | None = None  # tried before a private answer; raises nothing
+    alert: Alert | None = None  # tried before a private answer; never raises
     form: bool = False
     comes_again: bool = True
     album: Album | None = None
@@ -257,36 +269,35 @@ class Invocation:
 
 
 class CommandHandler(Protocol):
-    """The one way in, given to every platform."""
+    """The entry point for calls, given to every platform."""
 
     commands: Sequence[Command]
 
     def arrived(self, user: str, chat: str) -> Arrival:
-        """Note that a call arrived from a person, before anything is awaited for it.
+        """Record that a call arrived from a person, before anything is awaited for it.
 
         A person's calls in one chat are accepted in the order of these places. A platform that
-        calls the handler without awaiting anything beforehand need not take one: `call` does.
-        `chat` is any notation that is the same for all calls of the chat. The platform settles the
-        place.
+        awaits nothing before it calls the handler need not take one: `call` does. `chat` is any id
+        that is the same for all calls of the chat. The platform settles the place.
         """
 
     async def call(self, invocation: Invocation) -> None:
-        """Carry out a call. When it returns, whatever it accepts is durable.
+        """Carry out a call. When it returns, whatever it accepted is durable.
 
-        It does not return for a call that comes again, once a stop has begun.
-        Never raises but `CancelledError`, and never waits for an answer to be sent: answers go
+        Once a shutdown has begun, it does not return for a call that the platform delivers again.
+        Raises nothing except `CancelledError`, and never waits for an answer to be sent: answers go
         out through `invocation.respond` from the bot's own tasks.
         """
 
     async def language_of(self, user: str) -> str | None:
-        """Return the language a person chose; None if they chose none, or it cannot be read."""
+        """Return the language a person chose; None if they chose none or it cannot be read."""
 
     def telling_languages(
         self, hearer: Callable[[str, str | None], None]
     ) -> AbstractContextManager[None]:
-        """Call `hearer(user, language)` whenever a person chooses one, until the block ends.
+        """Call `hearer(user, language)` whenever a person chooses a language, until the block ends.
 
-        The language is None when they leave it to their chats again.
+        The language is None when they reset it to that of their chats.
         """
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
@@ -296,8 +307,8 @@ class CommandHandler(Protocol):
 class ChatPlatform(Protocol):
     """A chat service. `run` receives calls; `send` and `edit` deliver messages.
 
-    `connected` is set while `run` has a connection, and so while a delivery is worth a try; `send`
-    and `edit` called at other times raise `ChatUnavailable`. Errors are `ChatError`s only.
+    `connected` is set while `run` has a connection; otherwise `send` and `edit` raise
+    `ChatUnavailable`. All errors are `ChatError`s.
     """
 
     name: str
@@ -305,10 +316,13 @@ class ChatPlatform(Protocol):
     connected: asyncio.Event
 
     async def run(self, handler: CommandHandler) -> None:
-        """Receive until cancelled, reconnecting. Raises `ChatRefused` when that is impossible."""
+        """Receive calls until cancelled, reconnecting.
+
+        Raises `ChatRefused` if that is impossible.
+        """
 
     async def check(self) -> str:
-        """Log in, return a line that names the account, log out. Raises `ChatError`."""
+        """Log in, return a line that names the account, and log out. Raises `ChatError`."""
 
     async def send(
         self,
@@ -318,13 +332,13 @@ class ChatPlatform(Protocol):
         reply_to: MessageRef | None = None,
         nonce: str | None = None,
     ) -> MessageRef:
-        """Post a message. Not idempotent; with `nonce`, as far as the platform supports it."""
+        """Post a message. Idempotent only with `nonce`, as far as the platform supports it."""
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
         """Make a message show this content and nothing else. Idempotent."""
 
     async def delete(self, ref: MessageRef) -> None:
-        """Remove one of the bot's messages; a message that is already gone is no error. Idempotent."""
+        """Delete one of the bot's messages, if it still exists. Idempotent."""
 
     def is_group(self, chat: str) -> bool:
-        """Return whether several people read that chat."""
+        """Return whether several people read the chat."""

@@ -1,4 +1,4 @@
-"""The parts of the queue as the bot sees them: one port for each thing that can be asked of it."""
+"""The queue's interface for the bot, one port for each thing it does."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,23 +14,23 @@ from queueing.core.status import GpuTime, Pauses, Standing, StatusReport
 
 
 class JobFiles(Protocol):
-    """Reads what jobs were accepted with and what they produced.
+    """Reads the inputs and outputs of jobs.
 
-    Both may be large: every process reads them from the database that it has open, whoever holds
-    the queue.
+    Both may be large, so every process reads them from its own database connection, whichever
+    process runs the queue.
     """
 
     async def inputs(self, job: Job) -> tuple[File, ...] | None:
-        """Return the files the job was accepted with; None after retention removed them."""
+        """Return the job's input files; None after retention removed them."""
 
     async def output(self, job: Job) -> Output | None:
-        """Return what a completed job produced; None after retention removed it."""
+        """Return a completed job's output; None after retention removed it."""
 
 
 class JobReader(JobFiles, Protocol):
-    """Reads jobs by number, key or owner, and what people took of the GPUs in the last two days.
+    """Reads jobs by number, key or owner, and the GPU time people used in the last two days.
 
-    Every call raises `StoreError` when the database fails.
+    Every call raises `StoreError` if the database fails.
     """
 
     async def get(self, job_id: int) -> Job | None:
@@ -43,7 +43,7 @@ class JobReader(JobFiles, Protocol):
         """Return the open jobs of an owner, or of all owners, oldest first."""
 
     async def held_jobs(self) -> list[Job]:
-        """Return the jobs that start only once they are given another request, oldest first."""
+        """Return the jobs that start only after their request is replaced, oldest first."""
 
     async def history(
         self,
@@ -56,18 +56,17 @@ class JobReader(JobFiles, Protocol):
     ) -> list[Job]:
         """Return an owner's jobs, open and ended, newest first.
 
-        `before` is the id of a job: only older ones are returned. Enhancements and other jobs made
-        for a job, and bulk, are left out unless `made_for_jobs`.
-        With `states`, only jobs in one of them are returned.
+        With `before`, only jobs older than that id. Jobs made for other jobs, such as enhancements,
+        and bulk jobs are left out unless `made_for_jobs`. With `states`, only jobs in one of them.
         """
 
     async def gpu_used(self, since: float) -> Mapping[str, float]:
-        """Return how many seconds of the GPUs each owner's jobs took since a moment."""
+        """Return the GPU seconds that each owner's jobs have used since a moment."""
 
     async def gpu_time(self, owner: str, since: float) -> GpuTime:
-        """Return what an owner's jobs took of the GPUs since a moment, and what is held.
+        """Return an owner's GPU time since a moment, including what is held for open jobs.
 
-        A job counts from its end; a failed one never does.
+        A job counts from its end; a failed job never counts.
         """
 
 
@@ -75,30 +74,30 @@ class ResultFiles(Protocol):
     """The files of all results, by job and number (counted from 1)."""
 
     async def result(self, job_id: int) -> Result | None:
-        """Return a job's result, None if there is none (any more)."""
+        """Return a job's result; None if there is none or it was removed."""
 
     async def head(self, job_id: int, number: int) -> ResultFile | None:
-        """Return a file's properties, None if it is not kept (any more)."""
+        """Return a file's properties; None if the file does not exist or was removed."""
 
     async def piece(self, job_id: int, number: int, start: int, length: int) -> bytes | None:
-        """Return up to `length` bytes from `start`; None if the file is not kept (any more)."""
+        """Return up to `length` bytes from `start`; None if the file is missing or was removed."""
 
 
 class JobSubmitter(Protocol):
-    """Accepts, changes and cancels jobs; every change is durable when the call returns."""
+    """Accepts, changes and cancels jobs. Every change is durable when the call returns."""
 
     async def submit(self, new: NewJob, *, limits: SubmitLimits) -> Job:
-        """Accept a job. Raises `Refused`, and `StoreError`.
+        """Accept a job. Raises `Refused` and `StoreError`.
 
-        A known `key` returns the job it made before and changes nothing, whatever the limits: a
-        call that may or may not have arrived is made again. The model may be given by an alias.
+        A known `key` returns the job it created before and changes nothing, whatever the limits, so
+        a call with an unknown outcome can be repeated. The model may be given by an alias.
         """
 
     async def cancel(self, job_id: int) -> Job | None:
-        """End a job at a person's request and stop its work on the server; idempotent.
+        """Cancel a job at a person's request and stop its work on the server. Idempotent.
 
-        Returns the job as it is afterwards (perhaps completed: it was faster), None if unknown.
-        Raises `StoreError`.
+        Returns the job as it is afterwards (perhaps completed, if that was faster), None if
+        unknown. Raises `StoreError`.
         """
 
     async def replace_request(
@@ -111,169 +110,175 @@ class JobSubmitter(Protocol):
         release: bool = True,
         version: int | None = None,
     ) -> Job | None:
-        """Replace the request of a job that never started and let it start at once.
+        """Replace the request of a job that has never started, and let it start at once.
 
-        `files` are added to its inputs, `reply_to` replaces its own. It keeps its place; its delay
-        ends, unless it is not to be released. Returns the job as it is then, None when it has
-        started or ended already, or has another `version` than the one given. Raises `StoreError`.
+        `files` are added to its inputs; `reply_to` replaces its own. The job keeps its place. Its
+        delay ends unless `release` is False. Returns the changed job; None if it has started or
+        ended, or if its version is not `version`. Raises `StoreError`.
         """
 
     async def give_up(self, job_id: int, problem: Problem) -> Job | None:
-        """End a job that never started as failed: what it waited for cannot be had; idempotent.
+        """Fail a job that has never started, because what it waits for is unavailable.
 
-        It counts no longer against its owner's hour. Returns the job as it is afterwards (running,
-        if it was faster), None if unknown. Raises `StoreError`.
+        Idempotent.
+
+        The job no longer counts against its owner's hourly quota. Returns the job as it is
+        afterwards (running, if that was faster), None if unknown. Raises `StoreError`.
         """
 
 
 class QueueStatus(Protocol):
-    """Answers where jobs, models, servers and hosts stand, and tells when that is known."""
+    """Reports the state of jobs, models, servers and hosts."""
 
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
-        """Return where each job stands, by job id; all of one moment. Raises `StoreError`."""
+        """Return each job's standing by job id, all from one moment. Raises `StoreError`."""
 
     async def decided(self, jobs: Sequence[Job]) -> None:
-        """Wait until each of these new jobs is running or waits for a reason, for a moment at most."""
+        """Wait briefly until each of these new jobs is running or has a reason to wait."""
 
     def snapshot(self) -> StatusReport:
-        """Return where models, servers and hosts stand, from memory; never waits."""
+        """Return the state of models, servers and hosts. Answers from memory and never waits."""
 
 
 class ModelReader(Protocol):
-    """Answers what can be requested, and what the servers of a model have."""
+    """Reports what can be requested, and which LoRAs a model's servers have."""
 
     @property
     def offer(self) -> Offer:
-        """What can be requested now, from memory: a copy that is replaced when it changes."""
+        """What can be requested now. A copy in memory, replaced when it changes."""
 
     async def loras(self, model: str) -> tuple[str, ...]:
-        """Return the LoRAs of a model's first server that can be reached.
+        """Return the LoRAs on a model's first reachable server.
 
-        Raises `UnknownModel`, and `BackendError` when none can be.
+        Raises `UnknownModel`, and `BackendError` if no server is reachable.
         """
 
     async def is_at_hand(self, model: str, *, beside: str, within_s: float) -> bool:
-        """Return whether a model could answer now on behalf of a job of `beside`.
+        """Return whether a model could answer now on behalf of a job of the model `beside`.
 
-        It can if it is in memory, or fits without evicting anything and without delaying another
-        load by more than `within_s`. False for an unknown name.
+        It could if it is in memory, or if it fits without evicting anything and without delaying
+        another load by more than `within_s`. False for an unknown name.
         """
 
 
 class Deliveries(Protocol):
-    """Lists the jobs whose end people have not seen, until it is acknowledged.
+    """Lists the jobs whose end people have not seen, until they are acknowledged.
 
-    Events are hints: any that were missed, by a restart or a lost connection, are found here.
+    Events are only hints. This list covers those missed because of a restart or a lost connection.
     """
 
     async def unacknowledged(self, owner: str | None = None) -> list[Job]:
-        """Return the jobs that are open, or ended and not yet acknowledged, oldest first.
+        """Return the jobs that are open, or ended and not acknowledged, oldest first.
 
-        `owner` restricts it to that person's jobs.
+        With `owner`, only that person's jobs.
         """
 
     async def to_tell(self, after: int, limit: int) -> list[Job]:
-        """Return at most `limit` waiting jobs whose number is above `after`, oldest first.
+        """Return at most `limit` waiting jobs with ids above `after`, oldest first.
 
-        With 0, those that run and those that ended and are not yet acknowledged come before them,
-        however many there are.
+        With `after=0`, all running jobs and all ended, unacknowledged jobs come first, without a
+        limit.
         """
 
     async def acknowledge(self, job: Job) -> None:
-        """Note that the person has the job's end: it is not listed again. Idempotent."""
+        """Record that the person has received the job's end, so that it is not listed again.
+
+        Idempotent.
+        """
 
 
 class QueueEvents(Protocol):
     """Notifies listeners of changes and progress."""
 
     def subscribe(self, listener: Listener) -> None:
-        """Call the listener with every event from now on.
+        """Call the listener with every later event.
 
-        A change is durable before it is announced; the changes of one job are announced in the
-        order in which they happened. Earlier events are not repeated: `Deliveries` has them.
+        A change is durable before it is announced. The changes of one job are announced in order.
+        Earlier events are not repeated: `Deliveries` lists those jobs.
         """
 
     def reading(self, job_id: int) -> AbstractContextManager[None]:
-        """Have all that a job reports told until the block ends.
+        """Receive all reports of a job until the block ends.
 
-        Of a chat's jobs, a process that does not hold the chat is told only how far they are.
+        Otherwise, a process that does not hold a job's chat receives only the job's progress.
         """
 
 
 class QueueAdmin(Protocol):
-    """Pauses and queues. Every change is durable before it takes effect.
+    """Pauses hosts and models, and changes queues.
 
-    Every call raises `Refused` when it names something that does not exist, and `StoreError`.
+    Every change is durable before it takes effect.
+
+    Every call raises `Refused` if it names something that does not exist, and `StoreError`.
     """
 
     async def pause(self, *, model: str | None = None, host: str | None = None) -> Pauses:
-        """Start and load nothing more of a model, on a host, or (with neither) at all.
+        """Stop starting jobs and loads: of a model, on a host, or (with neither) everywhere.
 
-        Running work continues to its end, waiting jobs keep their place. Returns everything that is
-        paused then. Idempotent.
+        Running work continues to its end; waiting jobs keep their place. Returns everything that is
+        then paused. Idempotent.
         """
 
     async def resume(self, *, model: str | None = None, host: str | None = None) -> Pauses:
         """Lift the pause of a model or a host, or (with neither) every pause.
 
-        A model's own pause is lifted even while everything is paused; it stays stopped then.
-        Returns what is still paused. Idempotent.
+        A model's own pause can be lifted while everything is paused; the model still does not
+        start. Returns what is still paused. Idempotent.
         """
 
     async def drain(self, host: str) -> None:
         """Pause a host, wait until its running work has ended, and unload every copy.
 
-        Its memory is free then, as far as its servers report; `resume` takes it back. Raises
-        `Refused` when it was resumed meanwhile, `Unavailable` when a server does not answer or
-        cannot unload; the host stays paused then.
+        Its memory is then free, as far as its servers report. `resume` puts the host back to work.
+        Raises `Refused` if the host is resumed during the drain, and `Unavailable` if a server does
+        not answer or cannot unload; the host then stays paused.
         """
 
     async def clear(self, model: str) -> list[Job]:
-        """Cancel every waiting job of a model, and return them, oldest first."""
+        """Cancel every waiting job of a model and return them, oldest first."""
 
     async def move_first(self, job_id: int) -> Job | None:
-        """Give a waiting job the first place of its queue; None when it does not wait.
+        """Move a waiting job to the front of its queue; None if it is not waiting.
 
-        Its lane is kept, and the positions of the jobs it passes rise by one. Idempotent.
+        The job keeps its lane, and the jobs it passes move back by one. Idempotent.
         """
 
 
 class ModelPreloads(Protocol):
-    """What is kept in memory at an admin's request. Every call raises `Refused`.
+    """Keeps models in memory at an admin's request. Every call raises `Refused`.
 
-    The problem of an error is what the admin is shown.
+    The problem of an error is shown to the admin.
     """
 
     async def preload(self, model: str, host: str | None) -> str:
-        """Load a model and pin it; return the backend it is on once it is loaded.
+        """Load a model and pin it. Returns its backend once it is loaded.
 
-        Idempotent: a copy already there is pinned. Raises `BackendError` when its load failed.
+        Idempotent: an existing copy is pinned. Raises `BackendError` if the load failed.
         """
 
     async def waits_for(self, model: str, host: str | None) -> Reason | None:
-        """Return what would keep a preload from beginning now; None if nothing would.
+        """Return what would prevent a preload from starting now; None if nothing would.
 
         Raises `StoreError`.
         """
 
     async def unload(self, model: str, host: str | None) -> Sequence[str]:
-        """Unpin a model and unload its copies: busy ones as soon as they are idle, others at once.
+        """Unpin a model and unload its copies: idle ones at once, busy ones when they become idle.
 
-        Those that are being loaded leave as soon as that is done.
-
-        Returns the backends it leaves; idle copies have left by then.
+        Copies that are still loading leave when their load is complete. Returns the backends the
+        model leaves; when it returns, idle copies have left.
         """
 
 
 class JobEraser(Protocol):
-    """Deletes jobs."""
+    """Deletes jobs permanently."""
 
     async def forget(self, owner: str, job_ids: frozenset[int] | None = None) -> int:
-        """Cancel and really delete a person's jobs, or only those named; return how many.
+        """Cancel and permanently delete a person's jobs, or only those named; return how many.
 
         Rows, requests, inputs, outputs and all references to a job are removed from the database
-        and its log, their bytes overwritten; jobs made for one of them are deleted too. Not reached
-        are earlier backups, what the file system or disk keeps of overwritten blocks, what an
-        image or text server has stored itself, and the learned times, which name no person.
+        and its log, and their bytes are overwritten. Jobs made for one of them are deleted too. Not
+        reached are earlier backups, what the file system or disk keeps of overwritten blocks, what
+        an image or text server has stored itself, and the learned times, which name no person.
         Raises `StoreError`; calling again then deletes the rest.
         """

@@ -1,6 +1,6 @@
-"""Why something a person or a program asks for is not done: one table, a row for each reason.
+"""Why a request is refused: one table with a row for each reason.
 
-A chat shows the sentence of a row, the HTTP API answers with its status and code as well. To add a
+A chat shows the row's sentence; the HTTP API also answers with its status and code. To add a
 reason, add a row here and its sentence to every file of `bot/texts/`.
 """
 
@@ -22,7 +22,7 @@ from queueing.core.errors import (
 
 
 class Phrase(NamedTuple):
-    """A text that stands within a sentence, in the language of its reader."""
+    """A text used within a sentence, in the reader's language."""
 
     key: str
     values: Mapping[str, str] = {}
@@ -32,10 +32,10 @@ FieldValue = str | int | float | Moment | Phrase
 
 
 class ApiAnswer(NamedTuple):
-    """How the API refuses: the status, OpenAI's code, and the parameter at fault.
+    """How the API refuses: the status, OpenAI's code, and the invalid parameter.
 
-    `again_s` is after how long, at the least, the same call may be repeated; None if that is no
-    use. Where the refusal names a moment, the call is repeated then.
+    `again_s` is the shortest time after which the call may be repeated; None if repeating is
+    useless. If the refusal names a moment, the call may be repeated then.
     """
 
     status: HTTPStatus = HTTPStatus.BAD_REQUEST
@@ -45,10 +45,10 @@ class ApiAnswer(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A reason: the key of its sentence, and the fields that the sentence shows, with their types.
+    """A reason: the key of its sentence, and the fields the sentence shows, with their types.
 
-    A sentence may also show `{command}`: the command that was called, where the row has no such
-    field. `usage` shows the usage of that command as well.
+    A sentence may also show `{command}`, the called command, if the row has no such field. `usage`
+    adds the usage of that command.
     """
 
     text: str
@@ -66,7 +66,7 @@ _LENGTH = {"length": int, "limit": int}
 
 _TOO_OFTEN = HTTPStatus.TOO_MANY_REQUESTS
 _AWAY = HTTPStatus.SERVICE_UNAVAILABLE
-_SOON_S = 5.0  # SDKs repeat a call twice, and other calls wait for the same room
+_SOON_S = 5.0  # SDKs repeat a call twice, and other calls wait for the same space
 _BANNED = ApiAnswer(HTTPStatus.FORBIDDEN, "banned")
 _BEYOND_MODEL = ApiAnswer(code="beyond_model")
 _GPU_TIME = ApiAnswer(_TOO_OFTEN, "gpu_time_used_up", again_s=1.0)
@@ -81,7 +81,7 @@ _UNKNOWN_MODEL = ApiAnswer(HTTPStatus.NOT_FOUND, "model_not_found", param="model
 
 
 class RefusalKind(Enum):
-    """The reasons, each with its row of the table."""
+    """The reasons for a refusal, each with its row of the table."""
 
     # ---------------------------------------------------------------- who asks, and where
     CHAT_NOT_ALLOWED = Row("refused.chat", {"chat": str})
@@ -249,13 +249,13 @@ class RefusalKind(Enum):
 
 @dataclass(frozen=True, init=False, slots=True)
 class Refusal:
-    """Why something is not done: a kind, and what the sentence of its row shows."""
+    """A refused request: its kind and the fields of the kind's row."""
 
     kind: RefusalKind
     values: Mapping[str, FieldValue]
 
     def __init__(self, kind: RefusalKind, /, **values: FieldValue) -> None:
-        """Take exactly the fields of the kind's row. Raises `TypeError`."""
+        """Create it with exactly the fields of the kind's row. Raises `TypeError`."""
         fields = kind.value.fields
         if values.keys() != fields.keys():
             raise TypeError(f"{kind.name} has the fields {', '.join(fields)}")
@@ -266,32 +266,32 @@ class Refusal:
         object.__setattr__(self, "values", values)
 
     def __str__(self) -> str:
-        """Return it in words for the log."""
+        """Return the refusal in words, for the log."""
         return ", ".join(
             (self.kind.name, *(f"{name} {value}" for name, value in self.values.items()))
         )
 
     @property
     def moment(self) -> float | None:
-        """When the same could be accepted, or a ban ends, if that is known (UNIX seconds)."""
+        """When the request could be accepted or a ban ends, if known (UNIX seconds)."""
         moment = self.values.get("moment")
         return moment.at if isinstance(moment, Moment) else None
 
 
 class Declined(Exception):
-    """Carries a refusal to the place that answers it."""
+    """Carries a refusal to the code that answers it."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(str(refusal))
         self.refusal = refusal
 
 
-_NAMED = 12  # models in a sentence
+_NAMED = 12  # models named in a sentence
 NAME_SHOWN = 60  # characters of a name that a person typed
 
 
 def refusal_of(error: Refused, models: Sequence[str]) -> Refusal:
-    """Return the refusal for what the queue does not accept; `models` are those there are."""
+    """Return the refusal for a request the queue refused. `models` are the available ones."""
     match error:
         case UnknownModel():
             return _unknown_model(error, models)
@@ -307,7 +307,7 @@ def refusal_of(error: Refused, models: Sequence[str]) -> Refusal:
 
 
 def _unknown_model(error: UnknownModel, models: Sequence[str]) -> Refusal:
-    """Name the models that were perhaps meant, otherwise those with the capability."""
+    """Suggest models with similar names, otherwise those with the capability."""
     hint, names = "hint.did_you_mean", error.nearest
     if not names:
         hint, names = "hint.models", (error.able or tuple(models))[:_NAMED]

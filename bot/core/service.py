@@ -1,4 +1,4 @@
-"""The queue as a whole: its parts, for the few users that need several of them."""
+"""The queue as a whole, for the few users that need several of its parts."""
 
 from typing import Protocol
 
@@ -16,10 +16,10 @@ from bot.core.queue import (
 
 
 class QueueService(Protocol):
-    """Everything the bot asks of the queue; awaited calls raise `QueueError`s only.
+    """Everything the bot asks of the queue. Awaited calls raise only `QueueError`s.
 
-    The queue in this process is one implementation, `queueing.service.job_queue.JobQueue`. Its
-    promises are in `tests/contracts/queue/test_queue_service.py`.
+    `queueing.service.job_queue.JobQueue` implements it in this process. The contract is in
+    `tests/contracts/queue/test_queue_service.py`.
     """
 
     @property
@@ -32,19 +32,19 @@ class QueueService(Protocol):
 
     @property
     def deliveries(self) -> Deliveries:
-        """Lists what is to be delivered."""
+        """Lists jobs to deliver."""
 
     @property
     def models(self) -> ModelReader:
-        """Knows what can be requested."""
+        """Reports what can be requested."""
 
     @property
     def status(self) -> QueueStatus:
-        """Reports where everything stands."""
+        """Reports the state of jobs, models, servers and hosts."""
 
     @property
     def admin(self) -> QueueAdmin:
-        """Stops and moves."""
+        """Pauses hosts and models, and changes queues."""
 
     @property
     def preloads(self) -> ModelPreloads:
@@ -52,8 +52,8 @@ class QueueService(Protocol):
 
     @property
     def erasure(self) -> JobEraser:
-        """Deletes for good."""
+        """Deletes jobs permanently."""
 
     @property
     def events(self) -> QueueEvents:
-        """Announces what happens."""
+        """Announces changes and progress."""
