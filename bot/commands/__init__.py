@@ -1,1 +1,1 @@
-"""Every command; a folder is a heading of `/help`."""
+"""Every command. Each folder is a heading of `/help`."""

@@ -1,7 +1,7 @@
-"""The one way in: finds a call's command, checks it, runs its handler, passes on the answer.
+"""The entry point for calls: finds a call's command, checks it, runs its handler and answers.
 
-A person's mistakes become one sentence for them; the bot's own faults are logged with their cause
-and become a neutral sentence. A call never takes the platform down.
+A person's mistakes are answered with one sentence. Faults of the bot are logged with their cause
+and answered with a neutral sentence. No call can crash its platform.
 """
 
 import asyncio
@@ -40,11 +40,12 @@ def meant(
     commands: Collection[str],
     is_model: Callable[[str], bool] = lambda _: False,
 ) -> Invocation:
-    """Return the call that was meant; `commands` are the names people may type.
+    """Return the call that was probably meant. `commands` are the names people may type.
 
-    Images without a word ask what is in them; a recording, alone or with a model's name, is a
-    question itself. "//image cat" and "/ image cat" are slips, and "/image@usher cat" is Telegram's
-    way to write it, not questions for a model: they are answered with the help about that command.
+    Images without text become `/describe`. A recording, alone or with a model's name, is a question
+    in itself. "//image cat" and "/ image cat" are typing slips, and "/image@usher cat" is
+    Telegram's notation; none of them is a question for a model, so they are answered with the help
+    about that command.
     """
     if invocation.command != "ask" or invocation.options:
         return invocation
@@ -71,7 +72,7 @@ class Dispatcher:
     """Carries out calls from every platform. Implements `CommandHandler`."""
 
     def __init__(self, context: Context, presenter: Presenter, *, lease: ChatLease = ALONE) -> None:
-        """Take its parts; calls are carried out only while the `lease` is held."""
+        """Create it. Calls are carried out only while the `lease` is held."""
         self.commands: Sequence[Command] = context.commands
         self._by_name: Mapping[str, Command] = {
             name: each for each in context.commands for name in (each.name, *each.aliases)
@@ -84,27 +85,27 @@ class Dispatcher:
         self._closed = False
 
     def close(self) -> None:
-        """Carry out no further calls: an orderly stop has nearly ended."""
+        """Stop carrying out calls, at the end of an orderly shutdown."""
         self._closed = True
 
     def arrived(self, user: str, chat: str) -> Arrival:
-        """Return an arrival's place, behind what its person sent there earlier."""
+        """Return an arrival's place behind what its person sent there earlier."""
         return self._arrivals.take(user, chat)
 
     async def call(self, invocation: Invocation) -> None:
-        """Carry out a call; what it accepts is durable when this returns."""
+        """Carry out a call. What it accepts is durable when this returns."""
         with invocation.arrival or self.arrived(invocation.user, invocation.chat) as arrival:
             if not invocation.button:  # a button is about an existing job
                 await arrival.turn_soon()
             if self._lease.held:
                 await self._carry_out(_altered(invocation, arrival=arrival))
             else:
-                await self._left_to_next_holder(invocation)
+                await self._leave_to_next_holder(invocation)
 
     async def _carry_out(self, invocation: Invocation) -> None:
         language = language_of(invocation.language)
         if self._closed:
-            await _left_to_next_process(invocation)
+            await _leave_to_next_process(invocation)
             answer: Answer = _words(language, "refused.not_accepting")
             self._presenter.answer(invocation, answer)
             return
@@ -123,11 +124,11 @@ class Dispatcher:
         except Declined as declined:
             answer = self._refusal(declined.refusal, language, invocation.command)
         except Fenced:
-            await self._left_to_next_holder(invocation)
+            await self._leave_to_next_holder(invocation)
             return
         except StoreError as error:
             if self._closed:
-                await _left_to_next_process(invocation)
+                await _leave_to_next_process(invocation)
             log.error("call %s of %s: %s", invocation.key, invocation.user, error)  # noqa: TRY400  # not a bug
             answer = _words(language, "refused.not_accepting")
         except Exception:
@@ -142,36 +143,39 @@ class Dispatcher:
         return replace(invocation, command=command.name)
 
     async def _caller(self, user: str) -> Person:
-        """Return what is known of a caller. Raises `Fenced` if the post was lost meanwhile."""
+        """Return the caller's record. Raises `Fenced` if the lease was lost while reading it."""
         person = await self._context.people.get(user)
         if not self._lease.held:
-            raise Fenced("this process's post is over")
+            raise Fenced("this process no longer holds the lease")
         return person
 
-    async def _left_to_next_holder(self, invocation: Invocation) -> None:
-        """Neither carry a call out nor answer it; never return for one that comes again.
+    async def _leave_to_next_holder(self, invocation: Invocation) -> None:
+        """Neither carry out nor answer a call; never return if the platform delivers it again.
 
-        Telegram's update stays unconfirmed, so the next holder is given it; a page repeats what it
-        was not told is taken. Discord tells a call once, and its caller that nothing responded.
+        Telegram's update stays unconfirmed, so the next lease holder receives it. A web page
+        repeats what was not confirmed. Discord delivers a call once and tells the caller that
+        nothing responded.
         """
-        log.warning("call %s came after this process's post was over", invocation.key)
-        await _left_to_next_process(invocation)
+        log.warning(
+            "call %s: ignored, this process no longer holds the chat's lease", invocation.key
+        )
+        await _leave_to_next_process(invocation)
         self._presenter.answer(invocation, None)
 
     async def language_of(self, user: str) -> str | None:
-        """Return the language a person chose; None if they chose none, or it cannot be read."""
+        """Return the language a person chose; None if they chose none or it cannot be read."""
         try:
             return (await self._context.people.get(user)).language
         except StoreError as error:
-            log.warning("the language of %s cannot be read: %s", user, error)
+            log.warning("%s: cannot read their language: %s", user, error)
             return None
 
     def telling_languages(self, hearer: LanguageTold) -> AbstractContextManager[None]:
-        """Call `hearer(user, language)` whenever a person chooses one, until the block ends."""
+        """Call `hearer(user, language)` for each choice of a language, until the block ends."""
         return self._context.people.telling(hearer)
 
     async def _completed(self, invocation: Invocation) -> Invocation:
-        """Return the call that a reply to one of the bot's prompts completes; any other as it is."""
+        """Return the call that a reply to one of the bot's prompts completes, or the same call."""
         asked = invocation.replied_to
         if invocation.command != "ask" or asked is None or invocation.options:
             return invocation
@@ -202,7 +206,7 @@ class Dispatcher:
         return await HANDLERS[command.name](self._context, call)
 
     def _refusal(self, refusal: Refusal, language: str, name: str) -> Reply:
-        """Return why a call of the command of that name is refused, and what would have worked."""
+        """Return the refusal of a call of the command, with a hint about what would have worked."""
         body = sentence(refusal, language, name)
         command = self._by_name.get(name)
         if command is None or not refusal.kind.value.usage:
@@ -210,7 +214,7 @@ class Dispatcher:
         return reply((_with_usage(plain(body), command, language),))
 
     def _allowed(self, invocation: Invocation, person: Person) -> Command:
-        """Return the command that is called. Raises `Declined`."""
+        """Return the called command. Raises `Declined`."""
         if not self._context.access.lets_in(invocation.platform, invocation.places):
             raise Declined(Refusal(RefusalKind.CHAT_NOT_ALLOWED, chat=invocation.places[-1]))
         user, rights = invocation.user, invocation.rights
@@ -262,8 +266,8 @@ class Dispatcher:
                 return param.choices
 
 
-async def _left_to_next_process(invocation: Invocation) -> None:
-    """Never return for a call that comes again."""
+async def _leave_to_next_process(invocation: Invocation) -> None:
+    """Never return for a call that the platform delivers again."""
     if invocation.comes_again:
         await asyncio.get_running_loop().create_future()
 

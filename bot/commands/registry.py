@@ -1,4 +1,4 @@
-"""The command table: a command listed here exists on every platform at once."""
+"""The command table. A command listed here exists on every platform."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -73,5 +73,5 @@ _WORK: Mapping[str, Callable[[Context, Task], Awaitable[Content]]] = {
 
 
 async def work(context: Context, task: Task) -> Content:
-    """Do the part of a command that outlasts its call, perhaps once more after a restart."""
+    """Run the part of a command that outlives its call. It may run again after a restart."""
     return await _WORK[task.command](context, task)

@@ -1,6 +1,6 @@
-"""`/limit <person>`, for admins: a person's own limits and lane, overriding their role's.
+"""`/limit <person>`, for admins: a person's own limits and lane, which override their role's.
 
-With `--today` it lists who used the GPUs today.
+`--today` lists who used the GPUs today.
 """
 
 from bot.commands.admin.targets import meant_person
@@ -90,7 +90,7 @@ async def _limits(context: Context, call: Call, person: Person) -> Body:
 
 
 async def _today(context: Context, call: Call) -> Body:
-    """Return who used the GPUs today, most first."""
+    """Return who used the GPUs today, the heaviest user first."""
     used = await context.queue.jobs.gpu_used(_since(context))
     if not used:
         return call.say("limit.unused")

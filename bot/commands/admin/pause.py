@@ -1,4 +1,4 @@
-"""`/pause`, `/resume` and `/drain`, for admins: what starts nothing more, and when again."""
+"""`/pause`, `/resume` and `/drain`, for admins: stop and resume models and hosts."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ DRAIN = Command(
 
 async def handle_drain(context: Context, call: Call) -> Answer:
     host = meant_host(context.catalog, call)
-    await context.queue.admin.pause(host=host)  # durable before anyone is told
+    await context.queue.admin.pause(host=host)  # durable before anyone is notified
     await audited(context, call, "drain", host)
 
     task = Task(command=DRAIN.name, language=call.language, host=host)
@@ -33,7 +33,7 @@ async def handle_drain(context: Context, call: Call) -> Answer:
 
 
 async def work_drain(context: Context, task: Task) -> Content:
-    """Empty the host, unless it was resumed meanwhile, and report it."""
+    """Drain the host and report the outcome, also if it was resumed in between."""
     host = task.host or ""
     try:
         hosts = context.catalog.gpus(host) or (host,)
@@ -92,7 +92,7 @@ async def handle_resume(context: Context, call: Call) -> Answer:
 
 
 def _rest(snapshot: StatusReport, hosts: Sequence[str]) -> Reason | None:
-    """Return why hosts would do nothing without a pause, too."""
+    """Return why the hosts would be idle even without a pause."""
     return next((each.rest for each in snapshot.hosts if each.name in hosts and each.rest), None)
 
 

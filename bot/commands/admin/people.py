@@ -57,15 +57,15 @@ async def handle_ban(context: Context, call: Call) -> Answer:
         owner = await _asked_by(context, job)
         if user in {owner, service_of(owner)}:
             await context.queue.submitter.cancel(job.id)
-    told = (reason, None if hours is None else f"for {hours:g} h")
-    await audited(context, call, "ban", user, ", ".join(each for each in told if each))
+    details = (reason, None if hours is None else f"for {hours:g} h")
+    await audited(context, call, "ban", user, ", ".join(each for each in details if each))
     if until is None:
         return reply(call.say("ban.done", person=user))
     return reply(call.say("ban.done_until", person=user, moment=Moment(until)))
 
 
 async def _asked_by(context: Context, job: Job) -> str:
-    """Return whose job it is; one that reads an answer aloud is the asker's."""
+    """Return a job's owner; for a job that reads an answer aloud, the person who asked."""
     made_for = None if job.parent is None else await context.queue.jobs.get(job.parent)
     return job.owner if made_for is None else made_for.owner
 
@@ -87,7 +87,7 @@ async def handle_invite(context: Context, call: Call) -> Answer:
         people = await context.invites.everybody()
         names = ", ".join(f"{each.name} (web:{each.id})" for each in people)
         return reply(call.say("invite.list", names=names) if people else call.say("invite.none"))
-    if call.invocation.group:  # not every platform can answer there in private
+    if call.invocation.group:  # not every platform can answer privately there
         raise Declined(Refusal(RefusalKind.INVITE_IN_GROUP))
     name = " ".join(require_text(call.text("name"), _NAME_MOST).split())
     invitation = await context.invites.invite(name, context.clock.now())

@@ -1,4 +1,4 @@
-"""`/preload` and `/unload`, for admins: load a model now and keep it; free its memory."""
+"""`/preload` and `/unload`, for admins: load a model and keep it loaded, or free its memory."""
 
 from collections.abc import Mapping
 
@@ -47,7 +47,7 @@ async def handle_preload(context: Context, call: Call) -> Answer:
 
 
 async def begun(context: Context, call: Call, command: str, told: Body) -> TaskReply:
-    """Record in the audit log what a call does with a model, and return it as begun."""
+    """Record a preload or unload in the audit log and return its first answer."""
     model, host = named(context.catalog, call)
     await audited(context, call, command, model, host or "")
 
@@ -56,13 +56,13 @@ async def begun(context: Context, call: Call, command: str, told: Body) -> TaskR
 
 
 def failed(task: Task, key: str, error: QueueError) -> Body:
-    """Return what an admin reads of a task that failed, with the reason."""
+    """Return the text for an admin about a failed task, with the reason."""
     reason = told(problem_of(error), task.language)
     return say(task.language, key, model=task.model or "", reason=reason)
 
 
 async def work_preload(context: Context, task: Task) -> Content:
-    """Load the model and report where it is."""
+    """Load the model and report its host."""
     model = task.model or ""
     try:
         backend = await context.queue.preloads.preload(model, task.host)
@@ -97,7 +97,7 @@ async def handle_unload(context: Context, call: Call) -> Answer:
 
 
 async def work_unload(context: Context, task: Task) -> Content:
-    """Unload the model and report where it was."""
+    """Unload the model and report the hosts it left."""
     model = task.model or ""
     try:
         backends = await context.queue.preloads.unload(model, task.host)
@@ -116,7 +116,7 @@ async def work_unload(context: Context, task: Task) -> Content:
 
 
 def _copies(context: Context, model: str) -> Mapping[str, CopyStatus]:
-    """Return the copies of a model by backend; it leaves those that work or load afterwards."""
+    """Return a model's copies by backend. Copies that run jobs or load leave later."""
     found = (each for each in context.queue.status.snapshot().models if each.name == model)
     return {copy.backend: copy for each in found for copy in each.copies}
 

@@ -1,4 +1,4 @@
-"""`/clear` and `/move`, for admins: cancel a model's waiting jobs; put one first."""
+"""`/clear` and `/move`, for admins: cancel a model's waiting jobs, or move a job to the front."""
 
 from bot.commands.admin.targets import meant_model
 from bot.commands.call.context import Call, Context, audited, reply

@@ -1,4 +1,4 @@
-"""Finding the model, host or person an admin's command means."""
+"""Finds the model, host or person that an admin's command names."""
 
 import re
 
@@ -13,7 +13,7 @@ _USER = re.compile(r"[a-z]+:\S{1,64}")
 
 
 async def meant_person(context: Context, call: Call) -> str:
-    """Return the user an admin names: by id, by mention, or by replying to a job's message.
+    """Return the user an admin names by id, by mention, or by replying to a job's message.
 
     A bare id belongs to the platform of the call. Raises `Declined`.
     """
@@ -34,7 +34,10 @@ async def meant_person(context: Context, call: Call) -> str:
 
 
 def _check(context: Context, user: str) -> None:
-    """Refuse an impossible user id: anything set for it would never apply. Raises `Declined`."""
+    """Refuse an impossible user id, because settings for it would never apply.
+
+    Raises `Declined`.
+    """
     platform = user.partition(":")[0]
     names = context.naming.get(platform)
     if names is None:
@@ -68,8 +71,8 @@ def meant_host(catalog: Catalog, call: Call) -> str:
 def meant_target(catalog: Catalog, call: Call) -> tuple[str | None, str | None]:
     """Return the model or the host a call names; (None, None) if it names nothing.
 
-    A word that is no model counts as a host. Naming both is refused, because it would seem that
-    only the model on that host is meant. Raises `UnknownModel` or `Declined`.
+    A word that is not a model counts as a host. Naming both is refused, because it would look as if
+    only the model on that host were meant. Raises `UnknownModel` or `Declined`.
     """
     host = call.text("host")
     if host is None:
@@ -86,10 +89,10 @@ def meant_target(catalog: Catalog, call: Call) -> tuple[str | None, str | None]:
 
 
 def words(call: Call, model: str | None, host: str | None) -> str:
-    """Return what is paused or resumed, in the caller's language."""
+    """Return the name of the paused or resumed target, in the caller's language."""
     return model or host or word(call.language, "pause.everything")
 
 
 def subject(model: str | None, host: str | None) -> str:
-    """Return the same for the audit log, which has one language."""
+    """Return the target's name for the audit log, which has one language."""
     return model or host or "everything"

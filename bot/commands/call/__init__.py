@@ -1,1 +1,1 @@
-"""What handlers of commands share."""
+"""Code that command handlers share."""

@@ -1,6 +1,6 @@
 """What a command's handler receives, and what it may answer.
 
-A handler only decides and stores: it never sends. The presenter sends what it returns.
+A handler only decides and stores. It never sends: the presenter sends what it returns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,10 +33,10 @@ from queueing.core.ports import Clock
 class Context:
     """Everything a handler may use.
 
-    `naming` says how people are named on each platform there is. `chat_logs` are, by platform, the
-    chats that the bot keeps itself. `invites` is None where the web chat has no token, so that
-    all its visitors are the same person, and `api_keys` where there is no API. `posts` is
-    None where one process does everything.
+    `naming` holds each platform's way to name people. `chat_logs` are the chats the bot stores
+    itself, by platform. `invites` is None if the web chat has no token, so that all its visitors
+    are the same person. `api_keys` is None without an API. `posts` is None where one process does
+    everything.
     """
 
     queue: QueueService
@@ -63,7 +63,7 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One invocation with its checked values, its caller, and their language."""
+    """An invocation with its checked values, its caller, and their language."""
 
     invocation: Invocation
     args: Args
@@ -102,7 +102,7 @@ def reply(body: Body, *, private: bool = True, buttons: Sequence[Button] = ()) -
 
 
 def unknown_command(name: str, known: Sequence[str]) -> Declined:
-    """Return the refusal of an unknown command, with the one that was perhaps meant."""
+    """Return the refusal of an unknown command, with a suggestion for the one that was meant."""
     close = near(name, known)
     hint = Phrase("hint.did_you_mean", {"names": f"/{close[0]}"}) if close else Phrase("hint.help")
     return Declined(Refusal(RefusalKind.UNKNOWN_COMMAND, command=name[:40], hint=hint))
@@ -116,7 +116,7 @@ def is_admin(context: Context, call: Call) -> bool:
 async def audited(
     context: Context, call: Call, action: str, subject: str, detail: str = ""
 ) -> None:
-    """Record an admin's act, and the right it was done by unless that was their own id."""
+    """Record an admin's action, and the right that allowed it unless their own id did."""
     actor, now = call.invocation.user, context.clock.now()
     right = context.access.admin_by(actor, call.invocation.rights)
     if right is not None and right != actor:

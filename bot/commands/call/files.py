@@ -1,9 +1,8 @@
-"""Which attachments a command uses, and everything that came with a question, all read.
+"""Decides which attachments a command uses, and reads everything that came with a question.
 
-An attachment that a command cannot use is named in a sentence with what to do instead, because an
-answer from the words alone would ignore it. What no model here can use is refused before anything
-is read, and so before anything is accepted. One person's files in one chat are read one after the
-other.
+An attachment that a command cannot use is refused with a suggestion, because an answer from the
+text alone would ignore it. What no model here can use is refused before anything is read or
+accepted. One person's files in one chat are read one after the other.
 """
 
 from collections.abc import Sequence
@@ -29,9 +28,9 @@ _NAME_SHOWN = 80
 
 
 async def images(call: Call, of: Sequence[Attachment] | None = None) -> tuple[File, ...]:
-    """Return the attached images, or those `of` them, checked. Raises `Declined`.
+    """Return the attached images, or those in `of`, checked. Raises `Declined`.
 
-    The size is checked before anything is downloaded, the format and the number of pixels before
+    The size is checked before anything is downloaded; the format and the number of pixels before
     anything is decoded. One person's files in one chat are read one after the other.
     """
     files = call.invocation.files if of is None else of
@@ -42,9 +41,9 @@ async def images(call: Call, of: Sequence[Attachment] | None = None) -> tuple[Fi
 
 
 async def meant_images(context: Context, call: Call, *, most: int) -> tuple[File, ...]:
-    """Return the attached images, or else those of the result that is replied to.
+    """Return the attached images, or else those of the result that was replied to.
 
-    Raises `Declined`: for unusable ones and where there is none.
+    Raises `Declined` if they are unusable or there are none.
     """
     files = await images(call)
     if not files and (job := await replied_job(context, call)) is not None:
@@ -57,7 +56,7 @@ async def meant_images(context: Context, call: Call, *, most: int) -> tuple[File
 
 
 async def words(call: Call, limit: int, of: Sequence[Attachment] | None = None) -> str:
-    """Return what the attached text files say, or those `of` them, each under its name.
+    """Return the contents of the attached text files, or those in `of`, each under its name.
 
     They may have `limit` characters together. Raises `Declined`.
     """
@@ -80,7 +79,7 @@ async def _image(attached: Attachment) -> File:
 
 
 def shown_name(attached: Attachment) -> str:
-    """Return a file's name as people and models are shown it."""
+    """Return a file's name as shown to people and models."""
     return clean(attached.name).replace("\n", " ")[:_NAME_SHOWN]
 
 
@@ -102,9 +101,9 @@ TAKES = {
 
 @dataclass(slots=True)
 class QuestionFiles:
-    """What came with a question: `words` of files, `shown` images, `said` recordings.
+    """What came with a question: `words` from files, `shown` images, `said` recordings.
 
-    `cut` names the documents of which only the beginning is among them.
+    `cut` names the documents of which only the beginning is included.
     """
 
     words: str = ""
@@ -113,14 +112,14 @@ class QuestionFiles:
     cut: list[str] = field(default_factory=list)
 
     def add(self, name: str, text: str) -> None:
-        """Add what a file says, under its name."""
+        """Add a file's text under its name."""
         self.words = "\n\n".join(filter(None, (self.words, f"{name}\n{text}")))
 
 
 async def enclosed(
     context: Context, call: Call, limit: int, of: Sequence[Attachment] | None = None
 ) -> QuestionFiles:
-    """Return what came with a question, or those `of` it, its words within `limit` characters.
+    """Return what came with a question, or those files in `of`; at most `limit` characters.
 
     Raises `Declined`.
     """
@@ -142,7 +141,7 @@ async def enclosed(
 
 
 def _sees(context: Context, call: Call) -> bool:
-    """Return whether the model that is asked sees images: the named one, or any other."""
+    """Return whether the named model sees images, or any model if none is named."""
     named = call.text("model")
     spec = context.catalog.find(named) if named is not None else None
     if spec is not None:
@@ -153,7 +152,7 @@ def _sees(context: Context, call: Call) -> bool:
 def _require_usable(
     context: Context, call: Call, files: Sequence[Attachment], *, sees: bool
 ) -> None:
-    """Refuse what cannot be used or is too large, before anything is read. Raises `Declined`."""
+    """Refuse unusable or too large files before anything is read. Raises `Declined`."""
     videos = [each for each in files if each.kind in VIDEO_KINDS]
     if videos and not sees:
         names = ", ".join(filter(None, map(shown_name, videos)))
@@ -175,7 +174,7 @@ def _unwatched(names: str, model: str | None) -> Refusal:
 
 
 async def _watch(call: Call, video: Attachment, given: QuestionFiles) -> None:
-    """Show a video as images from its beginning to its end. Raises `Declined`."""
+    """Add a video as still images from its beginning to its end. Raises `Declined`."""
     room = IMAGES - len(given.shown)
     if room <= 0:
         raise Declined(
@@ -191,7 +190,7 @@ async def _watch(call: Call, video: Attachment, given: QuestionFiles) -> None:
 async def _read(
     call: Call, paper: Attachment, given: QuestionFiles, limit: int, *, sees: bool
 ) -> None:
-    """Add what a document says, and its pages without words. Raises `Declined`."""
+    """Add a document's text, and its pages without text as images. Raises `Declined`."""
     name = shown_name(paper)
     if (room := limit - len(given.words) - len(name) - 2) <= 0:
         length = len(given.words) + len(name)
@@ -213,11 +212,13 @@ _NAMES_SHOWN = 5
 def used_files(
     command: Command, invocation: Invocation, language: str, *, joins: bool = False
 ) -> tuple[Attachment, ...]:
-    """Return the attachments the command uses. Raises `Declined` when it cannot use every one.
+    """Return the attachments the command uses.
 
-    Attachments of a message that is replied to count for commands that take attachments at all; a
-    single image to start from is the person's own if they attached one. What `joins` a question
-    that was asked before needs no words of its own.
+    Raises `Declined` if it cannot use all of them.
+
+    Attachments of a message that was replied to count only for commands that take attachments. If a
+    command takes a single image, the person's own image comes first. A call that `joins` an earlier
+    question needs no text of its own.
     """
     files = _looked_at(command, invocation)
     unused = [file for file in files if file.kind not in command.takes]
@@ -233,7 +234,7 @@ def used_files(
 
 
 def _looked_at(command: Command, invocation: Invocation) -> tuple[Attachment, ...]:
-    """Return what counts as attached to this call."""
+    """Return the attachments that count for this call."""
     own = tuple(file for file in invocation.files if not file.replied)
     if not command.takes:
         return own
@@ -243,7 +244,7 @@ def _looked_at(command: Command, invocation: Invocation) -> tuple[Attachment, ..
     if most == 1 and any(file.kind is AttachmentKind.IMAGE for file in own):
         left: Sequence[Attachment] = shown
     elif invocation.replied_to is not None and _finds_jobs(command):
-        left = shown[most:]  # of several results the job's number says which is meant
+        left = shown[most:]  # of several results, the job's number selects one
     else:
         left = ()
     return (*own, *(file for file in theirs if file not in left))

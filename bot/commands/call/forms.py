@@ -1,4 +1,4 @@
-"""The form with the old values of a request, by its kind; pure."""
+"""The form with a request's old values, for each kind of request. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ Sides = tuple[int | None, int | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormKind:
-    """The form for requests of a kind, and the command that makes them.
+    """The form for one kind of request, and the command that makes such requests.
 
-    `title` and `label`, that of the words, are keys of texts. `options` are at most four, because
-    a form has five fields.
+    `title` and `label` (of the text field) are text keys. `options` are at most four, because a
+    form has five fields.
     """
 
     command: str
@@ -67,10 +67,10 @@ FORMS: Mapping[type[AnyRequest], FormKind] = {
 def fields(
     job: Job, language: str, takes: Collection[str] | None, drawn: tuple[int, int] | None
 ) -> tuple[FormField, ...]:
-    """Return a field for the text and each option the model takes, with the old values.
+    """Return a field for the text and for each option the model takes, with the old values.
 
-    `takes` are the request's fields that the model honours, None for all; `drawn` is the size of
-    the image if the request named none.
+    `takes` are the request fields the model honours, None for all. `drawn` is the size of the image
+    if the request named none.
     """
     request = shown_request(job)
     form = FORMS[type(request)]
@@ -96,7 +96,7 @@ def _field(name: str) -> str:
 
 
 def _value(request: AnyRequest, name: str, drawn: tuple[int, int] | None, language: str) -> str:
-    """Return an option as people type it, "" where the model's own is in force."""
+    """Return an option as people type it; "" if the model's default applies."""
     if name == "size":
         sides: Sides = drawn or (getattr(request, "width", None), getattr(request, "height", None))
         return f"{sides[0]}x{sides[1]}" if all(sides) else ""

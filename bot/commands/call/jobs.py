@@ -1,4 +1,4 @@
-"""The job a call is about, who may touch it, and the conversation that a question continues."""
+"""Finds the job a call is about, checks access to it, and finds the conversation it continues."""
 
 import re
 
@@ -14,10 +14,10 @@ _NAMED = 8
 
 
 async def own_job(context: Context, call: Call, job_id: int) -> Job:
-    """Return a job the caller may touch. Raises `Declined`.
+    """Return a job the caller may access. Raises `Declined`.
 
-    A caller who types another person's job number learns nothing about the job; one who presses the
-    button under it already sees it, and learns that only its owner may.
+    A caller who types another person's job number learns nothing about the job. A caller who
+    presses the button under it already sees it, and learns that only its owner may do this.
     """
     job = await context.queue.jobs.get(job_id)
     if job is None:
@@ -31,9 +31,11 @@ async def own_job(context: Context, call: Call, job_id: int) -> Job:
 
 
 async def past_job(context: Context, call: Call) -> Job:
-    """Return the job named in the call, replied to, or the caller's latest. Raises `Declined`.
+    """Return the job named in the call, replied to, or the caller's latest.
 
-    Vectors are for programs: a chat has nothing to show of them or to change.
+    Raises `Declined`.
+
+    Embeddings are for programs: a chat cannot show or change them.
     """
     job = await _pointed_at(context, call)
     if job is not None:
@@ -47,14 +49,16 @@ async def past_job(context: Context, call: Call) -> Job:
 
 
 def shown_request(job: Job) -> Made | Chat | TextToSpeech | SpeechToText:
-    """Return a job's request, unless a chat cannot ask for it again. Raises `Declined`."""
+    """Return a job's request, if a chat can repeat it. Raises `Declined`."""
     if isinstance(job.request, Embed):
         raise Declined(Refusal(RefusalKind.FOR_PROGRAMS, job=job.id))
     return job.request
 
 
 async def pointed_job(context: Context, call: Call) -> Job:
-    """Return the job named in the call or replied to: a job to remove is never guessed.
+    """Return the job named in the call or replied to.
+
+    Never guesses, because the job is to be removed.
 
     Raises `Declined`.
     """
@@ -65,14 +69,17 @@ async def pointed_job(context: Context, call: Call) -> Job:
 
 
 async def replied_job(context: Context, call: Call) -> Job | None:
-    """Return the job whose message the call replies to, of any owner: they see it there."""
+    """Return the job whose message the call replies to.
+
+    Any owner: the caller sees it there.
+    """
     ref = call.invocation.replied_to
     job_id = await context.records.job_of(ref) if ref is not None else None
     return await context.queue.jobs.get(job_id) if job_id is not None else None
 
 
 async def stop_reading(context: Context, job: Job) -> bool:
-    """End the job that reads an answer aloud; return whether there was one to end."""
+    """Cancel the job that reads an answer aloud. Returns whether there was one."""
     made = await context.queue.jobs.find(speech_key(job.id))
     if made is None or made.state.final:
         return False
@@ -81,17 +88,16 @@ async def stop_reading(context: Context, job: Job) -> bool:
 
 
 async def drawn_images(context: Context, job: Job) -> tuple[File, ...]:
-    """Return the images of a job's result; none if it has none, or no longer has them."""
+    """Return the images of a job's result; empty if it has none or they were removed."""
     output = await context.queue.jobs.output(job)
     files = output.files if output is not None else ()
     return tuple(file for file in files if file.mime.startswith("image/"))
 
 
 def without(job: Job, *, kept: bool, gone: RefusalKind, never: RefusalKind) -> Declined:
-    """Return why a job has not what a call wants of its result.
+    """Return why a job lacks what a call needs of its result.
 
-    It is still open, its result was `kept` and is `gone`, or it is a job that `never` had any of
-    it.
+    The job is still open, its result was `kept` and is `gone`, or it `never` had any of it.
     """
     if not job.state.final:
         return Declined(Refusal(RefusalKind.UNFINISHED, job=job.id))
@@ -115,7 +121,7 @@ async def _pointed_at(context: Context, call: Call) -> Job | None:
 async def meant_job(context: Context, call: Call) -> Job:
     """Return the job named in the call, replied to, or the caller's only open one.
 
-    Raises `Declined`, naming the choices when there are several.
+    Raises `Declined`, naming the choices if there are several.
     """
     job = await _pointed_at(context, call)
     if job is not None:
@@ -136,7 +142,7 @@ _ROLES = frozenset({"system", "user", "assistant", "developer", "tool", "functio
 
 
 async def earlier_job(context: Context, call: Call) -> Job | None:
-    """Return the job whose exchange a question continues, None for the first of a conversation."""
+    """Return the job whose exchange a question continues; None if it starts a conversation."""
     await call.turn()
     invocation = call.invocation
     if invocation.replied_to is not None:
@@ -148,30 +154,30 @@ async def earlier_job(context: Context, call: Call) -> Job | None:
 
 
 def name_of(call: Call) -> str | None:
-    """Return the words that name the speaker to the model; None in a private chat."""
-    return _told(call.invocation.user_name) if call.invocation.group else None
+    """Return the speaker's name for the model; None in a private chat."""
+    return _readable(call.invocation.user_name) if call.invocation.group else None
 
 
 def quoted_in(call: Call) -> str:
-    """Return the words replied to, in a group after their author's name."""
+    """Return the quoted text; in a group, after its author's name."""
     invocation = call.invocation
-    name = _told(invocation.quoted_by) if invocation.group and invocation.quoted else None
+    name = _readable(invocation.quoted_by) if invocation.group and invocation.quoted else None
     return invocation.quoted if name is None else f"{name}: {invocation.quoted}"
 
 
-def _told(name: str) -> str | None:
-    """Return a name as a model reads it, None if nothing readable is left.
+def _readable(name: str) -> str | None:
+    """Return a name as the model reads it; None if nothing readable is left.
 
-    Only letters, digits and some punctuation are kept: it can neither end the line nor pass for a
-    role.
+    Only letters, digits and some punctuation are kept, so the name can neither end the line nor
+    pass for a role.
     """
     words = re.sub(r"[^\w .'\u2019-]|_", " ", name)
-    told = " ".join(words.split())[:_NAME_MOST].strip()
-    return f"({told})" if told.casefold() in _ROLES else told or None
+    readable = " ".join(words.split())[:_NAME_MOST].strip()
+    return f"({readable})" if readable.casefold() in _ROLES else readable or None
 
 
 async def _last(context: Context, call: Call) -> Job | None:
-    """Return the person's last exchange in this chat, unless it is too old or was ended by `/new`."""
+    """Return the person's last exchange in this chat, unless it is too old or `/new` ended it."""
     invocation, now = call.invocation, context.clock.now()
     since = now - context.live.idle_s
     fresh = await context.records.afresh_since(
@@ -190,7 +196,7 @@ async def _last(context: Context, call: Call) -> Job | None:
 
 
 def _is_exchange(job: Job, call: Call) -> bool:
-    """Return whether a job is a question of this chat that was not given up without an answer."""
+    """Return whether a job is a question of this chat that neither failed nor was cancelled."""
     if not isinstance(job.request, Chat) or job.state in {JobState.FAILED, JobState.CANCELLED}:
         return False
     origin = Origin.model_validate_json(job.reply_to)

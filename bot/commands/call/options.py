@@ -1,4 +1,4 @@
-"""The options of images, videos, music and speech, and those that say when a job runs."""
+"""The options of images, videos, music and speech, and those that decide when a job runs."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -74,7 +74,7 @@ IMAGES = tuple(
     Param(name=name, kind=ParamKind.IMAGE, help="param.image" if number == 1 else "param.more")
     for number, name in enumerate(("image", "image2", "image3", "image4"), start=1)
 )
-"""Fields for all images that one edit may combine."""
+"""The fields for all images that one edit may combine."""
 
 OPTIONS: Mapping[type[AnyRequest], tuple[Param, ...]] = {
     TextToImage: IMAGE_OPTIONS,
@@ -87,11 +87,11 @@ OPTIONS: Mapping[type[AnyRequest], tuple[Param, ...]] = {
 
 _OF_ANY = {param.name: param for params in OPTIONS.values() for param in params}
 ANY_OPTIONS = (*({**_OF_ANY, "seconds": _seconds(MUSIC_S_MOST)}).values(),)
-"""Every option there is, for a command that changes requests of all kinds."""
+"""All options, for a command that changes requests of any kind."""
 
 
 def given_in(call: Call) -> dict[str, Any]:
-    """Return a call's options by name, read as requests hold them. Raises `Declined`."""
+    """Return a call's options by name, in the types that requests use. Raises `Declined`."""
     return {
         name: _READ.get(name, _as_it_is)(call.args[name]) for name in _OF_ANY if name in call.args
     }
@@ -125,14 +125,14 @@ _CLOCK = re.compile(r"([01]?\d|2[0-3])(?::([0-5]\d))?")
 
 
 def is_later(call: Call) -> bool:
-    """Return whether a call's job waits until nothing else does."""
+    """Return whether a call's job runs only when nothing else waits."""
     return bool(call.args.get("later")) or call.text("by") is not None
 
 
 def due_at(call: Call, now: float, zone: tzinfo | None) -> float | None:
-    """Return when a call's job shall be done, None without such a moment. Raises `Declined`.
+    """Return when a call's job must be done; None if it names no time. Raises `Declined`.
 
-    A time of day is the next such one in the zone.
+    A time of day means its next occurrence in the zone.
     """
     said = call.text("by")
     if said is None:

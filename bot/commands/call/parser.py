@@ -1,6 +1,6 @@
-"""Turns what a person typed into checked values by a command's `Param` table; pure.
+"""Turns typed text into checked values by a command's `Param` table. Pure.
 
-Text platforms give one string (`flux a cat --size 3:2`), Discord gives typed options; both end in
+Text platforms pass one string (`flux a cat --size 3:2`), Discord passes typed options. Both end in
 the same `check`, so a value means the same everywhere.
 """
 
@@ -23,9 +23,10 @@ _QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(\S+)")
 _JOB = re.compile(r"#?([0-9]{1,15})")
 _PERSON = re.compile(r"<@!?\d+>|\d+|[a-z]+:\S+")
 
-# Control characters would break other people's displays; bidirectional overrides and isolates can
-# reverse the bot's own words around them. Marks that languages need (U+200E, U+200F, joiners)
-# stay.
+# Control characters would break other people's displays.
+#
+# Bidirectional overrides and isolates can reverse the bot's own words around them. Marks that
+# languages need (U+200E, U+200F, joiners) stay.
 _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -40,10 +41,10 @@ def clean(text: str) -> str:
 def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
     """Return the values in a typed call.
 
-    `--name value` may appear anywhere. The first remaining word is the model if it is one (or if
-    the command needs one), further positional parameters follow, and a TEXT parameter takes the
-    rest with its line breaks. After the number of a job no model is expected: the job has one.
-    Raises `Declined`.
+    `--name value` may appear anywhere. The first remaining word is the model if it names one or if
+    the command needs one. Further positional parameters follow, and a TEXT parameter takes the rest
+    with its line breaks. After a job's number no model is expected, because the job has one. Raises
+    `Declined`.
     """
     rest, raw = _take_options(command, clean(text))
     about_job = False
@@ -70,7 +71,10 @@ def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
 
 
 def check(command: Command, raw: Mapping[str, Value]) -> Args:
-    """Return given values, checked and typed by the command's table. Raises `Declined`."""
+    """Return the given values, checked and typed by the command's table.
+
+    Raises `Declined`.
+    """
     known = {param.name: param for param in command.params}
     for name in raw:
         if name not in known:
@@ -83,7 +87,7 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
 
 
 def recheck(params: Sequence[Param], args: Args) -> None:
-    """Check values by other parameters of the same names. Raises `Declined`."""
+    """Check values against other parameters of the same names. Raises `Declined`."""
     for param in params:
         if param.name in args:
             _typed(param, args[param.name])
@@ -116,12 +120,12 @@ def _unknown_option(command: Command, name: str) -> Declined:
 
 
 def _names_somebody(command: Command) -> bool:
-    """Return whether the command takes a person; its handler refuses one it cannot read."""
+    """Return whether the command takes a person. Its handler refuses one it cannot read."""
     return any(param.kind is ParamKind.PERSON for param in command.params)
 
 
 def _yields(command: Command, param: Param, first: str) -> bool:
-    """Return whether that word is not a job but the beginning of the following text."""
+    """Return whether the word is not a job but the beginning of the text that follows."""
     has_text = any(each.kind is ParamKind.TEXT and each.positional for each in command.params)
     return has_text and not param.required and not _JOB.fullmatch(first)
 
@@ -200,7 +204,7 @@ def _job(param: Param, value: Value) -> int | str:
 def _whole(param: Param, value: Value) -> int | str:
     if (word := str(value).strip().casefold()) in param.choices:
         return word
-    # Python would take "1_000" and, for hours, a million digits.
+    # Python would accept "1_000" and, for hours, a million digits.
     if not re.fullmatch(r"[+-]?[0-9]{1,30}", str(value)):
         raise Declined(Refusal(RefusalKind.NOT_WHOLE, name=param.name))
     return int(_within(param, int(value)))
@@ -217,7 +221,7 @@ def _decimal(param: Param, value: Value) -> float:
 def _within(param: Param, number: float) -> int | float:
     least = -math.inf if param.least is None else param.least
     most = math.inf if param.most is None else param.most
-    if not least <= number <= most:  # false for "nan" too
+    if not least <= number <= most:  # also false for "nan"
         raise Declined(Refusal(RefusalKind.OUT_OF_RANGE, name=param.name, least=least, most=most))
     return number
 

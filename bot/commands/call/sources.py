@@ -1,4 +1,4 @@
-"""The image or recording a call is about: attached, or a result's."""
+"""The image or recording a call is about: an attachment or a result."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ RECORDED = SPOKEN | {AttachmentKind.VIDEO}
 
 
 async def meant_recording(context: Context, call: Call) -> File:
-    """Return the recording attached, of the job named, or of the result replied to.
+    """Return the recording that is attached, of the named job, or of the result replied to.
 
     Raises `Declined`.
     """
@@ -62,21 +62,21 @@ class Source:
 
     @property
     def request(self) -> TextToImage:
-        """The request the image was drawn from; None for a person's own image."""
+        """The request that drew the image; None for a person's own image."""
         if self.job is not None and isinstance(self.job.request, TextToImage):
             return self.job.request
         return TextToImage(prompt="")
 
     def job_of(self, user: str) -> int | None:
-        """Return the job that drew it if it is this person's; another's could not be shown."""
+        """Return the job that drew it if this person owns it; others cannot be shown."""
         return self.job.id if self.job is not None and self.job.owner == user else None
 
 
 async def meant_source(context: Context, call: Call) -> Source:
-    """Return the image attached, of the job named, or of the result replied to.
+    """Return the image that is attached, of the named job, or of the result replied to.
 
-    A person who replies to a result, or opens the menu on it, sees it and may build on it; a job named
-    by its number or its button must be their own. Raises `Declined`.
+    A person who replies to a result, or opens the menu on it, sees it and may build on it. A job
+    named by its number or by its button must be their own. Raises `Declined`.
     """
     job_id = call.whole("id")
     own = any(not each.replied for each in call.invocation.files)
@@ -87,10 +87,10 @@ async def meant_source(context: Context, call: Call) -> Source:
 
 
 async def all_sources(context: Context, call: Call) -> tuple[Source, ...]:
-    """Return the image of a job named or replied to, then the attached ones; none without any.
+    """Return the image of a job named or replied to, then the attached images; may be empty.
 
-    Where the result of a job is meant, other files of its message do not count again: the same
-    images in the chat's form. Raises as `meant_source` does.
+    If the call is about a job's result, other files of the result's message are left out: they are
+    the same images as the chat shows them. Raises like `meant_source`.
     """
     drawn = await _drawn(context, call)
     files = call.invocation.files
@@ -102,7 +102,7 @@ async def all_sources(context: Context, call: Call) -> tuple[Source, ...]:
 
 
 async def _drawn(context: Context, call: Call) -> Source | None:
-    """Return the image of a job that is named or replied to, if that drew one."""
+    """Return the image of a job that is named or replied to, if the job drew one."""
     job_id = call.whole("id")
     if job_id is not None:
         return await _image_of(context, call, await own_job(context, call, job_id))
@@ -113,7 +113,7 @@ async def _drawn(context: Context, call: Call) -> Source | None:
 
 
 async def _attached(call: Call) -> Source:
-    """Return the one attached image. Raises `Declined` where there is none."""
+    """Return the one attached image. Raises `Declined` if there is none."""
     attached = await images(call)
     if not attached:
         raise Declined(Refusal(RefusalKind.NO_IMAGE))

@@ -1,7 +1,8 @@
 """What commands that submit a job share: they identify the caller and return the outcome.
 
-The first word of a prompt may have been meant as a model's name. It stays in the prompt: it may be
-meant literally, and a job gets its place without a question. The job's message mentions it once.
+The first word of a prompt may be a misspelt model name. It stays in the prompt, because it may be
+meant literally and a job should get its place without a question. The job's message mentions it
+once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ _WITHOUT_FILES = {
     Capability.VISION: Capability.TEXT_TO_TEXT,
     Capability.IMAGE_TO_IMAGE: Capability.TEXT_TO_IMAGE,
 }
-"""What more models can do: one that cannot see a file may have been meant all the same."""
+"""Wider capabilities: a model that cannot see a file may still be the one that was meant."""
 _LOOKED_AT = 20  # of the person's latest jobs
 
 
@@ -31,7 +32,7 @@ async def asking(
 ) -> SubmissionDetails:
     """Return who asks in this call and where, once everything they sent before is accepted.
 
-    `cut` names the documents of which only the beginning is asked about.
+    `cut` names the documents of which only the beginning is used.
     """
     await call.turn()
     invocation = call.invocation
@@ -51,10 +52,9 @@ async def asking(
 
 
 async def repeated(context: Context, call: Call, job: Job, request: Request) -> AcceptedJob:
-    """Submit again with a job's files, for `request` in place of its own.
+    """Submit again with a job's files, with `request` in place of its own.
 
-    It goes to the job's model unless the call names another. Raises `Declined`
-    and `Refused`.
+    It goes to the job's model unless the call names another. Raises `Declined` and `Refused`.
     """
     files = await context.queue.jobs.inputs(job)
     if files is None or (not files and job.request.needs_files):
@@ -69,7 +69,7 @@ async def repeated(context: Context, call: Call, job: Job, request: Request) -> 
 async def draw(
     context: Context, call: Call, model: str, request: TextToImage, files: tuple[File, ...] = ()
 ) -> AcceptedJob:
-    """Submit an image as the request has it. Raises `Declined`."""
+    """Submit an image request as it is. Raises `Declined`."""
     by = await asking(context, call, request.needs(has_files=bool(files)))
     return placed(await context.admission.submit(by, model, request, files))
 
@@ -82,9 +82,10 @@ async def submitted(
     *,
     options: Mapping[str, object],
 ) -> AcceptedJob:
-    """Submit a request to the model named, or else the usual one. Raises `Declined` and `Refused`.
+    """Submit a request to the named model, or else the default one.
 
-    `options` are those that were given; one that the model would not honour is refused.
+    `options` are those the person gave; one that the model would ignore is refused. Raises
+    `Declined` and `Refused`.
     """
     able = request.needs(has_files=bool(files))
     named = call.text("model") or context.admission.usual_model(call.person, able)
@@ -106,7 +107,7 @@ def placed(outcome: Job | Refusal) -> AcceptedJob:
 
 
 async def _near_model(context: Context, call: Call, needs: Capability) -> ModelHint | None:
-    """Return the model that the first typed word resembles, or None if nothing needs saying."""
+    """Return the model that the first typed word resembles; None if no hint is needed."""
     text = _prompt(context, call)
     word = text.split(maxsplit=1)[0] if text else ""
     meant = context.catalog.misspelt(word, _WITHOUT_FILES.get(needs, needs))
@@ -127,6 +128,6 @@ def _prompt(context: Context, call: Call) -> str:
 
 
 async def _used_before(context: Context, user: str, word: str) -> bool:
-    """Return whether the person recently began a prompt this way: then they know, or mean it."""
+    """Return whether the person recently began a prompt with this word, and so means it."""
     jobs = await context.queue.jobs.history(user, limit=_LOOKED_AT)
     return any(job.request.words.casefold().startswith(word.casefold()) for job in jobs)

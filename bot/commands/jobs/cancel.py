@@ -1,4 +1,4 @@
-"""`/cancel` ends jobs that wait or run; `/delete` takes a job's messages out of the chat."""
+"""`/cancel` ends waiting or running jobs; `/delete` removes a job's messages from the chat."""
 
 from bot.commands.call.context import Call, Context, audited, reply
 from bot.commands.call.jobs import meant_job, pointed_job, stop_reading
@@ -31,10 +31,10 @@ async def handle_cancel(context: Context, call: Call) -> Answer:
     ended = await context.queue.submitter.cancel(job.id)
     if ended is None or ended.state is not JobState.CANCELLED:
         raise Declined(Refusal(RefusalKind.ALREADY_ENDED, job=job.id))
-    if job.owner != call.invocation.user:  # only an admin may
+    if job.owner != call.invocation.user:  # only admins may cancel others' jobs
         await audited(context, call, CANCEL.name, f"{job.model} {job.id}", f"of {job.owner}")
     if call.invocation.button:
-        return None  # the status message above the button shows it
+        return None  # the status message above the button shows the outcome
     return reply(call.say("cancel.done", job=job.id))
 
 
@@ -42,7 +42,7 @@ async def _all(context: Context, call: Call) -> Answer:
     mine = await context.queue.jobs.open_jobs(call.invocation.user)
     if not mine:
         raise Declined(Refusal(RefusalKind.NO_OPEN_JOB))
-    # The newest first, so that none is started, or enters its queue, only to be cancelled there.
+    # Newest first, so that no job starts or enters its queue only to be cancelled.
     ended = [await context.queue.submitter.cancel(job.id) for job in reversed(mine)]
     count = sum(job is not None and job.state is JobState.CANCELLED for job in ended)
     return reply(call.say("cancel.all_done", count=count))

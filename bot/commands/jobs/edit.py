@@ -1,7 +1,7 @@
-"""`/edit` and `/again`: the same request once more, and images changed as a prompt says.
+"""`/edit` and `/again`: repeat a request, with or without changes, and edit images by a prompt.
 
-Without a new text `/edit` answers with a form that holds the old values. With images and no job
-it changes these, and so it does with an image that is replied to, if a model can.
+Without a new text, `/edit` answers with a form that holds the old values. With images and no job it
+edits those images. It also edits an image that is replied to, if a model can.
 """
 
 from dataclasses import fields
@@ -82,7 +82,7 @@ async def handle_edit_image(context: Context, call: Call) -> Answer:
 
 
 async def edit_images(context: Context, call: Call, sources: tuple[Source, ...]) -> AcceptedJob:
-    """Submit images and the words that change them. Raises `Declined`."""
+    """Submit images and the prompt that changes them. Raises `Declined`."""
     given = given_in(call)
     model = call.text("model") or context.admission.usual_model(call.person, Capability.IMAGE_EDIT)
     own = {field.name for field in fields(DrawingOptions)}
@@ -103,7 +103,7 @@ async def edit_images(context: Context, call: Call, sources: tuple[Source, ...])
 
 
 async def _files(call: Call, images: tuple[File, ...]) -> tuple[tuple[File, ...], bool]:
-    """Return the images, then their mask if there is one, and whether there is."""
+    """Return the images followed by their mask, if there is one, and whether there is."""
     if not images:
         raise Declined(Refusal(RefusalKind.NO_IMAGE))
     in_field = any(each.option == "mask" for each in call.invocation.files)
@@ -123,7 +123,7 @@ async def _files(call: Call, images: tuple[File, ...]) -> tuple[tuple[File, ...]
 
 
 def _ask_for_words(call: Call) -> FormReply:
-    """Ask for the words: by a form, or by a reply if the platform has none."""
+    """Ask for the prompt: by a form, or by a reply if the platform has no forms."""
     language = call.language
     label = word(language, "form.edited")
     form = Form(
@@ -171,7 +171,7 @@ async def handle_edit(context: Context, call: Call) -> Answer:
 
 
 async def _is_about_images(context: Context, call: Call) -> bool:
-    """Return whether a call changes images instead of a request. Raises `Declined`."""
+    """Return whether a call edits images rather than a request. Raises `Declined`."""
     job_id, files = call.whole("id"), call.invocation.files
     if job_id is not None:
         if any(not each.replied for each in files):
@@ -185,7 +185,7 @@ async def _is_about_images(context: Context, call: Call) -> bool:
 
 
 def _changed(context: Context, call: Call, job: Job) -> AnyRequest:
-    """Return a job's request with what the call changes. Raises `Declined`."""
+    """Return a job's request with the call's changes. Raises `Declined`."""
     request = shown_request(job)
     options = given_in(call)
     model = call.text("model") or job.model
@@ -199,7 +199,7 @@ def _changed(context: Context, call: Call, job: Job) -> AnyRequest:
 
 
 def _with_words(request: R, text: str | None) -> R:
-    """Return a request with another text, if there is one. Raises `Declined`."""
+    """Return a request with a new text, if there is one. Raises `Declined`."""
     changes: dict[str, Any] = {}
     match request:
         case Chat(messages=(*before, last)):
@@ -216,7 +216,7 @@ def _with_words(request: R, text: str | None) -> R:
 
 
 def _emptied(request: R, fields: frozenset[str]) -> R:
-    """Return a request without the fields a person emptied in its form; no seed means a new one."""
+    """Return a request without the fields emptied in its form. No seed means a new one."""
     changes: dict[str, Any] = dict.fromkeys(fields - {"prompt", "size", "seed"})
     if "size" in fields:
         changes |= {"width": None, "height": None}
@@ -226,7 +226,7 @@ def _emptied(request: R, fields: frozenset[str]) -> R:
 
 
 async def _ask_for_changes(context: Context, call: Call, job: Job) -> FormReply:
-    """Ask for the changes: by a form, or by a reply if the platform has none."""
+    """Ask for the changes: by a form, or by a reply if the platform has no forms."""
     request, language = shown_request(job), call.language
     if isinstance(request, SpeechToText):
         raise Declined(Refusal(RefusalKind.NO_WORDS_TO_EDIT))

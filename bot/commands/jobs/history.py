@@ -1,4 +1,4 @@
-"""`/history` lists the caller's jobs; `/show` sends a result once more."""
+"""`/history` lists the caller's jobs; `/show` sends a result again."""
 
 from bot.commands.call.context import Call, Context, reply
 from bot.commands.call.jobs import past_job
@@ -52,7 +52,7 @@ def _line(call: Call, job: Job, *, seen: bool) -> Body:
 
 
 def _asked(job: Job) -> str:
-    """Return what was asked for, without the words or files a question was about."""
+    """Return the words of a request, without the text or files a question was about."""
     text = job.request.words
     if not isinstance(job.request, Chat):
         return text
@@ -87,7 +87,7 @@ async def handle_show(context: Context, call: Call) -> Answer:
     job = await past_job(context, call)
     if job.state.final:
         return ResultReply(job=job, origin=Origin.of(call.invocation, call.language))
-    # Its own message continues to be updated; this only shows how the job stands now.
+    # Its own message continues to be updated; this only shows the job's current state.
     standing = (await context.queue.status.standings([job]))[job.id]
     content = status.open_message(standing, None, call.language, previews=False)
     return reply(content.body, buttons=content.buttons[0])

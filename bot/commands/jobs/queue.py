@@ -1,4 +1,4 @@
-"""`/queue`: the caller's jobs with place, reason and time, then the line of every busy model.
+"""`/queue`: the caller's jobs with place, reason and time, then the queue of every busy model.
 
 `/queue all`, for admins: all jobs with their owners.
 """
@@ -62,7 +62,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def _jobs(context: Context, call: Call, jobs: Sequence[Job], *, everybody: bool) -> Body:
-    """Return a line for each of the oldest jobs; with their owners in the list of all jobs."""
+    """Return a line for each of the oldest jobs, with owners in the list of all jobs."""
     if everybody:
         body = call.say("queue.all", count=len(jobs))
     else:

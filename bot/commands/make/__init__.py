@@ -1,1 +1,1 @@
-"""Commands that create."""
+"""Commands that create something."""

@@ -1,8 +1,8 @@
-"""`/ask [model] <question>`: a streamed answer; a reply to an answer continues its conversation.
+"""`/ask [model] <question>`: a streamed answer. A reply to an answer continues its conversation.
 
-The menu entry "Ask about this" shows a form for the question; a form cannot carry files, so a
-message's attachments are examined without one. What is said in a recording without a typed word is
-the question. Late parts of an album join a waiting question, or are answered with a sentence.
+The menu entry "Ask about this" shows a form for the question. A form cannot carry files, so a
+message with attachments is answered without one. A recording without text is the question itself.
+Late parts of an album join a waiting question or are refused.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ async def handle_ask(context: Context, call: Call) -> Answer:
 
 
 async def put(context: Context, call: Call, question: str) -> Answer:
-    """Ask a question about what came with it; without words, a recording is the question."""
+    """Ask a question about what came with it. Without text, a recording is the question."""
     given = await enclosed(context, call, QUESTION_LIMIT)
     earlier = await earlier_job(context, call)
     goes_on = earlier is not None and call.invocation.replied_to is not None
@@ -76,7 +76,7 @@ async def put(context: Context, call: Call, question: str) -> Answer:
 
 
 def about(subject: str, question: str) -> str:
-    """Return a question after a quotation of what it is about, if anything."""
+    """Return a question after a quotation of its subject, if any."""
     return f"{_quoted(subject[:QUESTION_LIMIT])}\n\n{question}".rstrip() if subject else question
 
 
@@ -112,7 +112,7 @@ async def ask(
     *,
     cut: Sequence[str] = (),
 ) -> AcceptedJob:
-    """Accept a question that continues an earlier one. Raises `Declined`."""
+    """Submit a question that may continue an earlier one. Raises `Declined`."""
     needs = Capability.VISION if talk.has_image else Capability.TEXT_TO_TEXT
     invocation = call.invocation
     question = Question(
@@ -162,7 +162,7 @@ async def handle_ask_about(context: Context, call: Call) -> Answer:
 
 
 async def _at_once(context: Context, call: Call) -> Answer:
-    """Answer at once what the message's files and words are about."""
+    """Ask without a form about the message's files and text."""
     given = await enclosed(context, call, QUESTION_LIMIT)
     subject = "\n\n".join(each for each in (given.words, quoted_in(call)) if each)
     key = "ask_about.question" if subject or given.said else "describe.question"
@@ -185,7 +185,7 @@ async def handle_listen(context: Context, call: Call) -> Answer:
 
 
 def refuse_incomplete(album: Album) -> None:
-    """Refuse a partial album that belongs to none that was asked. Raises `Declined`."""
+    """Refuse part of an album whose other parts are missing. Raises `Declined`."""
     if album.begun:
         raise Declined(Refusal(RefusalKind.ALBUM_LATE))
     if album.partial:
@@ -193,9 +193,9 @@ def refuse_incomplete(album: Album) -> None:
 
 
 async def join_late(context: Context, call: Call, job: Job) -> Answer:
-    """Let late parts belong to the question they were sent with, as long as it waits.
+    """Add late album parts to the question they were sent with, while it waits.
 
-    The same parts again change nothing. Raises `Declined`.
+    Parts that are already included change nothing. Raises `Declined`.
     """
     origin = Origin.model_validate_json(job.reply_to)
     late = tuple(file for file in call.invocation.files if file.part not in origin.parts)
@@ -205,10 +205,10 @@ async def join_late(context: Context, call: Call, job: Job) -> Answer:
         raise Declined(Refusal(RefusalKind.ALBUM_TOO_LATE, job=job.id))
     by = await asking(context, call, Capability.VISION)
     given = await enclosed(context, call, QUESTION_LIMIT, late)
-    told = {
+    changes = {
         "parts": (*origin.parts, *(file.part for file in late)),
         "cut": (*origin.cut, *given.cut),
     }
-    by = replace(by, reply_to=origin.model_copy(update=told).model_dump_json())
+    by = replace(by, reply_to=origin.model_copy(update=changes).model_dump_json())
     words = about(given.words, call.invocation.text)
     return placed(await context.admission.add(by, job, asked(words, given.shown, given.said)))

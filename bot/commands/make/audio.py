@@ -87,7 +87,10 @@ async def handle_speak(context: Context, call: Call) -> Answer:
 
 
 async def _answer(context: Context, call: Call) -> Job | None:
-    """Return the job named, or the one replied to if its result is a text. Raises `Declined`."""
+    """Return the named job, or the one replied to if its result is a text.
+
+    Raises `Declined`.
+    """
     job_id = call.whole("id")
     if job_id is not None:
         return await own_job(context, call, job_id)

@@ -1,4 +1,4 @@
-"""`/describe` and `/transcribe`: what is in an image, what is said in a recording."""
+"""`/describe` and `/transcribe`: describe an image, transcribe a recording."""
 
 import re
 

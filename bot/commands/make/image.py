@@ -1,4 +1,4 @@
-"""`/image [model] <prompt>`: draw an image, from words or from attached images."""
+"""`/image [model] <prompt>`: draw an image from text or from attached images."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ COMMAND = Command(
 
 
 async def handle(context: Context, call: Call) -> Answer:
-    files = await images(call, of=_meant(context, call))
+    files = await images(call, of=_sources(context, call))
     drawing = Creation(
         prompt=call.text("prompt") or "",
         model=call.text("model"),
@@ -53,8 +53,11 @@ async def handle(context: Context, call: Call) -> Answer:
     return placed(await context.admission.draw(await asking(context, call, needs), drawing))
 
 
-def _meant(context: Context, call: Call) -> Sequence[Attachment]:
-    """Return the images to draw from: where no model combines several, the person's own."""
+def _sources(context: Context, call: Call) -> Sequence[Attachment]:
+    """Return the images to draw from.
+
+    If no model combines several, only the person's own count.
+    """
     files = call.invocation.files
     own = [each for each in files if not each.replied]
     combined = bool(context.catalog.able(Capability.IMAGE_EDIT))

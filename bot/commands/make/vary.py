@@ -1,4 +1,4 @@
-"""`/vary` and `/upscale`: a new image from an old one, similar, further away, or larger."""
+"""`/vary` and `/upscale`: a new image from an old one: similar, further away, or larger."""
 
 from bot.commands.call.context import Call, Context
 from bot.commands.call.sources import Source, meant_source
@@ -69,7 +69,10 @@ async def handle_vary(context: Context, call: Call) -> Answer:
 
 
 async def vary(context: Context, call: Call, how: str) -> Answer:
-    """Draw from the image a call is about; if no model can, from its words with a new seed."""
+    """Draw from the image a call is about.
+
+    If no model can, draw its prompt with a new seed.
+    """
     source = await meant_source(context, call)
     changes: dict[str, str | float | None] = {"seed": new_seed(), "count": 1, "upscale": False}
     changes["source"] = source.job_of(call.invocation.user)
@@ -90,7 +93,7 @@ async def vary(context: Context, call: Call, how: str) -> Answer:
 
 
 def _model(context: Context, call: Call, source: Source) -> str | None:
-    """Return the model that drew the image, otherwise one that can start from it, if any can."""
+    """Return the model that drew the image, otherwise one that can start from it, if any."""
     catalog = context.catalog
     able = catalog.able(Capability.IMAGE_TO_IMAGE)
     if source.job is None or not able:
@@ -99,7 +102,7 @@ def _model(context: Context, call: Call, source: Source) -> str | None:
     if spec is not None and spec.name in able:
         return spec.name
     if spec is not None and Capability.TEXT_TO_IMAGE in spec.capabilities:
-        return None  # it can draw the same words again, and that is closer than another model
+        return None  # repeating the prompt is closer to the image than another model
     return context.admission.usual_model(call.person, Capability.IMAGE_TO_IMAGE)
 
 

@@ -1,4 +1,4 @@
-"""`/video [model] <prompt>` and the button of that name: a video from words, or from images too."""
+"""`/video [model] <prompt>` and its button: a video from text, or also from images."""
 
 from bot.commands.call.context import Call, Context
 from bot.commands.call.options import VIDEO_OPTIONS, WHEN, given_in
@@ -11,7 +11,7 @@ from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import Creation, DrawingOptions
 from queueing.core.requests import Capability, TextToVideo
 
-IMAGES = 2  # the first and the last of a video
+IMAGES = 2  # the first and the last frame of a video
 
 COMMAND = Command(
     name="video",

@@ -1,4 +1,4 @@
-"""`/new` begins a new conversation; `/forget` really deletes the caller's stored data."""
+"""`/new` starts a new conversation; `/forget` permanently deletes the caller's stored data."""
 
 from bot.commands.call.context import Call, Context, reply
 from bot.commands.call.jobs import own_job
@@ -28,7 +28,10 @@ FORGET = Command(
 
 
 async def handle_forget(context: Context, call: Call) -> Answer:
-    """Forget; the chat's own log goes last, because messages of open jobs need it until then."""
+    """Delete the caller's data.
+
+    The chat's own log goes last, because open jobs' messages need it.
+    """
     if call.text("what") == "conversation":
         return await _forget_conversation(context, call)
     user, chat = call.invocation.user, call.invocation.chat
@@ -40,11 +43,11 @@ async def handle_forget(context: Context, call: Call) -> Answer:
     log = context.chat_logs.get(call.invocation.platform)
     if log is not None:
         await log.clear(chat)
-    return _told(call, "forget.me", count, log)
+    return _report(call, "forget.me", count, log)
 
 
 async def _forget_conversation(context: Context, call: Call) -> Answer:
-    """Forget every question the caller asked in this chat, with its answer."""
+    """Delete every question the caller asked in this chat, with its answer."""
     jobs = await _asked_here(context, call)
     ids = frozenset(job.id for job in jobs)
     log = context.chat_logs.get(call.invocation.platform)
@@ -52,11 +55,11 @@ async def _forget_conversation(context: Context, call: Call) -> Answer:
     count = await context.queue.erasure.forget(call.invocation.user, ids)
     if log is not None:
         await log.forget(call.invocation.chat, [each for some in messages for each in some])
-    return _told(call, "forget.conversation" if count else "forget.nothing", count, log)
+    return _report(call, "forget.conversation" if count else "forget.nothing", count, log)
 
 
-def _told(call: Call, key: str, count: int, log: ChatHistory | None) -> Answer:
-    """Report what is deleted, and what is not: the messages in chats that others store."""
+def _report(call: Call, key: str, count: int, log: ChatHistory | None) -> Answer:
+    """Report what was deleted, and what was not: messages that chat services store."""
     body = call.say(key, count=count)
     return reply(body if log is not None else (*body, " ", *call.say("forget.chat_stays")))
 
@@ -78,7 +81,7 @@ def _came_from(job: Job, call: Call) -> bool:
 
 
 async def _messages(context: Context, job: Job) -> list[str]:
-    """Return the question's and the answer's message in the chat."""
+    """Return the messages of the question and the answer in the chat."""
     sent = await context.records.message(job.id)
     asked = Origin.model_validate_json(job.reply_to).request
     return [message for message in (asked, sent.ref.message if sent else None) if message]
@@ -88,7 +91,7 @@ NEW = Command(name="new", help="command.new")
 
 
 async def handle_new(context: Context, call: Call) -> Answer:
-    """Begin a new conversation; in groups only replies continue one anyway."""
+    """Start a new conversation. In groups, only replies continue one anyway."""
     if call.invocation.group:
         return reply(call.say("new.in_groups"))
     await begin(context, call)
@@ -96,7 +99,7 @@ async def handle_new(context: Context, call: Call) -> Answer:
 
 
 async def begin(context: Context, call: Call) -> None:
-    """Begin a new conversation of the caller in this chat."""
+    """Start a new conversation of the caller in this chat."""
     await call.turn()
     at = call.invocation
     now = context.clock.now()
@@ -114,7 +117,7 @@ NEW_TOPIC = Command(
 
 
 async def handle_new_topic(context: Context, call: Call) -> Answer:
-    """Begin a new conversation for the person whose answer it is."""
+    """Start a new conversation for the person whose answer it is."""
     await own_job(context, call, call.whole("id") or 0)
     await begin(context, call)
     return reply(call.say("new.begun"))

@@ -1,6 +1,6 @@
-"""`/help`: every command in a line, from the command table; `/help image`: that command's options.
+"""`/help`: one line for each command of the table; `/help image`: the options of that command.
 
-Admins see the names of theirs as well, and `/help admin` lists those.
+Admins also see the names of admin commands; `/help admin` lists those.
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 def _served(context: Context, command: Command) -> bool:
-    """Return whether some model here can do what a command asks for, if it needs a model."""
+    """Return whether a command needs no model, or a model here can do what it asks for."""
     needs = [each for each in command.params if each.kind is ParamKind.MODEL and each.positional]
     makes = command.topic is Topic.MAKE and bool(needs)
     return not makes or any(map(context.catalog.able, needs[0].able))

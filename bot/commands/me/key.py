@@ -1,7 +1,7 @@
-"""`/key new|list|revoke`: keys of the HTTP API. A key is the person who made it.
+"""`/key new|list|revoke`: keys of the HTTP API. A key acts as the person who created it.
 
-A key is shown once, in private, and kept nowhere; a service gets one of its own from an admin.
-`/key new laptop 30d` makes one that expires.
+A key is shown once, in private, and stored nowhere. Only an admin can create a key for a service.
+`/key new laptop 30d` creates a key that expires.
 """
 
 import re
@@ -30,7 +30,7 @@ _LIKE_A_TIME = re.compile(
     rf"(?<!\S)[-+]?p?t?(?:\d[\d.,_]*|[.,]\d+)\s*(?:{_UNITS})(?:\d[\d.,]*(?:{_UNITS})?)*(?!\S)",
     re.IGNORECASE,
 )
-"""A time in words that are left as a name: a key must not last for good because it was misread."""
+"""A duration left in the name: a key must not be permanent because its duration was misread."""
 OPEN_WEBUI = "openwebui"
 
 COMMAND = Command(
@@ -60,7 +60,7 @@ async def handle(context: Context, call: Call) -> Answer:
     keys = context.api_keys
     if keys is None:
         raise Declined(Refusal(RefusalKind.NO_API))
-    if call.invocation.group:  # not every platform can answer there in private
+    if call.invocation.group:  # not every platform can answer privately there
         raise Declined(Refusal(RefusalKind.KEY_IN_GROUP))
     match call.text("action"):
         case "new":
@@ -97,17 +97,17 @@ async def _new(context: Context, call: Call, keys: ApiKeys) -> Answer:
         raise Declined(Refusal(RefusalKind.TOO_MANY_KEYS, limit=MOST_KEYS)) from None
     if service:
         await audited(context, call, "key", user, f"new #{key.id}")
-    return Reply(content=Content(body=_told(call, key, secret), secret=True))
+    return Reply(content=Content(body=_shown(call, key, secret), secret=True))
 
 
-def _told(call: Call, key: ApiKey, secret: str) -> Body:
+def _shown(call: Call, key: ApiKey, secret: str) -> Body:
     text = "key.new_service" if key.is_service else "key.new"
     told = call.say(text, secret=CommandText(secret), number=key.id, person=key.user)
     return join((*told, *_end(call, key)))
 
 
 def _named(words: str) -> tuple[str, float | None]:
-    """Return a key's name, and how many seconds it lasts if the last word says so (`30d`)."""
+    """Return a key's name, and its lifetime in seconds if the last word is one (`30d`)."""
     name = " ".join(words.split())
     before, _, last = f" {name}".rpartition(" ")
     seconds = None
@@ -122,7 +122,7 @@ def _named(words: str) -> tuple[str, float | None]:
 
 
 def _end(call: Call, key: ApiKey) -> Body:
-    """Return when a key ends, for after its line; nothing for one that does not."""
+    """Return the expiry shown after a key; empty if it does not expire."""
     return () if key.expires_at is None else call.say("key.ends", moment=Moment(key.expires_at))
 
 
@@ -156,13 +156,13 @@ def _line(call: Call, key: ApiKey) -> Body:
 
 
 async def _mine(context: Context, call: Call, keys: ApiKeys) -> list[ApiKey]:
-    """Return the keys a caller may see and end: their own, and for admins those of services."""
+    """Return the keys a caller may see and revoke: their own, and for admins those of services."""
     mine = await keys.listed(call.invocation.user)
     return mine + await keys.services() if is_admin(context, call) else mine
 
 
 def _service(name: str) -> str:
-    """Return the id of a service, made of its name."""
+    """Return a service's id, derived from its name."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain)[:_ID_MOST].strip("-")
     if not slug:

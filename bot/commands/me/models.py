@@ -17,7 +17,7 @@ from queueing.core.specs import ModelSpec, together
 from queueing.core.status import ModelStatus, Readiness
 
 _PATIENCE_S = 10.0
-_MODELS_ASKED = 50  # models; a discovering server may offer hundreds
+_MODELS_ASKED = 50  # a server with `discover` may offer hundreds
 _LORAS_NAMED = 40
 
 LORAS = Command(name="loras", help="command.loras")
@@ -29,11 +29,11 @@ async def handle_loras(_context: Context, call: Call) -> Answer:
 
 
 async def work_loras(context: Context, task: Task) -> Content:
-    """Ask the servers and list what they have."""
+    """Ask the servers for their LoRAs and list them."""
     models = [name for name in context.catalog.models if _takes_lora(context, name)][:_MODELS_ASKED]
-    told = await asyncio.gather(*(_lora_names(context, model) for model in models))
+    found = await asyncio.gather(*(_lora_names(context, model) for model in models))
     by_names: dict[tuple[str, ...], list[str]] = {}
-    for model, names in zip(models, told, strict=True):
+    for model, names in zip(models, found, strict=True):
         by_names.setdefault(names, []).append(model)
     by_names.pop((), None)
     body: Body = () if by_names else say(task.language, "loras.none")
@@ -48,7 +48,7 @@ def _takes_lora(context: Context, model: str) -> bool:
 
 
 async def _lora_names(context: Context, model: str) -> tuple[str, ...]:
-    """Return a model's LoRAs; none if its server is away."""
+    """Return a model's LoRAs; empty if its server is unavailable."""
     try:
         async with timeout(_PATIENCE_S):
             return await context.queue.models.loras(model)
@@ -63,7 +63,7 @@ def _lora_line(language: str, models: list[str], names: tuple[str, ...]) -> Body
     return say(language, "loras.line", model=Strong(", ".join(models)), names=listed)
 
 
-_MODELS_SHOWN = 20  # a discovering server may offer hundreds: those in use come first
+_MODELS_SHOWN = 20  # a server with `discover` may offer hundreds: those in use come first
 
 MODELS = Command(name="models", help="command.models")
 

@@ -1,4 +1,4 @@
-"""`/settings`: a person's defaults for what a call leaves open: models, size, style, language."""
+"""`/settings`: a person's defaults for what a call omits: models, size, style, language."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,7 +24,7 @@ _MODELS: Mapping[str, tuple[Capability, ...]] = {
     "speak": (Capability.TEXT_TO_SPEECH,),
     "transcribe": (Capability.SPEECH_TO_TEXT,),
 }
-"""By command, what its usual model must be able to do: one of these."""
+"""By command, the capabilities of which its default model needs at least one."""
 _ALWAYS = frozenset({"image", "ask"})
 
 COMMAND = Command(
@@ -80,7 +80,7 @@ async def _gpu_time(context: Context, call: Call, person: Person, language: str)
 
 
 def _aloud(context: Context, chosen: str) -> int | None:
-    """Return whether answers are read aloud. Raises `Declined` where no model speaks."""
+    """Return whether answers are read aloud. Raises `Declined` if no model can speak."""
     if chosen == _OFF:
         return None
     context.admission.usual_model(Person(user=""), Capability.TEXT_TO_SPEECH)
@@ -88,7 +88,7 @@ def _aloud(context: Context, chosen: str) -> int | None:
 
 
 def _model(context: Context, named: str, able: Sequence[Capability]) -> str | None:
-    """Return the model's own name; None for "reset". Raises `Refused`."""
+    """Return the model's name; None for "reset". Raises `Refused`."""
     catalog = context.catalog
     spec = catalog.find(named)
     if spec is None and named.casefold() == _RESET:
@@ -98,7 +98,7 @@ def _model(context: Context, named: str, able: Sequence[Capability]) -> str | No
 
 
 def _shown(context: Context, person: Person, language: str, used: Body) -> Body:
-    """Return the person's settings; a kind that no model here can make is left out."""
+    """Return the person's settings, without the kinds that no model here can make."""
     rows: Body = say(language, "settings.yours")
     settings = [
         (name, getattr(person, f"{name}_model"), _usual(context, language, able))
@@ -123,7 +123,7 @@ def _shown(context: Context, person: Person, language: str, used: Body) -> Body:
 
 
 def _usual(context: Context, language: str, able: Sequence[Capability]) -> str:
-    """Return the model of people who chose none."""
+    """Return the default model for people who chose none."""
     for capability in able:
         try:
             name = context.admission.usual_model(Person(user=""), capability)

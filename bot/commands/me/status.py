@@ -1,6 +1,6 @@
-"""`/status`: every host and backend: up or down and since when, its memory, what runs there.
+"""`/status`: every host and backend, since when it is up or down, its memory, what runs there.
 
-An admin of several processes also reads which of them does what.
+If there are several processes, admins also see the role of each.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ async def handle(context: Context, call: Call) -> Answer:
 
 
 async def _posts(posts: PostReader, call: Call) -> Body:
-    """Return which process holds which post; where it listens is not for a chat."""
+    """Return which process holds which role. Addresses are not for a chat."""
     try:
         known = await posts.posts()
     except StoreError:
@@ -50,7 +50,7 @@ async def _posts(posts: PostReader, call: Call) -> Body:
 
 
 def _models(call: Call, models: Sequence[ModelStatus]) -> Body:
-    """Return how many models can begin a job at once, and how many are still to be loaded."""
+    """Return how many models can start a job at once, and how many wait to be loaded."""
     counts = Counter(model.readiness for model in models)
     ready, needed = counts[Readiness.READY], counts[Readiness.NEEDS_LOADING]
     return call.say("status.models", ready=ready, needed=needed)
