@@ -1,1 +1,1 @@
-"""From a person's request to an accepted job or a refusal; knows no platform and no HTTP."""
+"""Turns a person's request into an accepted job or a refusal. Knows no platform and no HTTP."""

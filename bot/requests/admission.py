@@ -1,4 +1,4 @@
-"""The one way for a request to become a job: for a person, within their limits.
+"""Turns requests into jobs, within the limits of the person who asks.
 
 Knows neither chats nor HTTP: plain values come in, an accepted job or a refusal comes out.
 """
@@ -39,8 +39,9 @@ log = logging.getLogger(__name__)
 class Question:
     """A question for a text model, with all its images.
 
-    It continues the conversation of the job `earlier`; `replies` says that this was chosen and not
-    guessed. `system` is given to the model before everything else.
+    It continues the conversation of the job `earlier`. `replies`: the person chose that
+    conversation by replying, so it is not a guess. `system` is sent to the model before everything
+    else.
     """
 
     talk: Conversation
@@ -52,7 +53,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdmissionService:
-    """Accepts requests for people. `styles` are the operator's, and may change."""
+    """Accepts requests for people. The operator's `styles` may change."""
 
     submitter: JobSubmitter
     jobs: JobReader
@@ -66,7 +67,7 @@ class AdmissionService:
         return await self._answered(asking.key, self._draw(asking, drawing))
 
     async def ask(self, asking: SubmissionDetails, question: Question) -> Job | Refusal:
-        """Accept a question with what was said before it."""
+        """Accept a question together with the conversation so far."""
         return await self._answered(asking.key, self._ask(asking, question))
 
     async def submit(
@@ -78,19 +79,19 @@ class AdmissionService:
         *,
         earlier: Job | None = None,
     ) -> Job | Refusal:
-        """Accept a request as it is. `earlier` is the job that it repeats or continues."""
+        """Accept a request as it is. `earlier` is the job it repeats or continues."""
         new = self._going_on(asking, model, request, files, earlier)
         steps = self._submit(asking, new, continues=earlier is not None)
         return await self._answered(asking.key, steps)
 
     async def add(self, asking: SubmissionDetails, job: Job, added: Conversation) -> Job | Refusal:
-        """Add what came late to the question of a job, as long as it waits."""
+        """Add late parts to a job's question, while it waits."""
         return await self._answered(None, self._add_in_time(asking, job, added))
 
     async def ask_for_prompt(self, image: Job) -> Job | Refusal | None:
-        """Accept the question for a better prompt of an image or video, None without enhancement.
+        """Accept the question for a better prompt of an image or video; None without enhancement.
 
-        It counts against no one's limits.
+        It counts against nobody's limits.
         """
         spec = self.models.offer.catalog.find(image.model)
         request = image.request
@@ -103,9 +104,9 @@ class AdmissionService:
     async def write_down(
         self, person: Person, question: Job, place: int, sound: File
     ) -> Job | Refusal:
-        """Accept the job that writes down a recording of a person's held question.
+        """Accept the transcription of a recording in a person's held question.
 
-        Like the one that reads its answer aloud, it counts against no one's limits.
+        Like the job that reads the answer aloud, it counts against nobody's limits.
         """
         return await self._made_for(
             recordings.writing_key(question.id, place),
@@ -133,11 +134,17 @@ class AdmissionService:
         return await self._answered(key, steps())
 
     def usual_model(self, person: Person, capability: Capability) -> str:
-        """Return the model used when a request names none. Raises `Declined` when none is able."""
+        """Return the model for a request that names none.
+
+        Raises `Declined` if no model is able.
+        """
         return usual_model(self.models.offer.catalog, self.live.defaults, person, capability)
 
     async def _answered(self, key: str | None, steps: Awaitable[Job]) -> Job | Refusal:
-        """Return the result of the steps; a request accepted before is never refused afterwards."""
+        """Return the result of the steps.
+
+        A request that was accepted before is never refused later.
+        """
         try:
             return await steps
         except Declined as declined:
@@ -176,7 +183,7 @@ class AdmissionService:
         return await self.limits.submit(asking, new)
 
     def _style(self, person: Person, named: str | None) -> Style:
-        """Return the named style, otherwise the person's own. Raises `Declined`."""
+        """Return the named style, otherwise the person's default. Raises `Declined`."""
         if named is None:
             return self.styles.get(person.style or "", Style())
         return self.styles[style_name(self.styles, named)]
@@ -198,7 +205,7 @@ class AdmissionService:
         return await self.limits.submit(asking, new, continues=True)
 
     def _text_model(self, person: Person, question: Question) -> str:
-        """Return the model of the conversation or the person's usual one. Raises `Declined`."""
+        """Return the conversation's model or the person's default. Raises `Declined`."""
         catalog = self.models.offer.catalog
         able = Capability.VISION if question.talk.has_image else Capability.TEXT_TO_TEXT
         earlier, replies = question.earlier, question.replies
@@ -213,12 +220,12 @@ class AdmissionService:
         return await self.limits.submit(asking, new, continues=continues)
 
     def _require_heard(self, person: Person, new: NewJob) -> None:
-        """Refuse a recording that no model here can write down. Raises `Declined`."""
+        """Refuse a recording that no model here can transcribe. Raises `Declined`."""
         if new.held:
             self.usual_model(person, Capability.SPEECH_TO_TEXT)
 
     async def _add_in_time(self, asking: SubmissionDetails, job: Job, added: Conversation) -> Job:
-        """Add to a question as it is now: something else may be added to it at this moment."""
+        """Add to the question's latest version: another part may be added at the same time."""
         while True:
             try:
                 return await self._add(asking, job, added)
@@ -254,7 +261,7 @@ class AdmissionService:
         return await self.limits.replace_request(asking, job, request, added.files)
 
     async def _said_before(self, job: Job | None) -> Conversation:
-        """Return the conversation up to a job's answer; a stopped answer has said nothing."""
+        """Return the conversation up to a job's answer. A stopped answer is left out."""
         if job is None or not isinstance(job.request, Chat):
             return Conversation()
         output = await self.jobs.output(job)
@@ -271,7 +278,7 @@ class AdmissionService:
         files: tuple[File, ...],
         earlier: Job | None,
     ) -> NewJob:
-        """Return a job that goes best where the conversation of an earlier one is remembered."""
+        """Return a job that prefers the server that has the earlier conversation in its cache."""
         new = _new(asking, model, request, files)
         if earlier is None:
             return new

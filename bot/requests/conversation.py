@@ -1,6 +1,6 @@
-"""What a model reads of a conversation so far: the newest turns that fit; pure.
+"""What a model receives of a conversation: the newest turns that fit. Pure.
 
-Servers that report their context cut once more, by their own count of tokens.
+Servers that report their context size cut once more, by their own token count.
 """
 
 from collections.abc import Callable
@@ -12,25 +12,25 @@ from queueing.core.specs import ModelSpec
 
 CHARS_PER_TOKEN = 3.5
 ANSWER_SHARE = 0.25  # of the context, kept free for the answer
-USUAL_CHARS = 24_000  # if the model's context is unknown
+USUAL_CHARS = 24_000  # if the model's context size is unknown
 IMAGES = 4  # the newest ones; each takes about a thousand tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conversation:
-    """Turns of a conversation, oldest first, and the images they point to."""
+    """Turns of a conversation, oldest first, and the images they refer to."""
 
     turns: tuple[ChatMessage, ...] = ()
     files: tuple[File, ...] = ()
 
     @property
     def has_image(self) -> bool:
-        """Whether there are images in it, which a model has to see."""
+        """Whether it contains images, which the model must be able to see."""
         return any(turn.images for turn in self.turns)
 
 
 def room_chars(model: ModelSpec | None) -> int:
-    """Return how many characters of a conversation a model can be given."""
+    """Return how many characters of conversation a model can take."""
     tokens = None if model is None else model.options.get("context_length")
     if not isinstance(tokens, int) or isinstance(tokens, bool):
         return USUAL_CHARS
@@ -38,7 +38,7 @@ def room_chars(model: ModelSpec | None) -> int:
 
 
 def remembered_by(earlier: Job | None, model: ModelSpec | None) -> str | None:
-    """Return the server that has read a conversation, if its present model read it there."""
+    """Return the server that has processed a conversation, if its current model did so there."""
     if earlier is None or model is None or earlier.model != model.name:
         return None
     return earlier.backend or earlier.remembered_by if isinstance(earlier.request, Chat) else None
@@ -47,11 +47,11 @@ def remembered_by(earlier: Job | None, model: ModelSpec | None) -> str | None:
 def continued(
     earlier: Conversation, asked: Conversation, *, system: str, room: int, sees: bool
 ) -> Conversation:
-    """Return the whole to send: the system prompt, the earlier turns that fit, the question.
+    """Return the conversation to send: the system prompt, the earlier turns that fit, the question.
 
-    The oldest turns are dropped first, in pairs of question and answer; the system prompt and the
-    question always stay. Images of earlier turns are included for a vision model, the newest
-    ones, unless they are no longer kept.
+    The oldest turns are dropped first, in pairs of question and answer. The system prompt and the
+    question always stay. A vision model also receives the newest images of earlier turns that are
+    still kept.
     """
     room -= len(system) + sum(len(turn.told) for turn in asked.turns)
     kept: list[ChatMessage] = []
@@ -70,7 +70,10 @@ def continued(
 
 
 def _joined(before: Conversation, asked: Conversation) -> Conversation:
-    """Put two talks together with the newest images of both; recordings are the question's."""
+    """Join two parts of a conversation with the newest images of both.
+
+    Recordings come from the question.
+    """
     shift = len(before.files)
     earlier = (turn.model_copy(update={"sounds": ()}) for turn in before.turns)
     turns = (*earlier, *(_placed(turn, lambda index: index + shift) for turn in asked.turns))
@@ -85,7 +88,7 @@ def _joined(before: Conversation, asked: Conversation) -> Conversation:
 
 
 def _placed(turn: ChatMessage, place: Callable[[int], int | None]) -> ChatMessage:
-    """Return a turn that points to its files in other places; those without one are left out."""
+    """Return a turn with its files renumbered, leaving out files without a new number."""
     found = {
         name: tuple(at for index in indexes if (at := place(index)) is not None)
         for name, indexes in (("images", turn.images), ("sounds", turn.sounds))

@@ -1,6 +1,6 @@
-"""Turns what a person wants made into the job's request: style, size, options.
+"""Builds the request for an image, a video or music: style, size, options.
 
-An image, a video or music; pure but for seeds.
+Pure except for random seeds.
 """
 
 import secrets
@@ -24,10 +24,10 @@ from queueing.core.requests import (
 )
 
 PROMPT_LIMIT = 4_000
-_ANY_SEED = -1  # as people type it in other programs
-_RANDOM_SEEDS = 2**32  # easy to type again, and whole in every JSON reader
-_FIELDS = {"size": "width"}  # of a request, if an option has another name
-_NEEDLESS: Mapping[str, object] = {"count": 1, "translate": False}  # values that ask for nothing
+_ANY_SEED = -1  # as in other programs
+_RANDOM_SEEDS = 2**32  # easy to retype, and exact in every JSON reader
+_FIELDS = {"size": "width"}  # request fields, where an option has another name
+_NEEDLESS: Mapping[str, object] = {"count": 1, "translate": False}  # values that change nothing
 
 R = TypeVar("R", bound=Record)
 
@@ -37,7 +37,7 @@ Made = TextToImage | TextToVideo | TextToAudio
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrawingOptions:
-    """The options given beside the words; None for those not given.
+    """The options given with a prompt; None for those not given.
 
     A `seed` of -1 asks for a random one.
     """
@@ -62,11 +62,13 @@ class DrawingOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Creation:
-    """A person's request for an image, a video or music; model and style may be their usual ones.
+    """A person's request for an image, a video or music.
 
-    `files` are images to start from, checked. `edit` says whether the prompt changes them; None
-    leaves that to their number and the model. With `mask`, the last file is one. `source` is the
-    person's job that a file came from. `raw` leaves the words as they are.
+    Model and style may be their defaults.
+
+    `files` are checked images to start from. `edit` states whether the prompt edits them; None
+    leaves that to their number and the model. With `mask`, the last file is the mask. `source` is
+    the person's job that a file came from. `raw` leaves the prompt as it is.
     """
 
     prompt: str
@@ -87,7 +89,7 @@ def new_seed() -> int:
 
 
 def require_text(text: str | None, limit: int) -> str:
-    """Return a text that is neither empty nor longer than `limit`. Raises `Declined`."""
+    """Return the text if it is neither empty nor longer than `limit`. Raises `Declined`."""
     if not text:
         raise Declined(Refusal(RefusalKind.NO_TEXT))
     if len(text) > limit:
@@ -96,7 +98,7 @@ def require_text(text: str | None, limit: int) -> str:
 
 
 def style_name(styles: Mapping[str, Style], wanted: str) -> str:
-    """Return a style's own name, ignoring case. Raises `Declined`."""
+    """Return a style's configured name, ignoring case. Raises `Declined`."""
     found = next((name for name in styles if name.casefold() == wanted.casefold()), None)
     if found is not None:
         return found
@@ -112,9 +114,9 @@ def require_taken(
     model: str,
     takes: Collection[str] | None,
 ) -> None:
-    """Refuse an option that requests of a kind lack or the model would not honour.
+    """Refuse an option that this kind of request lacks or the model would ignore.
 
-    `takes` are the fields that the model honours, None for all. Raises `Declined`.
+    `takes` are the fields the model honours, None for all. Raises `Declined`.
     """
     for option, value in sorted(given.items()):
         name = _FIELDS.get(option, option)
@@ -124,7 +126,7 @@ def require_taken(
 
 
 def changed(request: R, given: Mapping[str, object]) -> R:
-    """Return a request with the options that were given, as far as it has them."""
+    """Return a request with the given options, as far as it has them."""
     changes: dict[str, Any] = dict(given)
     if changes.get("seed") == _ANY_SEED:
         changes["seed"] = new_seed()
@@ -135,9 +137,9 @@ def changed(request: R, given: Mapping[str, object]) -> R:
 
 
 def edits(drawing: Creation, catalog: Catalog, named: str | None) -> bool:
-    """Return whether a drawing changes its images instead of starting from one.
+    """Return whether a request edits its images instead of starting from one.
 
-    Several images are always combined; one is changed where the model, or every model, can do
+    Several images are always combined. A single one is edited if the model, or every model, can do
     nothing else with it.
     """
     if drawing.edit is not None or drawing.makes is not TextToImage or not drawing.files:
@@ -152,11 +154,11 @@ def edits(drawing: Creation, catalog: Catalog, named: str | None) -> bool:
 
 
 def needs_of(drawing: Creation, *, edit: bool) -> Capability:
-    """Return what a model must be able to do for a drawing."""
+    """Return the capability that a request needs."""
     return _needs(drawing.makes, edit, bool(drawing.files))
 
 
-@lru_cache(maxsize=32)  # more than there are kinds of requests, with and without both
+@lru_cache(maxsize=32)  # more than the kinds of requests, with and without both
 def _needs(makes: type[Made], edit: bool, has_files: bool) -> Capability:
     request = makes(prompt="")
     if isinstance(request, TextToImage):
@@ -172,10 +174,12 @@ def drawn(
     *,
     edit: bool = False,
 ) -> Made:
-    """Return the job's request: explicit options before the style's, those before the usual ones.
+    """Return the job's request.
 
-    `takes` are the fields that the model honours, None for all; options that were not given
-    explicitly are set only if it honours them. An edit keeps the size of its images.
+    Explicit options override the style's, and those the defaults.
+
+    `takes` are the fields the model honours, None for all. Options that were not given explicitly
+    are set only if it honours them. An edit keeps the size of its images.
     """
     usual = {"seed": new_seed(), **_sides(usual_size), **style.options, **_sides(style.size)}
     honoured = {n: v for n, v in usual.items() if takes is None or n in takes or n == "seed"}

@@ -1,7 +1,7 @@
-"""Untrusted text files, PDFs and office files: recognised, and read within bounds.
+"""Recognises untrusted text files, PDFs and office files, and reads them within limits.
 
-A file's contents are only ever text: quoted before the question, like the words a reply is about.
-PDFs and office files are read in a process of their own.
+A file's contents are only ever text, quoted before the question like the text a reply is about.
+PDFs and office files are read in a separate process.
 """
 
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from backends.media.documents import DocumentContents, DocumentError, Fault, rea
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from queueing.core.requests import File
 
-MOST_BYTES = 200_000  # more than any question may hold in letters of four bytes
+MOST_BYTES = 200_000  # more than any question may hold, even with four-byte characters
 
 
 def require_short(name: str, size: int) -> None:
-    """Refuse a file of more bytes than are read. Raises `Declined`."""
+    """Refuse a file that is larger than the limit. Raises `Declined`."""
     if size > MOST_BYTES:
         limit = MOST_BYTES // 1000
         raise Declined(Refusal(RefusalKind.TEXT_FILE_TOO_LARGE, name=name, limit=limit))
 
 
 def decoded(name: str, data: bytes) -> str:
-    """Return a stranger's bytes as text. Raises `Declined`."""
+    """Decode untrusted bytes as text. Raises `Declined`."""
     require_short(name, len(data))
     encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     try:
@@ -35,33 +35,36 @@ def decoded(name: str, data: bytes) -> str:
 
 
 def together(texts: Sequence[tuple[str, str]], limit: int) -> str:
-    """Return what files say, each under its name. Raises `Declined` for more than `limit` characters."""
+    """Join the texts of files, each under its name.
+
+    Raises `Declined` above `limit` characters.
+    """
     whole = "\n\n".join(f"{name}\n{text}" for name, text in texts)
     if len(whole) > limit:
         raise Declined(Refusal(RefusalKind.FILES_TOO_LONG, length=len(whole), limit=limit))
     return whole
 
 
-PAPER_MB = 20  # the most Telegram lets a bot download; the same everywhere
+PAPER_MB = 20  # the most Telegram lets a bot download; used everywhere
 _READ_S = 30.0
 
 
 def too_large(name: str, size: int, limit_mb: int) -> Declined:
-    """Return the refusal of a file with more bytes than are taken."""
+    """Return the refusal of a file that is too large."""
     megabytes = ceil(size / 1_000_000)
     return Declined(Refusal(RefusalKind.FILE_TOO_LARGE, name=name, size=megabytes, limit=limit_mb))
 
 
 def require_paper_weight(name: str, size: int) -> None:
-    """Refuse a document of more bytes than are read. Raises `Declined`."""
+    """Refuse a document that is larger than the limit. Raises `Declined`."""
     if size > PAPER_MB * 1_000_000:
         raise too_large(name, size, PAPER_MB)
 
 
 async def opened(name: str, data: bytes, *, characters: int, images: int) -> DocumentContents:
-    """Return what a stranger's document says, in at most so many characters and images.
+    """Return the contents of an untrusted document, with at most so many characters and images.
 
-    Raises `Declined`, also for pages without words where no image of them is wanted.
+    Raises `Declined`, also for pages without text if no image of them is wanted.
     """
     require_paper_weight(name, len(data))
     file = File(name=name, mime="", data=data)

@@ -1,4 +1,4 @@
-"""Prompt enhancement: when an image may wait for it, its question and its result. Pure."""
+"""Prompt enhancement: when an image may wait for it, its question, and its result. Pure."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,9 @@ from queueing.core.requests import Chat, ChatMessage, TextToAudio, TextToImage, 
 
 DELAY_S = 10.0
 
-OWNER = "usher:enhancement"  # it counts against no one's limits and appears in no one's list
+OWNER = "usher:enhancement"  # counts against nobody's limits and appears in nobody's list
 
-PROMPT_LIMIT = 2_000  # characters: longer answers are no prompt
+PROMPT_LIMIT = 2_000  # characters: a longer answer is not a prompt
 
 _TOKENS = 1_000  # reasoning included
 
@@ -22,11 +22,11 @@ _FOR: Mapping[type[Made], tuple[str, str]] = {
     TextToVideo: ("text-to-video", "subject, action, setting, camera movement, light and style"),
     TextToAudio: ("text-to-music", "genre, mood, tempo, instruments and voices"),
 }
-"""The kind of a model, and what a prompt for it names."""
+"""The name of each kind of model, and what a prompt for it should name."""
 
 
 def instructions(request: Made) -> str:
-    """Return what the text model is told about improving a prompt."""
+    """Return the instructions to the text model for improving a prompt."""
     kind, named = _FOR[type(request)]
     return (
         f"{OPENING} {kind} model. Rewrite the request you are given as one vivid "
@@ -38,11 +38,11 @@ def instructions(request: Made) -> str:
 
 
 async def delay_s(models: ModelReader, model: str, request: Made, *, has_image: bool) -> float:
-    """Return how long a new job may be delayed for its prompt, 0 for no enhancement.
+    """Return how long a new job may be delayed for its prompt; 0 for no enhancement.
 
-    Only if the text model is in memory or fits without evicting anything: a job never waits for
-    a swap it did not ask for. A request that begins with an image is about something the text model
-    cannot see, so it stays as it is.
+    It is delayed only if the text model is in memory or fits without evicting anything: a job never
+    waits for a swap it did not ask for. A request that starts from an image stays as it is, because
+    the text model cannot see the image.
     """
     spec = models.offer.catalog.find(model)
     if spec is None or spec.enhance is None or has_image or request.original is not None:
@@ -52,7 +52,7 @@ async def delay_s(models: ModelReader, model: str, request: Made, *, has_image: 
 
 
 def question(job: Job, request: Made, model: str) -> NewJob:
-    """Return the job that improves a prompt; the same each time."""
+    """Return the job that improves a prompt. Deterministic."""
     messages = (
         ChatMessage(role="system", text=instructions(request)),
         ChatMessage(role="user", text=request.prompt),
@@ -68,7 +68,7 @@ def question(job: Job, request: Made, model: str) -> NewJob:
 
 
 def improved(request: Made, answer: str) -> Made:
-    """Return the request with the answer as its prompt; unchanged when that is no prompt."""
+    """Return the request with the answer as its prompt; unchanged if the answer is not a prompt."""
     prompt = " ".join(answer.split()).strip("\"'“”„`").strip()
     if not prompt or len(prompt) > PROMPT_LIMIT or prompt == request.prompt:
         return request

@@ -1,7 +1,7 @@
-"""Prompt enhancement: a text model improves what a person wrote for an image model.
+"""Runs prompt enhancement: a text model improves the prompt for an image model.
 
-Owns the jobs it submits to a text model, from their acceptance to their end. The image keeps its
-place and never waits longer than its delay: without an answer by then the original is drawn.
+Owns the jobs it submits to a text model, from acceptance to end. The image keeps its place and
+never waits longer than its delay: without an answer by then, the original prompt is used.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Enhancer:
-    """Asks for better prompts for delayed images, videos and music, and releases these."""
+    """Requests better prompts for delayed images, videos and music, and releases these jobs."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Enhancer:
         self._clock = clock
         self._chat_settings = chat_settings
         self._held: asyncio.Queue[Job] = asyncio.Queue()
-        self._taken: set[int] = set()  # images under way: a repeated call reports one again
+        self._taken: set[int] = set()  # images in progress: a repeated call reports its image again
         self._ends: dict[int, asyncio.Future[None]] = {}  # by image and by question
 
     def on_event(self, event: Event) -> None:
@@ -71,12 +71,12 @@ class Enhancer:
         return waits and job.not_before > self._clock.now()
 
     async def run(self) -> None:
-        """Serve until cancelled; begins with what an earlier run left behind."""
+        """Serve until cancelled. Starts with what an earlier run left behind."""
         async with TaskGroup() as tasks:
             left = await self._deliveries.unacknowledged(OWNER)
             for question in left:
                 tasks.create_task(self._guarded(self._resume(question), question))
-            # A call that was not confirmed to its chat before a crash is handed over once more.
+            # After a crash, a call that was not confirmed to its chat is delivered again.
             taken_up = {question.parent for question in left}
             while True:
                 image = await self._held.get()
@@ -84,13 +84,13 @@ class Enhancer:
                     tasks.create_task(self._guarded(self._enhance(image), image))
 
     async def _guarded(self, steps: Coroutine[None, None, None], job: Job) -> None:
-        """Keep a bug away from everything else: the delay ends by itself."""
+        """Contain a bug: the delay of the image ends anyway."""
         try:
             await steps
         except StoreError as error:
-            log.warning("job %d: its enhancement is given up: %s", job.id, error)
+            log.warning("job %d: gave up improving its prompt: %s", job.id, error)
         except Exception:
-            log.exception("job %d: its enhancement failed", job.id)
+            log.exception("job %d: improving its prompt failed", job.id)
         finally:
             self._taken.discard(job.id)
 
@@ -107,7 +107,7 @@ class Enhancer:
         if isinstance(asked, Job):
             await self._see_through(image, asked)
         elif asked is not None:
-            log.info("job %d: its prompt stays as it is: %s", image.id, asked)
+            log.info("job %d: its prompt is not improved: %s", image.id, asked)
             await self._submitter.replace_request(image.id, image.request)
 
     async def _see_through(self, image: Job, asked: Job) -> None:
@@ -124,7 +124,7 @@ class Enhancer:
         await self._end(current)
 
     def _acceptable(self, image: Job, better: Made) -> Request:
-        """Return the better request, or the original if its chat would have refused the better."""
+        """Return the improved request, or the original if the chat would refuse it."""
         try:
             origin = Origin.model_validate_json(image.reply_to)
         except ValidationError:
@@ -138,7 +138,7 @@ class Enhancer:
         self._ends[image.id] = self._ends[asked.id] = end
         try:
             async with timeout(max(0.0, image.not_before - self._clock.now())):
-                for job_id in (image.id, asked.id):  # it may have ended before this listened
+                for job_id in (image.id, asked.id):  # it may have ended before `end` was registered
                     current = await self._jobs.get(job_id)
                     if current is None or current.state.final:
                         return
@@ -149,7 +149,7 @@ class Enhancer:
             del self._ends[image.id], self._ends[asked.id]
 
     async def _end(self, asked: Job) -> None:
-        """End a question that is no longer needed; that of a forgotten image is deleted with it."""
+        """End a question that is no longer needed. If its image was deleted, delete it too."""
         ended = await self._submitter.cancel(asked.id)
         await self._deliveries.acknowledge(ended or asked)
         if await self._jobs.get(asked.parent or 0) is None:

@@ -1,6 +1,6 @@
-"""Checks untrusted images and masks before anything decodes them; makes results fit.
+"""Checks untrusted images and masks before anything decodes them, and makes results fit.
 
-Pillow runs in threads: it releases the interpreter lock, so the event loop continues meanwhile.
+Pillow runs in threads. It releases the interpreter lock, so the event loop keeps running.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from backends.media.image_metadata import without_metadata
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from queueing.core.requests import File
 
-IMAGE_MB = 20  # the most Telegram lets a bot download; the same everywhere
+IMAGE_MB = 20  # the most Telegram lets a bot download; used everywhere
 MEGAPIXELS = 40
-UPSCALED_MEGAPIXELS = 16  # a model's larger results fit neither the server's memory nor a chat
+UPSCALED_MEGAPIXELS = 16  # a larger result of a model fits neither the server's memory nor a chat
 ImageForm = Literal["png", "jpeg", "webp"]
 _QUALITIES = (92, 85, 75, 60)
 _SHRINK = 0.75
@@ -27,7 +27,7 @@ _SMALLEST_SIDE = 64
 _UPLOAD_S = 20.0  # for a person's video; results wait for the same processes
 
 _PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
-_PNG_SIZE = struct.Struct(">II5xI")  # width, height, how they are coded, checksum
+_PNG_SIZE = struct.Struct(">II5xI")  # width, height, encoding, checksum
 _PNG_HEADER = len(_PNG) + _PNG_SIZE.size
 
 # The warning is an error only where warnings are errors; the check here is stricter.
@@ -37,18 +37,18 @@ _encoders = asyncio.Semaphore(2)
 
 
 def require_weight(size: int) -> None:
-    """Refuse a file of more bytes than an image may have. Raises `Declined`."""
+    """Refuse a file that is too large for an image. Raises `Declined`."""
     if size > IMAGE_MB * 1_000_000:
         megabytes = size // 1_000_000
         raise Declined(Refusal(RefusalKind.IMAGE_TOO_LARGE, size=megabytes, limit=IMAGE_MB))
 
 
 async def checked(data: bytes) -> File:
-    """Return a stranger's bytes as an image file, or raise `Declined`.
+    """Return untrusted bytes as an image file. Raises `Declined`.
 
-    Only PNG, JPEG and WebP are opened, the number of pixels is read before anything is decoded,
-    and the whole image must decode. Our own name replaces the stranger's, and what a camera or a
-    program wrote beside the pixels is gone.
+    Only PNG, JPEG and WebP are opened. The number of pixels is read before anything is decoded, and
+    the whole image must decode. Our own name replaces the person's, and metadata of a camera or a
+    program is removed.
     """
     async with _encoders:
         return await asyncio.to_thread(_checked, data)
@@ -57,8 +57,8 @@ async def checked(data: bytes) -> File:
 async def bare(data: bytes) -> bytes:
     """Return a person's file as it may be stored: pixels, video and sound without metadata.
 
-    A file that cannot be read becomes an empty file, since its contents are unknown; other kinds of
-    files stay as they are.
+    A file that cannot be read becomes an empty file, because its contents are unknown. Other kinds
+    of files stay as they are.
     """
     mime = mime_of(data)
     try:
@@ -70,9 +70,9 @@ async def bare(data: bytes) -> bytes:
 
 
 async def fitted(file: File, limit: int) -> File | None:
-    """Return an image in at most `limit` bytes: itself, or re-encoded; None when hopeless.
+    """Return an image in at most `limit` bytes, re-encoded if necessary; None if impossible.
 
-    Reduces quality first, then size. Files that are not images come back unchanged or None.
+    Reduces quality first, then size. Files that are not images come back unchanged or as None.
     """
     if len(file.data) <= limit:
         return file
@@ -83,7 +83,7 @@ async def fitted(file: File, limit: int) -> File | None:
 
 
 def in_form(file: File, form: ImageForm | None) -> File:
-    """Return a result as an image of that form; as it is without one, or if it is no image.
+    """Return a result as an image in that form; unchanged without a form, or if it is not an image.
 
     Blocking.
     """
@@ -99,23 +99,23 @@ def in_form(file: File, form: ImageForm | None) -> File:
 
 
 async def dimensions(file: File) -> tuple[int, int] | None:
-    """Return an image's width and height in pixels, None for anything else."""
+    """Return an image's width and height in pixels; None for anything else."""
     return _png_size(file.data) or await asyncio.to_thread(_dimensions, file)
 
 
 async def require_upscalable(file: File) -> None:
-    """Refuse an image that is large already. Raises `Declined`."""
+    """Refuse an image that is already large. Raises `Declined`."""
     size = await dimensions(file)
     if size is not None and size[0] * size[1] > UPSCALED_MEGAPIXELS * 1_000_000:
         raise Declined(Refusal(RefusalKind.LARGE_ENOUGH, limit=UPSCALED_MEGAPIXELS))
 
 
 def _png_size(data: bytes) -> tuple[int, int] | None:
-    """Return the size in the header of a PNG, which most servers draw; None for anything else."""
+    """Return the size in a PNG's header; None for anything else. Most servers draw PNGs."""
     if not data.startswith(_PNG) or len(data) < _PNG_HEADER:
         return None
     width, height, check = _PNG_SIZE.unpack_from(data, len(_PNG))
-    intact = zlib.crc32(data[12 : _PNG_HEADER - 4]) == check  # its name and its values
+    intact = zlib.crc32(data[12 : _PNG_HEADER - 4]) == check  # checksum of chunk name and values
     return (width, height) if intact and width and height else None
 
 
@@ -166,7 +166,7 @@ def _fitted(file: File, limit: int) -> File | None:
 
 
 def _flat(opened: Image.Image) -> Image.Image:
-    """Lay the image on white: JPEG has no transparency."""
+    """Put the image on a white background: JPEG has no transparency."""
     if opened.mode not in {"RGBA", "LA", "PA", "P"}:
         return opened.convert("RGB")
     layered = opened.convert("RGBA")
@@ -176,15 +176,15 @@ def _flat(opened: Image.Image) -> Image.Image:
 
 
 _OPAQUE = 255
-_MARKED_MOST = 127  # of opacity; what is more opaque stays
+_MARKED_MOST = 127  # of opacity; more opaque parts stay
 
 
 async def mask_of(image: File, given: File | None = None) -> File:
-    """Return a PNG of an image's size that is transparent where the image is to be painted.
+    """Return a PNG of the image's size that is transparent where the image is to be painted.
 
-    `given` is what the person sent as the mask, otherwise the image's own transparent parts count.
-    A mask without transparency marks by white. Both files are checked images. Raises `Declined`
-    if nothing is marked, or a result is no image that can be read.
+    `given` is the person's mask. Without one, the image's own transparent parts count. A mask
+    without transparency marks by white. Both files are checked images. Raises `Declined` if nothing
+    is marked, or if a result is not a readable image.
     """
     try:
         return await asyncio.to_thread(_mask, image, given)

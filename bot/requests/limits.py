@@ -1,8 +1,8 @@
-"""How much a person may ask for, held against each request in the moment it is accepted.
+"""How much a person may request, checked for each request when it is accepted.
 
-One request far above what a model is made for takes a GPU from everybody, so its size is bounded:
-as the model's operator says, otherwise by four times its defaults. What failed for memory is
-remembered until the bot restarts.
+A request far above what a model is made for would block a GPU for everybody, so its size is
+bounded: by the operator's settings for the model, otherwise by four times the model's defaults.
+Requests that ran out of memory are remembered until the bot restarts.
 """
 
 from collections.abc import Mapping
@@ -26,19 +26,21 @@ from queueing.core.reasons import is_open_ended
 from queueing.core.requests import File, Request, TextToImage, TextToVideo
 from queueing.core.specs import ModelSpec, is_far_above, pixels, usual_pixels, work
 
-TIMES = 4  # the default bound, in units of the model's own defaults
+TIMES = 4  # the default bound, in multiples of the model's own defaults
 
 Numbers = Mapping[str, float]
 
 
 class Bounds:
-    """Refuses requests beyond their model's bounds. Events tell what ran out of memory."""
+    """Refuses requests beyond their model's bounds. Events report what ran out of memory."""
 
     def __init__(self) -> None:
-        self._failed: dict[str, float] = {}  # by model: the least work that ran out of memory
+        self._failed: dict[
+            str, float
+        ] = {}  # by model: the smallest amount of work that ran out of memory
 
     def on_event(self, event: Event, usual: Mapping[str, Numbers]) -> None:
-        """Remember a request far above its model's defaults that failed for memory."""
+        """Remember a request far above its model's defaults that ran out of memory."""
         if not isinstance(event, JobChanged) or event.event is not JobEvent.FAIL:
             return
         job = event.job
@@ -82,7 +84,7 @@ def _megapixels(pixels: float) -> str:
 
 
 def _extent(request: Request, usual: Numbers) -> dict[str, float]:
-    """Return what a request asks for explicitly, by what is bounded."""
+    """Return the explicit values of a request, by the name of their bound."""
     named = {
         name: value
         for name in ("steps", "count", "seconds")
@@ -97,7 +99,7 @@ def _extent(request: Request, usual: Numbers) -> dict[str, float]:
 
 
 def _defaults(request: Request, usual: Numbers) -> dict[str, float]:
-    """Return the bounds that follow from what the model does where a request says nothing."""
+    """Return the bounds that follow from the model's defaults."""
     found = {name: TIMES * usual[name] for name in ("steps", "seconds") if name in usual}
     if isinstance(request, TextToImage | TextToVideo):
         found["pixels"] = TIMES * usual_pixels(request, usual)
@@ -111,18 +113,20 @@ def _frames(seconds: float | None, fps: float | None) -> float | None:
 
 
 _altered = altering(NewJob)
-_SHARE_TO_CLEAR = 0.1  # of a full queue; coming back for its first free place is a race
+_SHARE_TO_CLEAR = 0.1  # of a full queue; returning for its first free place would be a race
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SubmissionDetails:
-    """One submission: by whom, with which rights, and where the answer belongs.
+    """Who submits, with which rights, and where the answer belongs.
 
-    `unwanted` are words that requests may not contain there. `key` makes it idempotent: submitted
-    again under the same key, it gets the job it made before. A key belongs to one person alone: one
-    that a person chose must be stored with that person's name before it. `reply_to` is stored with
-    the job and means something only to the caller. What is asked for `later` runs when nothing else
-    waits, and with `due_at` begins in time to be done then.
+    - `unwanted` are words that requests may not contain there.
+    - `key` makes the submission idempotent: repeated under the same key, it returns the
+      first job. A key belongs to one person: a key chosen by a person must be stored with
+      the person's name in front.
+    - `reply_to` is stored with the job and means something only to the caller.
+    - A job for `later` runs when nothing else waits. With `due_at`, it starts in time to
+      be done then.
     """
 
     person: Person
@@ -137,10 +141,10 @@ class SubmissionDetails:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestLimits:
-    """Hands requests to the queue within their person's limits, of which the queue counts most.
+    """Submits requests to the queue within the person's limits, most of which the queue counts.
 
-    Bans, unwanted words and the bytes of an hour are looked at before; open jobs, places in line,
-    the jobs of an hour and the day's time on the GPUs are counted in the transaction that accepts.
+    Bans, unwanted words and the bytes per hour are checked first. Open jobs, places in the queue,
+    jobs per hour and GPU time per day are counted in the transaction that accepts the job.
     """
 
     submitter: JobSubmitter
@@ -158,7 +162,7 @@ class RequestLimits:
     ) -> Job:
         """Accept a job in its person's lane. Raises `Declined` and `Refused`.
 
-        `continues` says that a conversation was accepted before, but for its last turn.
+        `continues`: all but the last turn of the conversation was accepted before.
         """
         self._require_allowed(asking, new.request, continues=continues)
         self._require_within(new.model, new.request)
@@ -190,10 +194,12 @@ class RequestLimits:
     async def replace_request(
         self, asking: SubmissionDetails, job: Job, request: Request, files: tuple[File, ...]
     ) -> Job:
-        """Give a job that has not started another request. Raises `Declined` and `StoreError`.
+        """Replace the request of a job that has not started.
 
-        `files` join its own; what the job is told by becomes that of the asking. One that is held
-        stays so. It must not have changed since it was read.
+        Raises `Declined` and `StoreError`.
+
+        `files` are added to its own; its `reply_to` becomes that of `asking`. A held job stays
+        held. The job must not have changed since it was read.
         """
         self._require_allowed(asking, request, continues=True)
         self._require_within(job.model, request)
@@ -228,14 +234,14 @@ class RequestLimits:
             raise Declined(Refusal(RefusalKind.UNWANTED_WORD, word=word))
 
     def _require_within(self, model: str, request: Request) -> None:
-        """Refuse what is beyond the bounds of its model; the queue refuses an unknown one."""
+        """Refuse what is beyond the bounds of its model. The queue refuses unknown models."""
         offer = self.models.offer
         spec = offer.catalog.find(model)
         if spec is not None:
             self.bounds.require(spec, request, offer.usual.get(spec.name, {}))
 
     async def _take_in(self, owner: str, files: tuple[File, ...]) -> int | None:
-        """Count the bytes of files, before others of the same moment are looked at."""
+        """Count the bytes of files before others of the same moment are checked."""
         if not files:
             return None
         try:
@@ -245,7 +251,7 @@ class RequestLimits:
             raise Declined(Refusal(RefusalKind.UPLOADS_USED_UP, moment=free_at)) from None
 
     async def _limit(self, new: NewJob, admission: SubmitLimits, reached: LimitReached) -> Refusal:
-        """Return which limit is reached, with when there should be room again."""
+        """Return which limit is reached, and when there should be space again."""
         if reached.free_at is not None:
             moment = Moment(reached.free_at)
             return Refusal(RefusalKind.QUOTA_USED_UP, limit=reached.limit, moment=moment)
@@ -272,10 +278,10 @@ class RequestLimits:
         )
 
     async def _queue_full(self, new: NewJob, limit: int) -> Refusal:
-        """Return the refusal of a full queue, with when a tenth of it will have been done."""
+        """Return the refusal of a full queue, with the time at which a tenth should be done."""
         name = self.models.offer.catalog.named(new.model).name
         done_at = self._next_done_at(name)
-        if done_at is None and await self._ends(new):  # the queue may be that new
+        if done_at is None and await self._ends(new):  # the queue may be new
             done_at = self._next_done_at(name)
         if done_at is None:
             return Refusal(RefusalKind.QUEUE_STANDS, model=name, limit=limit)
@@ -284,12 +290,12 @@ class RequestLimits:
         return Refusal(RefusalKind.QUEUE_FULL, model=name, limit=limit, moment=moment)
 
     def _next_done_at(self, model: str) -> float | None:
-        """Return when a job of the model accepted now would be done."""
+        """Return when a job of the model would be done if it were accepted now."""
         status = next(each for each in self.status.snapshot().models if each.name == model)
         return None if status.next_ends is None else status.next_ends.latest
 
     async def _ends(self, new: NewJob) -> list[float]:
-        """Return when open jobs that count with a new one should end, for those with an estimate."""
+        """Return the expected ends of the open jobs that count with a new one, where estimated."""
         bulk, mine = is_bulk(new.request), await self.jobs.open_jobs(new.owner)
         alike = [job for job in mine if is_bulk(job.request) is bulk]
         standings = await self.status.standings(alike)

@@ -1,4 +1,4 @@
-"""Sound and video that people send: bounded, and made ready in a process of its own."""
+"""Checks the sound and video people send and converts them in a separate process."""
 
 from backends.common.file_types import is_sound, mime_of
 from backends.media import videos
@@ -7,19 +7,19 @@ from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.documents import too_large
 from queueing.core.requests import File
 
-SOUND_MB = 20  # the most Telegram lets a bot download; the same everywhere
+SOUND_MB = 20  # the most Telegram lets a bot download; used everywhere
 SOUND_S = 1800.0
 _ENDINGS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
 
 
 def require_sound_weight(name: str, size: int) -> None:
-    """Refuse a file of more bytes than a recording may have. Raises `Declined`."""
+    """Refuse a file that is too large for a recording. Raises `Declined`."""
     if size > SOUND_MB * 1_000_000:
         raise too_large(name, size, SOUND_MB)
 
 
 async def checked_sound(name: str, data: bytes) -> File:
-    """Return a stranger's bytes as a recording: a small one, without images and metadata.
+    """Return untrusted bytes as a recording: compressed, without images and metadata.
 
     Without the library for videos and sounds, a sound stays as it is. Raises `Declined`.
     """
@@ -47,18 +47,21 @@ def _unread(name: str, fault: SoundFault) -> Refusal:
             return Refusal(RefusalKind.RECORDING_UNREADABLE, name=name)
 
 
-VIDEO_MB = 20  # the most Telegram lets a bot download; the same everywhere
+VIDEO_MB = 20  # the most Telegram lets a bot download; used everywhere
 _READ_S = 30.0
 
 
 def require_video_weight(name: str, size: int) -> None:
-    """Refuse a video of more bytes than are taken. Raises `Declined`."""
+    """Refuse a video that is too large. Raises `Declined`."""
     if size > VIDEO_MB * 1_000_000:
         raise too_large(name, size, VIDEO_MB)
 
 
 async def seen(name: str, data: bytes, most: int) -> tuple[File, ...]:
-    """Return at most so many images of a stranger's video, in order. Raises `Declined`."""
+    """Return at most `most` still images of an untrusted video, in order.
+
+    Raises `Declined`.
+    """
     require_video_weight(name, len(data))
     try:
         made = await videos.frames(File(name="video", mime="", data=data), most, wall_s=_READ_S)

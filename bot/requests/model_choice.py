@@ -1,4 +1,4 @@
-"""Which model a request goes to when it names none; pure."""
+"""Chooses the model of a request that names none. Pure."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,10 @@ _USUAL_FOR: Mapping[Capability, tuple[str, ...]] = {
     Capability.TEXT_TO_TEXT: ("ask",),
     Capability.VISION: ("ask",),
 }
-"""The commands whose usual models come first; for all else, the first able model is taken."""
+"""The commands whose default models come first.
+
+Other capabilities use the first able model.
+"""
 _NONE_ABLE: Mapping[Capability, RefusalKind] = {
     Capability.VISION: RefusalKind.NONE_SEES,
     Capability.IMAGE_EDIT: RefusalKind.NONE_EDITS,
@@ -37,9 +40,9 @@ _NONE_ABLE: Mapping[Capability, RefusalKind] = {
 def usual_model(
     catalog: Catalog, defaults: Defaults, person: Person, capability: Capability
 ) -> str:
-    """Return the person's own usual model, the general one, or the first that is able.
+    """Return the person's own default model, the general one, or the first that is able.
 
-    Raises `Declined` when none is.
+    Raises `Declined` if no model is able.
     """
     able = catalog.able(capability)
     if not able:
@@ -61,9 +64,9 @@ def model_of_style(catalog: Catalog, style: Style, capability: Capability) -> st
 def model_of_conversation(
     catalog: Catalog, person: Person, earlier: Job | None, able: Capability, *, replies: bool
 ) -> str | None:
-    """Return the model that continues a conversation, None if another is to be chosen.
+    """Return the model that continues a conversation; None if another is to be chosen.
 
-    Without a reply to the earlier answer, a usual model chosen since then comes first.
+    Without a reply to the earlier answer, a default model chosen since then comes first.
     """
     if earlier is None or (spec := catalog.find(earlier.model)) is None:
         return None

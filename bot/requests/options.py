@@ -1,4 +1,4 @@
-"""Sizes, LoRAs and styles of images as people name them; pure."""
+"""Sizes, LoRAs and styles of images as people write them. Pure."""
 
 import math
 import re
@@ -20,7 +20,7 @@ _ASPECT = re.compile(r"(\d{1,3}):(\d{1,3})")
 def size(text: str) -> tuple[int, int] | None:
     """Return (width, height) of "768x1024", or of "3:2" or "portrait" at one megapixel.
 
-    Sides of an aspect are multiples of 64. None for any other text, or out of range.
+    The sides of an aspect ratio are multiples of 64. None for any other text, or out of range.
     """
     text = SHAPES.get(text.strip().lower(), text)
     if exact := _SIZE.fullmatch(text.strip()):
@@ -41,7 +41,7 @@ def _grid(side: float) -> int:
 
 
 def loras_in(written: str) -> tuple[LoraWeight, ...]:
-    """Return the LoRAs in a text such as `ink:0.8, video`; a weight left out is 1.
+    """Return the LoRAs in a text such as `ink:0.8, video`. The default weight is 1.
 
     Raises `ValueError` if there are too many, or a weight is out of range.
     """
@@ -55,7 +55,7 @@ def _lora(word: str) -> LoraWeight:
     name, _, after = word.rpartition(":")
     try:
         weight = float(after)
-    except ValueError:  # the name may hold a colon
+    except ValueError:  # the name may contain a colon
         return LoraWeight(name=word)
     if not name:
         return LoraWeight(name=word)
@@ -70,10 +70,12 @@ PLACE = "{prompt}"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Style:
-    """What a style adds to a request for images; the person's explicit options override it.
+    """What a style adds to a request for images.
 
-    `prompt` holds the person's words at `{prompt}`, or follows them. `options` are fields of
-    `TextToImage` by name; `model` is used when the call names none.
+    The person's explicit options override it.
+
+    `prompt` contains the person's prompt at `{prompt}`, or is appended to it. `options` are fields
+    of `TextToImage` by name. `model` is used if the call names none.
     """
 
     prompt: str = PLACE
@@ -89,6 +91,6 @@ class Style:
         return f"{prompt}, {self.prompt}"
 
     def without(self, own: str | None) -> str | None:
-        """Return what should not be in the image: the person's words and the style's."""
+        """Return the negative prompt: the person's words and the style's."""
         said = [words for words in (own, self.negative) if words]
         return ", ".join(said) or None

@@ -1,7 +1,8 @@
-"""Recordings in a question: one model writes them down, another answers, a third reads aloud. Pure.
+"""Recordings in a question: a model transcribes, one answers, one reads aloud. Pure.
 
-The question is the person's job, accepted once and held. What writes down and reads aloud are jobs
-made for it: their keys follow from its number, so each is accepted once whatever is interrupted.
+The question is the person's job, accepted once and held. Transcription and reading aloud are jobs
+made for it. Their keys derive from its number, so each is accepted only once, even after an
+interruption.
 """
 
 import re
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from queueing.core.jobs import Job, NewJob
 from queueing.core.requests import Chat, File, Request, SpeechToText, TextToSpeech
 
-SPOKEN_MOST = 10_000  # characters, some ten minutes
+SPOKEN_MOST = 10_000  # characters, about ten minutes
 _LOOKED_AT = 15_000  # formatting included
 
 _FENCE = re.compile(r"^(```|~~~).*?(^\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -24,22 +25,22 @@ _EMPTY = re.compile(r"\n{3,}")
 
 
 def spoken(markdown: str) -> str:
-    """Return the words of a model's answer: without code blocks, addresses and formatting."""
+    """Return the text of a model's answer without code blocks, addresses and formatting."""
     text = _FENCE.sub("", markdown[:_LOOKED_AT])
     text = _LINK.sub(r"\1", text)
     text = _ADDRESS.sub("", text)
     text = _RULES.sub("", text)
     text = _ROW.sub(lambda row: ", ".join(filter(None, map(str.strip, row[1].split("|")))), text)
     text = _MARKS.sub("", text)
-    for _ in range(2):  # strong words within others
+    for _ in range(2):  # bold text may contain italics
         text = _STRONG.sub(r"\2", text)
     return _EMPTY.sub("\n\n", text).strip()
 
 
-OWNER = "usher:recordings"  # it counts against no one's limits and appears in no one's list
+OWNER = "usher:recordings"  # counts against nobody's limits and appears in nobody's list
 
 RECORDINGS = 4  # in one question
-HEARD_LIMIT = 20_000  # characters of what is said in the recordings of one question
+HEARD_LIMIT = 20_000  # characters of transcript in one question
 SPOKEN_LIMIT = 4_000  # characters of an answer that are read aloud
 
 _SILENCE = re.compile(r"(?:[\[(][\w ]*[\])]|[\s.…♪*-])*")
@@ -47,7 +48,7 @@ _END = re.compile(r"[.!?…。]\s")
 
 
 def to_be_heard(request: Request) -> tuple[int, ...]:
-    """Return which files of a request are recordings that are not written down yet."""
+    """Return which files of a request are recordings that are not transcribed yet."""
     if not isinstance(request, Chat):
         return ()
     last = request.messages[-1]
@@ -55,22 +56,22 @@ def to_be_heard(request: Request) -> tuple[int, ...]:
 
 
 def unheard(job: Job) -> tuple[int, ...]:
-    """Return which of a held question's files are recordings that are not written down yet."""
+    """Return which of a held question's files are recordings that are not transcribed yet."""
     return to_be_heard(job.request) if job.held else ()
 
 
 def heard_in(job: Job) -> str:
-    """Return what was said in a question's recordings, "" for one without any."""
+    """Return what was said in a question's recordings; "" without any."""
     return (job.request.messages[-1].heard or "") if isinstance(job.request, Chat) else ""
 
 
 def writing_key(question: int, place: int) -> str:
-    """Return the key of the job that writes down one of a question's files."""
+    """Return the key of the job that transcribes one of a question's files."""
     return f"recording:{question}:{place}"
 
 
 def writing(question: Job, place: int, sound: File, model: str) -> NewJob:
-    """Return the job that writes down one of a question's files; the same each time."""
+    """Return the job that transcribes one of a question's files. Deterministic."""
     return NewJob(
         model=model,
         request=SpeechToText(),
@@ -83,13 +84,13 @@ def writing(question: Job, place: int, sound: File, model: str) -> NewJob:
 
 
 def words_of(written: str) -> str:
-    """Return what was said, "" where only a sign of silence is written down, as [BLANK_AUDIO]."""
+    """Return the transcript; "" if it only marks silence, such as [BLANK_AUDIO]."""
     text = written.strip()
     return "" if _SILENCE.fullmatch(text) else text
 
 
 def asked(request: Chat, heard: Sequence[str]) -> Chat:
-    """Return a question with what was said in its recordings, after its typed words."""
+    """Return a question with the transcript of its recordings after its typed text."""
     *before, last = request.messages
     said = _together(heard)[:HEARD_LIMIT]
     text = "\n\n".join(filter(None, (last.text, said)))
@@ -98,7 +99,7 @@ def asked(request: Chat, heard: Sequence[str]) -> Chat:
 
 
 def is_cut(heard: Sequence[str]) -> bool:
-    """Return whether more was said than is asked."""
+    """Return whether the transcript is longer than what is asked."""
     return len(_together(heard)) > HEARD_LIMIT
 
 
@@ -112,7 +113,7 @@ def speech_key(question: int) -> str:
 
 
 def speech(question: Job, text: str, model: str) -> NewJob:
-    """Return the job that reads an answer aloud; the same each time."""
+    """Return the job that reads an answer aloud. Deterministic."""
     return NewJob(
         model=model,
         request=TextToSpeech(text=text, source=question.id),
@@ -124,9 +125,9 @@ def speech(question: Job, text: str, model: str) -> NewJob:
 
 
 def read_of(answer: str) -> str:
-    """Return the words of an answer as a voice reads them, "" where it has none.
+    """Return an answer's text for reading aloud; "" if it has none.
 
-    Of a long answer the sentences that fit are read.
+    Of a long answer, only the sentences that fit.
     """
     text = spoken(answer)
     if len(text) > SPOKEN_LIMIT:

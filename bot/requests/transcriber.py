@@ -1,7 +1,7 @@
-"""Recordings: what is said in them is written down, and their question is asked with it.
+"""Transcribes recordings and asks their questions with the transcript.
 
-Owns the jobs made for questions with recordings, from their acceptance to their end. Whatever is
-interrupted is resumed at the next start: the questions that are still held say what is to be done.
+Owns the jobs made for questions with recordings, from acceptance to end. Interrupted work is
+resumed at the next start: the questions that are still held show what remains to be done.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 
 _NO_ROOM = {RefusalKind.TOO_MANY_OPEN, RefusalKind.NOT_ACCEPTING, RefusalKind.FULL_DISK}
 
-AGAIN_S = 5.0  # until a full queue, or a database that fails, is tried again
+AGAIN_S = 5.0  # until a retry after a full queue or a database failure
 
 
 class Unheard(Exception):
-    """A recording cannot be written down; `problem` says why."""
+    """A recording cannot be transcribed; `problem` is the reason."""
 
     def __init__(self, why: Problem) -> None:
         super().__init__(str(why))
@@ -42,7 +42,7 @@ class Unheard(Exception):
 
 
 class Transcriber:
-    """Has recordings written down, releases their questions, and clears up behind both."""
+    """Has recordings transcribed, releases their questions, and cleans up after both."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class Transcriber:
         self._admission = admission
         self._people = people
         self._chat_settings = chat_settings
-        self._news: asyncio.Queue[int] = asyncio.Queue()  # questions to look after
-        self._again: dict[int, bool] = {}  # those being looked after, and whether once more
-        self._wakes: dict[int, asyncio.Event] = {}  # those that wait for a recording
-        self._made: dict[int, int] = {}  # the open jobs made for questions, and those
+        self._news: asyncio.Queue[int] = asyncio.Queue()  # questions to serve
+        self._again: dict[int, bool] = {}  # questions being served, and whether to serve them again
+        self._wakes: dict[int, asyncio.Event] = {}  # questions that wait for a recording
+        self._made: dict[int, int] = {}  # open jobs made for questions, with their question
 
     def on_event(self, event: Event) -> None:
-        """Handle new questions, and the ends of all that belongs to one. Never blocks."""
+        """Handle new questions, and the ends of all jobs that belong to one. Never blocks."""
         match event:
             case Forgotten(job_ids=job_ids):
                 for question in job_ids & {*self._wakes, *self._made.values()}:
@@ -79,7 +79,7 @@ class Transcriber:
                 self._take(job.id)
 
     def _note(self, made: Job) -> None:
-        """Note a job made for a question; its end concerns the question."""
+        """Record a job made for a question, so that its end wakes the question."""
         if not made.state.final and made.parent is not None:
             self._made[made.id] = made.parent
         elif (question := self._made.pop(made.id, None)) is not None:
@@ -95,7 +95,7 @@ class Transcriber:
             self._news.put_nowait(question)
 
     async def run(self) -> None:
-        """Serve until cancelled; begins with what an earlier run left behind."""
+        """Serve until cancelled. Starts with what an earlier run left behind."""
         async with TaskGroup() as tasks:
             tasks.create_task(self._begin())
             while True:
@@ -107,7 +107,7 @@ class Transcriber:
                 left = await self._deliveries.unacknowledged(recordings.OWNER)
                 held = await self._jobs.held_jobs()
             except StoreError as error:
-                log.warning("recordings of an earlier run cannot be read: %s", error)
+                log.warning("cannot read the recordings of an earlier run: %s", error)
                 await asyncio.sleep(AGAIN_S)
                 continue
             for made in left:
@@ -119,7 +119,7 @@ class Transcriber:
             return
 
     async def _look_after(self, question: int) -> None:
-        """Do for a question what is to be done now; a bug in it ends nothing else."""
+        """Serve a question until nothing remains to be done. A bug affects only this question."""
         more = True
         while more:
             self._again[question] = False
@@ -127,10 +127,10 @@ class Transcriber:
                 await self._serve(question)
                 more = self._again[question]
             except StoreError as error:
-                log.warning("job %d: its recordings are tried again: %s", question, error)
+                log.warning("job %d: retrying its recordings: %s", question, error)
                 await asyncio.sleep(AGAIN_S)
             except Exception:
-                log.exception("job %d: its recordings could not be written down", question)
+                log.exception("job %d: transcribing its recordings failed", question)
                 more = False
         del self._again[question]
 
@@ -150,7 +150,10 @@ class Transcriber:
     # ------------------------------------------------------------ writing down
 
     async def _write_down(self, question: Job, wake: asyncio.Event) -> None:
-        """See a question to its release, or to its own end. Raises `Unheard`."""
+        """Transcribe a question's recordings and release it, unless it ends first.
+
+        Raises `Unheard`.
+        """
         current: Job | None = question
         while current is not None and (places := recordings.unheard(current)):
             heard = []
@@ -160,10 +163,10 @@ class Transcriber:
                     return
                 heard.append(text)
             await self._release(current, heard)
-            current = await self._jobs.get(question.id)  # a late part may have come in between
+            current = await self._jobs.get(question.id)  # a late part may have arrived
 
     async def _heard(self, question: Job, place: int, wake: asyncio.Event) -> str | None:
-        """Return what is said in a recording, None if its question ends before. Raises `Unheard`."""
+        """Return a recording's transcript; None if its question ends first. Raises `Unheard`."""
         while True:
             wake.clear()
             current = await self._jobs.get(question.id)
@@ -177,20 +180,23 @@ class Transcriber:
             await _woken(wake, None if made is not None else AGAIN_S)
 
     async def _accepted(self, question: Job, place: int) -> Job | None:
-        """Accept the job for a recording; None while there is no place for it. Raises `Unheard`."""
+        """Submit the transcription of a recording; None if there is no space for it.
+
+        Raises `Unheard`.
+        """
         sound = (await self._jobs.inputs(question) or ())[place]
         person = await self._people.get(question.owner)
         outcome = await self._admission.write_down(person, question, place, sound)
         if isinstance(outcome, Job):
             self._note(outcome)
             return outcome
-        log.info("job %d: its recording is not taken: %s", question.id, outcome)
+        log.info("job %d: its transcription was refused: %s", question.id, outcome)
         if outcome.kind in _NO_ROOM:
             return None
         raise Unheard(problem(ProblemKind.NO_LISTENER))
 
     async def _text(self, made: Job) -> str:
-        """Return what a job has written down. Raises `Unheard`."""
+        """Return the transcript a job produced. Raises `Unheard`."""
         if made.state is JobState.FAILED:
             raise Unheard(
                 problem(ProblemKind.UNHEARD, cause=made.error or problem(ProblemKind.UNABLE).code())
@@ -201,7 +207,7 @@ class Transcriber:
         return recordings.words_of(output.text)
 
     async def _release(self, question: Job, heard: list[str]) -> None:
-        """Ask a question with what was heard, unless it has changed meanwhile. Raises `Unheard`."""
+        """Ask a question with its transcript, unless it has changed. Raises `Unheard`."""
         request = question.request
         if not isinstance(request, Chat):
             return
@@ -222,7 +228,10 @@ class Transcriber:
     # ------------------------------------------------------------ clearing up
 
     async def _clear_up(self, number: int) -> None:
-        """End what was made for a question and is no longer needed; delete it with its question."""
+        """End the jobs that a question no longer needs.
+
+        If the question was deleted, delete them too.
+        """
         question = await self._jobs.get(number)
         for made in await self._deliveries.unacknowledged(recordings.OWNER):
             if made.parent != number:

@@ -1,4 +1,4 @@
-"""Words that are unwanted in requests; pure."""
+"""Finds unwanted words in requests. Pure."""
 
 import re
 import unicodedata
@@ -21,7 +21,7 @@ from queueing.core.requests import (
 def unwanted_word(words: Iterable[str], texts: Iterable[str | None]) -> str | None:
     """Return the first of the words that appears in one of the texts, or None.
 
-    Whole words are compared, ignoring case and the width of letters.
+    Whole words are compared, ignoring case and full-width forms.
     """
     said = " ".join(_plain(text) for text in texts if text)
     padded = f" {said} "
@@ -29,10 +29,10 @@ def unwanted_word(words: Iterable[str], texts: Iterable[str | None]) -> str | No
 
 
 def said_in(request: Request, *, continues: bool = False) -> tuple[str | None, ...]:
-    """Return what a person says in a request.
+    """Return the texts a person wrote in a request.
 
-    With `continues`, earlier turns of its conversation were looked at when they were said. Vectors
-    say nothing, so what is embedded is not looked at: a whole document would fail over one word.
+    With `continues`, earlier turns of the conversation are left out, because they were checked
+    before. Embeddings are not checked: a whole document would fail over one word.
     """
     match request:
         case Generation():
@@ -52,7 +52,7 @@ def said_in(request: Request, *, continues: bool = False) -> tuple[str | None, .
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
-    """Yield every text of a program's request but what an assistant said in it."""
+    """Yield every text of a program's request except an assistant's words."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -64,7 +64,10 @@ def _texts(value: JsonValue) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a text's words, normalised, one blank apart; invisible characters split no word."""
+    """Return a text's words, normalised and separated by single spaces.
+
+    Invisible characters do not split words.
+    """
     seen = "".join(char for char in text if unicodedata.category(char) != "Cf")
     folded = unicodedata.normalize("NFKC", seen).casefold()
     return " ".join(re.findall(r"\w+", folded))
