@@ -1,1 +1,1 @@
-"""The configuration: read, checked as a whole, turned into plain values."""
+"""Reads the configuration, checks it as a whole, and turns it into plain values."""

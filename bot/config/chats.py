@@ -1,4 +1,4 @@
-"""The settings of chats, rooms and styles: each one's type, bounds and default."""
+"""The settings of chats, rooms and styles: their types, bounds and defaults."""
 
 from typing import Annotated, Any, ClassVar, get_args
 from urllib.parse import urlsplit
@@ -26,14 +26,14 @@ from bot.requests.options import PLACE, Style, loras_in, size
 class ChatConfig(Section):
     """A chat's settings. Any setting named `allow` or `allow_roles` is enforced.
 
-    `naming` defines how its people are named, and the rights it reports with a call.
+    `naming` defines how the chat names people, and the rights it reports with a call.
     """
 
     naming: ClassVar[NameForms]
 
 
 class DiscordConfig(ChatConfig):
-    """The Discord bot; `allow` are the places and people it listens to, empty for all.
+    """The Discord bot. `allow` lists the places and people it listens to; empty for all.
 
     With `allow_roles`, only people with one of these rights may use it.
     """
@@ -58,10 +58,10 @@ class DiscordConfig(ChatConfig):
 
 
 class TelegramConfig(ChatConfig):
-    """The Telegram bot; `api_url` names a self-hosted Bot API server.
+    """The Telegram bot. `api_url` names a self-hosted Bot API server.
 
-    `allow` are the groups and people it listens to, empty for all. With `allow_roles`, only people
-    with one of these rights may use it.
+    `allow` lists the groups and people it listens to; empty for all. With `allow_roles`, only
+    people with one of these rights may use it.
     """
 
     naming = NameForms(
@@ -84,9 +84,9 @@ class TelegramConfig(ChatConfig):
 
 
 class WebConfig(ChatConfig):
-    """The web chat; to be reached from other machines it needs a token.
+    """The web chat. It needs a token if other machines can reach it.
 
-    `url` is the address people reach it by, `names` are further host names, such as a proxy's.
+    `url` is the address people reach it by. `names` are further host names, such as a proxy's.
     `proxies` are the proxies in front of it that are trusted to name the client.
     """
 
@@ -105,11 +105,11 @@ class WebConfig(ChatConfig):
         return (*self.names, own) if own else self.names
 
     def opened_by(self) -> str | None:
-        """Return the setting by which other machines reach it; None if none does."""
+        """Return the setting that lets other machines reach it; None if none does."""
         return opened_by(self.host, url=self.url, names=self.names, proxies=self.proxies)
 
     def page(self) -> str:
-        """Return the page's address as far as it is known."""
+        """Return the page's address, as far as it is known."""
         if self.url:
             return f"{self.url}/"
         host = self.names[0] if self.names else self.host
@@ -117,9 +117,9 @@ class WebConfig(ChatConfig):
 
 
 class ChatsConfig(Section):
-    """The chats the bot is in; those left out are off.
+    """The chats the bot takes part in; those left out are off.
 
-    A new chat is one more field here: its `allow`, secrets, people and rooms are then handled too.
+    To add a chat, add a field here. Its `allow`, secrets, people and rooms are then handled too.
     """
 
     discord: DiscordConfig | None = None
@@ -131,17 +131,17 @@ class ChatsConfig(Section):
         return any(chat is not None for _, chat in self)
 
     def posts(self) -> tuple[str, ...]:
-        """Return the names of all configured chats: a chat's post has its name."""
+        """Return the lease names of all configured chats. A chat's lease has the chat's name."""
         return tuple(name for name, chat in self if chat is not None)
 
     def given(self, setting: str) -> dict[str, tuple[str, ...]]:
-        """Return a setting of every configured chat that has it."""
+        """Return the values of a setting, from every configured chat that has it."""
         found = ((name, getattr(chat, setting, ())) for name, chat in self if chat is not None)
         return {name: value for name, value in found if value}
 
     @classmethod
     def naming(cls) -> dict[str, NameForms]:
-        """Return the names on every platform, configured or not."""
+        """Return how each platform names people, whether it is configured or not."""
         kinds = ((name, get_args(field.annotation)) for name, field in cls.model_fields.items())
         return {
             name: next(kind.naming for kind in kind_or_none if issubclass(kind, ChatConfig))
@@ -164,7 +164,7 @@ def _loras(value: str) -> str:
 
 
 class StyleConfig(Section):
-    """A named preset of prompt and options; the person's words replace `{prompt}`."""
+    """A named preset of prompt and options. The person's prompt replaces `{prompt}`."""
 
     prompt: str = Field(default=PLACE, max_length=2000)
     negative: str | None = Field(default=None, max_length=2000)

@@ -1,6 +1,6 @@
-"""Checks what must fit together in a configuration: names, memory, options of each kind.
+"""Checks that the parts of a configuration fit together: names, memory, options of each kind.
 
-Opens no connection; the kinds of backends read only the workflow files named here.
+Opens no connection. The kinds of backends read only the workflow files named here.
 """
 
 import re
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bot.people.access import PersonLimits
 
 IMPROVED = frozenset({Capability.TEXT_TO_IMAGE, Capability.TEXT_TO_VIDEO, Capability.TEXT_TO_AUDIO})
-LEAST_OPEN_S = 3600.0  # between quiet hours, for once in a week
+LEAST_OPEN_S = 3600.0  # between quiet hours, at least once a week
 USUAL_FOR = {
     "image": (Capability.TEXT_TO_IMAGE,),
     "edit": (Capability.IMAGE_EDIT,),
@@ -44,7 +44,7 @@ USUAL_FOR = {
     "transcribe": (Capability.SPEECH_TO_TEXT,),
     "ask": (Capability.TEXT_TO_TEXT,),
 }
-"""What the default model of a command must be able to do: one of these."""
+"""By command, the capabilities of which its default model needs at least one."""
 
 
 def problems(config: Config) -> list[ConfigProblem]:
@@ -59,7 +59,7 @@ def problems(config: Config) -> list[ConfigProblem]:
     catalog = _sound(config, {problem.path[:4] for problem in named}).catalog()
     asked = dict.fromkeys(_option_problems(catalog))  # two servers of a kind report the same
     found = [*named, *asked, *_size_problems(catalog)]
-    if not found:  # the following checks need every model as it is meant
+    if not found:  # the following checks need complete models
         found = [
             *dict.fromkeys(twins_of_models(catalog)),
             *_idle_problems(catalog),
@@ -74,7 +74,7 @@ def problems(config: Config) -> list[ConfigProblem]:
 def _sound(config: Config, wrong: set[Path]) -> Config:
     """Return the configuration without the servers and models that have problems at those paths.
 
-    The rest is checked all the same, because an operator wants to see everything at once.
+    The rest is still checked, because operators want to see all problems at once.
     """
     hosts = {
         name: host.model_copy(
@@ -99,7 +99,10 @@ def _sound(config: Config, wrong: set[Path]) -> Config:
 
 
 def warnings(config: Config) -> list[ConfigProblem]:
-    """Return what works but is probably not meant; requires a configuration without problems."""
+    """Return what works but is probably unintended.
+
+    Requires a configuration without problems.
+    """
     return [
         *_size_warnings(config.catalog()),
         *gpu_warnings(config),
@@ -120,15 +123,15 @@ def _server_problems(config: Config) -> Iterator[ConfigProblem]:
             elif backend.url is None and KINDS[backend.kind].needs_url:
                 yield ConfigProblem(path=path, text="needs a url, such as http://127.0.0.1:8188")
             if name in hosts_of:
-                text = f"{hosts_of[name]} has a backend of this name; a server is on one host only"
+                text = f"{hosts_of[name]} already has a backend of this name; a server belongs to one host"
                 yield ConfigProblem(path=path, text=text)
             hosts_of.setdefault(name, host_name)
 
 
 def _unknown_kind(kind: str) -> str:
-    """Name the kind of the server that is meant; many write the server's own name there."""
+    """Suggest a kind for an unknown one; many people write the server's own name there."""
     known = " or ".join(kinds_of(kind))
-    hint = f"such a server is of kind {known}" if known else meant_or_all(kind, KINDS)
+    hint = f"use kind {known} for that server" if known else meant_or_all(kind, KINDS)
     return f"unknown kind {kind!r}; {hint}"
 
 
@@ -142,7 +145,7 @@ def _name_problems(config: Config) -> Iterator[ConfigProblem]:
             if owner != name or (path[-1] != name and word.casefold() == name.casefold()):
                 yield ConfigProblem(path=path, text=f"{word!r} already means the model {owner}")
     if not config.models and not config.discovering():
-        text = "no models: name one, or let a backend `discover: true` what its server has"
+        text = "no models: name one, or set `discover: true` on a backend"
         yield ConfigProblem(path=("models",), text=text)
 
 
@@ -151,16 +154,16 @@ def _quiet_problems(config: Config) -> Iterator[ConfigProblem]:
         indexes = [each.gpu for each in host.gpus.values()] or [host.gpu]
         named = all(index is not None and is_nvidia(index) for index in indexes)
         if host.yields_above_mb is not None and not named:
-            text = "needs `gpu`, the NVIDIA GPU of this machine that others are looked for on"
+            text = "needs `gpu`: the NVIDIA GPU of this machine to watch for other programs"
             yield ConfigProblem(path=("hosts", name, "yield_to_others"), text=text)
         if not host.quiet:
             continue
         zone = host.timezone or config.timezone
         if zone is None:
-            text = "needs a time zone: `timezone: Europe/Berlin`, here or for everything"
+            text = "needs a time zone, such as `timezone: Europe/Berlin`, here or at the top level"
             yield ConfigProblem(path=("hosts", name, "quiet"), text=text)
         elif QuietHours(host.quiet, zone).longest_open_s(0.0) < LEAST_OPEN_S:
-            text = "leaves no hour of the week in which anything could run"
+            text = "leaves no hour of the week in which jobs can run"
             yield ConfigProblem(path=("hosts", name, "quiet"), text=text)
 
 
@@ -181,7 +184,7 @@ def _words(name: str, model: ModelConfig) -> Iterator[tuple[Path, str]]:
 
 
 def _option_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
-    """Let every kind check its own settings, so that a new kind needs no line here."""
+    """Let every kind check its own settings, so that a new kind needs no change here."""
     for spec in catalog.backends.values():
         host = catalog.hosts[catalog.host_of[spec.name]].machine_name
         base: Path = ("hosts", host, "backends", spec.name)
@@ -210,7 +213,9 @@ def _copies_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
         servers = Counter(catalog.host_of[name] for name in set(model.backends))
         most = max(servers.values(), default=1)
         if model.copies > max(most, 1):
-            text = f"a host has {most} of its servers at most, and a server holds a model once"
+            text = (
+                f"at most {most} of its servers are on one host, and each holds one copy of a model"
+            )
             yield ConfigProblem(path=("models", model.name, "copies"), text=text)
 
 
@@ -247,13 +252,15 @@ def _size_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
 def _size_warnings(catalog: Catalog) -> Iterator[ConfigProblem]:
     for model in catalog.models.values():
         if not _fits(model, catalog):
-            text = f"{too_large(model, catalog)}: it takes the host alone and runs slowly"
+            text = f"{too_large(model, catalog)}: it needs the whole host and runs slowly"
             yield ConfigProblem(path=("models", model.name, "vram"), text=text)
 
 
 def _fits(model: ModelSpec, catalog: Catalog) -> bool:
     hosts = (catalog.hosts[catalog.host_of[name]] for name in model.backends)
-    unknown = any(host.vram_mb == 0 for host in hosts)  # its memory is missing, which is told
+    unknown = any(
+        host.vram_mb == 0 for host in hosts
+    )  # its memory is missing, which is reported separately
     return unknown or any(catalog.fits(model, name) for name in model.backends)
 
 
@@ -270,7 +277,7 @@ def _default_problems(config: Config, catalog: Catalog) -> Iterator[ConfigProble
         model = catalog.find(name)
         if model is None:
             able = ", ".join(_able(catalog, capabilities)) or "none"
-            text = f"no model is called {name!r}; able to do it: {able}"
+            text = f"there is no model {name!r}; models that can do it: {able}"
             yield ConfigProblem(path=("defaults", command), text=text)
         elif not model.capabilities.intersection(capabilities):
             needs = " or ".join(capabilities)
@@ -279,12 +286,12 @@ def _default_problems(config: Config, catalog: Catalog) -> Iterator[ConfigProble
 
 
 def _able(catalog: Catalog, capabilities: Sequence[Capability]) -> Sequence[str]:
-    """Return the models that can do one of these, each once."""
+    """Return the models that have one of the capabilities, each once."""
     return tuple(dict.fromkeys(name for each in capabilities for name in catalog.able(each)))
 
 
 def _enhance_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
-    """Return what is wrong with the text models that should improve prompts."""
+    """Return the problems of models named to improve prompts."""
     discovers = any(backend.discover for backend in catalog.backends.values())
     for model in catalog.models.values():
         if model.enhance is None:
@@ -294,13 +301,13 @@ def _enhance_problems(catalog: Catalog) -> Iterator[ConfigProblem]:
         writer = catalog.find(model.enhance)
         if not model.capabilities & IMPROVED:
             yield ConfigProblem(
-                path=path, text=f"{model.name} draws nothing; only prompts are improved"
+                path=path, text="only prompts for images, videos and music are improved"
             )
         elif writer is None and not discovers:
-            text = f"no model is called {model.enhance!r}; able to do it: {able}"
+            text = f"there is no model {model.enhance!r}; models that can do it: {able}"
             yield ConfigProblem(path=path, text=text)
         elif writer is not None and Capability.TEXT_TO_TEXT not in writer.capabilities:
-            text = f"{model.enhance} writes no text; able to do it: {able}"
+            text = f"{model.enhance} cannot write text; models that can do it: {able}"
             yield ConfigProblem(path=path, text=text)
 
 
@@ -310,7 +317,7 @@ def _style_problems(config: Config, catalog: Catalog) -> Iterator[ConfigProblem]
         if style.model is None or catalog.find(style.model) or discovers:
             continue
         able = ", ".join(catalog.able(Capability.TEXT_TO_IMAGE)) or "none"
-        text = f"no model is called {style.model!r}; able to draw: {able}"
+        text = f"there is no model {style.model!r}; models that can draw: {able}"
         yield ConfigProblem(path=("styles", name, "model"), text=text)
 
 
@@ -334,7 +341,7 @@ def _chat_problems(config: Config) -> Iterator[ConfigProblem]:
         groups["roles", name] = role.role(name, usual).limits
     for path, limits in groups.items():
         if limits.queued_per_person > limits.open_per_person:
-            most = limits.open_per_person  # it may have been left out, so its value is named
+            most = limits.open_per_person  # named in the message, because it may be a default
             text = (
                 f"{limits.queued_per_person} is more than open_per_person; set it to {most} or less"
             )
@@ -361,13 +368,11 @@ def _people_problems(config: Config) -> Iterator[ConfigProblem]:
         for names in known.values():
             right = names.person.fits(name) or names.is_right(name)
             if kind in names.kinds and not right:
-                yield ConfigProblem(
-                    path=path, text=f"must be such as {names.examples(people=True)}"
-                )
+                yield ConfigProblem(path=path, text=f"must look like {names.examples(people=True)}")
     for platform, rights in config.chats.given("allow_roles").items():
         for index, name in enumerate(rights):
             if not known[platform].is_right(name):
-                text = f"must be such as {known[platform].examples(people=False)}"
+                text = f"must look like {known[platform].examples(people=False)}"
                 yield ConfigProblem(path=("chats", platform, "allow_roles", index), text=text)
 
 

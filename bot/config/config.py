@@ -1,4 +1,4 @@
-"""A whole configuration, and the catalog it becomes."""
+"""A whole configuration, and the catalog built from it."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -36,11 +36,11 @@ from queueing.core.quiet_hours import QuietHours
 from queueing.core.requests import Capability
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec, Timeouts, embedding_spec
 
-_PARALLEL = 4  # of one model whose servers could do more: most servers' default
+_PARALLEL = 4  # jobs of one model at a time, for servers that could run more: most servers' default
 _EMBEDS = frozenset({Capability.EMBEDDING, Capability.IMAGE_EMBEDDING})
 _STATED = _EMBEDS | {Capability.VISION}
 _UNASKED = tuple(able for able in Capability if able not in _STATED)
-_WORKFLOWS = frozenset({"comfyui"})  # kinds that know from a file what a model makes
+_WORKFLOWS = frozenset({"comfyui"})  # kinds that learn a model's output from its workflow file
 _BY_WORKFLOW = frozenset(
     {
         Capability.IMAGE_EDIT,
@@ -80,30 +80,30 @@ class Config(Section):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what works but is probably not meant, one sentence each."""
+        """Return what works but is probably unintended, one sentence each."""
         return self._warnings
 
     def with_warnings(self, warnings: tuple[str, ...]) -> Self:
-        """Return a copy that carries those warnings."""
+        """Return a copy with those warnings."""
         copy = self.model_copy()
         copy._warnings = warnings  # noqa: SLF001  # a copy of this object
         return copy
 
     @property
     def database_url(self) -> str:
-        """Return the database's address in the store's form."""
+        """Return the database's address in the form the store uses."""
         if isinstance(self.database, DatabaseServer):
             return self.database.url.get_secret_value()
         return f"sqlite:///{self.database.as_posix()}"
 
     @property
     def sign_of_life(self) -> Path:
-        """Return the file beside which a running bot shows that it is alive."""
+        """Return the file next to which a running bot writes its sign of life."""
         return self.database if isinstance(self.database, Path) else self.database.sign
 
     @property
     def is_reached(self) -> bool:
-        """Whether anybody can ask for anything: over a chat or the HTTP API."""
+        """Whether people can reach the bot at all, over a chat or the HTTP API."""
         return self.chats.any() or self.api is not None
 
     def secrets(self) -> frozenset[str]:
@@ -111,7 +111,7 @@ class Config(Section):
         return frozenset(_secrets(self))
 
     def access(self) -> Access:
-        """Return who may do what, and how much."""
+        """Return the rights and limits of people."""
         usual = self.limits.limits()
         roles = [role.role(name, usual) for name, role in self.roles.items()]
         allowed, needed = self.chats.given("allow"), self.chats.given("allow_roles")
@@ -119,7 +119,7 @@ class Config(Section):
         return Access(self.admins, usual, roles, allowed, needed, zone=zone)
 
     def discovering(self) -> frozenset[str]:
-        """Return the backends that offer what their server has."""
+        """Return the backends that offer all models on their server."""
         named = {name for model in self.models.values() for name in model.backends}
         return frozenset(
             name
@@ -129,7 +129,7 @@ class Config(Section):
         )
 
     def catalog(self) -> Catalog:
-        """Return the hosts, backends and models in the queue's own terms."""
+        """Return the hosts, backends and models as the queue represents them."""
         discovering = self.discovering()
         hosts = [
             spec
@@ -169,14 +169,14 @@ def _secrets(setting: object) -> Iterator[str]:
 def _password(address: str) -> str:
     try:
         return urlsplit(address).password or ""
-    except ValueError:  # not an address, though it looks like one
+    except ValueError:  # not an address, although it looks like one
         return ""
 
 
 def _host_specs(
     name: str, host: HostConfig, discovering: Collection[str], timezone: str | None
 ) -> list[HostSpec]:
-    """Return a host for every GPU, one for a machine with a single one."""
+    """Return a host for each GPU; a single host if the machine has one GPU."""
     whole = _host_spec(name, host, discovering, timezone)
     return [_gpu_spec(whole, gpu, host) for gpu in host.gpus] or [whole]
 
@@ -240,7 +240,7 @@ def _backend_spec(
 def _in_order(
     gpus: Sequence[str], named: Sequence[str], split: Sequence[float]
 ) -> tuple[float, ...]:
-    """Return a split in the machine's order of its GPUs."""
+    """Return a split in the order in which the host lists its GPUs."""
     by_gpu = dict(zip(named, split, strict=False))
     return tuple(by_gpu[gpu] for gpu in gpus if gpu in by_gpu)
 
@@ -275,11 +275,11 @@ def _model_spec(name: str, model: ModelConfig, backends: Sequence[BackendSpec]) 
 
 
 def _accepted(model: ModelSpec, backend: BackendSpec) -> frozenset[Capability]:
-    """Return what a kind lets the model do, except what the operator has to state.
+    """Return the capabilities that a kind gives the model, except those the operator must state.
 
     Whether a model sees images, or makes embeddings instead of answers, cannot be detected from
-    here, so that must be stated; so must videos, edits and everything that sounds, unless a workflow
-    says it.
+    here, so it must be stated. The same holds for videos, edits and all audio, unless a workflow
+    states them.
     """
     return frozenset(able for able in _UNASKED if _accepts(backend, model, able))
 

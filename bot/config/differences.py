@@ -1,8 +1,8 @@
-"""How two configurations differ: what processes must share, and what a reload may change. Pure.
+"""Compares configurations: what processes must share, and what a reload may change. Pure.
 
-A configuration becomes a mark for each setting that is not at its default: so versions agree in
-spite of a setting that only one of them knows, until it is used. A mark is a keyed digest and short
-on purpose: it shows a difference, but is no way to test guesses of a token.
+Each setting that is not at its default becomes a mark. Versions therefore agree about a setting
+that only one of them knows until it is used. A mark is a keyed digest and short on purpose: it
+reveals a difference but cannot be used to test guesses of a token.
 """
 
 import hmac
@@ -29,20 +29,20 @@ OWN: Sequence[tuple[str, ...]] = (
     ("logging",),
     ("metrics",),
 )
-"""The settings each process may have of its own: what they name is not the same on every machine."""
+"""The settings that may differ between processes, because their values differ between machines."""
 
-_ORDERED = {("models",)}  # where none is named, the first able one is used
+_ORDERED = {("models",)}  # order matters: by default the first able one is used
 _DIGITS = 4
 GROUP = "group"
-_NAMED = 3  # differences that a sentence names
+_NAMED = 3  # differences named in a sentence
 
 Place = tuple[str, ...]
-"""Where a setting is, such as `("models", "flux", "vram")`."""
+"""The path of a setting, such as `("models", "flux", "vram")`."""
 Marks = Mapping[Place, str]
 
 
 def marks(config: Config, key: bytes) -> Marks:
-    """Return the marks of a configuration; only those with the same key can be compared."""
+    """Return the marks of a configuration. Only marks with the same key can be compared."""
     return {
         place: _mark(key, place, value)
         for place, value in _of_group(config, ())
@@ -51,24 +51,24 @@ def marks(config: Config, key: bytes) -> Marks:
 
 
 def settings_of(config: Config) -> Iterator[tuple[Place, object]]:
-    """Yield every setting that is not at its default, and every group that need not be there."""
+    """Yield every setting that is not at its default, and every optional group."""
     yield from _of_group(config, ())
 
 
 def differences(here: Marks, there: Marks) -> tuple[str, ...]:
-    """Return in words which settings differ, each with its path; none if the two are the same."""
-    told = []
+    """Return a phrase for each setting that differs, with its path; empty if there are none."""
+    found = []
     for place in apart(here, there):
         path = ".".join(place)
         if place in here and place in there:
-            told.append(f"{path} differs")
+            found.append(f"{path} differs")
         else:
-            told.append(f"{path} is only {'here' if place in here else 'there'}")
-    return tuple(told)
+            found.append(f"{path} is only {'here' if place in here else 'there'}")
+    return tuple(found)
 
 
 def apart(here: Mapping[Place, object], there: Mapping[Place, object]) -> Iterator[Place]:
-    """Yield where two configurations differ: the outermost group that only one has, or a setting."""
+    """Yield where two configurations differ: a setting, or the outermost group only one has."""
     places = [
         place
         for place in sorted({*here, *there})
@@ -77,7 +77,7 @@ def apart(here: Mapping[Place, object], there: Mapping[Place, object]) -> Iterat
     one_sided = {place for place in places if (place in here) is not (place in there)}
     for place in places:
         held = any(_holds(group, place) for group in one_sided)
-        # The order of models is a setting: it differs, too, where one came or went.
+        # The order of models is a setting, and it also differs if a model was added or removed.
         holds = place not in one_sided and any(_holds(place, inner) for inner in places)
         if not held and not holds:
             yield place
@@ -88,7 +88,7 @@ def _holds(group: Place, place: Place) -> bool:
 
 
 def in_words(told: Sequence[str]) -> str:
-    """Return the first differences as one part of a sentence."""
+    """Return the first differences as part of a sentence."""
     more = len(told) - _NAMED
     rest = [f"{more} more"] if more > 0 else []
     *others, last = [*told[:_NAMED], *rest]
@@ -96,7 +96,7 @@ def in_words(told: Sequence[str]) -> str:
 
 
 def _of_group(section: BaseModel, place: Place) -> Iterator[tuple[Place, object]]:
-    """Yield what is set away from its default."""
+    """Yield the settings of a group that are not at their default."""
     for name, field in type(section).model_fields.items():
         value, usual = getattr(section, name), field.get_default(call_default_factory=True)
         if value != usual or _is_no_limit(section, name):
@@ -106,7 +106,10 @@ def _of_group(section: BaseModel, place: Place) -> Iterator[tuple[Place, object]
 
 
 def _settings(value: object, place: Place, usual: object = None) -> Iterator[tuple[Place, object]]:
-    """Yield a setting, or a group and all in it; a group that is always there is no difference."""
+    """Yield a setting, or a group and everything in it.
+
+    A mandatory group is not a difference.
+    """
     match value:
         case BaseModel():
             if not isinstance(usual, BaseModel):
@@ -119,7 +122,7 @@ def _settings(value: object, place: Place, usual: object = None) -> Iterator[tup
                 yield place, GROUP
             for name, inner in value.items():
                 yield from _settings(inner, (*place, str(name)))
-        case WorkflowFile():  # where the file is differs with the machine
+        case WorkflowFile():  # the file's path differs between machines
             yield place, [PurePath(value).name, value.digest]
         case str() if place[-1] in WORKFLOWS:
             yield place, PurePath(value).name
@@ -128,7 +131,7 @@ def _settings(value: object, place: Place, usual: object = None) -> Iterator[tup
 
 
 def _is_no_limit(section: BaseModel, name: str) -> bool:
-    """Return whether a role has no limit, instead of inheriting one."""
+    """Return whether a role explicitly has no limit, instead of inheriting one."""
     of_role = isinstance(section, RoleConfig) and name in section.model_fields_set
     return of_role and getattr(section, name) is None
 
@@ -141,12 +144,12 @@ def _is_own(place: Place) -> bool:
 
 
 def _mark(key: bytes, place: Place, value: object) -> str:
-    told = json.dumps([place, value], default=_plain, sort_keys=True)
-    return hmac.digest(key, told.encode(), "sha256").hex()[:_DIGITS]
+    written = json.dumps([place, value], default=_plain, sort_keys=True)
+    return hmac.digest(key, written.encode(), "sha256").hex()[:_DIGITS]
 
 
 def _plain(value: object) -> object:
-    """Return as JSON what a setting may be beside texts, numbers and lists."""
+    """Return a setting that is not a text, number or list in a form that JSON can hold."""
     match value:
         case SecretStr():
             return value.get_secret_value()
@@ -181,27 +184,30 @@ APPLIED: frozenset[Place] = frozenset(
         ("chats", "*", "allow_roles"),
     }
 )
-"""The places whose settings a running bot takes over; `*` stands for any name."""
+"""The settings that a reload applies to a running bot; `*` stands for any name."""
 
 RESTART: Mapping[Place, str] = {
-    ("database",): "everything the bot knows is in it",
-    ("retention", "size"): "the file's bound is set as it is opened",
-    ("cluster",): "all processes of a cluster must have agreed on it",
-    ("chats",): "a chat is signed in to, and its page served, as it is started",
-    ("api",): "its programs are connected to what was opened at the start",
-    ("metrics",): "it is read where it was opened at the start",
+    ("database",): "it contains the bot's entire state",
+    ("retention", "size"): "its limit is set when the file is opened",
+    ("cluster",): "all processes of a cluster must agree on it",
+    ("chats",): "a chat signs in, and its page is served, only at the start",
+    ("api",): "it is opened only at the start",
+    ("metrics",): "they are served from the address opened at the start",
 }
-"""The other places, and why they need a restart; what `APPLIED` names within them does not."""
+"""The other settings, and why they need a restart.
+
+`APPLIED` overrides them for its own paths.
+"""
 
 
 def merged(now: Config, new: Config) -> Config:
-    """Return what holds after a reload: the new settings where they are applied, else the old."""
+    """Return the configuration after a reload, with the new settings that can be applied."""
     held = _merged(now, new, ())
     return held.with_warnings(new.warnings)
 
 
 def changed(before: Config, after: Config) -> tuple[str, ...]:
-    """Return the paths of the settings that differ, and of the groups that were added or removed."""
+    """Return the paths of settings that differ, and of groups that were added or removed."""
     here, there = dict(settings_of(before)), dict(settings_of(after))
     return tuple(_in_words(place, here, there) for place in apart(here, there))
 
@@ -214,7 +220,7 @@ def _in_words(place: Place, here: Mapping[Place, object], there: Mapping[Place, 
 
 
 def _merged(now: S, new: S, place: Place) -> S:
-    """Return a group with the new values of what is applied in it."""
+    """Return a group with the new values of the settings that a reload applies."""
     taken: dict[str, object] = {}
     for name, field in type(now).model_fields.items():
         inner = (*place, field.alias or name)

@@ -1,7 +1,7 @@
-"""Reads `usher.env`, the file beside the configuration with its secrets, and secrets in files.
+"""Reads secrets: from `usher.env` next to the configuration, and from secret files.
 
-What its lines say counts as if it stood in the environment; the environment itself comes first. The
-form is the part that systemd, Docker and shells read alike: NAME=value, a line each.
+The lines of `usher.env` act like environment variables, and the real environment takes precedence.
+Its form is what systemd, Docker and shells all read alike: NAME=value, one per line.
 """
 
 import os
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 FILE = "usher.env"
-LARGEST = 64 * 1024  # bytes; a token has a hundred
+LARGEST = 64 * 1024  # bytes; a token has about a hundred
 _ASSIGNMENT = re.compile(r"(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)")
 _QUOTED = re.compile(r"'(?P<single>[^']*)'|\"(?P<double>[^\"\\$`]*)\"")
 _OTHERS = stat.S_IRWXO
@@ -20,19 +20,25 @@ _OTHERS = stat.S_IRWXO
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvironmentFile:
-    """The variables of a file; `unread` tells why it gives none, `warnings` what else to know."""
+    """The variables of a file.
+
+    `unread` is why it could not be read; `warnings` are further remarks.
+    """
 
     variables: Mapping[str, str] = field(default_factory=dict)
     unread: str = ""
     warnings: tuple[str, ...] = ()
 
     def beneath(self, environ: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the variables with those of the environment before them; an empty one is none."""
+        """Return the variables, overridden by the environment.
+
+        Empty environment variables are ignored.
+        """
         return {**self.variables, **{name: value for name, value in environ.items() if value}}
 
 
 def read_beside(folder: Path) -> EnvironmentFile:
-    """Return the file of a folder, which need not be there."""
+    """Return the variables of the folder's file, which may be missing."""
     try:
         text, mode = _contents(folder / FILE)
     except FileNotFoundError:
@@ -47,30 +53,33 @@ def read_beside(folder: Path) -> EnvironmentFile:
         if not line.strip() or line.lstrip().startswith(("#", ";")):
             continue
         if (read := _assigned(line.strip())) is None:
-            warnings.append(f"{FILE}:{number}: must read NAME=value; the line is passed over")
+            warnings.append(f"{FILE}:{number}: must be NAME=value; the line is ignored")
         else:
             variables[read[0]] = read[1]
     return EnvironmentFile(variables=variables, warnings=tuple(warnings))
 
 
 def _contents(file: Path) -> tuple[str, int]:
-    """Return the text and the mode of a file. Raises `OSError` for what is none, such as a pipe."""
+    """Return a file's text and mode.
+
+    Raises `OSError` if it is not a regular file, such as a pipe.
+    """
     with os.fdopen(os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as opened:
         about = os.fstat(opened.fileno())
         if not stat.S_ISREG(about.st_mode):
             raise OSError(0, "it is not a file")
         if about.st_size > LARGEST:
-            raise OSError(0, f"it has more than {LARGEST} bytes")
+            raise OSError(0, f"it is larger than {LARGEST} bytes")
         return opened.read(LARGEST).decode("utf-8-sig"), about.st_mode
 
 
 def _exposed(mode: int) -> Iterator[str]:
     if os.name == "posix" and mode & _OTHERS:
-        yield f"{FILE}: other accounts of this machine have access to it: chmod 600 {FILE}"
+        yield f"{FILE}: other accounts on this machine can access it: run chmod 600 {FILE}"
 
 
 def _assigned(line: str) -> tuple[str, str] | None:
-    """Return a line's name and value, None if programs would read it differently."""
+    """Return a line's name and value; None if other programs would read it differently."""
     if (found := _ASSIGNMENT.fullmatch(line)) is None:
         return None
     value = found["value"]
@@ -85,7 +94,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def read(environ: Mapping[str, str]) -> EnvironmentFile:
-    """Return the secrets of both folders, of which neither need be there."""
+    """Return the secrets of both folders, either of which may be missing."""
     variables: dict[str, str] = {}
     unread: list[str] = []
     credentials = environ.get("CREDENTIALS_DIRECTORY")
@@ -94,7 +103,7 @@ def read(environ: Mapping[str, str]) -> EnvironmentFile:
             files = sorted(folder.iterdir())
         except FileNotFoundError:
             continue
-        except OSError as error:  # such as one of the system's own, for other accounts
+        except OSError as error:  # for example a system folder for other accounts
             unread.append(f"{folder}: cannot be read: {_reason(error)}")
             continue
         for file in files:
@@ -108,11 +117,14 @@ def read(environ: Mapping[str, str]) -> EnvironmentFile:
 
 
 def _value(file: Path) -> str:
-    """Return what a file says. Raises `OSError`, and `ValueError` for what is no secret."""
+    """Return a file's contents.
+
+    Raises `OSError`, and `ValueError` if they cannot be a secret.
+    """
     with file.open("rb") as opened:
         said = opened.read(LARGEST + 1)
     if len(said) > LARGEST:
-        raise ValueError(f"it has more than {LARGEST} bytes")
+        raise ValueError(f"it is larger than {LARGEST} bytes")
     return said.decode("utf-8-sig").rstrip("\r\n")
 
 

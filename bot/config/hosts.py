@@ -1,4 +1,4 @@
-"""The settings of hosts that are woken, put to sleep or left alone at times."""
+"""The settings of hosts that are woken, put to sleep or rested at certain times."""
 
 import re
 from ipaddress import IPv4Address
@@ -30,9 +30,9 @@ def _broadcast(value: object) -> object:
 
 
 class WakeConfig(Section):
-    """A machine that is woken over the network: its hardware address, and where to call it.
+    """A machine that is woken over the network: its hardware address, and where to send the packet.
 
-    `takes` is how long it needs until its servers answer; that is learned.
+    `takes` is how long its servers need until they answer. The actual time is learned.
     """
 
     mac: Annotated[str, BeforeValidator(_mac)]
@@ -41,12 +41,12 @@ class WakeConfig(Section):
     takes: Annotated[Duration, Field(gt=0)] = _WAKE.takes_s
 
     def spec(self) -> WakeSpec:
-        """Return it in the queue's terms."""
+        """Return the queue's form of these settings."""
         return WakeSpec(mac=self.mac, broadcast=self.broadcast, port=self.port, takes_s=self.takes)
 
 
 class SleepConfig(Section):
-    """A machine that is put to sleep once it has been idle: by a command, or by a webhook."""
+    """A machine that is put to sleep after it has been idle: by a command or by a webhook."""
 
     after: Annotated[Duration, Field(ge=60)]
     command: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class SleepConfig(Section):
         return self
 
     def spec(self) -> SleepSpec:
-        """Return it in the queue's terms."""
+        """Return the queue's form of these settings."""
         return SleepSpec(after_s=self.after, command=self.command, webhook=self.webhook or "")
 
 
@@ -72,7 +72,7 @@ _TIME = re.compile(r"(\d\d?):(\d\d)")
 
 
 def windows(value: object) -> object:
-    """Read one text, or a list of them, as weekly windows."""
+    """Parse a text, or a list of texts, as weekly windows."""
     texts = value if isinstance(value, list | tuple) else [value]
     return tuple(_window(part) for text in texts for part in str(text).split(";") if part.strip())
 
@@ -83,7 +83,7 @@ def _window(text: str) -> WeeklyWindow:
         raise ValueError(FORM)
     begins_min, ends_min = _minutes(match["begins"]), _minutes(match["ends"])
     if begins_min in {ends_min, DAY_MIN}:
-        raise ValueError("must end at another time than it begins; a whole day is 00:00-24:00")
+        raise ValueError("must not end at the time it begins; a whole day is 00:00-24:00")
     return WeeklyWindow(_days(match["days"]), begins_min, ends_min)
 
 
@@ -91,12 +91,12 @@ def _minutes(text: str) -> int:
     hour, minute = (int(part) for part in _TIME.findall(text)[0])
     minutes = hour * 60 + minute
     if minute > 59 or minutes > DAY_MIN:
-        raise ValueError(f"must have times of a day: {text} is none")
+        raise ValueError(f"must have times of day: {text} is not one")
     return minutes
 
 
 def _days(text: str | None) -> frozenset[int]:
-    """Return the days of a list such as "mon-wed, sat"; every day without one."""
+    """Return the days in a list such as "mon-wed, sat"; every day if there is no list."""
     if text is None:
         return frozenset(range(7))
     found: set[int] = set()
@@ -109,18 +109,18 @@ def _days(text: str | None) -> frozenset[int]:
 
 def _day(name: str) -> int:
     if name not in DAYS:
-        raise ValueError(f"{FORM}: {name!r} is no day")
+        raise ValueError(f"{FORM}: {name!r} is not a day")
     return DAYS.index(name)
 
 
 def zone(name: str) -> str:
-    """Return a time zone's name. Raises `ValueError` for one that this machine does not know."""
+    """Return a time zone's name. Raises `ValueError` if this machine does not know it."""
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         known = available_timezones()
         if not known:
-            text = "this machine knows no time zones: install the Python package tzdata"
+            text = "this machine has no time zone data: install the Python package tzdata"
             raise ValueError(text) from None
         meant = near(name, sorted(known), most=1, alike=0.6)
         hint = f"did you mean {meant[0]}?" if meant else "such as Europe/Berlin"

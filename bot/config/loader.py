@@ -1,6 +1,6 @@
-"""Loads the configuration and reports everything that is wrong with it at once, each with its line.
+"""Loads the configuration and reports all of its problems at once, each with its line.
 
-Never opens a connection: whether the named servers answer is checked by `bot.cli.check`.
+Opens no connection: `bot.cli.check` checks whether the servers answer.
 """
 
 import os
@@ -31,13 +31,13 @@ _NOT_NEEDED: Mapping[config_yaml.Path, str] = {
 
 
 class _Place(BaseModel):
-    """The one setting that says where a bot is."""
+    """The one setting that says where a bot's files are."""
 
     database: DatabasePlace = Field(default="usher.sqlite", validate_default=True)
 
 
 class ConfigError(Exception):
-    """A configuration cannot be used; `problems` lists everything that is wrong, one sentence each."""
+    """The configuration cannot be used. `problems` lists every problem, one sentence each."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("\n".join(problems))
@@ -45,9 +45,10 @@ class ConfigError(Exception):
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
-    """Return the configuration in a file. Raises `ConfigError` with all problems at once.
+    """Load the configuration from a file. Raises `ConfigError` with all problems at once.
 
-    What the environment lacks is taken from `usher.env` beside the file, then from secret files.
+    Variables missing from the environment are read from `usher.env` next to the file, then from
+    secret files.
     """
     folder = path.parent.resolve()
     text, beside, mounted = _text(path), environment.read_beside(folder), environment.read(environ)
@@ -61,9 +62,9 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
 
 
 def sign_at(path: Path, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the file beside which a bot of this configuration shows itself: `Config.sign_of_life`.
+    """Return the path of a bot's sign of life; see `Config.sign_of_life`.
 
-    Only what says where it is must be right, and no other variable need be set. Raises
+    Only the `database` setting must be valid, and no other variable need be set. Raises
     `ConfigError`.
     """
     folder = path.parent.resolve()
@@ -86,7 +87,7 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError:
         raise ConfigError((f"{path.name}: is not UTF-8 text",)) from None
     except FileNotFoundError:
-        told = "there is no such file: `usher init` writes one; -c names another"
+        told = "no such file: `usher init` writes one; -c names another"
         raise ConfigError((f"{path}: {told}",)) from None
     except OSError as error:
         raise ConfigError((f"{path}: cannot be read: {error.strerror}",)) from None
@@ -95,7 +96,7 @@ def _text(path: Path) -> str:
 def parse(
     text: str, environ: Mapping[str, str], *, file: str = "config.yaml", folder: Path | None = None
 ) -> Config:
-    """Return the configuration in a text, as `load`; relative paths are relative to `folder`."""
+    """Parse a configuration, like `load`. Relative paths are relative to `folder`."""
     document = config_yaml.read(text, environ)
     config, problems = _validated(document, folder or Path())
     if config is not None:
@@ -107,9 +108,9 @@ def parse(
 
 
 def _validated(document: Document, folder: Path) -> tuple[Config | None, list[ConfigProblem]]:
-    """Return what is wrong with the single settings, and the configuration without those.
+    """Return the configuration without its invalid settings, and the problems of those.
 
-    It is None if it makes no sense without them.
+    The configuration is None if it makes no sense without them.
     """
     problems, value = [*document.problems, *_not_needed(document)], document.value
     if value is None:
@@ -118,7 +119,7 @@ def _validated(document: Document, folder: Path) -> tuple[Config | None, list[Co
         try:
             return Config.model_validate(value, context={"folder": folder}), problems
         except ValidationError as error:
-            if last:  # what is missing now is missing because it was left out above
+            if last:  # what is missing now was left out above
                 break
             details = error.errors(include_url=False)
             problems += _news([_problem(each) for each in details], problems, same=True)
@@ -135,7 +136,7 @@ def _not_needed(document: Document) -> Iterator[ConfigProblem]:
 
 
 def _leave_out(value: JsonValue, details: ErrorDetails) -> None:
-    """Remove a single wrong setting; whole groups stay, because names may point to them."""
+    """Remove a single invalid setting. Whole groups stay, because names may refer to them."""
     *groups, key = details["loc"] or ("",)
     for part in groups:
         if not isinstance(value, dict):
@@ -170,12 +171,12 @@ def _meet(one: config_yaml.Path, other: config_yaml.Path) -> bool:
 
 
 def _written_out(document: Document) -> list[ConfigProblem]:
-    text = "stands in the file; ${NAME} keeps it in the environment, out of copies of this file"
+    text = "is written in this file; use ${NAME} to keep it in the environment, out of copies of the file"
     return [ConfigProblem(path=path, text=text) for path in document.literal_secrets]
 
 
 def _problem(details: ErrorDetails) -> ConfigProblem:
-    """Return pydantic's error as a mistake of the file."""
+    """Return pydantic's error as a problem of the file."""
     path = tuple(part for part in details["loc"] if part != "[key]")
     if details["type"] == "extra_forbidden":
         return ConfigProblem(path=path, text=no_setting(str(path[-1]), settings_at(path[:-1])))
@@ -183,7 +184,7 @@ def _problem(details: ErrorDetails) -> ConfigProblem:
 
 
 def settings_at(path: config_yaml.Path) -> frozenset[str]:
-    """Return the names of the settings in the group at a path, () for the top."""
+    """Return the names of the settings in the group at a path; () is the top level."""
     schema = _schema()
     group: Mapping[str, Any] = schema
     for part in path:
@@ -198,7 +199,7 @@ def _schema() -> Mapping[str, Any]:
 
 
 def _resolved(group: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow references and, among alternatives, choose the one that is a group."""
+    """Follow references. Among alternatives, choose the one that is a group."""
     for choice in (group, *group.get("anyOf", ())):
         if "$ref" in choice:
             found: Mapping[str, Any] = schema["$defs"][choice["$ref"].rpartition("/")[2]]

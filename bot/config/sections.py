@@ -1,6 +1,6 @@
 """The groups of settings: each setting's type, bounds and default.
 
-Each group is valid in itself; what must fit together is checked in `bot.config.checks`.
+Each group is validated by itself; `bot.config.checks` validates how they fit together.
 """
 
 from dataclasses import replace
@@ -58,7 +58,7 @@ _HOST = HostSpec(name="", vram_mb=0, backends=())
 _TIMEOUTS = Timeouts()
 _RULES = Rules()
 _LIMITS = PersonLimits()
-YIELDS_ABOVE_MB = 1024  # a desktop and its windows hold less, a game more
+YIELDS_ABOVE_MB = 1024  # a desktop and its windows hold less, a game holds more
 LaneName = Literal["vip", "normal", "relaxed"]
 _HELD = ("role", "member")
 WORKFLOWS = ("workflow", "image_workflow", "edit_workflow")  # options that name files
@@ -73,7 +73,7 @@ def _off(value: object) -> object:
 
 
 def _yielding(value: object) -> object:
-    """Read true as the usual size of a game, and false or "off" as never."""
+    """Read true as the usual size of a game; false and "off" mean never."""
     if value is True:
         return YIELDS_ABOVE_MB
     return None if value in ("off", False) else megabytes_or_auto(value)
@@ -82,8 +82,9 @@ def _yielding(value: object) -> object:
 class BackendConfig(Section):
     """An inference server. Further settings belong to its kind, which checks them.
 
-    Without `discover`, its models are discovered if the configuration names none for it. `gpus` are
-    its GPUs on a machine with several, `split` how it divides models among them.
+    Without `discover`, its models are discovered if the configuration names none for it. On a
+    machine with several GPUs, `gpus` are those it uses, and `split` is how it divides models among
+    them.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -100,7 +101,7 @@ class BackendConfig(Section):
 
 
 class GpuConfig(Section):
-    """A GPU of a machine with several."""
+    """One GPU of a machine with several."""
 
     vram_mb: Megabytes = Field(alias="vram")
     margin: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -108,7 +109,7 @@ class GpuConfig(Section):
 
 
 class HostConfig(Section):
-    """One memory budget: a GPU, or a machine without one, and the servers that share it.
+    """A memory budget: a GPU, or a machine without one, and the servers that share it.
 
     A machine with several `gpus` has a budget for each of them.
     """
@@ -130,9 +131,7 @@ class HostConfig(Section):
     @model_validator(mode="after")
     def _one_or_several(self) -> Self:
         if self.gpus and (self.vram_mb is not None or self.gpu is not None):
-            raise ValueError(
-                "`gpus`: each has its own `vram` and `gpu`; the machine has none beside"
-            )
+            raise ValueError("`gpus`: set `vram` and `gpu` on each GPU, not on the host")
         return self
 
     @model_validator(mode="after")
@@ -152,7 +151,10 @@ class TimeoutsConfig(Section):
 
 
 class MostConfig(Section):
-    """What one request of a model may ask for; left out: four times the model's own default."""
+    """What one request to a model may ask for.
+
+    By default, four times the model's own defaults.
+    """
 
     pixels: Annotated[int, Field(ge=64 * 64)] | None = None
     steps: Whole | None = None
@@ -190,7 +192,10 @@ class ModelConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _workflow_beside(cls, data: Any, info: ValidationInfo) -> Any:
-        """Find the operator's own workflow files; other names are those shipped with Usher."""
+        """Resolve the paths of the operator's workflow files.
+
+        Other names refer to those shipped with Usher.
+        """
         if not isinstance(data, dict):
             return data
         named = {key: data[key] for key in WORKFLOWS if isinstance(data.get(key), str)}
@@ -199,7 +204,10 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def _with_digests(self) -> Self:
-        """Note what the operator's own workflow files hold; the others come with this version."""
+        """Record digests of the operator's workflow files.
+
+        The others belong to this version of Usher.
+        """
         options = self.__pydantic_extra__ or {}
         for key in WORKFLOWS:
             if isinstance(name := options.get(key), str) and is_file(Path(name)):
@@ -208,7 +216,7 @@ class ModelConfig(Section):
 
 
 class DefaultsConfig(Section):
-    """The models used when a command names none; without a name, the first able one."""
+    """The models used when a command names none. Without a name, the first able one."""
 
     image: str | None = None
     edit: str | None = None
@@ -243,7 +251,7 @@ class LimitsConfig(Section):
 
 
 class RoleConfig(Section):
-    """People with limits of their own; settings left out are inherited from `limits`."""
+    """People with their own limits. Settings left out are inherited from `limits`."""
 
     members: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
     discord_roles: tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...] = ()
@@ -255,7 +263,7 @@ class RoleConfig(Section):
     lane: LaneName | None = None
 
     def role(self, name: str, usual: PersonLimits) -> Role:
-        """Return the role; `usual` are the limits it inherits."""
+        """Return the role. `usual` are the limits it inherits."""
         own = self.model_dump(include=self.model_fields_set - {"members", "discord_roles"})
         # The role @everyone has the server's id, and arrives as membership.
         roles = (f"discord-{kind}:{id_}" for id_ in self.discord_roles for kind in _HELD)
@@ -267,7 +275,7 @@ class RoleConfig(Section):
 
 
 class LaneWeightsConfig(Section):
-    """How many jobs of each lane start in turn, when several lanes of a model wait."""
+    """How many jobs each lane starts in turn, when several lanes of a model have waiting jobs."""
 
     vip: Whole = _RULES.lane_weights["vip"]
     normal: Whole = _RULES.lane_weights["normal"]
@@ -275,7 +283,7 @@ class LaneWeightsConfig(Section):
 
 
 class SchedulingConfig(Section):
-    """The scheduler's settings; the defaults are the measured ones."""
+    """The scheduler's settings. The defaults come from measurements."""
 
     patience: Annotated[float, Field(ge=0)] = _RULES.patience
     age_limit_s: Annotated[float, Field(ge=0)] = _RULES.age_limit_s
@@ -292,7 +300,7 @@ class SchedulingConfig(Section):
 
 
 class WaitingConfig(Section):
-    """How long a job waits to begin before it ends, by the way it was asked for; `none`: for ever."""
+    """How long a job may wait to start before it fails, by its source; `none`: no limit."""
 
     chat: Wait = None
     api: Wait = 24 * 3600.0
@@ -300,19 +308,20 @@ class WaitingConfig(Section):
 
 
 class ConversationConfig(Section):
-    """How long a private chat continues its last exchange without a reply; 0: never."""
+    """How long a private chat continues its last conversation without a reply; 0: never."""
 
     idle: Duration = IDLE_S
 
 
 class ApiConfig(Section):
-    """The HTTP API for programs; off where this section is missing.
+    """The HTTP API for programs; off if this section is missing.
 
-    `url` is the address people reach it by, `names` are further host names, `proxies` those that are
-    believed about where a call comes from. `cors` are the origins of pages that may call, `webhooks`
-    those of programs that may be called once a job has ended. A key is needed unless it is `open`,
-    which requires that other machines do not reach it. With `fetch`, images in requests may be
-    addresses.
+    - `url` is the address people reach it by; `names` are further host names.
+    - `proxies` are the proxies trusted to name the client.
+    - `cors` are the origins of pages that may call it.
+    - `webhooks` are the origins of programs that may be called when a job ends.
+    - `open` requires no key, so other machines must not be able to reach the API.
+    - With `fetch`, images in requests may be given as addresses.
     """
 
     host: str = "127.0.0.1"
@@ -337,13 +346,13 @@ class ApiConfig(Section):
         setting = opened_by(self.host, url=self.url, names=self.names, proxies=self.proxies)
         if self.open and setting:
             raise ValueError(
-                f"open: other machines reach the API by its {setting}; only one on this machine alone needs no key"
+                f"open: other machines can reach the API through its {setting}; without a key it must stay on this machine"
             )
         return self
 
 
 class MetricsConfig(Section):
-    """Where Prometheus reads metrics; off where this section is missing.
+    """Where Prometheus reads metrics; off if this section is missing.
 
     Other machines need the token to read them.
     """
@@ -355,15 +364,15 @@ class MetricsConfig(Section):
     @model_validator(mode="after")
     def _closed(self) -> Self:
         if self.token is None and opened_by(self.host):
-            raise ValueError("token: metrics that other machines can read need one")
+            raise ValueError("token: required if other machines can read the metrics")
         return self
 
 
 class ClusterConfig(Section):
-    """Several processes on one database: how long one that is silent keeps its posts, in seconds.
+    """Several processes on one database: how long a silent process keeps its leases, in seconds.
 
-    `listen` is where a process listens to the others, by default at the address from which it
-    reaches the database; `advertise` is what they call instead.
+    `listen` is where a process accepts connections from the others, by default the address from
+    which it reaches the database. `advertise` is the address the others use instead.
     """
 
     lease_s: Annotated[float, Field(ge=1, le=600)] = 15
@@ -372,7 +381,7 @@ class ClusterConfig(Section):
 
     @property
     def heartbeat_s(self) -> float:
-        """Return how often a connection between processes is tried: thrice in a lease."""
+        """The interval in seconds between checks of a connection: a third of the lease."""
         return self.lease_s / 3
 
     @model_validator(mode="after")
@@ -380,15 +389,15 @@ class ClusterConfig(Section):
         called = self.advertise or self.listen
         if called is not None and is_every_address(host_and_port(called)[0]):
             raise ValueError(
-                "advertise: 0.0.0.0 and :: are no address to call: name one of this machine's"
+                "advertise: 0.0.0.0 and :: cannot be called: name an address of this machine"
             )
         return self
 
 
 class RetentionConfig(Section):
-    """How long delivered work stays, for `/show` and its buttons: by age and by size.
+    """How long delivered work is kept, for `/show` and its buttons: by age and by size.
 
-    `history_s` is how long the figures of what was done stay, which say nothing of people.
+    `history_s` is how long statistics are kept, which contain nothing about people.
     """
 
     days: Annotated[float, Field(gt=0, le=36500)] = DAYS
@@ -397,9 +406,9 @@ class RetentionConfig(Section):
 
 
 class LoggingConfig(Section):
-    """What the log contains and how: lines for people, or JSON for a collector.
+    """What the log contains and its format: text for people, or JSON for a collector.
 
-    `long_queue` is how many jobs wait for a model when the log warns of it; 0: never.
+    `long_queue` is the number of jobs waiting for a model at which the log warns; 0: never.
     """
 
     level: Literal["debug", "info", "warning", "error"] = "info"

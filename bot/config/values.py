@@ -1,4 +1,4 @@
-"""The types of setting values: sizes, times, addresses, names, databases; the base of groups."""
+"""Types of setting values: sizes, times, addresses, names, databases; the base class of groups."""
 
 import hashlib
 import re
@@ -27,7 +27,7 @@ from bot.people.web_people import LEAST_TOKEN, is_weak
 
 
 def _megabytes(value: object) -> object:
-    """Read "24GB" as 24 × 1024 MB, as makers of GPUs count."""
+    """Read "24GB" as 24 × 1024 MB, as GPU makers count."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([GM])i?B\s*", str(value), re.IGNORECASE)
     if match is None:
         raise ValueError("must be a size with its unit, such as 24GB or 8192MB")
@@ -38,7 +38,7 @@ def _megabytes(value: object) -> object:
 
 
 def megabytes_or_auto(value: object) -> object:
-    """Read "auto" as None: to be measured."""
+    """Read "auto" as None, to be measured."""
     return None if value == "auto" else _megabytes(value)
 
 
@@ -51,7 +51,7 @@ def _duration(value: object) -> object:
 
 
 def _idle(value: object) -> object:
-    """Read "off" as never, and "30min" as 1800 seconds."""
+    """Read "off" as never and "30min" as 1800 seconds."""
     return inf if value in ("off", False) else _duration(value)  # "off" is false in YAML
 
 
@@ -72,9 +72,9 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
 
 
 def _origin(value: str) -> str:
-    """Return a page's origin as browsers write it: scheme, host and port, nothing after them.
+    """Return a page's origin as browsers write it: scheme, host and port only.
 
-    Programs that are pages themselves have schemes of their own, such as app://obsidian.md.
+    Some applications have their own schemes, such as app://obsidian.md.
     """
     parts = urlsplit(value)
     plain = f"{parts.scheme}://{parts.netloc}".casefold()
@@ -107,7 +107,7 @@ def _chat_id(value: object) -> object:
 
 
 def beside(value: Path, info: ValidationInfo) -> Path:
-    """Read a relative path as relative to the configuration file, wherever the bot is started."""
+    """Resolve a relative path against the configuration file, wherever the bot is started."""
     if "\0" in str(value):
         raise ValueError("must be a path")
     return Path((info.context or {}).get("folder", "")) / value
@@ -118,7 +118,7 @@ Seconds = Annotated[float, Field(gt=0, le=1e9)]
 Limit = Annotated[Seconds | None, BeforeValidator(_none)]
 Duration = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=1e9)]
 Idle = Annotated[float, Field(ge=1, allow_inf_nan=True), BeforeValidator(_idle)]
-"""After how many seconds without use something ends; `inf` for never."""
+"""Seconds of idleness after which something ends; `inf` for never."""
 Wait = Annotated[Annotated[Duration, Field(gt=0)] | None, BeforeValidator(_none)]
 """A time such as 90s, 30min, 2h or 7d, or `none`."""
 Whole = Annotated[int, Field(ge=1)]
@@ -130,7 +130,7 @@ Origin = Annotated[str, AfterValidator(_web_address), AfterValidator(_origin)]
 ChatId = Annotated[str, BeforeValidator(_chat_id)]
 """A chat's id on its platform; Telegram's groups have negative ones."""
 Name = Annotated[str, StringConstraints(pattern=r"^[^\s=/\-][^\s=]*$", max_length=100)]
-"""A name a person types in a chat: no blanks and no "=", which separate it from the prompt."""
+"""A name that people type in a chat: no spaces and no "=", which separate it from the prompt."""
 
 
 GpuName = Annotated[
@@ -138,14 +138,14 @@ GpuName = Annotated[
     StringConstraints(pattern=r"^[^\s=/\-][^\s=/]*$", max_length=40),
     Field(coerce_numbers_to_str=True),
 ]
-"""The name of a GPU of a machine with several, such as 0."""
+"""The name of one GPU on a machine with several, such as 0."""
 
 Split = tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
-"""How a model is divided among GPUs: a part for each."""
+"""How a model is divided among GPUs: one part for each."""
 
 
 def is_file(path: Path) -> bool:
-    """Return whether the file exists; an impossible file name does not."""
+    """Return whether the file exists; False for an impossible file name."""
     try:
         return path.is_file()
     except OSError:
@@ -166,7 +166,7 @@ Network = Annotated[str, AfterValidator(_network)]
 
 
 def _host_port(text: str) -> str:
-    """Refuse a value that is no host, with a port or without one."""
+    """Refuse a value that is not a host, with or without a port."""
     try:
         host_and_port(text)
     except ValueError:
@@ -175,16 +175,16 @@ def _host_port(text: str) -> str:
 
 
 def _auto(value: object) -> object:
-    """Read "auto" as no value: it is found out."""
+    """Read "auto" as None, to be detected."""
     return None if value == "auto" else value
 
 
 HostPort = Annotated[Annotated[str, AfterValidator(_host_port)] | None, BeforeValidator(_auto)]
-"""A host to listen at or to call, with a port or without one."""
+"""A host to listen at or to connect to, with or without a port."""
 
 
 def long_enough(token: SecretStr | None) -> SecretStr | None:
-    """Refuse a token, chosen by the operator, that could be guessed."""
+    """Refuse a token chosen by the operator that could be guessed."""
     if token is not None and len(token.get_secret_value()) < LEAST_TOKEN:
         raise ValueError(f"must have at least {LEAST_TOKEN} characters")
     if token is not None and is_weak(token.get_secret_value()):
@@ -193,9 +193,9 @@ def long_enough(token: SecretStr | None) -> SecretStr | None:
 
 
 def _sendable(token: SecretStr) -> SecretStr:
-    """Refuse a token that no header could carry: pasting can add quotes and line ends."""
+    """Refuse a token that a header cannot carry: pasting can add quotes and line ends."""
     if not re.fullmatch(r"[ -~]*", token.get_secret_value()):
-        raise ValueError("must be plain letters, digits and signs, on one line")
+        raise ValueError("must be ASCII letters, digits and punctuation on one line")
     return token
 
 
@@ -206,7 +206,7 @@ Secret = Annotated[Token | None, BeforeValidator(lambda value: value or None)]
 
 
 class Section(BaseModel):
-    """A group of settings; an empty one (`web:`) means its defaults."""
+    """A group of settings. An empty one (`web:`) means its defaults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -230,9 +230,9 @@ def _is_group(annotation: Any) -> bool:
 
 
 class WorkflowFile(str):
-    """The path of a workflow file, with a digest of what it held as the configuration was read.
+    """The path of a workflow file, with a digest of its contents when the configuration was read.
 
-    Two of them are equal only if their contents are, so that a changed file is a changed setting.
+    Two are equal only if their contents are, so that a changed file counts as a changed setting.
     """
 
     __slots__ = ("digest",)
@@ -240,7 +240,7 @@ class WorkflowFile(str):
     digest: str
 
     def __eq__(self, other: object) -> bool:
-        """Compare the digests, too, where the other has one."""
+        """Compare the digests too, if both have one."""
         if isinstance(other, WorkflowFile) and other.digest != self.digest:
             return False
         return str.__eq__(self, other)
@@ -249,7 +249,10 @@ class WorkflowFile(str):
 
 
 def workflow_file(path: Path) -> WorkflowFile:
-    """Read a workflow file's digest; it is empty for one that cannot be read, which is told later."""
+    """Return a workflow file with its digest, which is empty if the file cannot be read.
+
+    A later check reports unreadable files.
+    """
     made = WorkflowFile(path)
     try:
         made.digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -264,28 +267,31 @@ _WANTED = "must be a file, or an address such as postgresql://user:password@host
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatabaseServer:
-    """A database on a server; `sign` stands for it beside the configuration, as a file would."""
+    """A database on a server.
+
+    `sign` is the file for its sign of life, next to the configuration.
+    """
 
     url: SecretStr
     sign: Path
 
     @property
     def name(self) -> str:
-        """What it may be called where others read along."""
+        """The name to show where others can read it."""
         return shown(self.url.get_secret_value())
 
     def secrets(self) -> frozenset[str]:
-        """Return the passwords in the address, however they are written."""
+        """Return the passwords in the address, in all their encodings."""
         return passwords(self.url.get_secret_value())
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text names a database by an address, and not by a file."""
+    """Return whether a text is the address of a database rather than a file."""
     return _ADDRESS.match(text) is not None
 
 
 def shown(address: str) -> str:
-    """Return what an address may be called where others read along: its host and its path."""
+    """Return the part of an address that may be shown to others: its host and path."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -294,7 +300,7 @@ def shown(address: str) -> str:
 
 
 def passwords(address: str) -> frozenset[str]:
-    """Return the passwords in an address, however they are written."""
+    """Return the passwords in an address, in all their encodings."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -315,7 +321,7 @@ def _read(value: object, info: ValidationInfo) -> object:
         parts = urlsplit(value)
         parts.port  # noqa: B018  raises ValueError for a port out of range
     except ValueError:
-        raise ValueError(_WANTED) from None  # its own text could repeat the password
+        raise ValueError(_WANTED) from None  # its own message could repeat the password
     if parts.scheme not in {"postgresql", "postgres"}:
         raise ValueError(_WANTED)
     return DatabaseServer(url=SecretStr(value), sign=beside(Path("usher.postgresql"), info))

@@ -1,7 +1,7 @@
-"""Reads the text of a configuration: plain values, the line of each, secrets filled in.
+"""Reads the text of a configuration: plain values, their lines, and secrets filled in.
 
-Knows YAML and environment variables; never what a setting means. Nothing here raises on bad input:
-every mistake becomes a `ConfigProblem`, so that all of them can be shown at once.
+Knows YAML and environment variables, but not the meaning of settings. Nothing here raises on bad
+input: every mistake becomes a `ConfigProblem`, so that all of them can be shown at once.
 """
 
 import re
@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from queueing.core.catalog import meant_or_all
 
 _INDENTED = "the indentation of this line or the one above does not match"
-_NOT_HERE = 'a name and its ":" cannot stand here'
+_NOT_HERE = 'a name with ":" is not allowed here'
 _IN_PLAIN_WORDS = (
     (r"expected <block end>, but found '(<block \w+ start>|[-?])'", _INDENTED),
     (
@@ -23,16 +23,16 @@ _IN_PLAIN_WORDS = (
     ),
     (
         r"mapping values are not allowed",
-        f'{_NOT_HERE}; {_INDENTED}, the one above lacks ":" and a blank after its name, or a text with ":" needs quotes',
+        f'{_NOT_HERE}; {_INDENTED}, the one above lacks ":" and a space after its name, or a text with ":" needs quotes',
     ),
-    (r"could not find expected ':'", 'this line lacks ":" and a blank after its name'),
-    (r"found character '\\t'", "a tab cannot stand here; indent with spaces, not with tabs"),
+    (r"could not find expected ':'", 'this line lacks ":" and a space after its name'),
+    (r"found character '\\t'", "tabs are not allowed here; indent with spaces"),
     (r"found character '(.)' that cannot start", r"a text that begins with \1 needs quotes"),
     (r"expected alphabetic or numeric", "a text that begins with %, & or * needs quotes"),
     (r"expected (chomping|a comment or)", "a text that begins with | or > needs quotes"),
     (r"mapping keys are not allowed", "a text that begins with ? needs quotes"),
     (r"expected the node content, but found '(.)'", r"a text that begins with \1 needs quotes"),
-    (r"sequence entries are not allowed", 'a list\'s "-" needs a line of its own'),
+    (r"sequence entries are not allowed", 'a list\'s "-" needs its own line'),
     (r"but found another document", "a line of --- begins a second configuration in this file"),
     (
         r"expected '<document start>'",
@@ -42,7 +42,7 @@ _IN_PLAIN_WORDS = (
     (r"expected (URI|' '),|'<tag>'", "a text that begins with ! needs quotes"),
     (r"found unknown escape", r"between double quotes write \\ for each \, or use single quotes"),
 )
-"""What the library reports, and what an operator is told, the first that fits."""
+"""The library's errors and the operator's messages. The first match applies."""
 
 _BRACKETS = {
     "while parsing a flow sequence": ("list", "[", "]"),
@@ -53,7 +53,7 @@ _GOT = re.compile(r"but got '(.*)'")
 
 
 def slip(text: str, error: yaml.MarkedYAMLError) -> tuple[str, int | None]:
-    """Return what keeps a text from being read, and the line of the slip, counted from 1."""
+    """Return why a text cannot be read, and the line of the mistake, counted from 1."""
     mark, begins = error.problem_mark or error.context_mark, error.context_mark
     problem, context = error.problem or "", error.context or ""
     if mark is None:
@@ -79,7 +79,7 @@ def _in_plain_words(problem: str) -> str | None:
 def _in_brackets(
     problem: str, context: str, begins: yaml.Mark, mark: yaml.Mark
 ) -> tuple[str, int | None]:
-    """Say what is wrong between brackets; a missing one is noticed long after the line it is in."""
+    """Explain an error between brackets. A missing one is noticed long after its line."""
     what, opening, closing = _BRACKETS[context]
     found = _GOT.search(problem)
     got = found[1] if found else ""
@@ -93,7 +93,7 @@ def _in_brackets(
 
 
 def _is_bare_variable(text: str, mark: yaml.Mark) -> bool:
-    """Return whether a slip is at the brace of a `${NAME}` inside a group in braces."""
+    """Return whether the mistake is at the brace of a `${NAME}` inside a group in braces."""
     lines = text.splitlines()
     line = lines[mark.line] if mark.line < len(lines) else ""
     return line[: mark.column].endswith("$") and line[mark.column :].startswith("{")
@@ -107,25 +107,25 @@ VARIABLE_KEYS = SECRET_KEYS | {"api_url", "database", "url"}
 """The settings in which `${NAME}` stands for an environment variable."""
 
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
-_VARIABLE_FORM = "a variable must read ${NAME} or ${NAME:-otherwise}"
-_BARE_VARIABLE = re.compile(r"\$[A-Z][A-Z0-9_]+")  # as a shell writes it
+_VARIABLE_FORM = "write a variable as ${NAME} or ${NAME:-default}"
+_BARE_VARIABLE = re.compile(r"\$[A-Z][A-Z0-9_]+")  # as shells write it
 _TAG = "tag:yaml.org,2002:"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfigProblem:
-    """A mistake at a place of the configuration, in one sentence for the operator."""
+    """A mistake in the configuration, in one sentence for the operator."""
 
     path: Path
     text: str
-    line: int | None = None  # if it is known better than the path shows
+    line: int | None = None  # if it is known better than from the path
 
 
 @dataclass(kw_only=True, slots=True)
 class Document:
     """A parsed configuration file.
 
-    `lines` holds the line of every key and list item, counted from 1; `literal_secrets` are the
+    `lines` contains the line of every key and list item, counted from 1. `literal_secrets` are the
     places where a secret is written out instead of referenced.
     """
 
@@ -143,7 +143,7 @@ class Document:
 
 
 def read(text: str, environ: Mapping[str, str]) -> Document:
-    """Return the contents of a configuration file; `problems` is empty if all of it could be read."""
+    """Parse a configuration file. `problems` is empty if everything could be read."""
     document = Document()
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -164,12 +164,12 @@ def read(text: str, environ: Mapping[str, str]) -> Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2's plain values only: in YAML 1.1 `on` is a truth value and 12:30 a number."""
+    """Accepts only YAML 1.2's plain values: in YAML 1.1, `on` is a boolean and 12:30 a number."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # the library's own attribute
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Refuse repeated nodes: a few lines of them can stand for more than fits in memory."""
+        """Refuse aliases: a few lines of them can expand beyond the memory."""
         if self.check_event(yaml.AliasEvent):
             mark = self.get_event().start_mark  # type: ignore[no-untyped-call]  # stubs lack it
             what = "references (*name) are not supported"
@@ -234,7 +234,7 @@ class _Reader:
             return None
         try:
             return _SCALARS[kind](node.value)
-        except ValueError:  # `!!int x`, or a number of thousands of digits
+        except ValueError:  # `!!int x`, or a number with thousands of digits
             self._complain(path, "this is not a usable number")
             return None
 
@@ -249,7 +249,7 @@ class _Reader:
             return text
         if key not in VARIABLE_KEYS:
             allowed = ", ".join(sorted(VARIABLE_KEYS))
-            self._complain(path, f"${{NAME}} stands for a variable only in {allowed}")
+            self._complain(path, f"${{NAME}} is replaced by a variable only in {allowed}")
             return text
         if "${" in _VARIABLE.sub("", text):
             self._complain(path, _VARIABLE_FORM)
@@ -262,7 +262,7 @@ class _Reader:
         if found is None:
             self._complain(
                 path,
-                f"the environment variable {name} is not set, nor does usher.env beside this file name it",
+                f"the variable {name} is not set: add it to the environment or to usher.env next to this file",
             )
             return f"${{{name}}}"
         return found
@@ -272,7 +272,7 @@ class _Reader:
 
 
 def _is_name(key: yaml.ScalarNode, path: Path) -> bool:
-    """Return whether a key is text; GPUs are usually counted, so a number names one as well."""
+    """Return whether a key is text. GPUs are usually numbered, so a number is a name too."""
     counted = path[-1:] == ("gpus",) and key.value.isdecimal()
     return counted or key.tag == f"{_TAG}str"
 

@@ -230,18 +230,18 @@ def test_a_missing_variable_is_told_with_its_line() -> None:
     """The bot would try to log in with an empty or literal token."""
     text = with_lines("  discord: {token: '${D}'}", "  telegram: {token: '${T}'}")
     assert problems(text, T="") == (
-        "config.yaml:10: chats.discord.token: the environment variable D is not set, nor does usher.env beside this file name it",
-        "config.yaml:11: chats.telegram.token: the environment variable T is not set, nor does usher.env beside this file name it",
+        "config.yaml:10: chats.discord.token: the variable D is not set: add it to the environment or to usher.env next to this file",
+        "config.yaml:11: chats.telegram.token: the variable T is not set: add it to the environment or to usher.env next to this file",
     )
 
 
 def test_variables_stand_only_where_secrets_belong() -> None:
     """A prompt or a name could draw a secret out of the environment."""
     assert problems(with_lines("defaults: {image: '${HOME}'}"), HOME="x") == (
-        "config.yaml:10: defaults.image: ${NAME} stands for a variable only in api_url, database, token, url",
+        "config.yaml:10: defaults.image: ${NAME} is replaced by a variable only in api_url, database, token, url",
     )
     assert problems(with_lines("  discord: {token: '${not a name}'}")) == (
-        "config.yaml:10: chats.discord.token: a variable must read ${NAME} or ${NAME:-otherwise}",
+        "config.yaml:10: chats.discord.token: write a variable as ${NAME} or ${NAME:-default}",
     )
 
 
@@ -249,7 +249,7 @@ def test_a_token_in_the_file_works_but_is_warned_about() -> None:
     """A token would be copied around with the file without anyone noticing."""
     config = parse(with_lines("  telegram: {token: '12345:secret'}"), {})
     assert len(config.warnings) == 1
-    assert config.warnings[0].startswith("config.yaml:10: chats.telegram.token: stands in the file")
+    assert config.warnings[0].startswith("config.yaml:10: chats.telegram.token: is written in")
     assert "secret" not in config.warnings[0].removeprefix("config.yaml:10")
     assert "12345:secret" in config.secrets()
 
@@ -278,7 +278,7 @@ def test_a_token_no_header_can_carry_is_told() -> None:
         )
         found = problems(text, T=pasted, B=pasted)
         assert [each.partition("token: ")[2] for each in found] == [
-            "must be plain letters, digits and signs, on one line"
+            "must be ASCII letters, digits and punctuation on one line"
         ] * 2, pasted
 
 
@@ -317,7 +317,7 @@ def test_styles_and_rooms_reach_the_bot_and_their_mistakes_are_told() -> None:
         'config.yaml:15: rooms.telegram:: must be a chat such as "telegram:-100123", a platform, or "*" for all',
     )
     (unknown,) = problems(with_lines("styles: {noir: {model: fluks}}"))
-    assert "no model is called 'fluks'" in unknown
+    assert "there is no model 'fluks'" in unknown
 
 
 def test_what_a_workflow_does_is_what_the_model_can_do(tmp_path: Path) -> None:

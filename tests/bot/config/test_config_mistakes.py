@@ -128,14 +128,14 @@ BROKEN = (
     (["limits: {", "a"], "config.yaml:10: cannot be read: this group begins with {"),
     (
         ["\tlimits:"],
-        "config.yaml:10: cannot be read: a tab cannot stand here; indent with spaces, not with tabs",
+        "config.yaml:10: cannot be read: tabs are not allowed here; indent with spaces",
     ),
     (
         ["chats: {web: {token: ${TOKEN}}}"],
         'config.yaml:10: cannot be read: between { and } write a variable with quotes: "${NAME}"',
     ),
     (["---", "x: 1"], "config.yaml:10: cannot be read: a line of --- begins a second"),
-    (["limits", "  a: 1"], 'config.yaml:10: cannot be read: this line lacks ":" and a blank'),
+    (["limits", "  a: 1"], 'config.yaml:10: cannot be read: this line lacks ":" and a space'),
     (["limits", "defaults: {}"], 'config.yaml:10: cannot be read: this line lacks ":" and a'),
     (["limits: {a: [1}"], "config.yaml:10: cannot be read: this list begins with [ but ends"),
     (["limits: {a: 1]"], "config.yaml:10: cannot be read: this group begins with { but ends"),
@@ -144,13 +144,13 @@ BROKEN = (
     (['database: "a" b'], "config.yaml:10: cannot be read: only a comment may follow a value"),
     (["timezone: @here"], "config.yaml:10: cannot be read: a text that begins with @ needs"),
     (["timezone: %here"], "config.yaml:10: cannot be read: a text that begins with % needs"),
-    (["admins: - web:ada"], 'config.yaml:10: cannot be read: a list\'s "-" needs a line of'),
+    (["admins: - web:ada"], 'config.yaml:10: cannot be read: a list\'s "-" needs its own line'),
     (['database: "C:\\data"'], "config.yaml:10: cannot be read: between double quotes write"),
     (["database: |here"], "config.yaml:10: cannot be read: a text that begins with | or >"),
     (["...", "x: 1"], "config.yaml:11: cannot be read: the configuration ends above this"),
     (
         ["database: $DATA"],
-        "config.yaml:10: database: a variable must read ${NAME} or ${NAME:-otherwise}",
+        "config.yaml:10: database: write a variable as ${NAME} or ${NAME:-default}",
     ),
     (["lanes: x"], "config.yaml:10: lanes: is not a setting"),
     (
@@ -179,7 +179,7 @@ BROKEN = (
     (["cluster: {listen: 8124}"], "config.yaml:10: cluster.listen: must be text"),
     (
         ["cluster: {listen: 0.0.0.0:8124}"],
-        "config.yaml:10: cluster: advertise: 0.0.0.0 and :: are no address to call: name one",
+        "config.yaml:10: cluster: advertise: 0.0.0.0 and :: cannot be called: name an address",
     ),
     (["cluster: {advertise: '[::]'}"], "config.yaml:10: cluster: advertise: 0.0.0.0 and ::"),
 )
@@ -206,7 +206,7 @@ UNFITTING = (
     (
         "models:",
         "  away: {vram: 8GB, backends: {stand-in: {kind: demo}}}\nmodels:",
-        "config.yaml:6: hosts.away.backends.stand-in: home has a backend of this name",
+        "config.yaml:6: hosts.away.backends.stand-in: home already has a backend of this name",
     ),
     (
         "[stand-in]}",
@@ -221,7 +221,7 @@ UNFITTING = (
     (
         "[stand-in]}",
         "[stand-in], vram: 20GB}",
-        "config.yaml:7: models.flux.vram: 20 GB is more than its hosts can offer: 19.2 GB (80% of home's 24 GB) at most",
+        "config.yaml:7: models.flux.vram: 20 GB is more than its hosts can offer: at most 19.2 GB (80% of home's 24 GB)",
     ),
     (
         "[stand-in]}",
@@ -256,7 +256,7 @@ UNFITTING = (
     (
         "{kind: demo}",
         "{kind: Llama.cpp}",
-        "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'Llama.cpp'; such a server is of kind openai",
+        "config.yaml:5: hosts.home.backends.stand-in.kind: unknown kind 'Llama.cpp'; use kind openai for that server",
     ),
     (
         "{kind: demo}\nmodels:\n  flux: {backends: [stand-in]}",
@@ -273,17 +273,17 @@ UNFITTING = (
     (
         "  web:",
         "  web: {port: 9464}\nmetrics: {}",
-        "config.yaml:10: metrics.port: chats.web.port is 9464 already",
+        "config.yaml:10: metrics.port: chats.web.port is already 9464",
     ),
     (
         "  web:",
         "  web: {host: localhost, port: 81}\napi: {port: 81}",
-        "config.yaml:10: api.port: chats.web.port is 81 already",
+        "config.yaml:10: api.port: chats.web.port is already 81",
     ),
     (
         "  web:",
         "  web:\napi: {host: 0.0.0.0, port: 81}\ncluster: {listen: '10.0.0.7:81'}",
-        "config.yaml:11: cluster.listen: api.port is 81 already",
+        "config.yaml:11: cluster.listen: api.port is already 81",
     ),
     (
         "  web:",
@@ -303,7 +303,7 @@ UNFITTING = (
     (
         "  web:",
         "  web:\ndefaults: {image: fluks}",
-        "config.yaml:10: defaults.image: no model is called 'fluks'; able to do it: flux",
+        "config.yaml:10: defaults.image: there is no model 'fluks'; models that can do it: flux",
     ),
     (
         "[stand-in]}",
@@ -354,7 +354,7 @@ def test_the_commonest_slips_are_told_in_plain_words_at_their_line() -> None:
     cases: list[tuple[str, str]] = [
         ("", "config.yaml: the file is empty: `usher example` prints every setting"),
         ("# a comment\n", "config.yaml: the file is empty: `usher example` prints every setting"),
-        ("a:\n  b: 1\n   c: 2\n", "config.yaml:3: cannot be read: a name and its"),
+        ("a:\n  b: 1\n   c: 2\n", "config.yaml:3: cannot be read: a name with"),
         ("a:\n  b: x\n c: 2\n", "config.yaml:3: cannot be read: the indentation of this line"),
         ("a:\n  - 1\n - 2\n", "config.yaml:3: cannot be read: the indentation of this line"),
         ("a: [1, 2\nb: 3\n", "config.yaml:1: cannot be read: this list begins with ["),
@@ -488,8 +488,8 @@ def test_one_model_of_a_server_under_two_names_is_refused_with_what_to_do() -> N
     """
     assert problems(text) == (
         (
-            "config.yaml:8: models.pirate: helper is qwen/qwen3-8b on studio already; give that one"
-            " `aliases`, or `rooms` their own `system`"
+            "config.yaml:8: models.pirate: helper is already qwen/qwen3-8b on studio; give helper"
+            " `aliases`, or set `system` in `rooms`"
         ),
     )
 
@@ -497,7 +497,7 @@ def test_one_model_of_a_server_under_two_names_is_refused_with_what_to_do() -> N
 def test_more_copies_than_a_host_has_servers_are_refused() -> None:
     """The second copy would never come, and no one would know why."""
     text = with_lines("").replace("{backends: [stand-in]}", "{backends: [stand-in], copies: 2}")
-    told = "a host has 1 of its servers at most, and a server holds a model once"
+    told = "at most 1 of its servers are on one host, and each holds one copy of a model"
     assert problems(text) == (f"config.yaml:7: models.flux.copies: {told}",)
 
 
@@ -524,12 +524,12 @@ def test_one_gpu_or_server_that_stands_twice_is_refused() -> None:
     """
     assert problems(text) == (
         (
-            "config.yaml:11: hosts.again.gpu: the GPU of home already; servers that share a GPU stand"
+            "config.yaml:11: hosts.again.gpu: is already the GPU of home; list servers that share a GPU"
             " under one host"
         ),
         (
-            "config.yaml:13: hosts.again.backends.llama.url: the server of studio already; its models"
-            " count in memory only once"
+            "config.yaml:13: hosts.again.backends.llama.url: is already the server of studio; configure each"
+            " server once, or its models count twice"
         ),
     )
 

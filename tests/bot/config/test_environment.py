@@ -68,20 +68,16 @@ def test_a_line_that_programs_read_differently_is_passed_over_and_told(file: Pat
     for line in cases:
         config = loaded(file, f"TOKEN=canary-1\n{line}\n")
         assert token(config) == "canary-1", line
-        assert config.warnings == ("usher.env:2: must read NAME=value; the line is passed over",), (
-            line
-        )
+        assert config.warnings == ("usher.env:2: must be NAME=value; the line is ignored",), line
 
 
 def test_what_is_wrong_is_told_without_the_values(file: Path) -> None:
     """The token that was pasted badly would stand on the screen."""
     with pytest.raises(ConfigError) as caught:
         loaded(file, "TOKEN: canary-1\n")
-    assert caught.value.problems[1:] == (
-        "usher.env:1: must read NAME=value; the line is passed over",
-    )
+    assert caught.value.problems[1:] == ("usher.env:1: must be NAME=value; the line is ignored",)
     assert "canary-1" not in str(caught.value)
-    assert "TOKEN is not set, nor does usher.env" in caught.value.problems[0]
+    assert "TOKEN is not set: add it to the environment" in caught.value.problems[0]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other systems have other rights")

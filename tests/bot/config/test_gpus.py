@@ -85,14 +85,14 @@ def test_a_contradiction_between_gpus_servers_and_models_is_told() -> None:
             "models.own.split: must have a part for each GPU (2), not 3",
         ),
         ("vram: 12GB", "vram: 12GB, gpus: [0]", "models.flux.gpus[0]: comfy has no GPU '0'"),
-        ("margin: 0.5", "vram: 24GB", "`gpus`: each has its own `vram` and `gpu`"),
-        ("gpu: 1, margin", "gpu: 0, margin", "gpus.1.gpu: the GPU of tower/0 already"),
+        ("margin: 0.5", "vram: 24GB", "`gpus`: set `vram` and `gpu` on each GPU"),
+        ("gpu: 1, margin", "gpu: 0, margin", "gpus.1.gpu: is already the GPU of tower/0"),
         (
             "vram: 15GB",
             "vram: 24GB",
             (
-                "models.qwen.vram: 24 GB, of which 16 GB lie on tower/0, is more than its hosts can"
-                " offer: 12 GB (50% of tower/0's 24 GB) at most"
+                "models.qwen.vram: 24 GB, of which 16 GB are on tower/0, is more than its hosts can"
+                " offer: at most 12 GB (50% of tower/0's 24 GB)"
             ),
         ),
     ]
@@ -110,7 +110,7 @@ def test_a_server_that_uses_one_gpu_is_told_if_it_is_given_two() -> None:
     ).replace("  flux: {backends: [comfy], vram: 12GB}\n", "")
     (warning,) = parse(text, {}).warnings
 
-    assert "hosts.tower.backends.comfy.gpus: one process of it uses one GPU" in warning
+    assert "hosts.tower.backends.comfy.gpus: one process uses one GPU" in warning
 
 
 def test_gpus_of_a_host_with_one_are_told() -> None:
@@ -123,9 +123,7 @@ def test_gpus_of_a_host_with_one_are_told() -> None:
     found = problems(textwrap.dedent(text))
 
     assert any("backends.b.gpus: home lists no GPUs" in each for each in found)
-    assert any(
-        "models.m.gpus: none of its servers is on a machine with several" in e for e in found
-    )
+    assert any("models.m.gpus: none of its servers is on a host with several" in e for e in found)
 
 
 def test_a_host_needs_memory_of_some_kind() -> None:

@@ -44,11 +44,11 @@ def test_quiet_hours_reach_the_queue_with_the_nearest_time_zone() -> None:
 def test_mistakes_are_told_with_their_line() -> None:
     cases: list[tuple[str, str]] = [
         ("evenings", 'must be days and hours, such as "Mon-Fri 18:00-23:00"'),
-        ('"Mon-Fry 18:00-23:00"', "'fry' is no day"),
-        ('"Mon 18:00-25:00"', "25:00 is none"),
-        ('"Mon 18:75-20:00"', "18:75 is none"),
-        ('"Mon 18:00-18:00"', "must end at another time than it begins"),
-        ('"00:30-00:00"', "leaves no hour of the week in which anything could run"),
+        ('"Mon-Fry 18:00-23:00"', "'fry' is not a day"),
+        ('"Mon 18:00-25:00"', "25:00 is not one"),
+        ('"Mon 18:75-20:00"', "18:75 is not one"),
+        ('"Mon 18:00-18:00"', "must not end at the time it begins"),
+        ('"00:30-00:00"', "leaves no hour of the week in which jobs can run"),
         ("18", "must be days and hours"),
     ]
     for written, said in cases:
