@@ -23,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"usher {version()}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
-    demo = commands.add_parser("demo", help="try it here and now: no account, GPU or server needed")
+    demo = commands.add_parser("demo", help="try it now: no account, GPU or server needed")
     _demo_arguments(demo)
     demo.set_defaults(command="demo")
 
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
         ("run", "run the bot"),
         ("check", "try the configuration, every server and every chat, and report what works"),
         ("health", "report whether the bot of this configuration is alive"),
-        ("reload", "have the running bot read this configuration again, and report what it took"),
+        ("reload", "make the running bot reload this configuration, and report what changed"),
     ):
         command = commands.add_parser(name, help=text)
         _config_argument(command)
@@ -45,18 +45,20 @@ def parser() -> argparse.ArgumentParser:
             _process_arguments(command)
         command.set_defaults(command=name)
 
-    watch = commands.add_parser("top", help="watch the running bot of this machine in the terminal")
-    watch.add_argument("--once", action="store_true", help="print the image once")
+    watch = commands.add_parser("top", help="watch this machine's running bot in the terminal")
+    watch.add_argument("--once", action="store_true", help="print the state once and exit")
     watch.add_argument("--json", action="store_true", help="print everything as one JSON object")
     _config_argument(watch)
     watch.set_defaults(command="top")
 
     backup = commands.add_parser("backup", help="copy the database, also while the bot runs")
-    backup.add_argument("file", type=Path, metavar="FILE", help="replaced when the copy is whole")
+    backup.add_argument(
+        "file", type=Path, metavar="FILE", help="replaced once the copy is complete"
+    )
     _config_argument(backup)
     backup.set_defaults(command="backup")
 
-    _database_commands(commands.add_parser("db", help="look after the database"))
+    _database_commands(commands.add_parser("db", help="check and copy databases"))
     example = commands.add_parser("example", help="print a configuration with every setting")
     example.set_defaults(command="example")
     commands.add_parser("version", help="print the version").set_defaults(command="version")
@@ -70,7 +72,7 @@ def _config_argument(command: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("config.yaml"),
         metavar="FILE",
-        help="the configuration; without: config.yaml in this folder",
+        help="the configuration (default: config.yaml in this folder)",
     )
 
 
@@ -81,22 +83,22 @@ def _init_arguments(init: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="URL",
-        help="a server on another machine or port, such as http://192.168.1.20:8188; a machine"
-        " alone means its usual ports; may be given several times",
+        help="a server on another machine or port, such as http://192.168.1.20:8188; without a port,"
+        " the usual ports of that machine are tried; may be repeated",
     )
     init.add_argument(
         "--admin",
         action="append",
         default=[],
         metavar="ID",
-        help="an admin, such as telegram:42; may be given several times",
+        help="an admin, such as telegram:42; may be repeated",
     )
     init.add_argument(
         "--url",
         default="",
         metavar="URL",
-        help="the address others will reach the page by, such as https://usher.example.net behind a"
-        " proxy or http://192.168.1.5:8080; the page then gets a token; without: this machine alone",
+        help="the address at which others reach the page, such as https://usher.example.net behind a"
+        " proxy or http://192.168.1.5:8080; the page then gets a token (default: this machine only)",
     )
     init.add_argument(
         "--unit", choices=("user", "system", "none"), help="write a systemd unit as well"
@@ -112,21 +114,21 @@ def _process_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--posts",
         metavar="NAMES",
-        help="of several processes on one database: the posts this one applies for, such as"
-        " queue,web or telegram,discord; none for the API alone; without: every one",
+        help="with several processes on one database: the posts this one may take, such as"
+        " queue,web or telegram,discord; none for the API alone (default: all)",
     )
     run.add_argument(
         "--api",
         type=_place,
         metavar="HOST:PORT",
-        help="where this process serves the API, instead of where the configuration says;"
+        help="where this process serves the API, instead of the configured address;"
         " off: not at all",
     )
 
 
 def _database_commands(database: argparse.ArgumentParser) -> None:
     commands = database.add_subparsers(required=True, metavar="COMMAND")
-    check = commands.add_parser("check", help="read all of it and say what is damaged")
+    check = commands.add_parser("check", help="read the whole database and report damage")
     check.add_argument(
         "file",
         nargs="?",
@@ -136,14 +138,14 @@ def _database_commands(database: argparse.ArgumentParser) -> None:
     _config_argument(check)
     check.set_defaults(command="db check")
     copy = commands.add_parser(
-        "copy", help="bring everything into another, empty database; stop the bot first"
+        "copy", help="copy everything into another, empty database; stop the bot first"
     )
     copy.add_argument("source", metavar="FROM", help="a file, or postgresql://…")
     copy.add_argument(
         "target",
         nargs="?",
         metavar="TO",
-        help="likewise; without: the database of the configuration",
+        help="likewise (default: the configured database)",
     )
     _config_argument(copy)
     copy.set_defaults(command="db copy")
@@ -152,34 +154,34 @@ def _database_commands(database: argparse.ArgumentParser) -> None:
 def _demo_arguments(demo: argparse.ArgumentParser) -> None:
     usual = DemoOptions()
     demo.add_argument(
-        "--port", type=_port, help="of the page, 0 for any free one; without: 8080 where it is free"
+        "--port",
+        type=_port,
+        help="port of the page, 0 for any free one (default: 8080 if it is free)",
     )
     demo.add_argument(
-        "--crowd", type=_count, default=0, metavar="N", help="simulated people beside you"
+        "--crowd", type=_count, default=0, metavar="N", help="number of simulated people"
     )
     demo.add_argument(
         "--say",
         action="append",
         default=[],
         metavar="TEXT",
-        help="no page: do this, print what happens, end; may be given several times",
+        help="run this without a page, print what happens and exit; may be repeated",
     )
     demo.add_argument("--out", type=Path, metavar="DIR", help="where results are saved")
     demo.add_argument(
         "--database",
         type=Path,
         metavar="FILE",
-        help="keep the jobs in this file; without: in your state folder, with --say nowhere",
+        help="store the jobs in this file (default: your state folder; with --say, nowhere)",
     )
-    demo.add_argument(
-        "--fresh", action="store_true", help="begin without the jobs of earlier demos"
-    )
+    demo.add_argument("--fresh", action="store_true", help="delete the jobs of earlier demos first")
     demo.add_argument(
         "--speed",
         type=_speed,
         default=usual.speed,
         metavar="X",
-        help="times faster than a real server",
+        help="how many times faster than a real server",
     )
 
 

@@ -146,9 +146,7 @@ async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -
 def _videos(catalog: Catalog) -> Iterator[Finding]:
     """Report how videos, sound and documents are handled."""
     if catalog.able(Capability.SPEECH_TO_TEXT) and not videos.available():
-        text = (
-            "recordings are sent as they came: install usher-bot[media] for servers that need WAV"
-        )
+        text = "recordings are sent unconverted: install usher-bot[media] for servers that need WAV"
         yield Finding(what="recordings", name="PyAV", works=None, text=text)
     if catalog.able(Capability.TEXT_TO_TEXT) and not documents.reads_pdfs():
         text = "PDFs are refused: install usher-bot[media] for questions about them"
@@ -157,9 +155,9 @@ def _videos(catalog: Catalog) -> Iterator[Finding]:
         yield Finding(what="files", name=barrier, works=None, text=harm)
     if all(spec.kind != "comfyui" for spec in catalog.backends.values()):
         return
-    text = "their workflow is taken out, and what is too large for a chat is made to fit"
+    text = "workflows are removed, and videos too large for a chat are made to fit"
     if not videos.available():
-        text = "kept back, unless keep_metadata is true: install usher-bot[media] for them"
+        text = "not sent unless keep_metadata is true: install usher-bot[media]"
     yield Finding(what="videos", name="PyAV", works=videos.available() or None, text=text)
 
 
@@ -169,7 +167,7 @@ def _videos(catalog: Catalog) -> Iterator[Finding]:
 async def _try_database(config: Config, *, running: bool, try_s: float) -> list[Finding]:
     place = config.database
     if running and isinstance(place, Path):
-        text = "in use by the Usher that runs now"
+        text = "in use by the running Usher"
         return [Finding(what="database", name=place.name, works=True, text=text)]
     trying = asyncio.to_thread(database.examine, place)
     tried = await _attempt("database", place.name, trying, try_s)
@@ -204,7 +202,7 @@ def _unmeasured(gpu: str, probe: GpuMemory) -> str:
     """Return what cannot be seen of a GPU or of the main memory, and why."""
     what = "main memory" if gpu == SYSTEM else "GPU"
     why = "no NVIDIA driver here?" if is_nvidia(gpu) else probe.why_not(gpu)
-    return f"{what} not measured ({why}): the configured memory counts, and nothing sees other programs"
+    return f"{what} not measured ({why}): only the configured memory counts, and other programs are not seen"
 
 
 def unwatched(catalog: Catalog) -> Iterator[Finding]:
@@ -212,7 +210,7 @@ def unwatched(catalog: Catalog) -> Iterator[Finding]:
     for host in catalog.hosts.values():
         urls = [spec.url for spec in host.backends]
         if host.gpu is None and any(is_loopback(urlsplit(url).hostname or "") for url in urls):
-            text = "not measured, as `gpu` is not set: other programs are seen only if its servers tell"
+            text = "not measured because `gpu` is not set: other programs are seen only if its servers report them"
             yield Finding(what="host", name=host.name, works=None, text=text)
 
 
@@ -255,7 +253,9 @@ async def _try_server(
         if len(catalog.hosts_of[name]) > 1:
             pass  # of which of its GPUs it tells is not known
         elif info.total_mb is not None and _exceeds(host, info.total_mb):
-            notes.append(f"It sees a GPU of {info.total_mb} MB; {host.name} has {host.vram_mb} MB.")
+            notes.append(
+                f"It sees a GPU of {info.total_mb} MB, but {host.name} is set to {host.vram_mb} MB."
+            )
         elif info.total_mb is not None and (kept := _kept_back(host, info.total_mb)):
             notes.append(f"It sees {info.total_mb} MB{kept}.")
         if not server.can_unload:
@@ -310,7 +310,7 @@ def _found(names: Sequence[str], *, others: bool) -> str:
 def _nothing_to_ask(whole: Catalog, findings: Sequence[Finding]) -> Iterator[Finding]:
     """Report that all servers work and none has a model; one that does not work says so itself."""
     if not whole.models and all(finding.works is not False for finding in findings):
-        text = "no server has a model that can be offered yet: nothing can be asked for"
+        text = "no server offers a model yet, so nothing can be requested"
         yield Finding(what="model", name="none", works=False, text=text)
 
 
@@ -320,13 +320,13 @@ def _too_long(catalog: Catalog) -> Iterator[str]:
         limits = model.timeouts
         if model.usual_load_s >= limits.load_s:
             yield (
-                f"A load of {model.name} is broken off after timeouts.load_s ({limits.load_s:g} s), and "
-                f"its load_s says that it takes {model.usual_load_s:g} s."
+                f"Loading {model.name} is cut off after timeouts.load_s ({limits.load_s:g} s), but "
+                f"its load_s is {model.usual_load_s:g} s."
             )
         if limits.total_s is not None and model.usual_service_s >= limits.total_s:
             yield (
-                f"A request for {model.name} is broken off after timeouts.total_s "
-                f"({limits.total_s:g} s), and its service_s says that it takes {model.usual_service_s:g} s."
+                f"A request for {model.name} is cut off after timeouts.total_s "
+                f"({limits.total_s:g} s), but its service_s is {model.usual_service_s:g} s."
             )
 
 
@@ -353,7 +353,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
         )
         chats = platforms(config.chats, fittings)
         tries = [_try_chat(chat, running=running, try_s=try_s) for chat in chats]
-        none = Finding(what="chat", name="none", works=False, text="set one under chats")
+        none = Finding(what="chat", name="none", works=False, text="configure one under chats")
         return await asyncio.gather(*tries) or ([] if config.is_reached else [none])
     finally:
         await nothing.aclose()
@@ -361,7 +361,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
 
 async def _try_chat(chat: ChatPlatform, *, running: bool, try_s: float) -> Finding:
     if running and chat.name == "web":  # it holds the port this would try
-        return told("chat", chat.name, "served by the Usher that runs now")
+        return told("chat", chat.name, "served by the running Usher")
     return await _attempt("chat", chat.name, chat.check(), try_s)
 
 
@@ -374,7 +374,7 @@ async def _try_api(config: Config, *, running: bool, try_s: float) -> list[Findi
         return []
     name = f"{api.host}:{api.port}"
     if running:  # it holds the port this would try
-        tried = told("api", name, "served by the Usher that runs now")
+        tried = told("api", name, "served by the running Usher")
     else:
         tried = await _attempt("api", name, listen_for_api(api), try_s)
     hints = api_hints(api, chats=config.chats.any())
@@ -390,5 +390,5 @@ async def _try_metrics(config: Config, *, running: bool, try_s: float) -> list[F
         return []
     name = f"{place.host}:{place.port}"
     if running:  # it holds the port this would try
-        return [told("metrics", name, "served by the Usher that runs now")]
+        return [told("metrics", name, "served by the running Usher")]
     return [await _attempt("metrics", name, listen_for_metrics(place), try_s)]

@@ -32,7 +32,7 @@ def check(arguments: argparse.Namespace) -> bool:
     damaged = maintenance.damage_of(url)
     print("\n".join(damaged) or f"{name}: all is well")
     if damaged:
-        print("stop Usher and restore the newest backup that is well", file=sys.stderr)
+        print("stop Usher and restore the newest undamaged backup", file=sys.stderr)
     return not damaged
 
 
@@ -59,7 +59,7 @@ def examine(database: Path | DatabaseServer) -> str:
     if not os.access(database.parent, os.W_OK):
         raise StoreError(f"the folder {database.parent} does not exist or cannot be written")
     if not database.exists():
-        return "is made at the first start"
+        return "is created at the first start"
     if not os.access(database, os.W_OK):
         raise StoreError("the file is read-only")
     backup.rehearse_migration(database, (MIGRATIONS,))

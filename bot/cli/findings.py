@@ -73,7 +73,7 @@ class FindingTable:
 def about_processes(config: Config, look: ServerLook) -> Iterator[Finding]:
     """Yield a row for each post, and one for a configuration that does not fit the others."""
     if is_off(look.off_s):
-        text = f"{off_in_words(look.off_s)}; this process would take no post"
+        text = f"{off_in_words(look.off_s)}; this process would not take any post"
         yield Finding(what="clock", name="this machine", works=False, text=text)
     else:
         text = f"{abs(look.off_s):.1f} s from the database server's"
@@ -86,8 +86,8 @@ def about_processes(config: Config, look: ServerLook) -> Iterator[Finding]:
             continue
         yield Finding(what="post", name=post.name, works=True, text=_described(holder))
         if _is_public(post.address):
-            text = f"What processes tell each other at {post.address} is not encrypted, and"
-            yield told("", "", f"{text} that is a public address: use a private network.")
+            text = f"Traffic between processes at {post.address} is not encrypted, and"
+            yield told("", "", f"{text} the address is public: use a private network.")
     try:
         require_place(config, Agreement(config, ""), look)
     except ConfigError as error:
@@ -95,7 +95,10 @@ def about_processes(config: Config, look: ServerLook) -> Iterator[Finding]:
     else:
         if look.held:
             yield Finding(
-                what="processes", name="configuration", works=True, text="the same as the others'"
+                what="processes",
+                name="configuration",
+                works=True,
+                text="same as the other processes",
             )
 
 
@@ -103,7 +106,9 @@ def _free(name: str, *, idle: bool) -> Finding:
     """Return the row of a post that no process holds; `idle`: because none runs."""
     if idle or name != QUEUE:
         return told("post", name, "free")
-    text = "free, though processes run: nothing is accepted until one of them may take it (--posts)"
+    text = (
+        "free although processes run: nothing is accepted until one of them may take it (--posts)"
+    )
     return Finding(what="post", name=name, works=False, text=text)
 
 
@@ -138,7 +143,7 @@ def about_several_servers(whole: Catalog, offered: Offered) -> Iterator[Finding]
     for model in whole.models.values():
         if model.discovered and len(model.backends) > 1:
             servers = " and ".join(model.backends)
-            yield told("models", model.name, f"{servers} have it and share its line")
+            yield told("models", model.name, f"{servers} have it and share its queue")
     for backend, models in offered.items():
         for model in models:
             other = whole.find(model.name)
@@ -146,7 +151,7 @@ def about_several_servers(whole: Catalog, offered: Offered) -> Iterator[Finding]
                 continue
             name = next((each.name for each in whole.served_by(backend) if _is(each, model)), "")
             owners = " and ".join(other.backends)
-            text = f"{backend} has another one than {owners}; it is offered as {name}"
+            text = f"{backend} has a different one than {owners}; it is offered as {name}"
             yield told("models", model.name, text)
 
 
@@ -183,15 +188,15 @@ def api_hints(api: ApiConfig, *, chats: bool) -> Iterator[str]:
     """Yield a sentence for each setting that will disappoint; `chats` says that one is configured."""
     url = urlsplit(api.url or "")
     if not api.open and not chats:
-        yield "Keys are made in a chat with /key new, and there is none: chats: {web: {}} will do."
+        yield "Keys are created in a chat with /key new, but no chat is configured: add chats: {web: {}}."
     if url.scheme == "http" and not is_loopback(url.hostname or ""):
-        yield "Keys sent to an http:// url can be read on the way: put a proxy with https before it."
+        yield "Keys sent to an http:// url can be intercepted: put an https proxy in front of it."
     if not api.url and not is_loopback(api.host):
-        yield "Other machines reach it unencrypted; set url to the https address of a proxy before it."
+        yield "Other machines reach it unencrypted: set url to the https address of a proxy in front of it."
     if url.scheme == "https" and not api.proxies:
-        yield "All callers seem to come from the proxy of its url: name that under proxies."
+        yield "All callers appear to come from the proxy of its url: list that proxy under proxies."
     if api.hold_s >= NODE_GIVES_UP_S:
-        yield f"With hold_s of {NODE_GIVES_UP_S} or more, programs on Node give up waiting before."
+        yield f"With hold_s of {NODE_GIVES_UP_S} or more, Node clients give up before an answer arrives."
 
 
 def _in_address(host: str) -> str:

@@ -98,7 +98,7 @@ def _reload(arguments: argparse.Namespace) -> int:
 def _reached(config: Config, path: Path) -> Config:
     """Return a configuration in which requests can reach the bot. Raises `ConfigError`."""
     if not config.is_reached:
-        raise ConfigError((f"{path}: chats: none is set, so no request could reach the bot",))
+        raise ConfigError((f"{path}: chats: none is configured, so no request can reach the bot",))
     return config
 
 

@@ -14,8 +14,8 @@ def warnings(catalog: Catalog, backend: str) -> Iterator[str]:
         others = [other.name for other in _kept_out(catalog, host, backend, model)]
         if others:
             yield (
-                f"It cannot be told to unload: once {model.name} is in memory, there is no room on "
-                f"{host.name} for {_listed(others)} until this server ends."
+                f"It cannot unload on request: once {model.name} is in memory, there is no space on "
+                f"{host.name} for {_listed(others)} until this server stops."
             )
 
 
@@ -29,8 +29,8 @@ def of_unknown_size(catalog: Catalog, backend: str) -> Iterator[str]:
             others = list(_beside(catalog, host, backend, model))
             if model.vram_mb is None and others:
                 yield (
-                    f"{backend} cannot be told to unload, and the size of {model.name} is unknown: set its "
-                    f"`vram`, or {_listed(others)} may wait in vain for room on {host.name}."
+                    f"{backend} cannot unload on request, and the size of {model.name} is unknown: set its "
+                    f"`vram`, or {_listed(others)} may wait forever for space on {host.name}."
                 )
 
 
@@ -52,8 +52,8 @@ def preloaded(catalog: Catalog) -> Iterator[str]:
         if out:
             names = _listed([each.name for each in kept])
             yield (
-                f"{names} {'stays' if len(kept) == 1 else 'stay'} in memory, as `preload` is set: "
-                f"there is no room beside on {host.name} for {_listed(out)}."
+                f"{names} {'stays' if len(kept) == 1 else 'stay'} in memory because `preload` is set: "
+                f"there is no space left on {host.name} for {_listed(out)}."
             )
 
 
@@ -87,8 +87,8 @@ def together(catalog: Catalog, keepers: Collection[str]) -> Iterator[str]:
         ]
         if out:
             yield (
-                f"{_listed(here)} cannot be told to unload: once their models are in memory, there "
-                f"may be no room on {host.name} for {_listed(out)} until a server ends."
+                f"{_listed(here)} cannot unload on request: once their models are in memory, there "
+                f"may be no space on {host.name} for {_listed(out)} until a server stops."
             )
 
 

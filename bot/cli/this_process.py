@@ -31,7 +31,7 @@ def options(arguments: argparse.Namespace, config: Config) -> tuple[Config, Proc
         chosen = _chosen(arguments.posts, posts_of(config))
     config, serves_api = _with_api_at(arguments.api, config)
     if chosen == frozenset() and not serves_api:
-        raise _refusal("without a post and without the API this process would do nothing")
+        raise _refusal("without a post and without the API, this process would do nothing")
     return config, ProcessOptions(posts=chosen, serves_api=serves_api)
 
 

@@ -159,9 +159,9 @@ def _queues(now: LiveState) -> Iterator[RenderableType]:
 def _queue(queue: QueueNow, now: float) -> Iterator[Row]:
     told = [f"{queue.waiting} waiting"]
     if queue.oldest_s is not None:
-        told.append(f"the first for {duration(queue.oldest_s)}")
+        told.append(f"longest wait {duration(queue.oldest_s)}")
     if queue.next_ends is not None:
-        told.append(f"a new one done {_range(queue.next_ends, now)}")
+        told.append(f"a new job done {_range(queue.next_ends, now)}")
     if queue.paused:
         told.append("paused")
     elif queue.reason is not None:
@@ -183,7 +183,7 @@ def _last_hour(hours: HoursRecord, options: ConsoleOptions) -> Iterator[Renderab
         yield _table((each.name, _of_model(each), "") for each in hours.models if _ended(each))
     given, kept = hours.promises.given, hours.promises.kept
     if given:
-        yield Text(f"{kept} of {given} promises kept ({kept / given:.0%})")
+        yield Text(f"{kept} of {given} first estimates kept ({kept / given:.0%})")
     for error in hours.errors[:_MOST_ROWS]:
         yield line(f"{error.count} failed: {error.cause}, {error.model}", "red")
 
@@ -232,7 +232,7 @@ def _people(people: PeopleRecord) -> Iterator[RenderableType]:
     if used:
         told = ", ".join(f"{each.name} {duration(each.gpu_s)}" for each in used)
         yield Text()
-        yield line(f"most time on the GPUs today: {told}")
+        yield line(f"most GPU time today: {told}")
 
 
 # ---------------------------------------------------------------- words
@@ -330,7 +330,7 @@ def _read(reader: TopReader, path: Path) -> RenderableType:
     try:
         return reader.read()
     except NotRunning as error:
-        return line(f"{_absence(error, path)}. Looking again every second; Ctrl-C ends this.")
+        return line(f"{_absence(error, path)}. Retrying every second; press Ctrl-C to stop.")
 
 
 def _absence(error: NotRunning, path: Path) -> str:

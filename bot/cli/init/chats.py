@@ -62,7 +62,7 @@ def address(given: str) -> str | None:
 
 def plan_page(given: str | None, terminal: Terminal, environ: Mapping[str, str]) -> PagePlan:
     """Return the page, with a new token unless the environment has one. Raises `InitFailed`."""
-    question = "Address others will reach the page by; Enter for this machine alone"
+    question = "Address at which others reach the page; Enter for this machine only"
     url = given or ask_for(terminal, question, "", address)
     if url is None:
         return PagePlan(port=_free_port())
@@ -121,14 +121,14 @@ def kinds(telegram_api: str | None) -> tuple[ChatKind, ...]:
             name="discord",
             title="Discord",
             variable="DISCORD_TOKEN",
-            made="https://discord.com/developers/applications makes a bot and its token (docs/discord.md)",
+            made="create a bot and its token at https://discord.com/developers/applications (docs/discord.md)",
             account=discord_account,
         ),
         ChatKind(
             name="telegram",
             title="Telegram",
             variable="TELEGRAM_TOKEN",
-            made="@BotFather makes a bot and its token (docs/telegram.md)",
+            made="create a bot and its token with @BotFather (docs/telegram.md)",
             account=partial(telegram_account, api_url=telegram_api),
         ),
     )
@@ -159,8 +159,8 @@ def plan(kind: ChatKind, terminal: Terminal, given: Mapping[str, str]) -> ChatPl
             terminal.tell(f"  {error}{whose}.")
         except (ChatError, TimeoutError) as error:
             told = str(error) or f"no answer within {TRY_S:.0f} s"
-            terminal.tell(f"  {kind.title} could not be asked: {told}")
-            if agreed(terminal, "  Keep this token without having tried it", usual=True):
+            terminal.tell(f"  Could not check the token with {kind.title}: {told}")
+            if agreed(terminal, "  Keep this token without checking it", usual=True):
                 return ChatPlan(kind=kind, token=token)
         token = ""
 
@@ -169,7 +169,9 @@ def _tried(kind: ChatKind, token: str) -> ChatAccount:
     try:
         _TOKEN.validate_python(token)
     except ValidationError:
-        raise ChatRefused("A token is plain letters, digits and signs, on one line") from None
+        raise ChatRefused(
+            "A token consists of ASCII letters, digits and punctuation on one line"
+        ) from None
 
     async def ask() -> ChatAccount:
         async with timeout(TRY_S):
@@ -224,7 +226,7 @@ def _of(chat: ChatPlan, terminal: Terminal, telegram_api: str | None) -> ChatPer
         return owner if agreed(terminal, question, usual=True) else None
     if chat.kind.name != "telegram" or chat.account is None or not terminal.asks:
         return _typed(chat, terminal)
-    question = "Make yourself an admin on Telegram, by a message to the bot"
+    question = "Make yourself an admin on Telegram by sending the bot a message"
     if not agreed(terminal, question, usual=True):
         return _typed(chat, terminal)
     return _greeted(chat, terminal, telegram_api) or _typed(chat, terminal)
@@ -258,7 +260,7 @@ def _greeted(chat: ChatPlan, terminal: Terminal, telegram_api: str | None) -> Ch
         terminal.tell("  No message came.")
         return None
     except ChatError as error:
-        terminal.tell(f"  Telegram could not be asked: {error}")
+        terminal.tell(f"  Could not ask Telegram: {error}")
         return None
     terminal.tell(f"That is {person.name} ({person.id}).")
     return person

@@ -60,10 +60,8 @@ def _address_or_nothing(text: str) -> str:
 
 
 def _expected(terminal: Terminal) -> tuple[FoundServer, ...]:
-    terminal.tell(
-        "No server was found: ComfyUI and LM Studio are written with their usual addresses."
-    )
-    trouble = "nothing was found here; start it, or correct the address"
+    terminal.tell("No server was found: writing ComfyUI and LM Studio with their usual addresses.")
+    trouble = "nothing found here; start it, or correct the address"
     return tuple(
         FoundServer(url=url, kind=scan.likely_kind(url), trouble=trouble) for url in EXPECTED
     )
@@ -94,10 +92,10 @@ def _with_token(server: FoundServer, terminal: Terminal, values: Mapping[str, st
     while True:
         if not token:
             token = terminal.ask_secret(
-                f"{server.url} wants a token, not shown while you type; Enter to leave it for later"
+                f"{server.url} needs a token, not shown while you type; Enter to skip it for now"
             )
         if not token:
-            terminal.tell(f"  {server.url}  wants a token: {name}")
+            terminal.tell(f"  {server.url}  needs a token: {name}")
             return server
         (tried,) = process.run(scan.look([server.url], tokens={server.url: token}))
         if not tried.trouble:
@@ -129,7 +127,7 @@ class InitOptions:
 def main(arguments: argparse.Namespace, check: Check) -> int:
     """Carry out a command line. Whatever keeps it from its end is told in a sentence."""
     if not arguments.yes and not sys.stdin.isatty():
-        print("There is no terminal to ask at: --yes asks nothing.", file=sys.stderr)
+        print("There is no terminal for questions: use --yes to ask none.", file=sys.stderr)
         return UNUSABLE
     try:
         terminal = NoQuestions() if arguments.yes else Keyboard()
@@ -138,7 +136,7 @@ def main(arguments: argparse.Namespace, check: Check) -> int:
         print(logs.harmless(str(error)), file=sys.stderr)
         return UNUSABLE
     except (KeyboardInterrupt, EOFError):
-        print("\nStopped. No file was left half written.", file=sys.stderr)
+        print("\nStopped. No file is incomplete.", file=sys.stderr)
         return STOPPED
 
 
@@ -186,7 +184,7 @@ def init(
 def _require_room(config: Path) -> None:
     if is_there(config):
         raise InitFailed(
-            f"{config} is there already and stays as it is: try it with `usher check`, or name"
+            f"{config} already exists and was not changed: try it with `usher check`, or choose"
             " another file with -c."
         )
     if not config.parent.is_dir():
@@ -218,7 +216,7 @@ def _arranged(
     )
     if own.gpus:
         sizes = ", ".join(map(machines.size, own.gpus))
-        terminal.tell(f"FakeGpu: {sizes}")
+        terminal.tell(f"GPU memory: {sizes}")
     else:
         terminal.tell("No NVIDIA GPU was found here, or no driver that measures it.")
     hosts = machines.hosts(found, own, terminal)
@@ -258,7 +256,7 @@ def _unit_kind(options: InitOptions, terminal: Terminal) -> str:
             return answer
         raise ValueError(f"It must be one of {', '.join(unit.KINDS)}.")
 
-    question = "A systemd unit: of your own account (user), of the machine (system), or none"
+    question = "A systemd unit: for your account (user), for the machine (system), or none"
     return ask_for(terminal, question, "none", read)
 
 
@@ -271,11 +269,11 @@ def _write(
     if saved and not is_there(beside):
         private = [NewFile(path=beside, text=init_files.environment(saved), mode=PRIVATE)]
     elif saved:
-        terminal.tell(f"{beside} is there already and stays as it is; it, or the environment, must")
-        terminal.tell(f"  hold {', '.join(sorted(saved))}.")
+        terminal.tell(f"{beside} already exists and was not changed; it, or the environment, must")
+        terminal.tell(f"  contain {', '.join(sorted(saved))}.")
     files = [*private, NewFile(path=config, text=init_files.configuration(made))]
     if service is not None and is_there(service.file.path):
-        terminal.tell(f"{service.file.path} is there already and stays as it is.")
+        terminal.tell(f"{service.file.path} already exists and was not changed.")
     elif service is not None:
         service.file.path.parent.mkdir(parents=True, exist_ok=True)
         files.append(service.file)

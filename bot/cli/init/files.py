@@ -39,8 +39,8 @@ def configuration(made: Arrangement) -> str:
     """Return the text of the configuration."""
     return "\n".join(
         (
-            "# Made by `usher init`. `usher example` prints every setting there is. After a change:",
-            "# `usher check`. Models need no line here: what a server has is offered by itself.",
+            "# Made by `usher init`. `usher example` prints every setting. After a change, run",
+            "# `usher check`. Models need no entry here: everything a server has is offered.",
             "",
             *_hosts(made.hosts),
             "",
@@ -55,7 +55,7 @@ def configuration(made: Arrangement) -> str:
 def environment(values: Mapping[str, str]) -> str:
     """Return the text of the file that holds the tokens."""
     lines = [f"{name}={value}" for name, value in sorted(values.items())]
-    told = f"# The tokens of Usher, read from beside its configuration. {FILE} is yours alone."
+    told = f"# Usher's tokens, read from next to its configuration. Keep {FILE} private."
     return "\n".join((told, *lines, ""))
 
 
@@ -77,7 +77,7 @@ def variable(backend: str) -> str:
 def _hosts(hosts: Sequence[HostPlan]) -> Iterator[str]:
     yield "hosts:"
     for host in hosts:
-        yield f"  {host.name}:  # a name of yours; people see it"
+        yield f"  {host.name}:  # choose any name; people see it"
         if host.gpus:
             yield f"    gpus:  # {host.why}; `gpu` sees what other programs take of each"
             for number, size in host.gpus.items():
@@ -186,7 +186,7 @@ def _write(file: NewFile) -> None:
         finally:
             beside.unlink(missing_ok=True)
     except FileExistsError:
-        told = f"{file.path} has appeared meanwhile: it stays as it is, and nothing was written."
+        told = f"{file.path} was created by something else in the meantime: it was not changed, and nothing was written."
         raise InitFailed(told) from None
     except OSError as error:
         raise InitFailed(f"{file.path} cannot be written: {error.strerror}.") from None

@@ -150,14 +150,14 @@ def _host(
         return HostPlan(
             name=name,
             vram=size(told_mb),
-            why="as its server says",
+            why="reported by its server",
             gpu=own.watched(told_mb) if machine == HERE else None,
             servers=servers,
         )
     if machine == HERE and own.machine_mb:
         usual, why = own.machine_mb, "this machine's memory: no GPU was measured"
     else:
-        usual, why = GUESS_MB, "a guess: put the memory of its GPU here"
+        usual, why = GUESS_MB, "a guess: enter its GPU memory here"
     where = "this machine" if machine == HERE else machine
     of = "Memory for models on" if machine == HERE and own.gpuless else "Memory of the GPU of"
     question = f"{of} {where}, such as 24GB"
@@ -184,7 +184,7 @@ def _on_gpus(
     """Return this machine: with one GPU if its servers use the same one, else with all they use."""
     if len(sizes) > 1:
         listed = ", ".join(f"{number} ({size(mb)})" for number, mb in enumerate(sizes))
-        terminal.tell(f"This machine has {len(sizes)} gpus: {listed}.")
+        terminal.tell(f"This machine has {len(sizes)} GPUs: {listed}.")
     uses = {called: _used(called, server, sizes, terminal) for called, server in servers}
     used = sorted({number for gpus in uses.values() for number in gpus})
     if len(used) == 1:

@@ -37,7 +37,9 @@ def address(text: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname or any(map(str.isspace, url)):
         raise ValueError("A server needs an address such as http://192.168.1.20:8188.")
     if parts.username is not None:
-        raise ValueError("An address must not hold a name or a password: a token is asked for.")
+        raise ValueError(
+            "An address must not contain a name or a password; the token is asked for separately."
+        )
     parts.port  # noqa: B018  raises ValueError for a port out of range
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
 

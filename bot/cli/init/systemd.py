@@ -46,8 +46,8 @@ def require_lasting() -> None:
     """Raise `InitFailed` where a unit would name a program that goes."""
     if (cache := passing()) is not None:
         raise InitFailed(
-            f"Usher runs from a cache ({cache}) that is emptied now and then, and a service would"
-            f" then start no more. Install it ({INSTALL}) and call `usher init` again."
+            f"Usher runs from a cache ({cache}) that is emptied from time to time, and a service would"
+            f" then fail to start. Install it ({INSTALL}) and run `usher init` again."
             " Nothing was written."
         )
 
@@ -78,7 +78,7 @@ def plan(kind: str, config: Path) -> UnitPlan | None:
     own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd/user"
     steps = (
         "systemctl --user enable --now usher",
-        "loginctl enable-linger    # it then runs without you being logged in",
+        "loginctl enable-linger    # keeps it running while you are logged out",
     )
     return UnitPlan(file=NewFile(path=own / NAME, text=text), steps=steps)
 
@@ -102,5 +102,5 @@ def _quoted(text: str) -> str:
 def _plain(text: object) -> str:
     """Return a path for a line of its own. Raises `InitFailed` for one that no unit can hold."""
     if any(sign in str(text) for sign in "\n\r\0"):
-        raise InitFailed(f"{text!r} cannot stand in a systemd unit. Nothing was written.")
+        raise InitFailed(f"{text!r} cannot be used in a systemd unit. Nothing was written.")
     return str(text).replace("%", "%%")

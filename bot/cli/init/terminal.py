@@ -57,7 +57,7 @@ class Keyboard:
                 return _Question.ask(Text(question), console=console(), password=True)
             except getpass.GetPassWarning:
                 told = (
-                    "This terminal would show what you type: put the token into the environment"
+                    "This terminal would show what you type: put the token in the environment"
                     " instead (TELEGRAM_TOKEN, DISCORD_TOKEN)."
                 )
                 raise InitFailed(told) from None

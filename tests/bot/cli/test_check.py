@@ -79,7 +79,7 @@ async def test_what_works_is_told_in_aligned_rows(
     """An operator could not see at a glance that all is well."""
     assert await check.report(configured(tmp_path)) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("database  usher.sqlite      ok  is made at the first start")
+    assert told[0].startswith("database  usher.sqlite      ok  is created at the first start")
     assert told[1].startswith("backend   stand-in          ok  demo")
     assert any(line.startswith("model     flux on stand-in  ok  ") for line in told)
     assert any(line.startswith("chat      web               ok  ") for line in told)
@@ -283,7 +283,7 @@ async def test_a_running_bot_is_no_fault(tmp_path: Path) -> None:
     findings = await found(config)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert findings["database", "usher.sqlite"].text == "in use by the Usher that runs now"
+    assert findings["database", "usher.sqlite"].text == "in use by the running Usher"
     assert findings["chat", "web"].works is None
 
 
@@ -333,7 +333,9 @@ async def test_what_cannot_be_measured_is_told_with_its_reason(
     finding = findings["host", "home"]
     assert finding.works is None
     assert finding.text.startswith(what)
-    assert finding.text.endswith("the configured memory counts, and nothing sees other programs")
+    assert finding.text.endswith(
+        "only the configured memory counts, and other programs are not seen"
+    )
 
 
 def test_a_host_here_without_gpu_is_told_to_be_unwatched() -> None:
@@ -371,8 +373,8 @@ async def test_what_several_servers_have_is_told(tmp_path: Path) -> None:
         text += "defaults: {ask: alpha-three}\n"
         findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
     assert [(each.what, each.text) for each in findings if each.name == "alpha"] == [
-        ("models", "one and two have it and share its line"),
-        ("models", "three has another one than one and two; it is offered as alpha-three"),
+        ("models", "one and two have it and share its queue"),
+        ("models", "three has a different one than one and two; it is offered as alpha-three"),
     ]
     assert not [each for each in findings if each.what == "default"]
 
@@ -411,7 +413,7 @@ chats: {{web: {{port: 0}}}}
         assert await check.report(configured(tmp_path, text), try_s=PATIENT_S) == 2
     told = capsys.readouterr().out
     assert "of comfyui    ok      none found" in told, told
-    assert "FAILED  no server has a model that can be offered yet" in told
+    assert "FAILED  no server offers a model yet" in told
 
 
 async def test_a_default_that_no_server_offers_fails(tmp_path: Path) -> None:
@@ -449,14 +451,14 @@ async def test_a_gpu_smaller_than_configured_is_told(tmp_path: Path) -> None:
         text = text.replace("24GB", "999GB").replace("]}", "], workflow: sdxl.json}")
         findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
     notes = [finding.text for finding in findings if not finding.what]
-    assert any("home has 1022976 MB" in note for note in notes)
+    assert any("home is set to 1022976 MB" in note for note in notes)
     assert [f.works for f in findings if f.what == "backend"] == [True]
 
 
 @pytest.mark.parametrize(
     ("kind", "vram", "told"),
     [
-        ("vllm", "20GB", ["no room on home for flux and beta until this server ends"]),
+        ("vllm", "20GB", ["no space on home for flux and beta until this server stops"]),
         ("vllm", "40GB", []),
         ("lmstudio", "20GB", []),
     ],
@@ -481,11 +483,11 @@ chats: {{web: {{port: 0}}}}
 """
         text = text.replace("openai", "lmstudio") if kind == "lmstudio" else text
         findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
-    notes = [finding.text for finding in findings if "told to unload" in finding.text]
+    notes = [finding.text for finding in findings if "unload on request" in finding.text]
     asked = [note for note in notes if "set its `vram`" in note]
     unknown = (
-        "texts cannot be told to unload, and the size of gamma is unknown: set its `vram`,"
-        " or flux, small, alpha and beta may wait in vain for room on home."
+        "texts cannot unload on request, and the size of gamma is unknown: set its `vram`,"
+        " or flux, small, alpha and beta may wait forever for space on home."
     )
     assert asked == ([] if kind == "lmstudio" else [unknown])
     notes = [note for note in notes if note not in asked]
@@ -503,7 +505,7 @@ def test_what_stays_together_is_told_as_well() -> None:
     ]
     catalog = Catalog(models, [host("home", "comfy", "one", "two")])
     (told,) = memory_kept.together(catalog, ("one", "two"))
-    assert "no room on home for flux until" in told
+    assert "no space on home for flux until" in told
     assert not list(memory_kept.together(catalog, ("one",)))
     assert not list(memory_kept.together(catalog, ()))
 
@@ -517,13 +519,13 @@ def test_what_stays_beside_preloaded_models_is_told_as_well() -> None:
     ]
     catalog = Catalog(models, [host("home", "comfy", "one")])
     (told,) = memory_kept.together(catalog, ("one",))
-    assert "no room on home for small until" in told
+    assert "no space on home for small until" in told
 
 
 @pytest.mark.parametrize(
     ("vram", "keep", "others", "told"),
     [
-        ("12GB", "keep: 7GB", "big: 6GB", "keep stays in memory, .* on home for big[.]"),
+        ("12GB", "keep: 7GB", "big: 6GB", "keep stays in memory because .* on home for big[.]"),
         ("12GB", "keep: 6GB, more: 6GB", "", "keep and more stay .* for keep and more[.]"),
         ("12GB", "keep: 9GB", "small: 2GB", "keep stays .* for small[.]"),
         ("12GB", "keep: 4GB", "small: 5GB", ""),
@@ -550,7 +552,7 @@ async def test_what_has_no_room_beside_preloaded_models_is_told(
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ("load_s: 100, timeouts: {load_s: 10}", r"A load of m .* timeouts.load_s \(10 s\)"),
+        ("load_s: 100, timeouts: {load_s: 10}", r"Loading m .* timeouts.load_s \(10 s\)"),
         ("service_s: 50, timeouts: {total_s: 30}", r"A request for m .*total_s \(30 s\)"),
         ("load_s: 9, timeouts: {load_s: 10}", ""),
         ("service_s: 5000, timeouts: {total_s: none}", ""),
@@ -563,7 +565,7 @@ async def test_a_limit_that_what_is_usual_would_reach_is_told(
     text = "hosts: {home: {vram: 12GB, backends: {stand-in: {kind: demo}}}}\nmodels:\n"
     text += f"  m: {{backends: [stand-in], vram: 1GB, {settings}}}\nchats: {{web: {{port: 0}}}}\n"
     findings = await check.try_everything(configured(tmp_path, text), try_s=PATIENT_S)
-    notes = [finding.text for finding in findings if "broken off" in finding.text]
+    notes = [finding.text for finding in findings if "cut off" in finding.text]
     assert len(notes) == bool(told)
     assert all(re.match(told, note) for note in notes), notes
 
@@ -617,7 +619,7 @@ async def test_settings_of_the_api_that_disappoint_are_told(tmp_path: Path) -> N
     """Each would be found out by programs that fail, or not at all."""
     cases: list[tuple[str, str]] = [
         ("host: 0.0.0.0", "unencrypted"),
-        ("url: http://usher.example.net", "can be read on the way"),
+        ("url: http://usher.example.net", "can be intercepted"),
         ("url: https://usher.example.net", "under proxies"),
         ("hold_s: 400", "Node"),
         ("open: false", "/key new"),
@@ -633,8 +635,8 @@ async def test_settings_of_the_api_that_disappoint_are_told(tmp_path: Path) -> N
 async def test_an_api_that_anyone_could_use_is_refused(tmp_path: Path) -> None:
     """The GPUs would be anyone's; `usher run` reads the same file and ends as well."""
     cases: list[tuple[str, str]] = [
-        ("open: true, host: 0.0.0.0", "needs no key"),
-        ("open: true, url: https://usher.example.net", "needs no key"),
+        ("open: true, host: 0.0.0.0", "must stay on this machine"),
+        ("open: true, url: https://usher.example.net", "must stay on this machine"),
         ('cors: ["*"]', "origin"),
         ("cors: [chat.example.net]", "origin"),
         ("cors: [https://chat.example.net/]", "origin"),

@@ -67,9 +67,9 @@ async def test_each_post_is_shown_with_its_holder(postgres_url: str, tmp_path: P
     assert held.works is True
     assert held.text.startswith("held by gpu-1:4711 (usher 0.9), ")
     assert held.text.endswith(" s of its lease left, listens at 1.1.1.1:8124")
-    assert "1.1.1.1:8124 is not encrypted, and that is a public address" in note.text
+    assert "1.1.1.1:8124 is not encrypted, and the address is public" in note.text
     assert (web.name, web.text) == ("web", "free")
-    assert (same.what, same.works, same.text) == ("processes", True, "the same as the others'")
+    assert (same.what, same.works, same.text) == ("processes", True, "same as the other processes")
     await posts.aclose()
 
 
@@ -83,7 +83,7 @@ async def test_a_queue_that_no_process_takes_is_a_failure(
     assert await posts.take("web", address="10.0.0.7:8124", about=about) is not None
     queue, web, _ = await rows(config)
     assert (queue.name, queue.works, web.works) == ("queue", False, True)
-    assert queue.text.startswith("free, though processes run")
+    assert queue.text.startswith("free although processes run")
     await posts.aclose()
 
 

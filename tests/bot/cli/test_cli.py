@@ -105,7 +105,7 @@ def test_run_without_any_chat_is_refused(
     """A bot no one can reach would run and look healthy."""
     file = configured(tmp_path, CONFIG.replace("chats: {web: {port: 0}}\n", ""))
     assert cli.main(["run", "-c", file]) == 1
-    assert "chats: none is set" in capsys.readouterr().err
+    assert "chats: none is configured" in capsys.readouterr().err
 
 
 def test_a_missing_file_is_told_in_a_sentence(
@@ -114,7 +114,7 @@ def test_a_missing_file_is_told_in_a_sentence(
     """A newcomer would meet a traceback first."""
     assert cli.main(["check", "-c", str(tmp_path / "none.yaml")]) == 1
     told = capsys.readouterr().err
-    assert "none.yaml: there is no such file: `usher init` writes one" in told
+    assert "none.yaml: no such file: `usher init` writes one" in told
 
 
 def test_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,7 +168,7 @@ def test_a_console_that_lacks_a_sign_ends_nothing(monkeypatch: pytest.MonkeyPatc
     console = io.TextIOWrapper(written, encoding="ascii", errors="strict", write_through=True)
     monkeypatch.setattr(sys, "stderr", console)
     assert cli.main(["run", "-c", "no⏳file.yaml"]) == 1
-    assert b"no?file.yaml: there is no such file" in written.getvalue()
+    assert b"no?file.yaml: no such file" in written.getvalue()
 
 
 # ---------------------------------------------------------------- signs of life

@@ -73,7 +73,11 @@ IMPOSSIBLE = (
     (["--posts", "queue"], read(database="usher.sqlite"), "one process does everything"),
     (["--api", "off"], read(database="usher.sqlite"), "one process does everything"),
     (["--api", "127.0.0.1:1"], read(more=""), "--api: the configuration has no `api`"),
-    (["--api", "0.0.0.0:1"], read(), "--api: open: other machines reach the API by its host"),
+    (
+        ["--api", "0.0.0.0:1"],
+        read(),
+        "--api: open: other machines can reach the API through its host",
+    ),
     (["--posts", "none", "--api", "off"], read(), "would do nothing"),
     (["--posts", "none"], read(more=""), "would do nothing"),
 )

@@ -56,15 +56,15 @@ def test_it_says_what_is_there() -> None:
         "flux     17.0 GB, in memory, kept by an admin",
         "hashing  2.0 GB, loading, until about 12:00:20",
         "▶ 797    flux for telegram:4217, 42%, done about 12:00:04 to 12:00:59",
-        "flux     24 waiting, the first for 88 s, a new one done about 12:04:50 to 12:05:45",
-        "wan      2 waiting, the first for 88 s, a new one done about 12:00:26 to 12:01:21, flux is busy on gpu-1",
-        "sdxl     0 waiting, a new one done about 12:00:02 to 12:00:57, paused",
+        "flux     24 waiting, longest wait 88 s, a new job done about 12:04:50 to 12:05:45",
+        "wan      2 waiting, longest wait 88 s, a new job done about 12:00:26 to 12:01:21, flux is busy on gpu-1",
+        "sdxl     0 waiting, a new job done about 12:00:02 to 12:00:57, paused",
         "cannot be loaded on workshop: CUDA error: out of memory",
         "61 loads",
         "waited 6.2 s, 95 % at most 48 s, took 11 s",
-        "promises kept (",
+        "first estimates kept (",
         "7 failed: memory, wan",
-        "most time on the GPUs today: telegram:4200 32 min, Ada 26 min",
+        "most GPU time today: telegram:4200 32 min, Ada 26 min",
     ):
         assert said in shown
 

@@ -69,7 +69,7 @@ def test_what_has_the_name_already_stays_as_it_is(
         victim.write_text("theirs")
     assert is_there(target)
     before = names(tmp_path)
-    with pytest.raises(InitFailed, match="stays as it is"):
+    with pytest.raises(InitFailed, match="was not changed"):
         write_all([new(tmp_path / "usher.env"), new(target)])
     assert names(tmp_path) == before
     if there not in {"folder", "link to nothing"}:

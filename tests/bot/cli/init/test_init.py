@@ -304,7 +304,7 @@ async def test_a_server_that_wants_a_token_is_asked_again_with_it(
     async with serving("lmstudio", token="canary-1") as studio:
         usually(monkeypatch, studio.port)
         monkeypatch.setattr(scan, "likely_kind", lambda _: "lmstudio")
-        terminal = ScriptedTerminal({**NO_ANSWERS, "wants a token": ["canary-wrong", "canary-1"]})
+        terminal = ScriptedTerminal({**NO_ANSWERS, "needs a token": ["canary-wrong", "canary-1"]})
         assert await run_init(tmp_path / "config.yaml", terminal) == 0
     assert 'token: "${LMSTUDIO_TOKEN}"' in (tmp_path / "config.yaml").read_text()
     assert "LMSTUDIO_TOKEN=canary-1" in (tmp_path / "usher.env").read_text()
@@ -400,7 +400,7 @@ async def test_a_configuration_that_is_there_stays_and_nothing_is_asked(tmp_path
     config = tmp_path / "config.yaml"
     for make in (lambda: config.write_text("mine"), lambda: config.symlink_to("nowhere")):
         make()
-        with pytest.raises(InitFailed, match="stays as it is"):
+        with pytest.raises(InitFailed, match="was not changed"):
             await run_init(config, ScriptedTerminal({}))
         assert config.is_symlink() or config.read_text() == "mine"
         config.unlink()
@@ -418,7 +418,7 @@ async def test_an_environment_file_that_is_there_is_used_and_stays(tmp_path: Pat
         terminal = ScriptedTerminal({**answers, "Make yourself": "no", "Your id": ""})
         await run_init(tmp_path / "config.yaml", terminal)
     assert beside.read_text() == text
-    assert "stays as it is" in terminal.shown
+    assert "was not changed" in terminal.shown
     assert load(tmp_path / "config.yaml", {}).chats.telegram is not None
 
 
@@ -449,14 +449,14 @@ def test_without_a_terminal_it_refuses_in_a_sentence(
     with Path(os.devnull).open(encoding="utf-8") as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
         assert cli.main(["init", "-c", str(tmp_path / "config.yaml")]) == 1
-    assert capsys.readouterr().err == "There is no terminal to ask at: --yes asks nothing.\n"
+    assert capsys.readouterr().err == "There is no terminal for questions: use --yes to ask none.\n"
     assert not os.listdir(tmp_path)  # noqa: PTH208  short
 
 
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (["--server", "http://me:canary@box:1"], "must not hold a name or a password"),
+        (["--server", "http://me:canary@box:1"], "must not contain a name or a password"),
         (["--server", "ftp://x"], "needs an address such as"),
         (["--admin", "an"], "must be an id such as"),
         (["-c", "none/such/config.yaml"], "There is no folder"),
@@ -515,7 +515,7 @@ async def test_a_unit_that_is_there_stays(tmp_path: Path, monkeypatch: pytest.Mo
     terminal = ScriptedTerminal(NO_ANSWERS)
     await run_init(tmp_path / "config.yaml", terminal, unit_kind="system")
     assert file.read_text() == "theirs"
-    assert "usher.service is there already" in terminal.shown
+    assert "usher.service already exists" in terminal.shown
 
 
 def run_from_a_cache(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

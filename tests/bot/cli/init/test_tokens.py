@@ -104,7 +104,7 @@ async def test_without_a_network_the_token_may_be_kept_untried(keep: str, kept: 
     chat = await planned("telegram", terminal, api=nowhere)
     assert (chat is not None) is kept
     assert chat is None or chat.account is None
-    assert "Telegram could not be asked" in terminal.shown
+    assert "Could not check the token with Telegram" in terminal.shown
     assert "canary" not in terminal.shown
 
 
@@ -122,7 +122,7 @@ async def test_a_chat_that_hangs_is_told_like_one_that_is_away(
     terminal = ScriptedTerminal({"Keep this token": "yes"})
     chat = await asyncio.to_thread(chats.plan, kind, terminal, {"T": "x"})
     assert chat is not None
-    assert "could not be asked: no answer" in terminal.shown
+    assert "with Telegram: no answer" in terminal.shown
 
 
 # ---------------------------------------------------------------- admins
@@ -182,8 +182,8 @@ async def test_an_id_can_be_typed_and_is_checked() -> None:
     ("error", "told"),
     [
         (TimeoutError(), "No message came."),
-        (ChatUnavailable("no route"), "could not be asked: no route"),
-        (ChatRefused("no"), "could not be asked: no"),
+        (ChatUnavailable("no route"), "Could not ask Telegram: no route"),
+        (ChatRefused("no"), "Could not ask Telegram: no"),
     ],
 )
 async def test_where_no_message_comes_the_id_is_asked_for(

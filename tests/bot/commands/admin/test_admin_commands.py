@@ -307,10 +307,10 @@ def test_status_tells_admins_which_process_does_what() -> None:
 
     shown = ShownPosts()
     admins, others, _, german = in_bot(scenario, posts=shown)
-    assert admins.endswith("📌 Roles\n  queue · gpu-1:4711\n  discord · free")
+    assert admins.endswith("📌 Process roles\n  queue · gpu-1:4711\n  discord · free")
     assert "8124" not in admins  # where it listens is not for a chat
     assert "4711" not in others
-    assert german.endswith("📌 Rollen · die Datenbank antwortet nicht")
+    assert german.endswith("📌 Prozessrollen · die Datenbank antwortet nicht")
 
 
 def test_roles_give_limits_and_admins_override_them() -> None:
