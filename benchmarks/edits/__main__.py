@@ -76,7 +76,7 @@ class Community:
         """Let a person ask for an image."""
         grouped = self._random.random() < GROUP_SHARE
         person = self._random.choice(self._grouped if grouped else self._private)
-        await running.gate.call(person.call(f"/image {model} a cat"))
+        await running.dispatcher.call(person.call(f"/image {model} a cat"))
 
     async def fill(self, running: Bot) -> None:
         """Fill every queue; one job of each starts at once."""

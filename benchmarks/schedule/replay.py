@@ -47,15 +47,15 @@ def serial_plan(world: Snapshot) -> Plan:
     heads = [each.heads[0] for each in waiting if each.heads]
     if not heads:
         return Plan()
-    job, board = min(heads, key=lambda job: (job.queued_at, job.id)), FleetState(world)
-    model = board.models[job.model]
+    job, state = min(heads, key=lambda job: (job.queued_at, job.id)), FleetState(world)
+    model = state.models[job.model]
     for copy in model.copies:
         return Plan(starts=(Start(job=job, backend=copy.view.backend),))
-    for backend in candidates(board, model):
+    for backend in candidates(state, model):
         room = make_room(model, backend, is_idle)
         if room is not None:
-            board.load(model, backend, room.victims)
-            return Plan(loads=tuple(board.loads))
+            state.load(model, backend, room.victims)
+            return Plan(loads=tuple(state.loads))
     return Plan()
 
 

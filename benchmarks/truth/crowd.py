@@ -150,7 +150,7 @@ class Crowd:
         admin = Person(self.chats[-1], "admin", ADMIN)
         for number, person in enumerate(self.people):
             lane = LANES[number % len(LANES)]
-            await running.gate.call(admin.call(f"/limit {person.user} --lane {lane}"))
+            await running.dispatcher.call(admin.call(f"/limit {person.user} --lane {lane}"))
 
     async def live(self, running: Bot) -> None:
         """Let everyone ask for images until cancelled."""
@@ -178,7 +178,7 @@ class Crowd:
 
     async def _ask(self, running: Bot, person: Person, model: str) -> None:
         self._asked += 1
-        await running.gate.call(person.call(f"/image {model} wish {self._asked}"))
+        await running.dispatcher.call(person.call(f"/image {model} wish {self._asked}"))
 
 
 async def mishaps(installation: Installation, random: Random, every_s: float) -> None:

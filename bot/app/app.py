@@ -33,14 +33,14 @@ class ChatParts:
     """Connected chats, with the dispatcher of their calls and the presenter of their jobs."""
 
     platforms: Sequence[ChatPlatform]
-    gate: Dispatcher
+    dispatcher: Dispatcher
     presenter: Presenter
 
 
 @asynccontextmanager
 async def chats_served(
     given: SharedParts,
-    door: AdmissionService,
+    admission: AdmissionService,
     platforms: Sequence[ChatPlatform],
     *,
     lease: ChatLease = ALONE,
@@ -51,15 +51,15 @@ async def chats_served(
     Calls are only accepted while `lease` is held. The presenter stops last, so messages are still
     edited once calls are no longer accepted.
     """
-    context = assembly.context(given, door)
+    context = assembly.context(given, admission)
     presenter = assembly.presenter(given, platforms, context)
     given.queue.events.subscribe(presenter.on_event)
-    gate = Dispatcher(context, presenter, lease=lease)
-    async with beside(keep_all_up(platforms, gate)), beside(presenter.run()):
+    dispatcher = Dispatcher(context, presenter, lease=lease)
+    async with beside(keep_all_up(platforms, dispatcher)), beside(presenter.run()):
         try:
-            yield ChatParts(platforms=platforms, gate=gate, presenter=presenter)
+            yield ChatParts(platforms=platforms, dispatcher=dispatcher, presenter=presenter)
         finally:
-            gate.close()
+            dispatcher.close()
             await presenter.settle(settle_s)
 
 
@@ -70,7 +70,7 @@ class BotParts:
     queue: JobQueue
     database: Database
     store: JobStore
-    gate: Dispatcher
+    dispatcher: Dispatcher
     presenter: Presenter
     records: MessageRecords
     chat_log: ChatLog
@@ -105,23 +105,25 @@ class App:
             database = await setup.open_database(stack, lease=lease)
             parts = await open_queue(setup, database, stack)
             meters = await stack.enter_async_context(metering(setup.config.metrics, setup.version))
-            given, door = await stack.enter_async_context(serving(setup, parts, meters))
+            given, admission = await stack.enter_async_context(serving(setup, parts, meters))
             platforms = setup.platforms(assembly.fittings(given))
-            gateway = gateway_of(setup, given, door)
+            gateway = gateway_of(setup, given, admission)
             async with (
                 beside(*([keep_served(gateway.run)] if gateway else [])),
-                chats_served(given, door, platforms, settle_s=SETTLE_S) as chats,
+                chats_served(given, admission, platforms, settle_s=SETTLE_S) as chats,
             ):
                 yield _parts(given, parts, chats, gateway, meters=meters)
 
 
-def gateway_of(setup: BotSetup, given: SharedParts, door: AdmissionService) -> ApiServer | None:
+def gateway_of(
+    setup: BotSetup, given: SharedParts, admission: AdmissionService
+) -> ApiServer | None:
     """Build the HTTP API, or return None if it is not configured."""
     api = setup.in_force.config.api
     if api is None:
         return None
     fetcher = setup.make_fetcher() if api.fetch else None
-    return assembly.gateway(given, api, door, fetcher)
+    return assembly.gateway(given, api, admission, fetcher)
 
 
 def _parts(
@@ -136,7 +138,7 @@ def _parts(
         queue=parts.queue,
         database=parts.database,
         store=parts.store,
-        gate=chats.gate,
+        dispatcher=chats.dispatcher,
         presenter=chats.presenter,
         records=given.stored.records,
         chat_log=given.stored.chat_log,

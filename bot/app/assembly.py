@@ -43,7 +43,7 @@ from bot.requests.admission import AdmissionService
 from bot.requests.enhancer import Enhancer
 from bot.requests.limits import Bounds, RequestLimits
 from bot.requests.transcriber import Transcriber
-from queueing.core.leases import PostReader
+from queueing.core.leases import LeaseReader
 from queueing.core.ports import Clock
 from queueing.store.jobs.job_reader import StoredFiles
 from queueing.store.sql.database import Database
@@ -113,7 +113,7 @@ class SharedParts:
     clock: Clock
     queue: QueueService
     stored: BotStores
-    posts: PostReader | None = None
+    roles: LeaseReader | None = None
     instruments: Metrics | None = None
 
     @property
@@ -140,7 +140,7 @@ def fittings(given: SharedParts, lease: ChatLease = ALONE) -> PlatformParts:
         web_people=stored.invites,
         originals=stored.links,
         results=stored.results,
-        operator=lambda: DashboardData(operator_records(given), queue.jobs.open_jobs, given.posts),
+        operator=lambda: DashboardData(operator_records(given), queue.jobs.open_jobs, given.roles),
         live=given.in_force,
         lease=lease,
     )
@@ -180,7 +180,7 @@ def _limits(given: SharedParts) -> RequestLimits:
     )
 
 
-def enhancer(given: SharedParts, door: AdmissionService) -> Enhancer:
+def enhancer(given: SharedParts, admission: AdmissionService) -> Enhancer:
     """Build the enhancer, which improves prompts with a text model."""
     queue = given.queue
     return Enhancer(
@@ -188,13 +188,13 @@ def enhancer(given: SharedParts, door: AdmissionService) -> Enhancer:
         jobs=queue.jobs,
         deliveries=queue.deliveries,
         erasure=queue.erasure,
-        admission=door,
+        admission=admission,
         clock=given.clock,
         chat_settings=given.in_force.chat_settings,
     )
 
 
-def transcriber(given: SharedParts, door: AdmissionService) -> Transcriber:
+def transcriber(given: SharedParts, admission: AdmissionService) -> Transcriber:
     """Build the transcriber of recordings."""
     queue = given.queue
     return Transcriber(
@@ -202,7 +202,7 @@ def transcriber(given: SharedParts, door: AdmissionService) -> Transcriber:
         jobs=queue.jobs,
         deliveries=queue.deliveries,
         erasure=queue.erasure,
-        admission=door,
+        admission=admission,
         people=given.stored.people,
         chat_settings=given.in_force.chat_settings,
     )
@@ -211,12 +211,12 @@ def transcriber(given: SharedParts, door: AdmissionService) -> Transcriber:
 # ------------------------------------------------------------ chats
 
 
-def context(given: SharedParts, door: AdmissionService) -> Context:
+def context(given: SharedParts, admission: AdmissionService) -> Context:
     """Build the context of commands."""
     config, stored = given.config, given.stored
     return Context(
         queue=given.queue,
-        admission=door,
+        admission=admission,
         records=stored.records,
         people=stored.people,
         audit=stored.audit,
@@ -229,7 +229,7 @@ def context(given: SharedParts, door: AdmissionService) -> Context:
         naming={**config.chats.naming(), **api_keys.NAMING},
         links=stored.links,
         api_keys=stored.keys if config.api is not None else None,
-        posts=given.posts,
+        roles=given.roles,
     )
 
 
@@ -273,14 +273,14 @@ def operator_records(given: SharedParts) -> Dashboard:
 
 
 def gateway(
-    given: SharedParts, api: ApiConfig, door: AdmissionService, fetcher: Fetcher | None
+    given: SharedParts, api: ApiConfig, admission: AdmissionService, fetcher: Fetcher | None
 ) -> ApiServer:
     """Build the HTTP API."""
     stored = given.stored
     return ApiServer(
         _settings(given, api),
         queue=given.queue,
-        admission=door,
+        admission=admission,
         keys=stored.keys,
         people=stored.people,
         uploads=stored.uploads,

@@ -1,6 +1,6 @@
-"""One of several processes on a database: runs the queue, chats and API while it holds their posts.
+"""One of several processes on a database: runs the queue, chats and API while it holds their roles.
 
-The queue is one post and each chat another, so different processes may hold them. A process's chats
+The queue is one role and each chat another, so different processes may hold them. A process's chats
 and API reach the queue over its connection, even if the same process runs the queue.
 """
 
@@ -26,7 +26,7 @@ from bot.core.errors import AddressTaken, ChatRefused
 from bot.platforms.registry import platform_of
 from queueing.core.concurrency import TaskGroup, timeout
 from queueing.core.errors import StoreError
-from queueing.core.leases import PostReader
+from queueing.core.leases import LeaseReader
 from queueing.store.jobs.job_reader import StoredFiles
 from queueing.store.sql.database import Database
 
@@ -48,7 +48,7 @@ Watched = Callable[[Callable[[], str | None]], AbstractContextManager[None]]
 
 
 class ClusterProcess:
-    """Runs the posts of one process."""
+    """Runs the roles of one process."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ClusterProcess:
         entrance: QueueListener,
         link: QueueConnection,
         agreement: Agreement,
-        shown: PostReader,
+        shown: LeaseReader,
         watched: Watched,
         meters: Meters | None = None,
     ) -> None:
@@ -72,15 +72,15 @@ class ClusterProcess:
         self._meters = meters
         self._refused: set[str] = set()
 
-    async def run(self, posts: Sequence[str], *, serves_api: bool) -> None:
-        """Apply for posts, do their work, and serve the API, until cancelled.
+    async def run(self, roles: Sequence[str], *, serves_api: bool) -> None:
+        """Apply for roles, do their work, and serve the API, until cancelled.
 
         Raises an `ExceptionGroup` of what ends the process: `BadModel`, or `ChatRefused` if none of
         its chats lets the bot in.
         """
-        chats = [name for name in posts if name != QUEUE]
+        chats = [name for name in roles if name != QUEUE]
         async with TaskGroup() as tasks:
-            if QUEUE in posts:
+            if QUEUE in roles:
                 tasks.create_task(self._keep(QUEUE, self._do_queue))
             for name in chats:
                 tasks.create_task(self._keep(name, self._chat(name, chats)))
@@ -140,10 +140,10 @@ class ClusterProcess:
             given = await self._given(stack, database, queue)
             fittings = assembly.fittings(given, lease)
             platform = platform_of(name, setup.in_force.config.chats, fittings)
-            door = assembly.admission(given)
+            admission = assembly.admission(given)
             async with (
                 beside(database.fenced()),
-                chats_served(given, door, (platform,), lease=lease, settle_s=HAND_OVER_S),
+                chats_served(given, admission, (platform,), lease=lease, settle_s=HAND_OVER_S),
             ):
                 await self._link.out_of_reach(UNREACHED_S)
                 raise GivesWay(UNREACHABLE)
@@ -183,13 +183,13 @@ class ClusterProcess:
     async def _given(
         self, stack: AsyncExitStack, database: Database, queue: RemoteQueue
     ) -> SharedParts:
-        """Build the shared parts of a post.
+        """Build the shared parts of a role.
 
         Until the stack ends, heartbeat, dashboard and reloads use them.
         """
         setup = self._setup
         made = await setup.groundwork(database, queue, self._meters)
-        given = replace(made, posts=self._shown)
+        given = replace(made, roles=self._shown)
         stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
         stack.enter_context(self._watched(database.look_at_file))
         stack.enter_context(setup.reloader.applying(given.stored.audit))

@@ -200,7 +200,7 @@ _READ: Mapping[str, Callable[[Dashboard], Awaitable[bytes]]]
 
 
 class DashboardAnswers:
-    """Answers calls with the records that running posts offer."""
+    """Answers calls with the records that running roles offer."""
 
     def __init__(self) -> None:
         self._offered: list[Dashboard] = []

@@ -187,8 +187,11 @@ async def serving(
         if meters is not None:
             await stack.enter_async_context(meters.on_queue(parts.queue, setup.clock))
         given = await setup.groundwork(parts.database, parts.queue, meters)
-        door = assembly.admission(given)
-        enhancer, transcriber = assembly.enhancer(given, door), assembly.transcriber(given, door)
+        admission = assembly.admission(given)
+        enhancer, transcriber = (
+            assembly.enhancer(given, admission),
+            assembly.transcriber(given, admission),
+        )
         for listener in (enhancer.on_event, transcriber.on_event):
             parts.queue.events.subscribe(listener)
         prepare = reconfiguring(setup, parts, stack)
@@ -199,7 +202,7 @@ async def serving(
             after(parts.lookout.looked, within_s=FIRST_LOOK_S),
             beside(enhancer.run(), transcriber.run()),
         ):
-            yield given, door
+            yield given, admission
 
 
 def reconfiguring(setup: BotSetup, parts: LocalQueue, stack: AsyncExitStack) -> Prepare:

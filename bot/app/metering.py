@@ -22,8 +22,8 @@ class Meters:
     instruments: Metrics
     endpoint: MetricsEndpoint
 
-    def on_posts(self, keeper: LeaseKeeper, clock: Clock) -> None:
-        """Measure this process's posts, and the database as seen from here."""
+    def on_roles(self, keeper: LeaseKeeper, clock: Clock) -> None:
+        """Measure this process's roles, and the database as seen from here."""
         self.instruments.cluster = ClusterState(
             keeper.terms,
             away_s=lambda: keeper.outage.seconds,

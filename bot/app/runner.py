@@ -16,7 +16,7 @@ from bot.app import reloader as reloading
 from bot.app.app import App
 from bot.app.cluster.agreement import DECISIVE, Agreement
 from bot.app.cluster.leader_finder import LeaderFinder
-from bot.app.cluster.leases import LeaseKeeper, PostList, posts_of
+from bot.app.cluster.leases import LeaseKeeper, RoleList, roles_of
 from bot.app.cluster.queue_link import QueueConnection
 from bot.app.cluster.queue_server import entrance_at
 from bot.app.cluster.transport import calling
@@ -32,15 +32,15 @@ from bot.platforms.registry import import_libraries
 from queueing.core.errors import StoreError
 from queueing.core.leases import ServerLook
 from queueing.core.ports import SystemClock
-from queueing.store.engines import is_postgres, open_posts
+from queueing.store.engines import is_postgres, open_leases
 from queueing.store.maintenance import look_at_server
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessOptions:
-    """The posts that a process applies for (None for all), and whether it serves the API."""
+    """The roles that a process applies for (None for all), and whether it serves the API."""
 
-    posts: frozenset[str] | None = None
+    roles: frozenset[str] | None = None
     serves_api: bool = True
 
 
@@ -63,7 +63,7 @@ async def join(config: Config, agreement: Agreement) -> None:
 def require_place(config: Config, agreement: Agreement, look: ServerLook) -> None:
     """Check that this configuration fits the database. Raises `ConfigError`."""
     agreement.require(look.held)
-    if not any(each.post.name == DECISIVE for each in look.held):
+    if not any(each.role.name == DECISIVE for each in look.held):
         require_models(config, look)
 
 
@@ -145,7 +145,7 @@ async def _run_alone(setup: BotSetup, version: str) -> None:
 
 async def _run_beside_others(setup: BotSetup, version: str, options: ProcessOptions) -> None:
     config = setup.config
-    names = [name for name in posts_of(config) if options.posts is None or name in options.posts]
+    names = [name for name in roles_of(config) if options.roles is None or name in options.roles]
     import_libraries(config.chats)
     agreement = Agreement(config, version)
     await join(config, agreement)
@@ -153,7 +153,7 @@ async def _run_beside_others(setup: BotSetup, version: str, options: ProcessOpti
         meters = await stack.enter_async_context(metering(config.metrics, version))
         reads = (PLATFORM,) if options.serves_api and config.api is not None else ()
         process = await _joined(setup, agreement, stack, meters, reads)
-        log.info("usher %s stands by for %s", version, ", ".join(names) or "no post")
+        log.info("usher %s stands by for %s", version, ", ".join(names) or "no role")
         await process.run(names, serves_api=options.serves_api)
 
 
@@ -164,11 +164,11 @@ async def _joined(
     meters: Meters | None,
     reads: Collection[str],
 ) -> ClusterProcess:
-    """Open what the posts of this process share. Raises `StoreError`."""
+    """Open what the roles of this process share. Raises `StoreError`."""
     looks, config, process = _Looks(), setup.config, process_name()
     cluster = config.cluster
-    posts = await stack.enter_async_context(
-        open_posts(
+    roles = await stack.enter_async_context(
+        open_leases(
             config.database_url,
             migrations=(MIGRATIONS,),
             process=process,
@@ -176,31 +176,31 @@ async def _joined(
             compared=setup.clock.compare if isinstance(setup.clock, SystemClock) else _ignore,
         )
     )
-    await stack.enter_async_context(agreement.kept(posts, every_s=cluster.lease_s / 3))
-    tell = partial(agreement.tell_again, posts, process)
+    await stack.enter_async_context(agreement.kept(roles, every_s=cluster.lease_s / 3))
+    tell = partial(agreement.tell_again, roles, process)
 
-    stack.enter_context(setup.reloader.telling(tell, partial(agreement.reloading, posts)))
+    stack.enter_context(setup.reloader.telling(tell, partial(agreement.reloading, roles)))
     await stack.enter_async_context(reloads(setup))
     heartbeat_s = cluster.heartbeat_s
     entrance = await stack.enter_async_context(
-        entrance_at(cluster.listen, cluster.advertise, posts.local_host, heartbeat_s=heartbeat_s)
+        entrance_at(cluster.listen, cluster.advertise, roles.local_host, heartbeat_s=heartbeat_s)
     )
     call = await stack.enter_async_context(calling(heartbeat_s=heartbeat_s))
-    finder = LeaderFinder(posts, entrance, call, look_every_s=heartbeat_s)
+    finder = LeaderFinder(roles, entrance, call, look_every_s=heartbeat_s)
     link = QueueConnection(finder.dial, finder.moved, reads=reads)
     await stack.enter_async_context(
         beside(heartbeat.beat(config.sign_of_life, looks.look), link.run(), stay_small())
     )
-    keeper = LeaseKeeper(posts, lease_s=cluster.lease_s)
+    keeper = LeaseKeeper(roles, lease_s=cluster.lease_s)
     if meters is not None:
-        meters.on_posts(keeper, setup.clock)
+        meters.on_roles(keeper, setup.clock)
     return ClusterProcess(
         setup,
         keeper=keeper,
         entrance=entrance,
         link=link,
         agreement=agreement,
-        shown=PostList(posts, posts_of(config)),
+        shown=RoleList(roles, roles_of(config)),
         watched=looks.watched,
         meters=meters,
     )
@@ -221,7 +221,7 @@ async def reloads(setup: BotSetup) -> AsyncIterator[None]:
 
 
 class _Looks:
-    """Combines the checks of a process's posts. The heartbeat reports the first problem."""
+    """Combines the checks of a process's roles. The heartbeat reports the first problem."""
 
     def __init__(self) -> None:
         self._looks: list[Look] = []

@@ -112,9 +112,9 @@ def _init_arguments(init: argparse.ArgumentParser) -> None:
 
 def _process_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument(
-        "--posts",
+        "--roles",
         metavar="NAMES",
-        help="with several processes on one database: the posts this one may take, such as"
+        help="with several processes on one database: the roles this one may take, such as"
         " queue,web or telegram,discord; none for the API alone (default: all)",
     )
     run.add_argument(

@@ -177,7 +177,7 @@ async def _try_database(config: Config, *, running: bool, try_s: float) -> list[
         async with timeout(try_s):
             look = await asyncio.to_thread(look_at_server, config.database_url)
     except (StoreError, TimeoutError) as error:
-        return [tried, Finding(what="post", name="all", works=False, text=str(error))]
+        return [tried, Finding(what="role", name="all", works=False, text=str(error))]
     return [tried, *about_processes(config, look)]
 
 

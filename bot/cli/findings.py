@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.app.cluster.agreement import Agreement, version_of
-from bot.app.cluster.leases import QUEUE, listed, posts_of
+from bot.app.cluster.leases import QUEUE, listed, roles_of
 from bot.app.console import line
 from bot.app.runner import require_place
 from bot.config.config import Config
@@ -71,22 +71,22 @@ class FindingTable:
 
 
 def about_processes(config: Config, look: ServerLook) -> Iterator[Finding]:
-    """Yield a row for each post, and one for a configuration that does not fit the others."""
+    """Yield a row for each role, and one for a configuration that does not fit the others."""
     if is_off(look.off_s):
-        text = f"{off_in_words(look.off_s)}; this process would not take any post"
+        text = f"{off_in_words(look.off_s)}; this process would not take any role"
         yield Finding(what="clock", name="this machine", works=False, text=text)
     else:
         text = f"{abs(look.off_s):.1f} s from the database server's"
         yield Finding(what="clock", name="this machine", works=True, text=text)
-    told_by = {each.post.name: each for each in look.held}
-    for post in listed(posts_of(config), (each.post for each in look.held)):
-        holder = told_by[post.name] if post.holder else None
+    told_by = {each.role.name: each for each in look.held}
+    for role in listed(roles_of(config), (each.role for each in look.held)):
+        holder = told_by[role.name] if role.holder else None
         if holder is None:
-            yield _free(post.name, idle=not look.held)
+            yield _free(role.name, idle=not look.held)
             continue
-        yield Finding(what="post", name=post.name, works=True, text=_described(holder))
-        if _is_public(post.address):
-            text = f"Traffic between processes at {post.address} is not encrypted, and"
+        yield Finding(what="role", name=role.name, works=True, text=_described(holder))
+        if _is_public(role.address):
+            text = f"Traffic between processes at {role.address} is not encrypted, and"
             yield told("", "", f"{text} the address is public: use a private network.")
     try:
         require_place(config, Agreement(config, ""), look)
@@ -103,20 +103,20 @@ def about_processes(config: Config, look: ServerLook) -> Iterator[Finding]:
 
 
 def _free(name: str, *, idle: bool) -> Finding:
-    """Return the row of a post that no process holds; `idle`: because none runs."""
+    """Return the row of a role that no process holds; `idle`: because none runs."""
     if idle or name != QUEUE:
-        return told("post", name, "free")
+        return told("role", name, "free")
     text = (
-        "free although processes run: nothing is accepted until one of them may take it (--posts)"
+        "free although processes run: nothing is accepted until one of them may take it (--roles)"
     )
-    return Finding(what="post", name=name, works=False, text=text)
+    return Finding(what="role", name=name, works=False, text=text)
 
 
 def _described(holder: LeaderInfo) -> str:
     version = version_of(holder.about)
-    by = f"{holder.post.holder} (usher {version})" if version else holder.post.holder
-    at = f", listens at {holder.post.address}" if holder.post.address else ""
-    return f"held by {by}, {holder.post.left_s:.0f} s of its lease left{at}"
+    by = f"{holder.role.holder} (usher {version})" if version else holder.role.holder
+    at = f", listens at {holder.role.address}" if holder.role.address else ""
+    return f"held by {by}, {holder.role.left_s:.0f} s of its lease left{at}"
 
 
 def _is_public(address: str) -> bool:

@@ -1,4 +1,4 @@
-"""Reads what the command line says about one process: its posts, and where it serves the API.
+"""Reads what the command line says about one process: its roles, and where it serves the API.
 
 Everything else stands in the configuration, which is the same for all processes.
 """
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from bot.app.cluster.leases import posts_of
+from bot.app.cluster.leases import roles_of
 from bot.app.runner import ProcessOptions
 from bot.config.loader import Config, ConfigError
 from bot.config.sections import ApiConfig
@@ -24,15 +24,15 @@ def options(arguments: argparse.Namespace, config: Config) -> tuple[Config, Proc
     Raises `ConfigError` for names that are none, and for a process that would have nothing to do.
     """
     alone = not is_postgres(config.database_url)
-    if alone and (arguments.posts is not None or arguments.api == OFF):
+    if alone and (arguments.roles is not None or arguments.api == OFF):
         raise _refusal("one process does everything, unless the database is on a PostgreSQL server")
     chosen = None
-    if arguments.posts is not None:
-        chosen = _chosen(arguments.posts, posts_of(config))
+    if arguments.roles is not None:
+        chosen = _chosen(arguments.roles, roles_of(config))
     config, serves_api = _with_api_at(arguments.api, config)
     if chosen == frozenset() and not serves_api:
-        raise _refusal("without a post and without the API, this process would do nothing")
-    return config, ProcessOptions(posts=chosen, serves_api=serves_api)
+        raise _refusal("without a role and without the API, this process would do nothing")
+    return config, ProcessOptions(roles=chosen, serves_api=serves_api)
 
 
 def _chosen(text: str, known: Sequence[str]) -> frozenset[str]:
@@ -41,8 +41,8 @@ def _chosen(text: str, known: Sequence[str]) -> frozenset[str]:
         return frozenset()
     wrong = [name for name in names if name not in known]
     if wrong or not names:
-        told = f"there is no post {wrong[0]}" if wrong else "names no post"
-        raise _refusal(f"--posts: {told}: this configuration has {', '.join(known)}, or {NONE}")
+        told = f"there is no role {wrong[0]}" if wrong else "names no role"
+        raise _refusal(f"--roles: {told}: this configuration has {', '.join(known)}, or {NONE}")
     return frozenset(names)
 
 

@@ -130,7 +130,7 @@ class ChatsConfig(Section):
         """Return whether any chat is configured."""
         return any(chat is not None for _, chat in self)
 
-    def posts(self) -> tuple[str, ...]:
+    def roles(self) -> tuple[str, ...]:
         """Return the lease names of all configured chats. A chat's lease has the chat's name."""
         return tuple(name for name, chat in self if chat is not None)
 

@@ -42,17 +42,17 @@ class ClusterState:
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics, all from the same moment."""
         held = GaugeMetricFamily(
-            "usher_post_held", "1 if this process holds the lease, else 0.", labels=["post"]
+            "usher_role_held", "1 if this process holds the lease, else 0.", labels=["role"]
         )
         epochs = GaugeMetricFamily(
-            "usher_post_epoch",
+            "usher_role_epoch",
             "The epoch of a lease that this process holds; it grows with each change of holder.",
-            labels=["post"],
+            labels=["role"],
         )
-        for post, epoch in self._terms.items():
-            held.add_metric([post], epoch > 0)
+        for role, epoch in self._terms.items():
+            held.add_metric([role], epoch > 0)
             if epoch:
-                epochs.add_metric([post], epoch)
+                epochs.add_metric([role], epoch)
         yield held
         yield epochs
         yield CounterMetricFamily(

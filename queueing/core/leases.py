@@ -49,7 +49,7 @@ About = Callable[[bytes], str]
 class LeaderInfo:
     """A held role as another process reads it: its holder, and what the holder published."""
 
-    post: Leader
+    role: Leader
     about: str
     secret: bytes = field(repr=False)
 
@@ -72,10 +72,10 @@ def nothing(_: bytes) -> str:
     return ""
 
 
-class PostReader(Protocol):
+class LeaseReader(Protocol):
     """Reads the roles, to show them to people."""
 
-    async def posts(self) -> Sequence[Leader]:
+    async def roles(self) -> Sequence[Leader]:
         """Return every known role, held or free. Raises `StoreError`."""
 
 
@@ -112,7 +112,7 @@ class LeaseStore(Protocol):
     async def introductions(self) -> Sequence[LeaderInfo]:
         """Return every held role, by name, with what its holder published."""
 
-    async def introduce(self, post: Leader, about: str) -> None:
+    async def introduce(self, role: Leader, about: str) -> None:
         """Replace what a role's holder publishes.
 
         Does nothing if another process holds the role by then.

@@ -251,7 +251,7 @@ class Reservation:
 class Rules:
     """The planner's settings. The defaults come from the scheduling study."""
 
-    patience: float = 4.0  # κ of the age gate (R4)
+    patience: float = 4.0  # κ of the age cutoff (R4)
     age_limit_s: float = 120.0
     gate: bool = True  # whether R4 applies
     replicate: bool = True  # whether R5 applies

@@ -46,17 +46,20 @@ def _changed_hosts(before: Snapshot | None, now: Snapshot) -> set[str]:
     }
 
 
-def _states(world: Snapshot) -> set[tuple[str, str, str]]:
+def _states(snapshot: Snapshot) -> set[tuple[str, str, str]]:
     """Return the state of all copies and servers as (server, model, state)."""
-    copies = {(copy.backend, copy.model, copy.residency.value) for copy in world.copies}
-    return copies | {(view.name, "", str(view.up)) for view in world.backends.values()}
+    copies = {(copy.backend, copy.model, copy.residency.value) for copy in snapshot.copies}
+    return copies | {(view.name, "", str(view.up)) for view in snapshot.backends.values()}
 
 
-def _hosts_of(world: Snapshot, model: str) -> set[str]:
-    view = world.models.get(model)
+def _hosts_of(snapshot: Snapshot, model: str) -> set[str]:
+    view = snapshot.models.get(model)
     names = () if view is None else view.backends
     return {
-        host for name in names if name in world.backends for host in lies_on(world, model, name)
+        host
+        for name in names
+        if name in snapshot.backends
+        for host in lies_on(snapshot, model, name)
     }
 
 
@@ -73,12 +76,12 @@ class LongQueues:
         if self._touched is not None:
             self._touched.add(model)
 
-    def look(self, world: Snapshot, plan: Plan) -> None:
+    def look(self, snapshot: Snapshot, plan: Plan) -> None:
         """Warn about queues that have become long."""
-        models = world.models.keys() if self._touched is None else self._touched
+        models = snapshot.models.keys() if self._touched is None else self._touched
         bound = self._bound()
         for model in sorted(models):
-            view = world.models.get(model)
+            view = snapshot.models.get(model)
             waiting = sum(lane.count for lane in view.waiting) if view else 0
             if model in self._deep:
                 if waiting < bound * CALM_SHARE or not bound:
@@ -115,7 +118,7 @@ class ChangeTracker:
         """Publish every queue that has a reason to wait, because that reason may change."""
         self.moved(self._reasons)
 
-    def on_change(self, event: JobChanged, world: Snapshot | None) -> None:
+    def on_change(self, event: JobChanged, snapshot: Snapshot | None) -> None:
         """Record the queues in which a committed change moves jobs.
 
         A new job moves jobs in other lanes of its model. A completed job moves none, unless a job
@@ -127,20 +130,20 @@ class ChangeTracker:
             self._long_queues.touch(event.entered)
             self._moved.add(event.entered)
         if event.event is None:
-            if self._fair.is_on or _waits_beside(job, world):
+            if self._fair.is_on or _waits_beside(job, snapshot):
                 self._moved.add(job.model)
-        elif self._fair.is_on and world is not None:
-            self._moved.update(name for name, view in world.models.items() if view.waiting)
+        elif self._fair.is_on and snapshot is not None:
+            self._moved.update(name for name, view in snapshot.models.items() if view.waiting)
         if event.event not in {None, JobEvent.COMPLETE}:
             self._moved.add(job.model)
 
-    def step(self, seen: Snapshot, world: Snapshot, plan: Plan) -> None:
+    def step(self, seen: Snapshot, snapshot: Snapshot, plan: Plan) -> None:
         """Publish and log the changes of a step.
 
-        `seen` is the snapshot at the beginning of the step. `world` and `plan` exclude the starts
+        `seen` is the snapshot at the beginning of the step. `snapshot` and `plan` exclude the starts
         that it made.
         """
-        self._long_queues.look(world, plan)
+        self._long_queues.look(snapshot, plan)
         before, reasons = self._reasons, plan.reasons
         changed = {
             model
@@ -169,9 +172,9 @@ class ChangeTracker:
                 log.info("%s waits: %s", model, code(reason))
 
 
-def _waits_beside(job: Job, world: Snapshot | None) -> bool:
+def _waits_beside(job: Job, snapshot: Snapshot | None) -> bool:
     """Return whether the job's model had jobs in other lanes at the last step."""
-    view = world.models.get(job.model) if world else None
+    view = snapshot.models.get(job.model) if snapshot else None
     return view is not None and any(queue.lane != job.lane for queue in view.waiting)
 
 

@@ -46,23 +46,23 @@ class HostPower:
             answers = [self._fleet.health.of(name).up for name in servers]
             self._fleet.rests.sleep.observe(host, answers)
 
-    def act(self, world: Snapshot, work: TaskGroup) -> bool:
-        """Wake machines and put them to sleep as needed. Returns whether `world` is outdated."""
+    def act(self, snapshot: Snapshot, work: TaskGroup) -> bool:
+        """Wake machines and put them to sleep as needed. Returns whether `snapshot` is outdated."""
         hosts, machines = self._hosts(), self._machines
         if not hosts or machines is None or not self._looked.is_set():
             return False
         changed = False
         known = self._fleet.catalog.hosts
-        wanted = {known[name].machine_name for name in to_wake(world)}
+        wanted = {known[name].machine_name for name in to_wake(snapshot)}
         for host in hosts:
             if host.machine_name in wanted:
                 changed = self._fleet.rests.sleep.of(host).woken_at is None or changed
                 self._fleet.rests.sleep.woken(host)
             called = self._fleet.rests.sleep.of(host).woken_at is not None
             if called and self._is_due(host):
-                self._called_at[host.machine_name] = world.now
+                self._called_at[host.machine_name] = snapshot.now
                 self._begin(_call(machines, host), f"waking {host.machine_name}", work)
-            elif not called and self._may_sleep(world, host):
+            elif not called and self._may_sleep(snapshot, host):
                 self._fleet.rests.sleep.put_to_sleep(host)
                 steps = self._put_to_sleep(machines, host)
                 self._begin(steps, f"sleep of {host.machine_name}", work)
@@ -78,17 +78,17 @@ class HostPower:
         every_s = CALLED_LATE_S if late else CALLED_AGAIN_S
         return self._clock.now() >= self._called_at.get(host.machine_name, 0.0) + every_s
 
-    def _may_sleep(self, world: Snapshot, host: HostSpec) -> bool:
+    def _may_sleep(self, snapshot: Snapshot, host: HostSpec) -> bool:
         """Return whether a machine has been idle for long enough, and record when it is busy."""
         if host.sleep is None:
             return False
         name, gpus = host.machine_name, self._fleet.catalog.machines[host.machine_name]
-        busy = any(is_busy(world, gpu.name) for gpu in gpus)
+        busy = any(is_busy(snapshot, gpu.name) for gpu in gpus)
         if busy or self._fleet.rests.sleep.is_asleep(host):
-            self._busy_at[name] = world.now
+            self._busy_at[name] = snapshot.now
             return False
         idle_since = self._busy_at.setdefault(name, self._began_at)
-        return world.now - idle_since >= host.sleep.after_s
+        return snapshot.now - idle_since >= host.sleep.after_s
 
     async def _put_to_sleep(self, machines: HostControl, host: HostSpec) -> None:
         log.info("putting %s to sleep: it has been idle", host.machine_name)

@@ -53,8 +53,8 @@ class Preloader:
         copy = self._fleet.copies.get(spec.name, backend)
         if copy is not None and copy.residency is not Residency.UNLOADING:
             return None
-        world = await self._snapshots.with_preload(self._router.plan, spec.name, backend)
-        return preload_waits_for(world, spec.name)
+        snapshot = await self._snapshots.with_preload(self._router.plan, spec.name, backend)
+        return preload_waits_for(snapshot, spec.name)
 
     async def preload(self, model: str, host: str | None) -> str:
         """Pin a model, wait until it is loaded and return its backend. Idempotent.

@@ -119,9 +119,9 @@ class Scheduler:
         self._changes = changes
         self._awake = asyncio.Event()
         self.decided = Decided(lambda: fleet.jobs.slots)
-        self.on_step: Callable[[Snapshot], None] = lambda _world: None  # called after each step
+        self.on_step: Callable[[Snapshot], None] = lambda _snapshot: None  # called after each step
         self.plan = Plan()
-        self.world: Snapshot | None = None
+        self.latest: Snapshot | None = None
 
     def wake(self) -> None:
         """Request a step soon. Cheap and idempotent."""
@@ -136,7 +136,7 @@ class Scheduler:
             return
         if event.event is None:
             self.decided.accepted(event.job.id)
-        self._changes.on_change(event, self.world)
+        self._changes.on_change(event, self.latest)
         ended = event.event is JobEvent.COMPLETE and not self._fair.is_on
         if event.entered is not None or not (ended or event.event is JobEvent.START):
             self.wake()
@@ -154,7 +154,7 @@ class Scheduler:
 
     def waiting(self, model: str) -> int:
         """Return how many jobs of a model were in its queue at the last step."""
-        view = self.world.models.get(model) if self.world else None
+        view = self.latest.models.get(model) if self.latest else None
         return sum(lane.count for lane in view.waiting) if view else 0
 
     def oldest_at(self, model: str) -> float | None:
@@ -162,12 +162,12 @@ class Scheduler:
 
         None if the queue is empty.
         """
-        view = self.world.models.get(model) if self.world else None
+        view = self.latest.models.get(model) if self.latest else None
         return min((lane.oldest_at for lane in view.waiting), default=None) if view else None
 
     def lanes(self, model: str) -> tuple[LaneStatus, ...]:
         """Return the lanes of a model in which jobs waited at the last step."""
-        view = self.world.models.get(model) if self.world else None
+        view = self.latest.models.get(model) if self.latest else None
         return tuple(
             LaneStatus(lane=lane.lane, waiting=lane.count)
             for lane in (view.waiting if view else ())
@@ -216,21 +216,21 @@ class Scheduler:
     async def _decide(self, work: TaskGroup) -> None:
         self._sleepers.observe()
         ended = self.decided.step()
-        world = await self.snapshot()
-        if self._sleepers.act(world, work):
-            world = await self.snapshot()
-        self.world, self.plan = world, self._snapshots.real(plan(world))
+        snapshot = await self.snapshot()
+        if self._sleepers.act(snapshot, work):
+            snapshot = await self.snapshot()
+        self.latest, self.plan = snapshot, self._snapshots.real(plan(snapshot))
         woken = self._awake.is_set()
         self._carry_out_moves(work)
         pending = self._begin_starts(work)
         if not woken:  # the plan already accounts for its own actions
             self._awake.clear()
         await _stored(pending)
-        self._note_starts(world)
+        self._note_starts(snapshot)
         ended()
         await self._checkpoint.write()
-        self.on_step(world)
-        self._changes.step(world, self.world, self.plan)
+        self.on_step(snapshot)
+        self._changes.step(snapshot, self.latest, self.plan)
 
     def _carry_out_moves(self, work: TaskGroup) -> None:
         drained = [
@@ -256,13 +256,13 @@ class Scheduler:
             for start in self.plan.starts
         ]
 
-    def _note_starts(self, world: Snapshot) -> None:
-        """Remove the jobs that have started from the published world until the next step.
+    def _note_starts(self, snapshot: Snapshot) -> None:
+        """Remove the jobs that have started from the published snapshot until the next step.
 
         If every job that a queue showed has started, the next step follows at once: more may start.
         """
         begun = Counter((start.job.model, start.job.lane) for start in self.plan.starts)
-        models = dict(world.models)
+        models = dict(snapshot.models)
         for name in {model for model, _ in begun}:
             waiting = [_without(w, begun[name, w.lane]) for w in models[name].waiting]
             models[name] = replace(
@@ -270,7 +270,7 @@ class Scheduler:
             )
             if any(queue.count and not queue.heads for queue in waiting):
                 self._awake.set()
-        self.world = replace(world, models=models)
+        self.latest = replace(snapshot, models=models)
         self.plan = replace(
             self.plan,
             reasons={

@@ -73,7 +73,7 @@ class SnapshotBuilder:
         """
         now = self._clock.now()
         queues = await self._fair.queues(now, per_queue=self._per_queue())
-        return self._world(now, queues, last)
+        return self._snapshot(now, queues, last)
 
     def _per_queue(self) -> int:
         """Return how many jobs to read from the head of each queue: as many as one copy can run."""
@@ -81,26 +81,26 @@ class SnapshotBuilder:
 
     async def with_preload(self, last: Plan, model: str, backend: str) -> Snapshot:
         """Return a snapshot in which an admin wants a model on a backend."""
-        world = await self.take(last)
-        known = world.models.get(model)
+        snapshot = await self.take(last)
+        known = snapshot.models.get(model)
         waiting = known.waiting if known is not None else ()
-        wanted = self._model(model, world.now, waiting, [(model, backend)])
-        return replace(world, models={**world.models, model: wanted})
+        wanted = self._model(model, snapshot.now, waiting, [(model, backend)])
+        return replace(snapshot, models={**snapshot.models, model: wanted})
 
     async def with_later(self, last: Plan, later: Mapping[str, Sequence[Job]]) -> Snapshot:
         """Return a snapshot in which these jobs, in this order, replace the deferred jobs."""
-        world = await self.take(last)
-        models = dict(world.models)
+        snapshot = await self.take(last)
+        models = dict(snapshot.models)
         for name in dict.fromkeys((*models, *later)):  # a set's order varies between runs
             jobs, known = later.get(name, ()), models.get(name)
             waiting = tuple(w for w in (known.waiting if known else ()) if w.lane != LATER)
             if jobs:
                 waiting = (*waiting, _queue_of(jobs, self._per_queue()))
             if known is None:
-                models[name] = self._model(name, world.now, waiting, ())
+                models[name] = self._model(name, snapshot.now, waiting, ())
             else:
                 models[name] = replace(known, waiting=waiting)
-        return replace(world, models=models)
+        return replace(snapshot, models=models)
 
     def real(self, plan: Plan) -> Plan:
         """Replace the jobs in a plan with the real ones: a fair order alters their times."""
@@ -109,7 +109,7 @@ class SnapshotBuilder:
         starts = (replace(start, job=self._fair.real(start.job)) for start in plan.starts)
         return replace(plan, starts=tuple(starts))
 
-    def _world(self, now: float, queues: Sequence[QueueHead], last: Plan) -> Snapshot:
+    def _snapshot(self, now: float, queues: Sequence[QueueHead], last: Plan) -> Snapshot:
         waiting: dict[str, list[Waiting]] = {}
         known = [queue for queue in queues if queue.model in self._fleet.catalog.models]
         for queue in known:

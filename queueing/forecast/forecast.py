@@ -117,11 +117,11 @@ class Forecast:
     """
 
     def __init__(
-        self, world: Snapshot, service: Service, *, most_starts: int = MOST_STARTS
+        self, snapshot: Snapshot, service: Service, *, most_starts: int = MOST_STARTS
     ) -> None:
-        self._origin = world
+        self._origin = snapshot
         self._service = service
-        self._simulation = Simulation(world, service, most_starts=most_starts)
+        self._simulation = Simulation(snapshot, service, most_starts=most_starts)
 
     @property
     def far(self) -> bool:

@@ -37,28 +37,28 @@ class Simulation:
     which the next decision is made: a new one each time would cost most of the forecast.
     """
 
-    def __init__(self, world: Snapshot, service: Service, *, most_starts: int) -> None:
+    def __init__(self, snapshot: Snapshot, service: Service, *, most_starts: int) -> None:
         self.queues = {
             (queue.model, queue.view.lane): queue
-            for model in world.models.values()
-            for queue in queues_of(model, world.now)
+            for model in snapshot.models.values()
+            for queue in queues_of(model, snapshot.now)
         }
         self.over = False
         self.cut_short = False
-        self.now = world.now  # the simulated time
+        self.now = snapshot.now  # the simulated time
         self._service = service
         self._started, self._starts_left = 0, most_starts
-        self._plans_left = min(MOST_PLANS, LOOKS_AT_MODELS // max(1, len(world.models)))
-        self._origin = world
-        self._board = FleetState(world)
+        self._plans_left = min(MOST_PLANS, LOOKS_AT_MODELS // max(1, len(snapshot.models)))
+        self._origin = snapshot
+        self._state = FleetState(snapshot)
         self._queues_of = {
             name: [queue for queue in self.queues.values() if queue.model == name]
-            for name in world.models
+            for name in snapshot.models
         }
         self._pausing = {
             name
             for (name, _), queue in self.queues.items()
-            if queue.view.count and (not queue.view.heads or world.models[name].paused)
+            if queue.view.count and (not queue.view.heads or snapshot.models[name].paused)
         }
         self._remembered = {
             queue.model
@@ -66,7 +66,7 @@ class Simulation:
             if any(job.remembered_by is not None for job in queue.view.heads)
         }
         self._moved: set[str] = set()
-        self._spent = dict(world.lane_spent)
+        self._spent = dict(snapshot.lane_spent)
         self._events = self._first_events()
 
     @property
@@ -75,9 +75,9 @@ class Simulation:
         return self.cut_short or self._started >= FAR_STARTS
 
     @property
-    def world(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """The snapshot for the next decision."""
-        return self._board.world(self._origin, self._spent)
+        return self._state.snapshot(self._origin, self._spent)
 
     def of_model(self, model: str) -> Sequence[SimulatedQueue]:
         """Return the queues of a model."""
@@ -85,7 +85,7 @@ class Simulation:
 
     def slots(self, model: str) -> int:
         """Return how many jobs of a model can run at once at the simulated time."""
-        state = self._board.models[model]
+        state = self._state.models[model]
         return len(state.copies) * state.view.parallel
 
     # ------------------------------------------------------------ one step
@@ -94,7 +94,7 @@ class Simulation:
         """Return what is in progress: (time, event, model, backend) of jobs, loads and unloads."""
         now, events = self.now, []
         for copy in self._origin.copies:
-            model = self._board.models[copy.model]
+            model = self._state.models[copy.model]
             match copy.residency:
                 case Residency.LOADING:
                     least = OVERDUE_SHARE * model.load_s(copy.backend)
@@ -123,31 +123,31 @@ class Simulation:
     def _decide(self) -> None:
         """Make the next decision. With conversations, compare it with the plan without them."""
         if self._remembered and any(
-            len(self._board.models[name].copies) > 1 for name in self._remembered
+            len(self._state.models[name].copies) > 1 for name in self._remembered
         ):
-            world = self.world
-            self._board.dissolve()
-            self._board = decided(world)
+            snapshot = self.snapshot
+            self._state.dissolve()
+            self._state = decided(snapshot)
         else:
-            decide(self._board)
+            decide(self._state)
 
     def _carry_out(self) -> bool:
         """Record the decisions. Returns whether a queue started every job it showed."""
-        board = self._board
-        self._spent = spent(board)
-        for start in board.starts:
-            board.backends[start.backend].alone = False
+        state = self._state
+        self._spent = spent(state)
+        for start in state.starts:
+            state.backends[start.backend].alone = False
             queue = self.queues[start.job.model, start.job.lane]
             self._note_start(queue, start.backend, self.now)
-        for load in board.loads:
-            copy = board.copies[load.model, load.backend]
+        for load in state.loads:
+            copy = state.copies[load.model, load.backend]
             heappush(self._events, (copy.view.ready_at, _LOADED, load.model, load.backend))
-        for evict in (*board.evictions, *(each for load in board.loads for each in load.evict)):
-            board.models[evict.model].left_at = board.now
+        for evict in (*state.evictions, *(each for load in state.loads for each in load.evict)):
+            state.models[evict.model].left_at = state.now
         return any(
             lane.left > 0 and lane.taken >= len(lane.heads)
-            for name in {start.job.model for start in board.starts}
-            for lane in board.models[name].lanes
+            for name in {start.job.model for start in state.starts}
+            for lane in state.models[name].lanes
             if lane.taken
         )
 
@@ -157,7 +157,7 @@ class Simulation:
         A copy that continues with the next job of its queue needs no decision. Most events of a
         long queue are of this kind, and asking the planner each time would cost ten times as much.
         """
-        look_at = inf if self._board.look_at is None else self._board.look_at
+        look_at = inf if self._state.look_at is None else self._state.look_at
         events, now = self._events, self.now
         obvious = True
         while obvious and self._starts_left > 0:
@@ -190,20 +190,20 @@ class Simulation:
         return True
 
     def _takes_next(self, copy: CopyState) -> bool:
-        """Whether nothing but a gate can keep a copy from the next job of its queue."""
-        if copy.model.view.name in self._pausing or self._board.giving_way:
+        """Whether nothing but a cutoff can keep a copy from the next job of its queue."""
+        if copy.model.view.name in self._pausing or self._state.giving_way:
             return False
         backend = copy.backend
         return backend.usable and not (backend.view.serial and len(backend.copies) > 1)
 
     def _may_start(self, now: float, copy: CopyState, queue: SimulatedQueue) -> bool:
         """Whether the next job of a queue may start on a copy with a free slot."""
-        if copy.gate is None and queue.next_head is None and not self._board.quiet:
+        if copy.cutoff is None and queue.next_head is None and not self._state.quiet:
             return True  # the common case in a long queue: nothing can prevent the start
         job = queue.job(len(queue.starts))
-        if job.suspect or (copy.gate is not None and not copy.gate.admits(job, now)):
+        if job.suspect or (copy.cutoff is not None and not copy.cutoff.admits(job, now)):
             return False
-        return has_time(self._board, copy, job, now)
+        return has_time(self._state, copy, job, now)
 
     def _next_lane(self, model: str, queues: Sequence[SimulatedQueue]) -> int:
         """Return the queue whose turn it is, and charge its lane."""
@@ -223,10 +223,10 @@ class Simulation:
 
     def _apply_event(self, what: int, model: str, backend: str) -> CopyState | None:
         """Apply an event to the fleet state. Returns its copy, None if it was unloaded."""
-        copy = self._board.copies.get((model, backend))
+        copy = self._state.copies.get((model, backend))
         if copy is not None:
             if what == _LEFT:
-                self._board.leave(copy)
+                self._state.leave(copy)
             elif what == _LOADED:
                 copy.arrive()
             else:
@@ -239,7 +239,7 @@ class Simulation:
         """Record that the next job of a queue has started."""
         head, name = queue.next_head, queue.model
         seconds = (
-            self._board.models[name].service_s(backend)
+            self._state.models[name].service_s(backend)
             if head is None
             else self._service(head, backend).mean_s
         )
@@ -248,14 +248,14 @@ class Simulation:
         self._started, self._starts_left = self._started + 1, self._starts_left - 1
         self._moved.add(name)
 
-    # ------------------------------------------------------------ the board of the next decision
+    # ------------------------------------------------------------ the state of the next decision
 
     def _show(self) -> None:
         """Prepare the fleet state for the decision at the simulated time."""
         for name in self._moved | self._pausing:
-            self._show_lines(self._board.models[name], self.now)
+            self._show_lines(self._state.models[name], self.now)
         self._moved.clear()
-        self._board.again(self.now)
+        self._state.again(self.now)
 
     def _show_lines(self, model: ModelState, now: float) -> None:
         waiting = []

@@ -12,30 +12,30 @@ from queueing.planning.lanes import LaneState
 from queueing.planning.states import CopyState, ModelState
 
 
-def dispatch(board: FleetState) -> None:
-    """Start every head that has a ready, free copy that no gate closes, oldest head first."""
+def dispatch(state: FleetState) -> None:
+    """Start every head that has a ready, free copy that no cutoff closes, oldest head first."""
     order = [
         (oldest, model.order, model)
-        for model in board.waiting
+        for model in state.waiting
         if model.copies and (oldest := model.oldest_at) is not None and model.has_slot
     ]
     heapify(order)
     while order:
         _, index, model = heappop(order)
-        if _start_next(board, model):
+        if _start_next(state, model):
             oldest = model.oldest_at
             if oldest is not None:
                 heappush(order, (oldest, index, model))
 
 
-def _start_next(board: FleetState, model: ModelState) -> bool:
+def _start_next(state: FleetState, model: ModelState) -> bool:
     """Start the model's next job if possible. Returns whether it started."""
     free = [copy for copy in model.copies if copy.free]
-    lane = _next_lane(board, model, free) if free else None
+    lane = _next_lane(state, model, free) if free else None
     if lane is None or lane.head is None:
         return False
     job = lane.head
-    copies = [copy for copy in free if _admits(board, copy, job)]
+    copies = [copy for copy in free if _admits(state, copy, job)]
     if job.suspect:
         # A suspect may have killed its server, so it runs with nothing else on it. The least busy
         # backend starts nothing younger until it is empty; otherwise the suspect would never start.
@@ -44,7 +44,7 @@ def _start_next(board: FleetState, model: ModelState) -> bool:
             min(copies, key=lambda copy: copy.backend.busy).backend.waits_for = model.view.name
             return False
         copies = empty
-    board.start(job, _place(board, job, copies))
+    state.start(job, _place(state, job, copies))
     lane.spent += lane.cost
     lane.taken += 1
     model.waiting -= 1
@@ -52,21 +52,21 @@ def _start_next(board: FleetState, model: ModelState) -> bool:
     return True
 
 
-def _place(board: FleetState, job: Job, copies: Sequence[CopyState]) -> CopyState:
+def _place(state: FleetState, job: Job, copies: Sequence[CopyState]) -> CopyState:
     """Return the free copy a job starts on.
 
     A conversation returns to the copy that remembers it, unless that host is reserved or other
     servers run more jobs there than on the preferred host.
     """
     best = min(copies, key=_preference)
-    if not board.conversations or job.remembered_by in {None, best.backend.view.name}:
+    if not state.conversations or job.remembered_by in {None, best.backend.view.name}:
         return best
     for copy in copies:
         if copy.backend.view.name == job.remembered_by:
             reserved = any(host.reservation is not None for host in copy.hosts)
             if reserved or _beside(copy) > _beside(best):
                 return best
-            board.called_back = True
+            state.called_back = True
             return copy
     return best
 
@@ -86,31 +86,33 @@ def _preference(copy: CopyState) -> tuple[bool, int, int]:
     return reserved, max([host.running for host in copy.hosts]), copy.backend.order
 
 
-def _admits(board: FleetState, copy: CopyState, job: Job) -> bool:
-    return (copy.gate is None or copy.gate.admits(job, board.now)) and has_time(board, copy, job)
+def _admits(state: FleetState, copy: CopyState, job: Job) -> bool:
+    return (copy.cutoff is None or copy.cutoff.admits(job, state.now)) and has_time(
+        state, copy, job
+    )
 
 
-def _next_lane(board: FleetState, model: ModelState, free: Sequence[CopyState]) -> LaneState | None:
+def _next_lane(state: FleetState, model: ModelState, free: Sequence[CopyState]) -> LaneState | None:
     """Pick the lane whose turn it is, among those that may start a job.
 
     Its next job may be unknown, behind more heads than a snapshot contains. Then no job of another
     lane starts before the next snapshot.
     """
-    lanes = [lane for lane in model.lanes if lane.competes and _may_start(board, lane, free)]
+    lanes = [lane for lane in model.lanes if lane.competes and _may_start(state, lane, free)]
     if len(lanes) < 2:
         return lanes[0] if lanes else None
     return min(lanes, key=lambda lane: lane.due)  # on a tie, the most favoured
 
 
-def _may_start(board: FleetState, lane: LaneState, free: Sequence[CopyState]) -> bool:
+def _may_start(state: FleetState, lane: LaneState, free: Sequence[CopyState]) -> bool:
     head = lane.head
-    return head is None or any(_admits(board, copy, head) for copy in free)
+    return head is None or any(_admits(state, copy, head) for copy in free)
 
 
-def spent(board: FleetState) -> dict[tuple[str, str], int]:
+def spent(state: FleetState) -> dict[tuple[str, str], int]:
     """Return what competing lanes have spent, by model and lane."""
     kept = {}
-    for model in board.waiting:
+    for model in state.waiting:
         if len(model.lanes) > 1:
             lanes = [lane for lane in model.lanes if lane.competes]
             if len(lanes) > 1:

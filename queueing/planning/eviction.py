@@ -105,14 +105,14 @@ May = Callable[[CopyState], bool]
 """Whether a copy may leave, by the caller's criteria."""
 
 
-def candidates(board: FleetState, model: ModelState) -> list[BackendState]:
+def candidates(state: FleetState, model: ModelState) -> list[BackendState]:
     """Return the usable backends that may load the model, in its order of preference.
 
     A model larger than every one of its hosts may take one alone if the server can offload. Models
     whose server cannot are refused at start.
     """
     if model.candidates is None:
-        backends = [board.backends[name] for name in model.view.backends if name in board.backends]
+        backends = [state.backends[name] for name in model.view.backends if name in state.backends]
         if model.view.shares:
             fitting = [b for b in backends if _fits_alone(model, b)] or backends
         else:
@@ -126,34 +126,34 @@ def _fits_alone(model: ModelState, backend: BackendState) -> bool:
     return all(mb <= host.view.budget_mb for host, mb in model.needs(backend))
 
 
-def openings(board: FleetState) -> list[Opening]:
+def openings(state: FleetState) -> list[Opening]:
     """Return the unreserved backends with a free loader, in order.
 
     If all GPUs are full, few or none of them have space, which saves a search for most models.
     """
-    if board.openings is None:
-        board.openings = [
-            _opening(board, backend)
-            for backend in board.backends.values()
+    if state.openings is None:
+        state.openings = [
+            _opening(state, backend)
+            for backend in state.backends.values()
             if backend.usable and backend.may_load and not backend.occupied
         ]
-    return board.openings
+    return state.openings
 
 
-def places_for(board: FleetState, model: ModelState) -> list[BackendState]:
+def places_for(state: FleetState, model: ModelState) -> list[BackendState]:
     """Return the openings that may have space for the model."""
     found, needed_mb = [], model.view.vram_mb
-    for opening in openings(board):
+    for opening in openings(state):
         if opening.gpus is None and opening.room_mb < needed_mb and not opening.all_may_leave:
             continue  # the common case, inlined from `takes` for speed
-        if opening.takes(model.view) and has_time_to_load(board, model, opening.backend):
+        if opening.takes(model.view) and has_time_to_load(state, model, opening.backend):
             found.append(opening.backend)
     return found
 
 
-def may_be_placed(board: FleetState, models: Sequence[ModelState]) -> bool:
+def may_be_placed(state: FleetState, models: Sequence[ModelState]) -> bool:
     """Return whether any of these models may fit at an opening: a bound that saves sorting them."""
-    found = openings(board)
+    found = openings(state)
     if not found or not models:
         return False
     least_mb = min([model.view.vram_mb for model in models])
@@ -165,33 +165,33 @@ def may_be_placed(board: FleetState, models: Sequence[ModelState]) -> bool:
     return False
 
 
-def _opening(board: FleetState, backend: BackendState) -> Opening:
+def _opening(state: FleetState, backend: BackendState) -> Opening:
     if len(backend.hosts) == 1:
-        return _room_on(board, backend, backend.host)
-    gpus = {h.view.name: _room_on(board, backend, h) for h in backend.hosts if h.may_load}
+        return _room_on(state, backend, backend.host)
+    gpus = {h.view.name: _room_on(state, backend, h) for h in backend.hosts if h.may_load}
     return replace(next(iter(gpus.values())), gpus=gpus)
 
 
-def _room_on(board: FleetState, backend: BackendState, host: HostState) -> Opening:
-    spare, view = spare_mb(board, host), host.view
+def _room_on(state: FleetState, backend: BackendState, host: HostState) -> Opening:
+    spare, view = spare_mb(state, host), host.view
     return Opening(backend, host, view.usable_mb - host.used_mb + spare, spare >= host.used_mb)
 
 
-def spare_mb(board: FleetState, host: HostState) -> int:
+def spare_mb(state: FleetState, host: HostState) -> int:
     """Return how many MB could leave the host at once: a bound that saves hopeless searches."""
     if host.spare_mb is None:
         host.spare_mb = sum(
             copy.mb_on(host)
             for copy in host.copies
-            if is_idle(copy) and not (is_awaited(board, copy) and copy.gate is None)
+            if is_idle(copy) and not (is_awaited(state, copy) and copy.cutoff is None)
         )
     return host.spare_mb
 
 
-def could_fit(board: FleetState, model: ModelState, backend: BackendState) -> bool:
+def could_fit(state: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Return whether enough could leave at once: a bound that saves hopeless searches."""
     for host, needed_mb in model.needs(backend):
-        if lacking_mb(host, needed_mb) > spare_mb(board, host):
+        if lacking_mb(host, needed_mb) > spare_mb(state, host):
             return False
     return True
 
@@ -220,9 +220,9 @@ def is_idle(copy: CopyState) -> bool:
     )
 
 
-def is_awaited(board: FleetState, copy: CopyState) -> bool:
+def is_awaited(state: FleetState, copy: CopyState) -> bool:
     """Return whether a waiting job needs this copy now, or before it could be loaded again."""
-    back_by = board.now + copy.model.load_s(copy.view.backend)
+    back_by = state.now + copy.model.load_s(copy.view.backend)
     return any(
         lane.head is not None
         or (lane.view.next_start_at is not None and lane.view.next_start_at <= back_by)
@@ -231,26 +231,26 @@ def is_awaited(board: FleetState, copy: CopyState) -> bool:
     )
 
 
-def is_done_with(board: FleetState, copy: CopyState) -> bool:
-    """Return whether a gated copy has no jobs left that its gate admits."""
-    gate = copy.gate
-    return gate is not None and not any(
-        lane.head is not None and gate.admits(lane.head, board.now) for lane in copy.model.lanes
+def is_done_with(state: FleetState, copy: CopyState) -> bool:
+    """Return whether a gated copy has no jobs left that its cutoff admits."""
+    cutoff = copy.cutoff
+    return cutoff is not None and not any(
+        lane.head is not None and cutoff.admits(lane.head, state.now) for lane in copy.model.lanes
     )
 
 
-def may_leave_now(board: FleetState, model: ModelState) -> May:
+def may_leave_now(state: FleetState, model: ModelState) -> May:
     """Return which copies the model may displace now: idle unawaited ones, or its victims."""
 
     def may(copy: CopyState) -> bool:
         if not is_idle(copy):
             return False
-        if not is_awaited(board, copy):
+        if not is_awaited(state, copy):
             return True
         return (
-            copy.gate is not None
-            and copy.gate.model == model.view.name
-            and (is_done_with(board, copy))
+            copy.cutoff is not None
+            and copy.cutoff.model == model.view.name
+            and (is_done_with(state, copy))
         )
 
     return may

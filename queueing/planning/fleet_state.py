@@ -34,13 +34,13 @@ class FleetState:
     continues from the same object.
     """
 
-    def __init__(self, world: Snapshot, *, conversations: bool = True) -> None:
+    def __init__(self, snapshot: Snapshot, *, conversations: bool = True) -> None:
         self.conversations = conversations  # whether they return to the copy that remembers them
         self.called_back = False  # whether one returned
-        self.rules = world.rules
-        self.job_s = world.job_s
-        self.now = world.now
-        self.hosts = {name: HostState(view) for name, view in world.hosts.items()}
+        self.rules = snapshot.rules
+        self.job_s = snapshot.job_s
+        self.now = snapshot.now
+        self.hosts = {name: HostState(view) for name, view in snapshot.hosts.items()}
         self.quiet = [
             host
             for host in self.hosts.values()
@@ -51,21 +51,21 @@ class FleetState:
             for host in self.hosts.values()
             if host.view.quiet or host.view.yields_since is not None
         ]
-        self.backends = self._backends(world.backends)
+        self.backends = self._backends(snapshot.backends)
         self.models = {
             name: ModelState(
                 view,
                 order,
-                lanes_of(view, view.waiting, world.lane_spent, world.rules.lane_weights),
+                lanes_of(view, view.waiting, snapshot.lane_spent, snapshot.rules.lane_weights),
             )
-            for order, (name, view) in enumerate(world.models.items())
+            for order, (name, view) in enumerate(snapshot.models.items())
         }
         self.copies: dict[tuple[str, str], CopyState] = {}  # by model and backend
         self.preloads = any(model.view.wanted_by_admin for model in self.models.values())
         self.doubles = 0  # copies on a host that has another of the same model
-        for copy in world.copies:
+        for copy in snapshot.copies:
             self._put(copy)
-        self._begin(world.now, world.reservations)
+        self._begin(snapshot.now, snapshot.reservations)
 
     def _begin(self, now: float, reservations: tuple[Reservation, ...]) -> None:
         """Prepare a decision that follows one with these reservations."""
@@ -117,11 +117,11 @@ class FleetState:
                 self.models[host.reservation.model].reserved = None
                 host.reservation = None
                 for copy in host.copies:
-                    copy.gate = None
+                    copy.cutoff = None
         for backend in self.backends.values():
             backend.waits_for = None
         for copy in self.giving_way:
-            copy.gate = None
+            copy.cutoff = None
         self._begin(now, left)
 
     def kept(self) -> tuple[Reservation, ...]:
@@ -211,7 +211,7 @@ class FleetState:
         )
         backend.busy += backend.view.serial
 
-    def world(self, origin: Snapshot, spent: Spent) -> Snapshot:
+    def snapshot(self, origin: Snapshot, spent: Spent) -> Snapshot:
         """Return a snapshot of the present state, for the next decision."""
         return replace(
             origin,
@@ -279,24 +279,24 @@ class FleetState:
 HALF, QUARTER = 0.5, 0.25
 
 
-def has_time(board: FleetState, copy: CopyState, job: Job, now: float | None = None) -> bool:
+def has_time(state: FleetState, copy: CopyState, job: Job, now: float | None = None) -> bool:
     """Return whether a job that starts now on a ready copy ends before the host's quiet hours."""
     host = _soonest(copy.backend) if copy.backend.view.hosts else copy.backend.host
     if host.closes_at == inf:
         return True
     backend = copy.backend.view.name
-    needed_s = board.job_s.get((job.id, backend), copy.model.service_s(backend))
-    at = board.now if now is None else now
+    needed_s = state.job_s.get((job.id, backend), copy.model.service_s(backend))
+    at = state.now if now is None else now
     return _fits(at, host, needed_s, _whole_s(copy.model, backend), QUARTER)
 
 
-def has_time_to_load(board: FleetState, model: ModelState, backend: BackendState) -> bool:
+def has_time_to_load(state: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Return whether a load and a usual job after it would end before the host's quiet hours."""
     host = _soonest(backend) if backend.view.hosts else backend.host
     if host.closes_at == inf:
         return True
     whole_s = _whole_s(model, backend.view.name)
-    return _fits(board.now, host, whole_s, whole_s, HALF)
+    return _fits(state.now, host, whole_s, whole_s, HALF)
 
 
 def _soonest(backend: BackendState) -> HostState:

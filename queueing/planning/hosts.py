@@ -88,51 +88,51 @@ def hosts_of(view: BackendView) -> tuple[str, ...]:
     return view.hosts or (view.host,)
 
 
-def lies_on(world: Snapshot, model: str, backend: str) -> tuple[str, ...]:
+def lies_on(snapshot: Snapshot, model: str, backend: str) -> tuple[str, ...]:
     """Return the hosts whose memory a model uses on a backend."""
-    server, view = world.backends[backend], world.models.get(model)
+    server, view = snapshot.backends[backend], snapshot.models.get(model)
     shares = None if view is None or not server.hosts else view.shares.get(backend)
     if shares is None:
         return hosts_of(server)
     return tuple([host for host, _ in shares])
 
 
-def servers_on(world: Snapshot, hosts: AbstractSet[str]) -> frozenset[str]:
+def servers_on(snapshot: Snapshot, hosts: AbstractSet[str]) -> frozenset[str]:
     """Return the backends that use any of these hosts."""
-    views = world.backends.values()
+    views = snapshot.backends.values()
     return frozenset([view.name for view in views if not hosts.isdisjoint(hosts_of(view))])
 
 
-def waiting_on(world: Snapshot, hosts: AbstractSet[str]) -> frozenset[str]:
+def waiting_on(snapshot: Snapshot, hosts: AbstractSet[str]) -> frozenset[str]:
     """Return the models with waiting jobs that could run on any of these hosts."""
-    near = servers_on(world, hosts) if hosts else frozenset()
+    near = servers_on(snapshot, hosts) if hosts else frozenset()
     return frozenset(
         [
             name
-            for name, view in world.models.items()
+            for name, view in snapshot.models.items()
             if view.waiting
             and not near.isdisjoint(view.backends)
-            and (not view.shares or backends_on(world, name, hosts))
+            and (not view.shares or backends_on(snapshot, name, hosts))
         ]
     )
 
 
-def backends_on(world: Snapshot, model: str, hosts: Collection[str]) -> frozenset[str]:
+def backends_on(snapshot: Snapshot, model: str, hosts: Collection[str]) -> frozenset[str]:
     """Return the backends on which a model uses any of these hosts."""
-    view = world.models.get(model)
+    view = snapshot.models.get(model)
     names = () if view is None else view.backends
-    found = [(name, world.backends[name]) for name in names if name in world.backends]
+    found = [(name, snapshot.backends[name]) for name in names if name in snapshot.backends]
     return frozenset(
         [
             name
             for name, server in found
-            if (server.host in hosts if not server.hosts else _any_of(world, model, name, hosts))
+            if (server.host in hosts if not server.hosts else _any_of(snapshot, model, name, hosts))
         ]
     )
 
 
-def _any_of(world: Snapshot, model: str, backend: str, hosts: Collection[str]) -> bool:
-    return any(host in hosts for host in lies_on(world, model, backend))
+def _any_of(snapshot: Snapshot, model: str, backend: str, hosts: Collection[str]) -> bool:
+    return any(host in hosts for host in lies_on(snapshot, model, backend))
 
 
 class StartOption(NamedTuple):
@@ -145,24 +145,26 @@ class StartOption(NamedTuple):
     hosts: tuple[HostView, ...]
 
 
-def fitting(world: Snapshot, model: ModelView) -> Sequence[StartOption]:
+def fitting(snapshot: Snapshot, model: ModelView) -> Sequence[StartOption]:
     """Return where a model fits into empty memory; all of its servers if it fits on none."""
     known = [
-        StartOption(name, tuple(world.hosts[host] for host in lies_on(world, model.name, name)))
+        StartOption(
+            name, tuple(snapshot.hosts[host] for host in lies_on(snapshot, model.name, name))
+        )
         for name in model.backends
-        if name in world.backends
+        if name in snapshot.backends
     ]
     return [
         site for site in known if all(mb <= h.budget_mb for h, mb in _needs(model, site))
     ] or known
 
 
-def sites(world: Snapshot, model: ModelView) -> Sequence[StartOption]:
+def sites(snapshot: Snapshot, model: ModelView) -> Sequence[StartOption]:
     """Return where a model can start. If that is nowhere, return everything it fits on."""
-    places = fitting(world, model)
-    found = [site for site in places if _is_open(world, model, site)]
-    if all(any(rests(host, world.now) for host in site.hosts) for site in found):
-        found += [site for site in places if _would_be_woken(world, site)]
+    places = fitting(snapshot, model)
+    found = [site for site in places if _is_open(snapshot, model, site)]
+    if all(any(rests(host, snapshot.now) for host in site.hosts) for site in found):
+        found += [site for site in places if _would_be_woken(snapshot, site)]
     return found or places
 
 
@@ -171,45 +173,49 @@ def _needs(model: ModelView, site: StartOption) -> Sequence[tuple[HostView, int]
     return [(host, shares.get(host.name, model.vram_mb)) for host in site.hosts]
 
 
-def _is_open(world: Snapshot, model: ModelView, site: StartOption) -> bool:
+def _is_open(snapshot: Snapshot, model: ModelView, site: StartOption) -> bool:
     """Whether it is up, or will be once its machine has woken; quiet hours do not count.
 
     A GPU counts as closed while other programs use too much of it, as that has no known end.
     """
     has_room = all(mb <= h.usable_mb or mb >= h.budget_mb for h, mb in _needs(model, site))
-    return world.backends[site.backend].up and has_room and _is_wanted(world, site)
+    return snapshot.backends[site.backend].up and has_room and _is_wanted(snapshot, site)
 
 
-def _would_be_woken(world: Snapshot, site: StartOption) -> bool:
+def _would_be_woken(snapshot: Snapshot, site: StartOption) -> bool:
     asleep = any(host.asleep and not host.overslept for host in site.hosts)
-    return asleep and _is_wanted(world, site) and not any(rests(h, world.now) for h in site.hosts)
+    return (
+        asleep
+        and _is_wanted(snapshot, site)
+        and not any(rests(h, snapshot.now) for h in site.hosts)
+    )
 
 
-def _is_wanted(world: Snapshot, site: StartOption) -> bool:
+def _is_wanted(snapshot: Snapshot, site: StartOption) -> bool:
     """Whether neither an admin nor another program stops it from working."""
-    return not world.backends[site.backend].paused and all(
+    return not snapshot.backends[site.backend].paused and all(
         not host.paused and host.yields_since is None for host in site.hosts
     )
 
 
-def to_wake(world: Snapshot) -> tuple[str, ...]:
+def to_wake(snapshot: Snapshot) -> tuple[str, ...]:
     """Return the hosts to wake: one for each waiting model that has no open or waking host.
 
     A machine that did not wake the last time is the last choice.
     """
     chosen = {
         host: None
-        for model in world.models.values()
+        for model in snapshot.models.values()
         if any(queue.count for queue in model.waiting) and not model.paused
-        if (host := _for(world, model)) is not None
+        if (host := _for(snapshot, model)) is not None
     }
     return tuple(chosen)
 
 
-def is_busy(world: Snapshot, host: str) -> bool:
+def is_busy(snapshot: Snapshot, host: str) -> bool:
     """Return whether a host works, is kept ready by an admin, or has jobs waiting for it."""
-    servers = {name for name, backend in world.backends.items() if host in hosts_of(backend)}
-    for copy in world.copies:
+    servers = {name for name, backend in snapshot.backends.items() if host in hosts_of(backend)}
+    for copy in snapshot.copies:
         if copy.backend in servers and (
             copy.running or copy.pinned or copy.residency is not Residency.READY
         ):
@@ -217,18 +223,18 @@ def is_busy(world: Snapshot, host: str) -> bool:
     return any(
         not servers.isdisjoint(model.backends)
         and (model.wanted_by_admin or any(queue.count for queue in model.waiting))
-        for model in world.models.values()
+        for model in snapshot.models.values()
     )
 
 
-def _for(world: Snapshot, model: ModelView) -> str | None:
+def _for(snapshot: Snapshot, model: ModelView) -> str | None:
     asleep: list[tuple[bool, str]] = []
-    for name, gpus in fitting(world, model):
-        backend = world.backends[name]
-        host = world.hosts[backend.host]
+    for name, gpus in fitting(snapshot, model):
+        backend = snapshot.backends[name]
+        host = snapshot.hosts[backend.host]
         if backend.paused or any(gpu.paused for gpu in gpus):
             continue
-        resting = any(rests(gpu, world.now) for gpu in gpus)
+        resting = any(rests(gpu, snapshot.now) for gpu in gpus)
         if host.waking_until is not None or (backend.up and not resting):
             return None
         if host.asleep and not resting:

@@ -19,16 +19,16 @@ SOON = 0.1  # requests expected during a load; from this number on, a copy will 
 LONGEST = 2.0  # times its idle limit that a copy stays if it will be missed soon
 
 
-def plan(world: Snapshot) -> Plan:
+def plan(snapshot: Snapshot) -> Plan:
     """Decide what happens now.
 
     The result is stable: a snapshot in which the plan has been carried out yields no further
     changes, because it contains the starts and loads. The steps are numbered as in `decide`:
 
     0.  Unload idle copies on resting hosts. These hosts get no work (`usable`).
-    0a. Close the gates of the last plan's reservations that still hold (R4).
+    0a. Close the cutoffs of the last plan's reservations that still hold (R4).
     0b. A surplus copy on a host starts nothing more while a model waits for its memory.
-    1.  A head starts if its model has a ready, free copy that no gate closes (R1).
+    1.  A head starts if its model has a ready, free copy that no cutoff closes (R1).
         1a. Of several such copies, a conversation continues at the one that remembers it, provided
             the rest of the plan is the same without this. Otherwise the job goes where fewest jobs
             run.
@@ -43,86 +43,86 @@ def plan(world: Snapshot) -> Plan:
 
     Then every model that still waits gets its reason.
     """
-    board = decided(world)
-    return _answer(board, explain(board))
+    state = decided(snapshot)
+    return _answer(state, explain(state))
 
 
-def preload_waits_for(world: Snapshot, model: str) -> Reason | None:
+def preload_waits_for(snapshot: Snapshot, model: str) -> Reason | None:
     """Return what prevents loading a model for an admin; None if its load begins."""
-    board = decided(world)
-    begins = any(load.model == model for load in board.loads)
-    reason = None if begins else why_not_loaded(board, board.models[model])
-    board.dissolve()
+    state = decided(snapshot)
+    begins = any(load.model == model for load in state.loads)
+    reason = None if begins else why_not_loaded(state, state.models[model])
+    state.dissolve()
     return reason
 
 
-def decided(world: Snapshot) -> FleetState:
+def decided(snapshot: Snapshot) -> FleetState:
     """Return the fleet state after every decision; a forecast continues from it."""
-    board = _tried(world, conversations=True)
-    if board.called_back:  # 1a
-        plain = _tried(world, conversations=False)
-        if _moves(board) != _moves(plain):
-            board.dissolve()
+    state = _tried(snapshot, conversations=True)
+    if state.called_back:  # 1a
+        plain = _tried(snapshot, conversations=False)
+        if _moves(state) != _moves(plain):
+            state.dissolve()
             return plain
         plain.dissolve()
-    return board
+    return state
 
 
-def _tried(world: Snapshot, *, conversations: bool) -> FleetState:
-    board = FleetState(world, conversations=conversations)
-    decide(board)
-    return board
+def _tried(snapshot: Snapshot, *, conversations: bool) -> FleetState:
+    state = FleetState(snapshot, conversations=conversations)
+    decide(state)
+    return state
 
 
-def decide(board: FleetState) -> None:
+def decide(state: FleetState) -> None:
     """Make every decision on a fleet state.
 
     Its `conversations` says whether they return to their copy.
     """
-    _clear_resting_hosts(board)  # 0
-    if board.rules.gate:
-        reservations.renew(board)  # 0a
-    replicas.give_way(board)  # 0b
-    dispatch.dispatch(board)  # 1
-    placement.relieve(board)  # 2
-    homeless = placement.place_all(board)  # 3, 3a
-    placement.reserve_for_overdue(board, homeless)  # 3b
-    if board.rules.replicate:
-        replicas.replicate(board)  # 4
-    _unload_idle(board)  # 5
+    _clear_resting_hosts(state)  # 0
+    if state.rules.gate:
+        reservations.renew(state)  # 0a
+    replicas.give_way(state)  # 0b
+    dispatch.dispatch(state)  # 1
+    placement.relieve(state)  # 2
+    homeless = placement.place_all(state)  # 3, 3a
+    placement.reserve_for_overdue(state, homeless)  # 3b
+    if state.rules.replicate:
+        replicas.replicate(state)  # 4
+    _unload_idle(state)  # 5
 
 
-def _moves(board: FleetState) -> tuple[object, ...]:
+def _moves(state: FleetState) -> tuple[object, ...]:
     """Return all decisions except where jobs start."""
-    return [start.job for start in board.starts], board.loads, board.evictions, board.kept()
+    return [start.job for start in state.starts], state.loads, state.evictions, state.kept()
 
 
-def _answer(board: FleetState, reasons: Mapping[str, Reason]) -> Plan:
+def _answer(state: FleetState, reasons: Mapping[str, Reason]) -> Plan:
     answer = Plan(
-        starts=tuple(board.starts),
-        loads=tuple(board.loads),
-        evictions=tuple(board.evictions),
+        starts=tuple(state.starts),
+        loads=tuple(state.loads),
+        evictions=tuple(state.evictions),
         reasons=reasons,
-        reservations=board.kept(),
-        lane_spent=dispatch.spent(board),
-        look_at=board.look_at,
+        reservations=state.kept(),
+        lane_spent=dispatch.spent(state),
+        look_at=state.look_at,
     )
-    board.dissolve()
+    state.dissolve()
     return answer
 
 
 # ---------------------------------------------------------------- copies that leave
 
 
-def _clear_resting_hosts(board: FleetState) -> None:
+def _clear_resting_hosts(state: FleetState) -> None:
     """Unload every idle copy of resting hosts, pinned ones included."""
-    for host in board.lent:
-        if not rests(host.view, board.now) or wakes(host.view, board.now):
+    for host in state.lent:
+        if not rests(host.view, state.now) or wakes(host.view, state.now):
             continue
         why = EvictionCause.QUIET if host.view.yields_since is None else EvictionCause.OTHERS
         for backend in host.backends:
             if backend.view.can_unload:
-                board.evict(_idle(backend), why)
+                state.evict(_idle(backend), why)
 
 
 def _idle(backend: BackendState) -> list[CopyState]:
@@ -132,17 +132,17 @@ def _idle(backend: BackendState) -> list[CopyState]:
     return [] if together else idle
 
 
-def _unload_idle(board: FleetState) -> None:
+def _unload_idle(state: FleetState) -> None:
     """Unload the copies that have reached their idle limit and will not be missed soon.
 
     A copy that will be missed soon, by its arrival rate and load time, stays up to twice as long.
     Pinned copies stay, as do copies that can only be unloaded together with one that stays.
     """
-    for copy in list(board.copies.values()):
-        if copy.idle_at < inf and copy in copy.backend.copies and _is_due(board, copy):
+    for copy in list(state.copies.values()):
+        if copy.idle_at < inf and copy in copy.backend.copies and _is_due(state, copy):
             together = _leaving_with(copy)
-            if all(_is_due(board, other) for other in together):
-                board.evict(together, EvictionCause.IDLE)
+            if all(_is_due(state, other) for other in together):
+                state.evict(together, EvictionCause.IDLE)
 
 
 def _leaving_with(copy: CopyState) -> tuple[CopyState, ...]:
@@ -152,17 +152,17 @@ def _leaving_with(copy: CopyState) -> tuple[CopyState, ...]:
     return tuple(other for other in backend.copies if other.view.vram_mb)
 
 
-def _is_due(board: FleetState, copy: CopyState) -> bool:
+def _is_due(state: FleetState, copy: CopyState) -> bool:
     """Whether a copy should be unloaded now. If only later, schedule a look at that time."""
     view = copy.view
     if view.pinned or not view.vram_mb or not copy.backend.view.can_unload:
         return False
-    if not is_idle(copy) or copy.idle_at == inf or is_awaited(board, copy):
+    if not is_idle(copy) or copy.idle_at == inf or is_awaited(state, copy):
         return False
     last_at = view.idle_since + LONGEST * view.idle_unload_s
     soon = copy.model.view.rate_per_s * copy.model.load_s(view.backend) >= SOON
     leaves_at = last_at if soon else copy.idle_at
-    if leaves_at > board.now:
-        board.look(leaves_at)
+    if leaves_at > state.now:
+        state.look(leaves_at)
         return False
     return True

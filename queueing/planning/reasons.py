@@ -15,28 +15,28 @@ from queueing.planning.hosts import next_quiet, why_rests
 from queueing.planning.states import BackendState, CopyState, Cutoff, HostState, ModelState
 
 
-def explain(board: FleetState) -> Mapping[str, Reason]:
+def explain(state: FleetState) -> Mapping[str, Reason]:
     """Return the reason of every model that had waiting jobs when the decision began."""
-    keeping = _keeping(board)
-    return {model.view.name: _reason(board, model, keeping) for model in board.waiting}
+    keeping = _keeping(state)
+    return {model.view.name: _reason(state, model, keeping) for model in state.waiting}
 
 
-def why_not_loaded(board: FleetState, model: ModelState) -> Reason:
+def why_not_loaded(state: FleetState, model: ModelState) -> Reason:
     """Return why a wanted model is not being loaded."""
-    return _why_not_loaded(board, model, _keeping(board))
+    return _why_not_loaded(state, model, _keeping(state))
 
 
-def _keeping(board: FleetState) -> Collection[str]:
+def _keeping(state: FleetState) -> Collection[str]:
     """Return the hosts with a copy that stays however long others wait; most have none."""
     return {
         host.view.name
-        for copy in board.copies.values()
+        for copy in state.copies.values()
         if copy.view.pinned or not copy.backend.view.can_unload
         for host in copy.hosts
     }
 
 
-def _reason(board: FleetState, model: ModelState, keeping: Collection[str]) -> Reason:
+def _reason(state: FleetState, model: ModelState, keeping: Collection[str]) -> Reason:
     """Return the first reason that applies: first those of the model, then those of its hosts."""
     name = model.view.name
     if model.view.paused:
@@ -52,7 +52,7 @@ def _reason(board: FleetState, model: ModelState, keeping: Collection[str]) -> R
     serving = [copy for copy in model.copies if copy.serves]
     ready = [copy for copy in serving if copy.residency is Residency.READY]
     if ready:
-        return _why_not_started(board, model, ready)
+        return _why_not_started(state, model, ready)
     if serving:
         first = min(serving, key=lambda copy: copy.view.ready_at)
         return Reason(
@@ -60,7 +60,7 @@ def _reason(board: FleetState, model: ModelState, keeping: Collection[str]) -> R
             model=name,
             host=together([host.view.name for host in first.hosts]),
         )
-    return _why_not_loaded(board, model, keeping)
+    return _why_not_loaded(state, model, keeping)
 
 
 def _next_starts(model: ModelState) -> list[float]:
@@ -70,18 +70,18 @@ def _next_starts(model: ModelState) -> list[float]:
 # ---------------------------------------------------------------- its model is in memory
 
 
-def _why_not_started(board: FleetState, model: ModelState, ready: Sequence[CopyState]) -> Reason:
+def _why_not_started(state: FleetState, model: ModelState, ready: Sequence[CopyState]) -> Reason:
     """Return why a model with ready copies still has waiting jobs."""
     name = model.view.name
-    late = {id(copy): copy.free and not _has_time(board, copy) for copy in ready}
+    late = {id(copy): copy.free and not _has_time(state, copy) for copy in ready}
     copy = min(ready, key=lambda copy: (late[id(copy)], copy.running, copy.backend.order))
     if late[id(copy)]:
-        return _too_late(board, name, [copy.backend])
+        return _too_late(state, name, [copy.backend])
     backend, host = copy.backend, copy.hosts[0].view.name
     if backend.alone or backend.waits_for is not None:
         return Reason(why=WaitCause.SUSPECT, model=name, host=host, other=_runner(backend))
-    if copy.free and copy.gate is not None:
-        return _plain(WaitCause.GATED, name, _emptied(copy, copy.gate), copy.gate.model)
+    if copy.free and copy.cutoff is not None:
+        return _plain(WaitCause.GATED, name, _emptied(copy, copy.cutoff), copy.cutoff.model)
     if copy.running == 0 and backend.occupied:
         for gpu in copy.hosts:
             if gpu.loading is not None and gpu.loading.backend is backend:
@@ -90,9 +90,9 @@ def _why_not_started(board: FleetState, model: ModelState, ready: Sequence[CopyS
     return _plain(WaitCause.QUEUED, name, host)
 
 
-def _emptied(copy: CopyState, gate: Cutoff) -> str:
+def _emptied(copy: CopyState, cutoff: Cutoff) -> str:
     """Return the GPU on which a gated copy makes room for another model."""
-    kept = [gpu.view.name for gpu in copy.hosts if _is_kept(gpu, gate.model)]
+    kept = [gpu.view.name for gpu in copy.hosts if _is_kept(gpu, cutoff.model)]
     return kept[0] if kept else copy.hosts[0].view.name
 
 
@@ -100,16 +100,16 @@ def _is_kept(gpu: HostState, model: str) -> bool:
     return gpu.reservation is not None and gpu.reservation.model == model
 
 
-def _has_time(board: FleetState, copy: CopyState) -> bool:
+def _has_time(state: FleetState, copy: CopyState) -> bool:
     """Return whether the next job of any lane would end before quiet hours."""
     heads = [lane.head for lane in copy.model.lanes if lane.head is not None]
-    return not heads or any(has_time(board, copy, head) for head in heads)
+    return not heads or any(has_time(state, copy, head) for head in heads)
 
 
-def _too_late(board: FleetState, name: str, backends: Sequence[BackendState]) -> Reason:
+def _too_late(state: FleetState, name: str, backends: Sequence[BackendState]) -> Reason:
     """Return the reason of a model that cannot finish before quiet hours."""
     hosts = {host.view.name: host.view for backend in backends for host in backend.hosts}
-    spans = [(span, host) for host, view in hosts.items() if (span := next_quiet(view, board.now))]
+    spans = [(span, host) for host, view in hosts.items() if (span := next_quiet(view, state.now))]
     (begins_at, ends_at), host = min(spans, key=lambda found: found[0][1])
     return Reason(why=WaitCause.QUIET_SOON, model=name, host=host, since=begins_at, until=ends_at)
 
@@ -133,22 +133,22 @@ def _loader_busy(name: str, host: HostState) -> Reason:
 # ---------------------------------------------------------------- its model is not in memory
 
 
-def _why_not_loaded(board: FleetState, model: ModelState, keeping: Collection[str]) -> Reason:
-    usable = candidates(board, model)
+def _why_not_loaded(state: FleetState, model: ModelState, keeping: Collection[str]) -> Reason:
+    usable = candidates(state, model)
     if not usable:
-        return _why_not_usable(board, model)
-    if model.view.load_after > board.now:
+        return _why_not_usable(state, model)
+    if model.view.load_after > state.now:
         return Reason(why=WaitCause.LOAD_PAUSE, model=model.view.name, until=model.view.load_after)
-    in_time = [backend for backend in usable if has_time_to_load(board, model, backend)]
+    in_time = [backend for backend in usable if has_time_to_load(state, model, backend)]
     if not in_time:
-        return _too_late(board, model.view.name, usable)
+        return _too_late(state, model.view.name, usable)
     return _why_no_room(model, in_time, keeping)
 
 
-def _why_not_usable(board: FleetState, model: ModelState) -> Reason:
+def _why_not_usable(state: FleetState, model: ModelState) -> Reason:
     """Return why a model cannot be loaded anywhere: its hosts are down or paused."""
     name = model.view.name
-    backends = [board.backends[b] for b in model.view.backends if b in board.backends]
+    backends = [state.backends[b] for b in model.view.backends if b in state.backends]
     up = [backend for backend in backends if backend.view.up]
     if not up:
         last = max(backends, key=lambda backend: backend.view.since, default=None)
@@ -156,17 +156,17 @@ def _why_not_usable(board: FleetState, model: ModelState) -> Reason:
             why=WaitCause.OFFLINE,
             model=name,
             host=None if last is None else _place(last),
-            backend=None if last is None or not _works_besides(board, last) else last.view.name,
+            backend=None if last is None or not _works_besides(state, last) else last.view.name,
             since=None if last is None else last.view.since,
         )
-    return _why_resting(board, name, up)
+    return _why_resting(state, name, up)
 
 
-def _works_besides(board: FleetState, away: BackendState) -> bool:
+def _works_besides(state: FleetState, away: BackendState) -> bool:
     """Return whether another server of its hosts answers, so that the hosts are not offline."""
     return any(
         other.view.up and any(host in away.hosts for host in other.hosts)
-        for other in board.backends.values()
+        for other in state.backends.values()
     )
 
 
@@ -176,14 +176,14 @@ def _place(backend: BackendState) -> str:
     return host.machine or host.name if len(backend.hosts) > 1 else host.name
 
 
-def _why_resting(board: FleetState, name: str, up: Sequence[BackendState]) -> Reason:
+def _why_resting(state: FleetState, name: str, up: Sequence[BackendState]) -> Reason:
     """Return why hosts that are up do nothing: what ends soonest, an admin's pause last of all."""
     rests = [
         reason
         for backend in up
         if backend.open
         for host in backend.hosts
-        if (reason := why_rests(host.view, board.now, name)) is not None
+        if (reason := why_rests(host.view, state.now, name)) is not None
     ]
     gpus = (host.view for backend in up for host in backend.hosts)
     stopped = next((view.name for view in gpus if view.paused), up[0].view.host)

@@ -32,7 +32,7 @@ from queueing.planning.states import (
 )
 
 
-def give_way(board: FleetState) -> None:
+def give_way(state: FleetState) -> None:
     """Stop surplus copies from starting jobs if they would keep another model waiting.
 
     A surplus copy on a serial server leaves the server to the other models there. A model that
@@ -40,66 +40,66 @@ def give_way(board: FleetState) -> None:
     without the surplus copy it would have been loaded at once. Models that have space now need
     nothing closed.
     """
-    if not board.doubles or not any(map(surplus, board.hosts.values())):
+    if not state.doubles or not any(map(surplus, state.hosts.values())):
         return
-    for backend in board.backends.values():
+    for backend in state.backends.values():
         if backend.view.serial and len(backend.copies) > 1:
-            _leave_to_others(board, backend)
+            _leave_to_others(state, backend)
     given: set[BackendState] = set()  # servers already emptied for a model
-    waiting = [(model.oldest_at, model) for model in board.waiting if model.oldest_at is not None]
+    waiting = [(model.oldest_at, model) for model in state.waiting if model.oldest_at is not None]
     for _, model in sorted(waiting, key=lambda found: (found[0], found[1].order)):
-        if is_homeless(board, model) and not any(
-            _has_place(board, model, each) for each in candidates(board, model)
+        if is_homeless(state, model) and not any(
+            _has_place(state, model, each) for each in candidates(state, model)
         ):
-            _empty_for(board, model, given)
+            _empty_for(state, model, given)
 
 
-def _leave_to_others(board: FleetState, backend: BackendState) -> None:
+def _leave_to_others(state: FleetState, backend: BackendState) -> None:
     for copy in surplus(backend.host, backend):
-        others = [other for other in backend.copies if other.gate is None and other is not copy]
+        others = [other for other in backend.copies if other.cutoff is None and other is not copy]
         if copy.backend is backend and others:
-            _close(board, others[0].model, [copy])
+            _close(state, others[0].model, [copy])
 
 
-def is_homeless(board: FleetState, model: ModelState) -> bool:
+def is_homeless(state: FleetState, model: ModelState) -> bool:
     """Return whether a model waits, may be loaded, and has no copy ready or on its way."""
-    if model.oldest_at is None or model.view.paused or model.view.load_after > board.now:
+    if model.oldest_at is None or model.view.paused or model.view.load_after > state.now:
         return False
     return not (model.copies and model.served)
 
 
-def _has_place(board: FleetState, model: ModelState, backend: BackendState) -> bool:
+def _has_place(state: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Return whether a model could be loaded now, apart from the loader."""
-    if backend.occupied or (backend.view.serial and _is_needed(board, model, backend)):
+    if backend.occupied or (backend.view.serial and _is_needed(state, model, backend)):
         return False
-    return make_room(model, backend, may_leave_now(board, model)) is not None
+    return make_room(model, backend, may_leave_now(state, model)) is not None
 
 
-def _is_needed(board: FleetState, model: ModelState, backend: BackendState) -> bool:
+def _is_needed(state: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Whether a copy of another model on a server has waiting jobs."""
     return any(
-        copy.model is not model and copy.gate is None and is_awaited(board, copy)
+        copy.model is not model and copy.cutoff is None and is_awaited(state, copy)
         for copy in backend.copies
     )
 
 
-def _empty_for(board: FleetState, model: ModelState, given: set[BackendState]) -> None:
+def _empty_for(state: FleetState, model: ModelState, given: set[BackendState]) -> None:
     """Close the surplus copies whose memory or server the model needs."""
-    idle = may_leave_now(board, model)
-    for backend in sorted(candidates(board, model), key=_rests_at):
+    idle = may_leave_now(state, model)
+    for backend in sorted(candidates(state, model), key=_rests_at):
         hosts = model.hosts_at(backend)
         if backend in given or any(host.reservation is not None for host in hosts):
             continue
         found = [copy for host in hosts for copy in surplus(host, backend)]
-        extra = [copy for copy in found if _is_open(board, copy)]
+        extra = [copy for copy in found if _is_open(state, copy)]
         leaving = {*extra, *(copy for host in hosts for copy in filter(idle, host.copies))}
         room = make_room(model, backend, leaving.__contains__)
-        if room is None or not has_time_to_load(board, model, backend):
+        if room is None or not has_time_to_load(state, model, backend):
             continue
         if backend.view.serial and not all(c in extra for c in backend.copies if _is_busy(c)):
             continue
         closing = {*room.victims, *(backend.copies if backend.view.serial else ())}
-        if _close(board, model, [copy for copy in extra if copy in closing]):
+        if _close(state, model, [copy for copy in extra if copy in closing]):
             given.add(backend)
             return
 
@@ -114,33 +114,33 @@ def _is_busy(copy: CopyState) -> bool:
     return copy.running > 0 or copy.residency is not Residency.READY
 
 
-def _close(board: FleetState, model: ModelState, extra: list[CopyState]) -> bool:
+def _close(state: FleetState, model: ModelState, extra: list[CopyState]) -> bool:
     """Close those copies whose model has another open copy there.
 
     Returns whether any was closed.
     """
     closed = False
     for copy in extra:
-        if copy.model is not model and _is_open(board, copy) and _has_another(copy):
-            copy.gate = Cutoff(model.view.name, -inf, -inf)
-            board.giving_way.append(copy)
+        if copy.model is not model and _is_open(state, copy) and _has_another(copy):
+            copy.cutoff = Cutoff(model.view.name, -inf, -inf)
+            state.giving_way.append(copy)
             for host in copy.hosts:
                 host.spare_mb = None
-            board.openings = None
+            state.openings = None
             closed = True
     return closed
 
 
-def _is_open(board: FleetState, copy: CopyState) -> bool:
+def _is_open(state: FleetState, copy: CopyState) -> bool:
     """Whether no reservation has closed a copy."""
-    return copy.gate is None or copy in board.giving_way
+    return copy.cutoff is None or copy in state.giving_way
 
 
 def _has_another(copy: CopyState) -> bool:
     """Whether the host has another open copy of the model."""
     return any(
         other is not copy
-        and other.gate is None
+        and other.cutoff is None
         and not set(other.hosts).isdisjoint(copy.hosts)
         and other.residency is not Residency.UNLOADING
         for other in copy.model.copies
@@ -151,72 +151,72 @@ AWAY_SHARE = 0.45  # share of a further copy's useful time in which its victims 
 EARLY_QUEUE = 4  # jobs per slot; with fewer, a model that is not ready yet gets no second load
 
 
-def replicate(board: FleetState) -> None:
+def replicate(state: FleetState) -> None:
     """Load further copies of backlogged models, the largest backlog first."""
-    if not openings(board):
+    if not openings(state):
         return
     backlogged = [
         model
-        for model in board.waiting
+        for model in state.waiting
         if model.copies
         and model.oldest_at is not None
         and model.served
-        and model.view.load_after <= board.now
+        and model.view.load_after <= state.now
     ]
-    if not may_be_placed(board, backlogged):
+    if not may_be_placed(state, backlogged):
         return  # the common case under load; it saves sorting them
     for model in sorted(backlogged, key=lambda model: (-model.waiting, model.order)):
-        while _add_copy(board, model):
+        while _add_copy(state, model):
             pass
 
 
-def _add_copy(board: FleetState, model: ModelState) -> bool:
+def _add_copy(state: FleetState, model: ModelState) -> bool:
     """Load one further copy where that pays most. Returns whether one pays."""
     best: Eviction | None = None
     best_net = 0.0
-    places = places_for(board, model)
+    places = places_for(state, model)
     if not places:
         return False
     there = {host for copy in model.copies for host in copy.hosts}
     targets = [
         (not there.isdisjoint(hosts := model.hosts_at(backend)), backend, hosts)
-        for backend in candidates(board, model)
+        for backend in candidates(state, model)
         if backend in places
     ]
     for beside, backend, hosts in sorted(targets, key=itemgetter(0)):
-        if beside and not _may_have_another(board, model, backend, hosts):
+        if beside and not _may_have_another(state, model, backend, hosts):
             continue
         gain, drain_s = _gain(model, backend)
         if gain <= best_net:
             continue  # it cannot pay more, whatever it costs others
-        room = make_room(model, backend, lambda copy: is_idle(copy) and not is_awaited(board, copy))
+        room = make_room(model, backend, lambda copy: is_idle(copy) and not is_awaited(state, copy))
         if room is None or (room.victims and beside):
             continue
-        net = gain - board.rules.replicate_ratio * _loss(board, model, room, drain_s)
+        net = gain - state.rules.replicate_ratio * _loss(state, model, room, drain_s)
         if net > best_net:
             best, best_net = room, net
     if best is None:
         return False
-    board.load(model, best.backend, best.victims)
+    state.load(model, best.backend, best.victims)
     return True
 
 
 def _may_have_another(
-    board: FleetState, model: ModelState, backend: BackendState, hosts: Sequence[HostState]
+    state: FleetState, model: ModelState, backend: BackendState, hosts: Sequence[HostState]
 ) -> bool:
     """Return whether hosts that may have a copy of a model may hold one more.
 
     Not on a serial server that has other models, and not while other models wait for memory there.
     """
     there = max(sum(host in copy.hosts for copy in model.copies) for host in hosts)
-    if not board.rules.double or there >= model.view.copies:
+    if not state.rules.double or there >= model.view.copies:
         return False
     if backend.view.serial and backend.copies:
         return False
     return not any(
-        is_homeless(board, other)
-        and any(host in hosts for each in candidates(board, other) for host, _ in other.needs(each))
-        for other in board.waiting
+        is_homeless(state, other)
+        and any(host in hosts for each in candidates(state, other) for host, _ in other.needs(each))
+        for other in state.waiting
         if other is not model
     )
 
@@ -244,7 +244,7 @@ def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:
     return gain, load_s + left * service_s / (slots + more)
 
 
-def _loss(board: FleetState, model: ModelState, room: Eviction, drain_s: float) -> float:
+def _loss(state: FleetState, model: ModelState, room: Eviction, drain_s: float) -> float:
     """Return the waiting a further copy costs others (job seconds) while it is useful."""
     load_s = model.load_s(room.backend.view.name)
     reloads = 0.0
@@ -254,13 +254,13 @@ def _loss(board: FleetState, model: ModelState, room: Eviction, drain_s: float) 
         waits = needed * victim_load_s * (1 + victim.view.rate_per_s * victim_load_s / 2)
         if any(other is not copy and other.serves for other in victim.copies):
             waits *= OTHER_COPY_SHARE
-        elif not _could_return(board, copy, model, room):
+        elif not _could_return(state, copy, model, room):
             waits += victim.view.rate_per_s * (AWAY_SHARE * drain_s) ** 2 / 2
         reloads += waits
-    return reloads + _delayed(board, model, room) * load_s * load_s / 2
+    return reloads + _delayed(state, model, room) * load_s * load_s / 2
 
 
-def _could_return(board: FleetState, victim: CopyState, model: ModelState, room: Eviction) -> bool:
+def _could_return(state: FleetState, victim: CopyState, model: ModelState, room: Eviction) -> bool:
     """Return whether a victim could be loaded again next to the further copy, or on another host.
 
     Only checked if servers share the GPU. With one server, victims return sooner than this check
@@ -269,23 +269,23 @@ def _could_return(board: FleetState, victim: CopyState, model: ModelState, room:
     if all(len(host.backends) == 1 for host in room.hosts):
         return True
     return any(
-        all(mb <= _left_mb(board, host, model, room) for host, mb in victim.model.needs(backend))
-        for backend in candidates(board, victim.model)
+        all(mb <= _left_mb(state, host, model, room) for host, mb in victim.model.needs(backend))
+        for backend in candidates(state, victim.model)
     )
 
 
-def _left_mb(board: FleetState, host: HostState, model: ModelState, room: Eviction) -> int:
+def _left_mb(state: FleetState, host: HostState, model: ModelState, room: Eviction) -> int:
     """Return a host's free MB with the further copy; copies no job needs count as free."""
     free_mb = host.view.usable_mb - host.used_mb
     for copy in host.copies:
-        needless = is_idle(copy) and not copy.view.pinned and not is_awaited(board, copy)
+        needless = is_idle(copy) and not copy.view.pinned and not is_awaited(state, copy)
         if needless or copy in room.victims:
             free_mb += copy.mb_on(host)
     coming = [mb for there, mb in model.needs(room.backend) if there is host]
     return free_mb - sum(coming)
 
 
-def _delayed(board: FleetState, model: ModelState, room: Eviction) -> float:
+def _delayed(state: FleetState, model: ModelState, room: Eviction) -> float:
     """Return the arrivals per second that would have to wait for this load to end.
 
     They need the host's one loader or, on a serial backend, their copies cannot run during the
@@ -295,7 +295,7 @@ def _delayed(board: FleetState, model: ModelState, room: Eviction) -> float:
     names = {other.view.name for host in room.hosts for other in host.backends}
     return sum(
         other.view.rate_per_s
-        for other in board.models.values()
+        for other in state.models.values()
         if other is not model
         and (
             backend.view.serial and any(copy.backend is backend for copy in other.copies)

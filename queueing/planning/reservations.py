@@ -1,6 +1,6 @@
-"""Rule R4: hosts reserved for models that waited too long, and age gates on their victims.
+"""Rule R4: hosts reserved for models that waited too long, and age cutoffs on their victims.
 
-It only reserves and gates; rule R3 evicts and loads.
+It only reserves and cutoffs; rule R3 evicts and loads.
 """
 
 from collections.abc import Iterator
@@ -18,40 +18,40 @@ from queueing.planning.states import (
     ModelState,
 )
 
-CLOSED_AFTER_LOADS = 4.0  # a gate closes for all jobs this many swaps after `arrived_by`
+CLOSED_AFTER_LOADS = 4.0  # a cutoff closes for all jobs this many swaps after `arrived_by`
 LOADS_IN_LIMIT = 2.0  # the age limit includes this many loads of the waiting model
 CROWD_SHARE = 3.0  # growth of the age limit per model in excess of the hosts, divided by the hosts
 
 
-def age_limit_s(board: FleetState, model: ModelState) -> float:
+def age_limit_s(state: FleetState, model: ModelState) -> float:
     """Return how many seconds a wanted model waits before a host is reserved for it.
 
     If more models with long queues wait for a load than there are hosts, no order serves them all
     in time, and frequent loads only cost time. The limit then grows, so that a copy serves for
     longer. It depends on the number of models, not on the number of requests.
     """
-    common_s = board.crowded_limit_s
+    common_s = state.crowded_limit_s
     if common_s is None:  # computed once per decision
-        common_s = crowded_limit_s(board)
+        common_s = crowded_limit_s(state)
     return common_s + LOADS_IN_LIMIT * model.usual_load_s
 
 
-def crowded_limit_s(board: FleetState) -> float:
+def crowded_limit_s(state: FleetState) -> float:
     """Return the part of the age limit that all models share; it grows with the waiting models.
 
     It is between the limit of the rules and the limit if every model waited.
     """
-    if board.crowded_limit_s is not None:
-        return board.crowded_limit_s
-    hosts = max(1, len(board.hosts))
+    if state.crowded_limit_s is not None:
+        return state.crowded_limit_s
+    hosts = max(1, len(state.hosts))
     queues = 0
-    for model in board.waiting:
+    for model in state.waiting:
         is_long = model.waiting * model.usual_service_s >= model.load_work_s
         if is_long and model.oldest_at is not None and not (model.copies and model.served):
             queues += 1
     crowding = max(1.0, CROWD_SHARE * (queues - hosts) / hosts)
-    board.crowded_limit_s = board.rules.age_limit_s * crowding
-    return board.crowded_limit_s
+    state.crowded_limit_s = state.rules.age_limit_s * crowding
+    return state.crowded_limit_s
 
 
 def waits_since(model: ModelState) -> float | None:
@@ -60,22 +60,22 @@ def waits_since(model: ModelState) -> float | None:
     return None if oldest is None else max(oldest, model.left_at)
 
 
-def due_at(board: FleetState, model: ModelState) -> float | None:
+def due_at(state: FleetState, model: ModelState) -> float | None:
     """Return when the model is overdue: 0 for an admin's preload, None if it does not wait."""
-    if model.view.wanted_by_admin and unmet_preloads(board, model):
+    if model.view.wanted_by_admin and unmet_preloads(state, model):
         return 0.0
     since = waits_since(model)
-    return None if since is None else since + age_limit_s(board, model)
+    return None if since is None else since + age_limit_s(state, model)
 
 
-def unmet_preloads(board: FleetState, model: ModelState) -> list[BackendState]:
+def unmet_preloads(state: FleetState, model: ModelState) -> list[BackendState]:
     """Return the backends where an admin wants the model and it is neither loaded nor loading."""
     if not model.view.wanted_by_admin:
         return []
     return [
         backend
         for name in model.view.wanted_by_admin
-        if (backend := board.backends.get(name)) is not None
+        if (backend := state.backends.get(name)) is not None
         and not any(
             copy.backend is backend and copy.residency is not Residency.UNLOADING
             for copy in model.copies
@@ -83,25 +83,25 @@ def unmet_preloads(board: FleetState, model: ModelState) -> list[BackendState]:
     ]
 
 
-def renew(board: FleetState) -> None:
-    """Renew the last plan's reservations that still hold, and close their gates again."""
-    for old in board.reservations:
-        model = board.models.get(old.model)
-        backend = board.backends.get(old.backend)
+def renew(state: FleetState) -> None:
+    """Renew the last plan's reservations that still hold, and close their cutoffs again."""
+    for old in state.reservations:
+        model = state.models.get(old.model)
+        backend = state.backends.get(old.backend)
         if model is None or backend is None:
             continue
-        due = due_at(board, model)
-        if due is None or due > board.now or not _still_waits(board, model, backend):
+        due = due_at(state, model)
+        if due is None or due > state.now or not _still_waits(state, model, backend):
             continue
-        held = board.hosts[old.host].held
+        held = state.hosts[old.host].held
         if held is None or held.reservation is not old or not _holds(held):
             room = _room_among(old, model, backend)
             if room is not None:
-                _reserve(board, model, room)
+                _reserve(state, model, room)
         elif old.due == due:
-            _close(board, model, held)  # no copy has come or gone
+            _close(state, model, held)  # no copy has come or gone
         else:
-            _reserve(board, model, held.space)
+            _reserve(state, model, held.space)
 
 
 def _holds(held: HeldReservation) -> bool:
@@ -122,55 +122,55 @@ def _room_among(old: Reservation, model: ModelState, backend: BackendState) -> E
     return make_room(model, backend, victims.__contains__)
 
 
-def _still_waits(board: FleetState, model: ModelState, backend: BackendState) -> bool:
+def _still_waits(state: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Return whether an overdue model could still be loaded there, and needs to be."""
     if not backend.usable:
         return False
     for host in model.hosts_at(backend):
         if host.reservation is not None:
             return False
-    if not has_time_to_load(board, model, backend):
+    if not has_time_to_load(state, model, backend):
         return False
-    return not model.served or bool(unmet_preloads(board, model))
+    return not model.served or bool(unmet_preloads(state, model))
 
 
-def reserve(board: FleetState, model: ModelState) -> bool:
+def reserve(state: FleetState, model: ModelState) -> bool:
     """Reserve the host whose cheapest victims leave soonest, if any, for an overdue model."""
-    if not model.spans and all_reserved(board):
+    if not model.spans and all_reserved(state):
         return False
-    targets = unmet_preloads(board, model) or candidates(board, model)
-    may = _may_be_reserved(board, model)
+    targets = unmet_preloads(state, model) or candidates(state, model)
+    may = _may_be_reserved(state, model)
     rooms = [
         room
         for backend in targets
         if (len(backend.hosts) > 1 or backend.host.reservation is None)  # under load most have one
         and backend.usable
-        and _may_be_kept(board, model, backend)
-        and has_time_to_load(board, model, backend)
+        and _may_be_kept(state, model, backend)
+        and has_time_to_load(state, model, backend)
         and could_make_room(model, backend, may)
         if (room := make_room(model, backend, may)) is not None
     ]
     if not rooms:
         return False
-    room = min(rooms, key=lambda room: _preference(board, model, room))
+    room = min(rooms, key=lambda room: _preference(state, model, room))
     for host in room.hosts:
         if host.reservation is not None:
-            release(board, board.models[host.reservation.model])
-    _reserve(board, model, room)
+            release(state, state.models[host.reservation.model])
+    _reserve(state, model, room)
     return True
 
 
-def all_reserved(board: FleetState) -> bool:
+def all_reserved(state: FleetState) -> bool:
     """Return whether every host is reserved."""
-    return None not in [host.reservation for host in board.hosts.values()]
+    return None not in [host.reservation for host in state.hosts.values()]
 
 
-def kept_hosts(board: FleetState, reserved: Reservation) -> list[HostState]:
+def kept_hosts(state: FleetState, reserved: Reservation) -> list[HostState]:
     """Return the hosts of a reservation."""
-    return [board.hosts[name] for name in reserved.hosts or (reserved.host,)]
+    return [state.hosts[name] for name in reserved.hosts or (reserved.host,)]
 
 
-def _may_be_kept(board: FleetState, model: ModelState, backend: BackendState) -> bool:
+def _may_be_kept(state: FleetState, model: ModelState, backend: BackendState) -> bool:
     """Return whether the hosts of a place can be reserved.
 
     A model that spans GPUs may take those reserved for models that became overdue later. Otherwise
@@ -182,18 +182,18 @@ def _may_be_kept(board: FleetState, model: ModelState, backend: BackendState) ->
     taken = [host.reservation.due for host in hosts if host.reservation is not None]
     if not taken:
         return True
-    due = due_at(board, model)
+    due = due_at(state, model)
     return len(hosts) > 1 and due is not None and due < min(taken)
 
 
-def _may_be_reserved(board: FleetState, model: ModelState) -> May:
+def _may_be_reserved(state: FleetState, model: ModelState) -> May:
     """Return which copies could ever be evicted, however busy they are now.
 
     A copy that is still loading counts only once the model has waited twice its limit. When the
-    load ends, others may fit next to it first, and memory would stay empty until the gate closes.
+    load ends, others may fit next to it first, and memory would stay empty until the cutoff closes.
     """
-    late_at = (due_at(board, model) or 0.0) + age_limit_s(board, model)
-    given = board.now >= late_at or bool(unmet_preloads(board, model))
+    late_at = (due_at(state, model) or 0.0) + age_limit_s(state, model)
+    given = state.now >= late_at or bool(unmet_preloads(state, model))
 
     def may(copy: CopyState) -> bool:
         if not copy.backend.view.up or copy.residency is Residency.UNLOADING:
@@ -203,10 +203,10 @@ def _may_be_reserved(board: FleetState, model: ModelState) -> May:
     return may
 
 
-def _preference(board: FleetState, model: ModelState, room: Eviction) -> tuple[float, float, int]:
+def _preference(state: FleetState, model: ModelState, room: Eviction) -> tuple[float, float, int]:
     empty_at = max(
-        (_leaves_at(board, model, room.backend, copy) for copy in _gated(room)),
-        default=board.now,
+        (_leaves_at(state, model, room.backend, copy) for copy in _gated(room)),
+        default=state.now,
     )
     for host in room.hosts:
         if host.loading is not None:
@@ -215,7 +215,7 @@ def _preference(board: FleetState, model: ModelState, room: Eviction) -> tuple[f
 
 
 def _gated(room: Eviction) -> Iterator[CopyState]:
-    """Yield the copies a reservation gates: the victims, and everything on a serial target.
+    """Yield the copies a reservation cutoffs: the victims, and everything on a serial target.
 
     A serial backend loads only while it does nothing else, so all its copies must pause.
     """
@@ -225,10 +225,10 @@ def _gated(room: Eviction) -> Iterator[CopyState]:
 
 
 def _leaves_at(
-    board: FleetState, model: ModelState, target: BackendState, copy: CopyState
+    state: FleetState, model: ModelState, target: BackendState, copy: CopyState
 ) -> float:
-    """Estimate when a copy will have finished what its gate lets it start."""
-    now = board.now
+    """Estimate when a copy will have finished what its cutoff lets it start."""
+    now = state.now
     service_s = copy.model.service_s(copy.view.backend)
     begins = max(now, copy.view.ready_at)
     ends = max(copy.view.ends_at, default=now + service_s) if copy.running else begins
@@ -236,32 +236,32 @@ def _leaves_at(
         return ends
     slots = max(1, copy.model.view.parallel * len(copy.model.copies))
     emptied = max(ends, begins) + copy.model.waiting * service_s / slots
-    gate = _gate(board, model, target, copy, due_at(board, model) or 0.0)
-    return min(max(emptied, gate.arrived_by), gate.ends_at + service_s)
+    cutoff = _cutoff(state, model, target, copy, due_at(state, model) or 0.0)
+    return min(max(emptied, cutoff.arrived_by), cutoff.ends_at + service_s)
 
 
-def _gate(
-    board: FleetState, model: ModelState, target: BackendState, copy: CopyState, due: float
+def _cutoff(
+    state: FleetState, model: ModelState, target: BackendState, copy: CopyState, due: float
 ) -> Cutoff:
-    """Return the gate of a copy that must leave for a model overdue since `due`.
+    """Return the cutoff of a copy that must leave for a model overdue since `due`.
 
     Jobs that arrive after its `arrived_by` wait. That leaves a newly loaded copy enough time to be
     worth its load (`patience` swaps), so that two busy models do not thrash.
     """
     swap_s = model.load_s(target.view.name) + copy.model.load_s(copy.view.backend)
     return gate_for(
-        model.view.name, due, copy.view.ready_at, swap_s=swap_s, patience=board.rules.patience
+        model.view.name, due, copy.view.ready_at, swap_s=swap_s, patience=state.rules.patience
     )
 
 
 def gate_for(model: str, due: float, ready_at: float, *, swap_s: float, patience: float) -> Cutoff:
-    """Return the gate of a copy ready since `ready_at` for a model overdue since `due`."""
+    """Return the cutoff of a copy ready since `ready_at` for a model overdue since `due`."""
     arrived_by = max(due, ready_at + patience * swap_s)
     return Cutoff(model, arrived_by, arrived_by + CLOSED_AFTER_LOADS * swap_s)
 
 
-def _reserve(board: FleetState, model: ModelState, room: Eviction) -> None:
-    due = due_at(board, model) or 0.0
+def _reserve(state: FleetState, model: ModelState, room: Eviction) -> None:
+    due = due_at(state, model) or 0.0
     leaving = sorted(room.victims, key=lambda copy: (copy.backend.order, copy.view.model))
     victims = tuple(Evict(model=c.view.model, backend=c.view.backend) for c in leaving)
     hosts = tuple([host.view.name for host in room.hosts])
@@ -273,32 +273,32 @@ def _reserve(board: FleetState, model: ModelState, room: Eviction) -> None:
         victims=victims,
         hosts=hosts if len(hosts) > 1 else (),
     )
-    gates = tuple((copy, _gate(board, model, room.backend, copy, due)) for copy in _gated(room))
-    _close(board, model, HeldReservation(reservation, room, gates))
+    cutoffs = tuple((copy, _cutoff(state, model, room.backend, copy, due)) for copy in _gated(room))
+    _close(state, model, HeldReservation(reservation, room, cutoffs))
 
 
-def _close(board: FleetState, model: ModelState, held: HeldReservation) -> None:
-    """Reserve the hosts, and gate the copies that must leave them."""
+def _close(state: FleetState, model: ModelState, held: HeldReservation) -> None:
+    """Reserve the hosts, and cutoff the copies that must leave them."""
     model.reserved = held.reservation
     for host in held.space.hosts:
         host.reservation = held.reservation
-        board.changed(host)
+        state.changed(host)
         host.held = held
-    for copy, gate in held.gates:
-        copy.gate = gate
-        board.look(gate.ends_at)
+    for copy, cutoff in held.cutoffs:
+        copy.cutoff = cutoff
+        state.look(cutoff.ends_at)
 
 
-def release(board: FleetState, model: ModelState) -> None:
-    """Lift a model's reservation and its gates."""
+def release(state: FleetState, model: ModelState) -> None:
+    """Lift a model's reservation and its cutoffs."""
     if model.reserved is None:
         return
-    backend = board.backends[model.reserved.backend]
-    for host in kept_hosts(board, model.reserved):
+    backend = state.backends[model.reserved.backend]
+    for host in kept_hosts(state, model.reserved):
         host.reservation = None
-        board.changed(host)
+        state.changed(host)
     model.reserved = None
     for host in backend.hosts:
         for copy in host.copies:
-            if copy.gate is not None and copy.gate.model == model.view.name:
-                copy.gate = None
+            if copy.cutoff is not None and copy.cutoff.model == model.view.name:
+                copy.cutoff = None

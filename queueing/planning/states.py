@@ -14,7 +14,7 @@ DEFAULT_SERVICE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Cutoff:
-    """Rule R4's gate on a copy.
+    """Rule R4's cutoff on a copy.
 
     Until `ends_at` only jobs that arrived by `arrived_by` may start, and none after it.
     """
@@ -24,7 +24,7 @@ class Cutoff:
     ends_at: float
 
     def admits(self, job: Job, now: float) -> bool:
-        """Return whether the gate lets the job start."""
+        """Return whether the cutoff lets the job start."""
         return now < self.ends_at and job.queued_at <= self.arrived_by
 
 
@@ -96,7 +96,7 @@ class BackendState:
 
 @dataclass(slots=True, eq=False)
 class CopyState:
-    """A copy; `gate` closes it to late jobs while it must leave.
+    """A copy; `cutoff` closes it to late jobs while it must leave.
 
     `idle_at` is when it will have reached its idle limit. `on` is the MB it takes on each of its
     `hosts`, None if it has one host.
@@ -109,7 +109,7 @@ class CopyState:
     running: int
     hosts: tuple[HostState, ...]
     on: Mapping[str, int] | None = None
-    gate: Cutoff | None = None
+    cutoff: Cutoff | None = None
     idle_at: float = inf
 
     def mb_on(self, host: HostState) -> int:
@@ -125,7 +125,7 @@ class CopyState:
 
     @property
     def free(self) -> bool:
-        """Whether it could start a job now, apart from its gate."""
+        """Whether it could start a job now, apart from its cutoff."""
         backend = self.backend
         return (
             self.residency is Residency.READY
@@ -186,11 +186,11 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class HeldReservation:
-    """A reservation, the space it makes and the gates it closes."""
+    """A reservation, the space it makes and the cutoffs it closes."""
 
     reservation: Reservation
     space: Eviction
-    gates: tuple[tuple[CopyState, Cutoff], ...]
+    cutoffs: tuple[tuple[CopyState, Cutoff], ...]
 
 
 @dataclass(frozen=True, slots=True)

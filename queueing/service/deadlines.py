@@ -149,22 +149,22 @@ class Slack:
         for job in dated:
             if job.model in self._fleet.catalog.models:
                 by_model[job.model].append(job)
-        world = await self._snapshots.with_later(self._router.plan, by_model)
-        forecast = Forecast(world, self._times.service)
+        snapshot = await self._snapshots.with_later(self._router.plan, by_model)
+        forecast = Forecast(snapshot, self._times.service)
         found = dict[int, float]()
         for model, jobs in by_model.items():
             try:
-                found.update(self._of_model(model, jobs, forecast, world))
+                found.update(self._of_model(model, jobs, forecast, snapshot))
             except Exception:  # a fault in an estimate must not end the queue or make a job late
                 log.exception("%s: no estimate, so its jobs with a deadline may start now", model)
                 found.update(dict.fromkeys((job.id for job in jobs), 0.0))
         return found
 
     def _of_model(
-        self, model: str, jobs: Sequence[Job], forecast: Forecast, world: Snapshot
+        self, model: str, jobs: Sequence[Job], forecast: Forecast, snapshot: Snapshot
     ) -> Mapping[int, float]:
         spec, now = self._fleet.catalog.models[model], self._clock.now()
-        ways = [self._way(spec, site, world) for site in sites(world, world.models[model])]
+        ways = [self._way(spec, site, snapshot) for site in sites(snapshot, snapshot.models[model])]
         load_s = self._times.durations.load(spec, "").median_s
         work_s, found = 0.0, list[float]()
         for number, job in enumerate(jobs, start=1):
@@ -180,7 +180,7 @@ class Slack:
             found[place] = min(found[place], found[place + 1])
         return {job.id: spare for job, spare in zip(jobs, found, strict=True)}
 
-    def _way(self, spec: ModelSpec, site: StartOption, world: Snapshot) -> Way:
+    def _way(self, spec: ModelSpec, site: StartOption, snapshot: Snapshot) -> Way:
         """Return the delays of a job on a server: on several GPUs, those of all of them."""
         load_s = self._times.load_s(spec.name, site.backend)
         own_s = self._times.durations.typical_service(spec, "").mean_s  # of one just started
@@ -188,11 +188,11 @@ class Slack:
         return Way(
             quiet=tuple(quiet for host in site.hosts for quiet in host.quiet),
             load_s=load_s,
-            kept_s=own_s + kept_s(load_s, self._rivals(spec, site, world), world.rules),
+            kept_s=own_s + kept_s(load_s, self._rivals(spec, site, snapshot), snapshot.rules),
             wake_s=max(self._times.wake_s(host) for host in specs),
         )
 
-    def _rivals(self, spec: ModelSpec, site: StartOption, world: Snapshot) -> Sequence[Rival]:
+    def _rivals(self, spec: ModelSpec, site: StartOption, snapshot: Snapshot) -> Sequence[Rival]:
         """Return the models that cannot share memory or run with this one on one of the hosts."""
         durations, there = self._times.durations, dict[str, ModelSpec]()
         for host in site.hosts:
@@ -201,7 +201,7 @@ class Slack:
             Rival(
                 load_s=durations.load(other, "").median_s,
                 service_s=durations.typical_service(other, "").mean_s,
-                waits=bool((view := world.models.get(other.name)) and view.waiting),
+                waits=bool((view := snapshot.models.get(other.name)) and view.waiting),
             )
             for other in there.values()
             if other is not spec and not self._fleet.rests.paused.stops_model(other.name)

@@ -63,7 +63,7 @@ class Estimator:
         self._clock = clock
         self._fair = fair
         self._forecast: Forecast | None = None
-        self._world: Snapshot | None = None
+        self._snapshot: Snapshot | None = None
         self._newest_id = 0
         self._first: dict[int, _FirstEstimate] = {}  # of open jobs, before they start
         self._begun: dict[int, _FirstEstimate] = {}  # of running jobs, at their start
@@ -101,27 +101,27 @@ class Estimator:
             self._newest_id = max(self._newest_id, newest_id)
 
     def _covers(self, asked: Sequence[tuple[Job, int]], newest_id: int) -> bool:
-        if self._forecast is None or self._world is None or self._was_starting(asked):
+        if self._forecast is None or self._snapshot is None or self._was_starting(asked):
             return False
-        if self._availability_changed(self._world):
+        if self._availability_changed(self._snapshot):
             return False
-        age_s = self._clock.now() - self._world.now
+        age_s = self._clock.now() - self._snapshot.now
         if self._forecast.far:
             return age_s < FRESH_FAR_S and all(self._forecast.knows(job) for job, _ in asked)
         return age_s < FRESH_S and newest_id <= self._newest_id
 
     def look(self) -> None:
         """Ensure a recent forecast, made from the scheduler's last snapshot if necessary."""
-        world = self._router.world
-        if world is None:
+        snapshot = self._router.latest
+        if snapshot is None:
             return
         fresh_s = FRESH_FAR_S if self._forecast is not None and self._forecast.far else FRESH_S
         if (
-            self._world is None
-            or self._availability_changed(self._world)
-            or self._clock.now() - self._world.now >= fresh_s
+            self._snapshot is None
+            or self._availability_changed(self._snapshot)
+            or self._clock.now() - self._snapshot.now >= fresh_s
         ):
-            self._look_at(world)
+            self._look_at(snapshot)
 
     def _was_starting(self, asked: Sequence[tuple[Job, int]]) -> bool:
         """Whether the forecast lacks a queue because a job of it was starting at that moment."""
@@ -132,12 +132,12 @@ class Estimator:
 
         Otherwise people would be promised a GPU that a game has just taken.
         """
-        now = self._router.world
+        now = self._router.latest
         return now is not None and now.now >= then.now and _usable(now) != _usable(then)
 
-    def _look_at(self, world: Snapshot) -> None:
-        self._world = world
-        self._forecast = Forecast(world, self._service)
+    def _look_at(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._forecast = Forecast(snapshot, self._service)
 
     def of_waiting(self, job: Job, position: int) -> Outlook | None:
         """Return when a waiting job will start and end; None if that cannot be estimated."""
@@ -201,12 +201,12 @@ class Estimator:
 
     def of_next(self, spec: ModelSpec) -> Estimate | None:
         """Return when a job accepted now would be done; None if that cannot be estimated."""
-        world = self._router.world
-        if world is None:
+        snapshot = self._router.latest
+        if snapshot is None:
             return None
-        view = world.models.get(spec.name)
+        view = snapshot.models.get(spec.name)
         found = (
-            self._after_the_last(world, view)
+            self._after_the_last(snapshot, view)
             if view is not None and view.waiting
             else self._at_once(spec)
         )
@@ -215,14 +215,14 @@ class Estimator:
         category = self._category_of("normal", spec.name, found.backend)
         return self._estimate(category, self._clock.now(), found.done_at)
 
-    def _after_the_last(self, world: Snapshot, view: ModelView) -> Expected | None:
+    def _after_the_last(self, snapshot: Snapshot, view: ModelView) -> Expected | None:
         queue = max(view.waiting, key=lambda waiting: waiting.count)
         if not queue.heads:
             return None
         head, position, now = queue.heads[0], queue.count + 1, self._clock.now()
         expected = None if self._forecast is None else self._forecast.of(head, position, now)
         if expected is None:
-            expected = Forecast(world, self._service).of(head, position, now)
+            expected = Forecast(snapshot, self._service).of(head, position, now)
         return expected
 
     def _at_once(self, spec: ModelSpec) -> Expected | None:
@@ -284,10 +284,12 @@ class Estimator:
         return self._times.service(job, backend)
 
 
-def _usable(world: Snapshot) -> tuple[set[str], set[str]]:
+def _usable(snapshot: Snapshot) -> tuple[set[str], set[str]]:
     """Return the hosts and servers that can be used.
 
     Quiet hours do not count: forecasts include them.
     """
-    hosts = {n for n, view in world.hosts.items() if view.yields_since is None and not view.paused}
-    return hosts, {n for n, view in world.backends.items() if view.up and not view.paused}
+    hosts = {
+        n for n, view in snapshot.hosts.items() if view.yields_since is None and not view.paused
+    }
+    return hosts, {n for n, view in snapshot.backends.items() if view.up and not view.paused}

@@ -52,11 +52,11 @@ class HostWatcher:
             self._look_at({host for backend in turned for host in hosts_of.get(backend, ())})
         turned.clear()
 
-    def observe(self, world: Snapshot) -> None:
+    def observe(self, snapshot: Snapshot) -> None:
         """Report hosts that started or stopped resting."""
         rests = {
-            name: rest_of(why_rests(view, world.now), paused=view.paused)
-            for name, view in world.hosts.items()
+            name: rest_of(why_rests(view, snapshot.now), paused=view.paused)
+            for name, view in snapshot.hosts.items()
         }
         changed = [name for name, rest in rests.items() if rest != self._rests.get(name)]
         self._rests = rests

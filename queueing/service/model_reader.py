@@ -179,13 +179,13 @@ class LocalModelReader:
         spec, served = self._fleet.catalog.find(model), self._fleet.catalog.find(beside)
         if spec is None or served is None:
             return False
-        world = self._router.world
+        snapshot = self._router.latest
         return is_at_hand(
             self._fleet,
             self._times,
             spec,
             beside=served,
-            wanted=[n for n, m in world.models.items() if m.waiting] if world else (),
+            wanted=[n for n, m in snapshot.models.items() if m.waiting] if snapshot else (),
             within_s=within_s,
             now=self._clock.now(),
         )

@@ -239,7 +239,7 @@ class LocalQueueStatus:
         Deferred jobs count only if the planner sees them.
         """
         lanes = counts.get(model, {})
-        view = self._router.world.models.get(model) if self._router.world else None
+        view = self._router.latest.models.get(model) if self._router.latest else None
         seen = [queue.count for queue in view.waiting if queue.lane == LATER] if view else []
         return {**lanes, LATER: sum(seen)} if LATER in lanes else lanes
 
@@ -287,10 +287,10 @@ class LocalQueueStatus:
 
     def _is_late(self, job: Job, done_at: float, reason: Reason | None) -> bool:
         """Whether it cannot be promised that a job is done by its deadline."""
-        world = self._router.world
-        if reason is not None and reason.why in _TAKES_TURNS and world is not None:
-            model = world.models.get(job.model)
-            known = () if model is None else sites(world, model)
+        snapshot = self._router.latest
+        if reason is not None and reason.why in _TAKES_TURNS and snapshot is not None:
+            model = snapshot.models.get(job.model)
+            known = () if model is None else sites(snapshot, model)
             done_at = surely_done_at(done_at, self._clock.now(), known)
         return job.due_at is not None and done_at > job.due_at
 

@@ -52,7 +52,7 @@ async def open_database(
 
 
 @asynccontextmanager
-async def open_posts(
+async def open_leases(
     url: str,
     *,
     migrations: Sequence[MigrationSet],
@@ -72,8 +72,8 @@ async def open_posts(
     except ImportError as error:
         raise StoreError(NOT_INSTALLED) from error
     await migrate_postgres(url, migrations=migrations)
-    posts = PostgresLeases(url, process=process, lease_s=lease_s, compared=compared)
+    roles = PostgresLeases(url, process=process, lease_s=lease_s, compared=compared)
     try:
-        yield posts
+        yield roles
     finally:
-        await posts.aclose()
+        await roles.aclose()

@@ -49,7 +49,7 @@ def in_bot(
 async def ask(running: Bot, text: str, user: str = "fake:1", **fields: Any) -> Job | None:
     """Make a call and return the newest job if it made one."""
     before = {job.id for job in await running.queue.deliveries.unacknowledged()}
-    await running.gate.call(running.chat.call(text, user=user, **fields))
+    await running.dispatcher.call(running.chat.call(text, user=user, **fields))
     new = [job for job in await running.queue.deliveries.unacknowledged() if job.id not in before]
     return new[-1] if new else None
 

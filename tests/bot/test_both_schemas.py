@@ -10,7 +10,7 @@ from queueing.store.engines import open_database
 from tests.fakes.programs.postgres_server import PostgresServer
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}
-OWN = {"deleted_jobs", "posts", "post_secrets"}
+OWN = {"deleted_jobs", "roles", "lease_secrets"}
 """What SQLite keeps in tables of its own (`sqlite_sequence`), and what several processes share."""
 
 Columns = Mapping[str, Mapping[str, tuple[str, bool]]]

@@ -125,10 +125,10 @@ def test_a_server_in_trouble_is_told_and_heals(name: str, caplog: pytest.LogCapt
     async def scenario(running: Bot, installation: Installation) -> None:
         trouble.script(installation.servers["comfy"])
         await asyncio.sleep(30)  # health has looked
-        await running.gate.call(running.chat.call("/image flux a cat"))
+        await running.dispatcher.call(running.chat.call("/image flux a cat"))
         await asyncio.sleep(1000)
         healthy = running.chat.call("/image flux a dog", user="fake:2", chat="2")
-        await running.gate.call(healthy)
+        await running.dispatcher.call(healthy)
 
     messages = told(scenario).messages.values()
     first, second = (next(m for m in messages if m.chat == chat) for chat in "12")
@@ -149,7 +149,7 @@ def test_an_answer_is_never_part_of_a_send() -> None:
 
     async def scenario(running: Bot, _: Installation) -> None:
         running.chat.fail_when = lambda _chat: ChatUnavailable("away")
-        await running.gate.call(running.chat.call("/ask llama why"))
+        await running.dispatcher.call(running.chat.call("/ask llama why"))
         await asyncio.sleep(600)
         running.chat.fail_when = lambda _chat: None
 

@@ -49,7 +49,7 @@ def at(path: Path) -> Installation:
 async def ask(running: Bot, prompt: str, person: int) -> None:
     """Let a person ask for an image in their own chat."""
     call = running.chat.call(f"/image flux {prompt}", user=f"fake:{person}", chat=str(person))
-    await running.gate.call(call)
+    await running.dispatcher.call(call)
 
 
 def first_line(chat: FakeChat, person: int) -> str:

@@ -25,7 +25,7 @@ PAGE = """
 chats: {web: {port: 0}}
 admins: ["web:local"]
 """
-QUEUE, FRONT = ("--posts", "queue"), ("--posts", "web")
+QUEUE, FRONT = ("--roles", "queue"), ("--roles", "web")
 
 
 async def address(front: Usher) -> str:

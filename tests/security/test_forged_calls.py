@@ -48,7 +48,7 @@ def played(scenario: Any, **given: Any) -> FakeChat:
         server.service_s, server.progress_every_s = 36_000.0, 10.0
         async with bot(installation, **given) as running:
             for _ in range(2):
-                await running.gate.call(running.chat.call(f"/image flux {SECRET}"))
+                await running.dispatcher.call(running.chat.call(f"/image flux {SECRET}"))
             await asyncio.sleep(20)
             await scenario(running)
             await asyncio.sleep(5)
@@ -85,7 +85,7 @@ def test_another_persons_job_cannot_be_touched_or_read() -> None:
                 options=filled(command) | {"id": job_id},
                 button=button,
             )
-            await running.gate.call(call)
+            await running.dispatcher.call(call)
             await asyncio.sleep(3)
             assert await jobs(running) == before, (command.name, job_id, button)
             mine = await running.queue.jobs.open_jobs("fake:1")
@@ -107,7 +107,7 @@ def test_admins_commands_go_by_the_exact_user_id() -> None:
             call = running.chat.call(
                 f"/{command.name}", user=user, options=filled(command), user_name="fake:99"
             )
-            await running.gate.call(call)
+            await running.dispatcher.call(call)
             await asyncio.sleep(2)
             [(_, refused)] = running.chat.private[told:]
             assert "is for admins" in refused, (command.name, user)
@@ -121,7 +121,7 @@ def test_an_admin_is_let_through() -> None:
     """The tests above would pass if everyone were refused."""
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(running.chat.call("/cancel 2", user=ADMIN, chat="99"))
+        await running.dispatcher.call(running.chat.call("/cancel 2", user=ADMIN, chat="99"))
         await asyncio.sleep(3)
         job = await running.queue.jobs.get(2)
         assert job is not None
@@ -142,7 +142,7 @@ def test_a_right_counts_in_the_call_it_comes_with() -> None:
             options=filled(command) | ({"id": job_id} if command in ABOUT_A_JOB else {}),
             rights=rights,
         )
-        await running.gate.call(call)
+        await running.dispatcher.call(call)
         await asyncio.sleep(3)
         told = [text for _, text in running.chat.private[before:]]
         strangers = ("is for admins", f"You have no job {job_id}.")
@@ -152,7 +152,7 @@ def test_a_right_counts_in_the_call_it_comes_with() -> None:
         asked = [*OTHERS_JOBS, *ADMINS]
         for number in range(len(asked)):  # a job for each: some commands end or delete theirs
             call = running.chat.call("/image flux cat", user=f"fake:{100 + number}")
-            await running.gate.call(call)
+            await running.dispatcher.call(call)
         for job_id, command in enumerate(asked, 3):  # after the two of each scenario
             assert await refused(running, command, job_id, OTHER_RIGHTS), command.name
             assert not await refused(running, command, job_id, frozenset({RIGHT})), command.name

@@ -28,7 +28,7 @@ from bot.requests.enhancer import Enhancer
 from bot.requests.limits import RequestLimits
 from bot.requests.options import Style
 from bot.requests.transcriber import Transcriber
-from queueing.core.leases import PostReader
+from queueing.core.leases import LeaseReader
 from queueing.core.ports import Clock
 from queueing.service.job_queue import JobQueue
 from queueing.store.engines import open_database
@@ -45,7 +45,7 @@ PEOPLE = NameForms(person=IdForm(pattern=r"fake:[0-9]+", example="fake:1"))
 class Bot:
     """What a test may look at while the bot runs."""
 
-    gate: Dispatcher
+    dispatcher: Dispatcher
     queue: JobQueue
     presenter: Presenter
     records: MessageRecords
@@ -65,7 +65,7 @@ async def bot(
     styles: Mapping[str, Style] | None = None,
     service: Callable[[JobQueue], QueueService] = lambda queue: queue,
     lease: ChatLease = ALONE,
-    posts: PostReader | None = None,
+    roles: LeaseReader | None = None,
     live: LiveSettings | None = None,
 ) -> AsyncIterator[Bot]:
     """Run the bot on an installation's servers and database until the block ends.
@@ -107,7 +107,7 @@ async def bot(
             chat_logs=chat_logs or {},
             live=live,
             naming={**ChatsConfig.naming(), "fake": PEOPLE},
-            posts=posts,
+            roles=roles,
         )
         presenter = Presenter(
             queue=asked,
@@ -146,7 +146,7 @@ async def bot(
         ]
         try:
             yield Bot(
-                gate=Dispatcher(context, presenter, lease=lease),
+                dispatcher=Dispatcher(context, presenter, lease=lease),
                 queue=queue,
                 presenter=presenter,
                 records=records,

@@ -19,7 +19,7 @@ from queueing.core.leases import About, LeaderInfo, LeaseStore
 log = logging.getLogger(__name__)
 
 DECISIVE = "queue"
-"""The post of the leader, whose configuration all others must match."""
+"""The role of the leader, whose configuration all others must match."""
 
 _VERSION, _SETTINGS = "version", "settings"
 
@@ -32,47 +32,47 @@ class Agreement:
         self._version = version
         self._known = 0  # epoch of the leader that was compared last
 
-    def about(self, post: str) -> About:
-        """Return a function that builds the published text of a post's holder.
+    def about(self, role: str) -> About:
+        """Return a function that builds the published text of a role's holder.
 
         It contains the version and, for the leader, the digests of the settings that must agree.
         """
 
         def told(secret: bytes) -> str:
             content: dict[str, object] = {_VERSION: self._version}
-            if post == DECISIVE:
+            if role == DECISIVE:
                 found = marks(self._config, secret)
                 content[_SETTINGS] = [[mark, *place] for place, mark in found.items()]
             return json.dumps(content)
 
         return told
 
-    async def reloading(self, posts: LeaseStore, config: Config) -> Callable[[], None]:
+    async def reloading(self, roles: LeaseStore, config: Config) -> Callable[[], None]:
         """Check the leader, and return a function that adopts a new configuration for later checks.
 
         A process that is reloaded before the others keeps running next to the leader it agreed
         with. A new leader may not have been compared yet, so that happens first. Raises
         `ConfigError` if it differs.
         """
-        await self._compare(posts)
+        await self._compare(roles)
 
         def adopt() -> None:
             self._config = config
 
         return adopt
 
-    async def tell_again(self, posts: LeaseStore, process: str) -> tuple[str, ...]:
+    async def tell_again(self, roles: LeaseStore, process: str) -> tuple[str, ...]:
         """Publish this process's settings after a reload. Returns notes on how the leader differs.
 
         Raises `StoreError`.
         """
-        for each in await posts.introductions():
-            if each.post.name != DECISIVE:
+        for each in await roles.introductions():
+            if each.role.name != DECISIVE:
                 continue
-            if each.post.holder == process:
-                await posts.introduce(each.post, self.about(DECISIVE)(each.secret))
+            if each.role.holder == process:
+                await roles.introduce(each.role, self.about(DECISIVE)(each.secret))
             elif apart := self.differences(each):
-                holder = f"the process that holds the queue ({each.post.holder})"
+                holder = f"the process that holds the queue ({each.role.holder})"
                 return (f"{holder} has another configuration: {in_words(apart)}; reload it too",)
         return ()
 
@@ -84,9 +84,9 @@ class Agreement:
     def require(self, held: Iterable[LeaderInfo]) -> None:
         """Check that the leader has the same configuration. Raises `ConfigError`."""
         for each in held:
-            if each.post.name == DECISIVE and (apart := self.differences(each)):
+            if each.role.name == DECISIVE and (apart := self.differences(each)):
                 version = version_of(each.about)
-                other = f"{each.post.holder}, usher {version}" if version else each.post.holder
+                other = f"{each.role.holder}, usher {version}" if version else each.role.holder
                 sentence = (
                     f"another process of this cluster ({other}) has another configuration:"
                     f" {in_words(apart)}; give all processes the same one, or stop the others first"
@@ -94,30 +94,30 @@ class Agreement:
                 raise ConfigError((sentence,))
 
     @asynccontextmanager
-    async def kept(self, posts: LeaseStore, *, every_s: float) -> AsyncIterator[None]:
+    async def kept(self, roles: LeaseStore, *, every_s: float) -> AsyncIterator[None]:
         """Compare with every new leader inside the block, because two processes may start at once.
 
         Raises `ConfigError` in an exception group.
         """
         async with TaskGroup() as group:
-            watching = group.create_task(self._watch(posts, every_s))
+            watching = group.create_task(self._watch(roles, every_s))
             try:
                 yield
             finally:
                 watching.cancel()
 
-    async def _watch(self, posts: LeaseStore, every_s: float) -> None:
+    async def _watch(self, roles: LeaseStore, every_s: float) -> None:
         while True:
-            await self._compare(posts)
+            await self._compare(roles)
             await asyncio.sleep(every_s)
 
-    async def _compare(self, posts: LeaseStore) -> None:
+    async def _compare(self, roles: LeaseStore) -> None:
         """Compare with the leader, once per epoch."""
         try:
-            holders = {each.name: each for each in await posts.holders()}
+            holders = {each.name: each for each in await roles.holders()}
             holder = holders.get(DECISIVE)
             if holder is not None and holder.left_s and holder.epoch != self._known:
-                self.require(await posts.introductions())
+                self.require(await roles.introductions())
                 self._known = holder.epoch
         except StoreError as error:
             log.debug("cannot compare the configurations: %s", error)

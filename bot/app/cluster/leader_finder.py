@@ -15,7 +15,7 @@ from queueing.core.leases import Leader, LeaseStore
 log = logging.getLogger(__name__)
 
 QUEUE = "queue"
-"""The post of the leader."""
+"""The role of the leader."""
 GREETING_S = 5.0
 NONE_HOLDS = "no process holds the queue"
 NOT_NOW = "does not serve the queue yet, or no longer"
@@ -26,13 +26,13 @@ class LeaderFinder:
 
     def __init__(
         self,
-        posts: LeaseStore,
+        roles: LeaseStore,
         entrance: QueueListener,
         call: Callable[[str], Awaitable[Wire]],
         *,
         look_every_s: float,
     ) -> None:
-        self._posts = posts
+        self._roles = roles
         self._entrance = entrance
         self._call = call
         self._look_every_s = look_every_s
@@ -62,7 +62,7 @@ class LeaderFinder:
 
     async def _connected(self, holder: Leader) -> Wire:
         """Connect and authenticate. Raises `WireBroken`, `NotTrusted`, `StoreError`."""
-        secret = await self._posts.secret(QUEUE, holder.epoch)
+        secret = await self._roles.secret(QUEUE, holder.epoch)
         if secret is None:
             raise WireBroken(NONE_HOLDS)
         wire = await self._wire(holder)
@@ -98,7 +98,7 @@ class LeaderFinder:
         return row
 
     async def _row(self) -> Leader | None:
-        return next((each for each in await self._posts.holders() if each.name == QUEUE), None)
+        return next((each for each in await self._roles.holders() if each.name == QUEUE), None)
 
     def _log_once(self, cause: str) -> None:
         if cause != self._logged:

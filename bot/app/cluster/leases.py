@@ -1,4 +1,4 @@
-"""Acquires and renews the leases of this process's posts, and runs their work.
+"""Acquires and renews the leases of this process's roles, and runs their work.
 
 By its own clock, a process stops its work before the lease ends, so that two never do the same.
 """
@@ -46,25 +46,25 @@ class Outage:
 PATIENCE_S = 3.0
 
 
-class PostList:
-    """Implements `PostReader` over the leases in the database. `names` are all posts."""
+class RoleList:
+    """Implements `LeaseReader` over the leases in the database. `names` are all roles."""
 
-    def __init__(self, posts: LeaseStore, names: Sequence[str]) -> None:
-        self._posts = posts
+    def __init__(self, roles: LeaseStore, names: Sequence[str]) -> None:
+        self._roles = roles
         self._names = names
 
-    async def posts(self) -> Sequence[Leader]:
-        """Return every post, held or free. Raises `StoreError`."""
+    async def roles(self) -> Sequence[Leader]:
+        """Return every role, held or free. Raises `StoreError`."""
         try:
             async with timeout(PATIENCE_S):
-                return listed(self._names, await self._posts.holders())
+                return listed(self._names, await self._roles.holders())
         except TimeoutError as error:
             raise StoreError("the database does not answer") from error
 
 
 def listed(names: Sequence[str], known: Iterable[Leader]) -> Sequence[Leader]:
-    """Return the posts in the order of `names`. A post with an expired lease has no holder."""
-    held = {post.name: post for post in known if post.holder and post.left_s > 0}
+    """Return the roles in the order of `names`. A role with an expired lease has no holder."""
+    held = {role.name: role for role in known if role.holder and role.left_s > 0}
     return [
         held.get(name, Leader(name=name, holder="", address="", epoch=0, left_s=0.0))
         for name in names
@@ -72,12 +72,12 @@ def listed(names: Sequence[str], known: Iterable[Leader]) -> Sequence[Leader]:
 
 
 QUEUE = "queue"
-"""The post of the process that schedules jobs, the leader."""
+"""The role of the process that schedules jobs, the leader."""
 
 
-def posts_of(config: Config) -> tuple[str, ...]:
-    """Return all posts of a configuration: the queue's and one for each chat."""
-    return (QUEUE, *config.chats.posts())
+def roles_of(config: Config) -> tuple[str, ...]:
+    """Return all roles of a configuration: the queue's and one for each chat."""
+    return (QUEUE, *config.chats.roles())
 
 
 log = logging.getLogger(__name__)
@@ -87,21 +87,21 @@ RENEWALS = 3
 MARGIN = 0.15
 """Share of a lease that is left when its holder stops, because cancelling takes a moment."""
 POLL_S = 0.25
-"""How often to check for a free post, in addition to notifications."""
+"""How often to check for a free role, in addition to notifications."""
 LOOK_S = 0.2
 """How often a holder checks its database session."""
 DOUBT_S = 0.4
-"""How long a holder may continue without a session before others take the post without waiting."""
+"""How long a holder may continue without a session before others take the role without waiting."""
 FREE_S = 2.0
 """How long a shutdown waits for a database that does not answer."""
 
 
 class GivesWay(Exception):
-    """Raised when a post's work cannot be done here for now. Another process may be able to."""
+    """Raised when a role's work cannot be done here for now. Another process may be able to."""
 
 
 class _End(Enum):
-    """Why a process stopped a post's work."""
+    """Why a process stopped a role's work."""
 
     DONE = auto()
     LOST = auto()
@@ -111,7 +111,7 @@ class _End(Enum):
 
 
 class HeldLease(ChatLease):
-    """Tells a post's work from memory whether this process still holds the lease."""
+    """Tells a role's work from memory whether this process still holds the lease."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class HeldLease(ChatLease):
     def held(self) -> bool:
         """Whether the lease is certainly held. Once False, it stays False.
 
-        Another process may take the post after this one's session has ended, so a lost session
+        Another process may take the role after this one's session has ended, so a lost session
         makes the lease doubtful.
         """
         if not self.denied:
@@ -148,7 +148,7 @@ class HeldLease(ChatLease):
         return not self.denied
 
     def look(self) -> bool:
-        """Return whether the session that holds the post is intact."""
+        """Return whether the session that holds the role is intact."""
         if self._intact():
             self._sure_at = self._clock()
             return True
@@ -160,20 +160,20 @@ class HeldLease(ChatLease):
 
 
 Duty = Callable[[HeldLease], Awaitable[None]]
-"""Does the work of a post until cancelled."""
+"""Does the work of a role until cancelled."""
 
 
 class LeaseKeeper:
-    """Applies for posts and runs their work while it holds them.
+    """Applies for roles and runs their work while it holds them.
 
-    `terms` maps each post that it applies for to its epoch, or 0 while not held. `outage` adds up
+    `terms` maps each role that it applies for to its epoch, or 0 while not held. `outage` adds up
     how long the database did not answer.
     """
 
     def __init__(
-        self, posts: LeaseStore, *, lease_s: float, clock: Callable[[], float] = awake_s
+        self, roles: LeaseStore, *, lease_s: float, clock: Callable[[], float] = awake_s
     ) -> None:
-        self._posts = posts
+        self._roles = roles
         self._lease_s = lease_s
         self._clock = clock
         self.terms: dict[str, int] = {}
@@ -182,17 +182,17 @@ class LeaseKeeper:
     async def serve(
         self, name: str, duty: Duty, *, address: str = "", about: About = nothing
     ) -> None:
-        """Run a post's work whenever this process holds the post.
+        """Run a role's work whenever this process holds the role.
 
         Ends when cancelled or when the work fails. On cancellation, the work shuts down in order,
-        then the post is freed. Work that returns gives the post up. Work that raises `GivesWay` or
-        `StoreError` leaves the post to others; this process applies again after the duration of a
+        then the role is freed. Work that returns gives the role up. Work that raises `GivesWay` or
+        `StoreError` leaves the role to others; this process applies again after the duration of a
         lease.
         """
         while True:
             self.terms[name] = 0
             lease = await self._apply(name, address, about)
-            log.info("this process holds the post %s (epoch %d)", name, lease.stored.epoch)
+            log.info("this process holds the role %s (epoch %d)", name, lease.stored.epoch)
             self.terms[name] = lease.stored.epoch
             try:
                 end = await self._hold(lease, duty)
@@ -200,7 +200,7 @@ class LeaseKeeper:
                 self.terms[name] = 0
             if end is _End.DONE:
                 return
-            log.warning("this process no longer holds the post %s", name)
+            log.warning("this process no longer holds the role %s", name)
             if end in {
                 _End.DOUBTED,
                 _End.FENCED,
@@ -214,22 +214,22 @@ class LeaseKeeper:
             asked_at = self._clock()
             try:
                 async with timeout(self._lease_s):
-                    taken = await self._posts.take(name, address=address, about=about)
+                    taken = await self._roles.take(name, address=address, about=about)
                 self.outage.answered()
             except (StoreError, TimeoutError) as error:
-                log.debug("cannot apply for the post %s: %s", name, error)
+                log.debug("cannot apply for the role %s: %s", name, error)
                 self.outage.failed(asked_at)
                 taken = None
             if taken is not None:
-                intact = partial(self._posts.intact, taken)
+                intact = partial(self._roles.intact, taken)
                 ends_at, spare_s = asked_at + self._lease_s, self._lease_s * MARGIN
                 return HeldLease(taken, ends_at, self._clock, intact, spare_s)
-            await self._posts.freed(POLL_S)
+            await self._roles.freed(POLL_S)
 
     async def _hold(self, lease: HeldLease, duty: Duty) -> _End:
         """Run the work while the lease is held.
 
-        Unless the lease is lost, frees the post afterwards.
+        Unless the lease is lost, frees the role afterwards.
         """
         doing = asyncio.ensure_future(duty(lease))
         keeping = asyncio.ensure_future(self._keep(lease))
@@ -249,7 +249,7 @@ class LeaseKeeper:
                 await self._free(lease.stored, in_order=not _is(error, StoreError))
             if not _is(error, (GivesWay, StoreError)):
                 raise
-            log.warning("giving up the post %s for now: %s", lease.stored.name, first_cause(error))
+            log.warning("giving up the role %s for now: %s", lease.stored.name, first_cause(error))
             return _End.GAVE_WAY
         else:
             await self._free(lease.stored)
@@ -286,10 +286,10 @@ class LeaseKeeper:
         patience_s = lease.left_s - self._lease_s * MARGIN
         try:
             async with timeout(max(0.0, patience_s)):
-                renewed = await self._posts.renew(lease.stored)
+                renewed = await self._roles.renew(lease.stored)
             self.outage.answered()
         except (StoreError, TimeoutError) as error:
-            log.debug("cannot renew the lease of the post %s: %s", lease.stored.name, error)
+            log.debug("cannot renew the lease of the role %s: %s", lease.stored.name, error)
             self.outage.failed(asked_at)
             return None
         if not renewed:
@@ -300,9 +300,9 @@ class LeaseKeeper:
     async def _free(self, stored: Lease, *, in_order: bool = True) -> None:
         try:
             async with timeout(FREE_S):
-                await self._posts.free(stored, in_order=in_order)
+                await self._roles.free(stored, in_order=in_order)
         except (StoreError, TimeoutError) as error:
-            log.warning("cannot free the post %s before its lease expires: %s", stored.name, error)
+            log.warning("cannot free the role %s before its lease expires: %s", stored.name, error)
 
     async def _stop(self, task: "asyncio.Future[None]") -> None:
         task.cancel()

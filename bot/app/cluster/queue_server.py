@@ -1,6 +1,6 @@
 """The leader's side: accepts other processes, executes their calls and sends them events.
 
-The process's address is stored with every post it takes, so it listens from the start. While it is
+The process's address is stored with every role it takes, so it listens from the start. While it is
 not the leader, it closes every connection, and the other process looks for the leader again.
 
 The text of a chat's job is only sent to the process that serves the chat. The text of a program's

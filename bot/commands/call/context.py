@@ -25,7 +25,7 @@ from bot.people.people import People, Person
 from bot.requests.admission import AdmissionService
 from bot.texts.catalogue import Value, say
 from queueing.core.catalog import Catalog, near
-from queueing.core.leases import PostReader
+from queueing.core.leases import LeaseReader
 from queueing.core.ports import Clock
 
 
@@ -35,7 +35,7 @@ class Context:
 
     `naming` holds each platform's way to name people. `chat_logs` are the chats the bot stores
     itself, by platform. `invites` is None if the web chat has no token, so that all its visitors
-    are the same person. `api_keys` is None without an API. `posts` is None where one process does
+    are the same person. `api_keys` is None without an API. `roles` is None where one process does
     everything.
     """
 
@@ -53,7 +53,7 @@ class Context:
     naming: Mapping[str, NameForms] = field(default_factory=dict)
     links: Links | None = None
     api_keys: ApiKeys | None = None
-    posts: PostReader | None = None
+    roles: LeaseReader | None = None
 
     @property
     def catalog(self) -> Catalog:

@@ -13,7 +13,7 @@ from bot.core.content import Body, Moment, Strong
 from bot.texts.catalogue import join
 from bot.texts.reasons import because
 from queueing.core.errors import StoreError
-from queueing.core.leases import PostReader
+from queueing.core.leases import LeaseReader
 from queueing.core.snapshot import Residency, WaitCause
 from queueing.core.status import BackendStatus, CopyStatus, HostStatus, ModelStatus, Readiness
 
@@ -31,21 +31,21 @@ async def handle(context: Context, call: Call) -> Answer:
             if backend.is_on(host.name):
                 body += ("\n", *_backend(context, call, backend, host.name, now.models))
     body += ("\n", *_models(call, now.models))
-    if context.posts is not None and is_admin(context, call):
-        body += await _posts(context.posts, call)
+    if context.roles is not None and is_admin(context, call):
+        body += await _roles(context.roles, call)
     return reply(join(body[1:]))
 
 
-async def _posts(posts: PostReader, call: Call) -> Body:
+async def _roles(roles: LeaseReader, call: Call) -> Body:
     """Return which process holds which role. Addresses are not for a chat."""
     try:
-        known = await posts.posts()
+        known = await roles.roles()
     except StoreError:
-        return ("\n", *call.say("status.posts_unknown"))
-    body: Body = ("\n", *call.say("status.posts"))
-    for post in known:
-        key = "status.post" if post.holder else "status.post_free"
-        body += ("\n", *call.say(key, post=Strong(post.name), process=post.holder))
+        return ("\n", *call.say("status.roles_unknown"))
+    body: Body = ("\n", *call.say("status.roles"))
+    for role in known:
+        key = "status.role" if role.holder else "status.role_free"
+        body += ("\n", *call.say(key, role=Strong(role.name), process=role.holder))
     return body
 
 

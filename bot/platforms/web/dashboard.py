@@ -20,7 +20,7 @@ from bot.texts import status
 from bot.texts.reasons import because
 from queueing.core.errors import QueueError
 from queueing.core.jobs import Job, JobState
-from queueing.core.leases import PostReader
+from queueing.core.leases import LeaseReader
 from queueing.core.snapshot import Reason
 
 JOBS_SHOWN = 15  # per queue; the others are counted
@@ -39,11 +39,11 @@ class DashboardData:
     """
 
     def __init__(
-        self, records: Dashboard, open_jobs: OpenJobs, posts: PostReader | None = None
+        self, records: Dashboard, open_jobs: OpenJobs, roles: LeaseReader | None = None
     ) -> None:
         self._records = records
         self._open_jobs = open_jobs
-        self._posts = posts
+        self._roles = roles
 
     async def now(self, language: str) -> bytes:
         """Return the hosts with their memory and running jobs, and every queue."""
@@ -67,9 +67,9 @@ class DashboardData:
 
     async def _cluster(self) -> Json | None:
         """Return the processes that serve the page and hold the queue, if they differ."""
-        if self._posts is None:
+        if self._roles is None:
             return None
-        holders = {post.name: post.holder for post in await self._posts.posts()}
+        holders = {role.name: role.holder for role in await self._roles.roles()}
         here, queue = holders.get("web", ""), holders.get("queue", "")
         return None if here == queue else {"here": here, "queue": queue}
 

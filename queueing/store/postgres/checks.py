@@ -26,7 +26,7 @@ _TABLES = (
     "SELECT quote_ident(relname) FROM pg_class WHERE relkind = 'r'"
     " AND relnamespace = to_regnamespace(current_schema()) ORDER BY relname"
 )
-_LED = "SELECT 1 FROM posts WHERE until > extract(epoch from clock_timestamp())"
+_LED = "SELECT 1 FROM roles WHERE until > extract(epoch from clock_timestamp())"
 _INDEXES = (
     "SELECT relname, bt_index_check(index.indexrelid, true) FROM pg_index AS index"
     " JOIN pg_class AS class ON class.oid = index.indexrelid"

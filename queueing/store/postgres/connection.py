@@ -35,7 +35,7 @@ STATEMENTS = EngineStatements(
         " WHERE indrelid = tables.oid AND indisprimary AND columns.attnum = ANY (indkey))"
         " FROM pg_class AS tables JOIN pg_attribute AS columns ON columns.attrelid = tables.oid"
         " WHERE tables.relnamespace = to_regnamespace(current_schema()) AND tables.relkind = 'r'"
-        " AND tables.relname NOT IN ('deleted_jobs', 'posts', 'post_secrets')"
+        " AND tables.relname NOT IN ('deleted_jobs', 'roles', 'lease_secrets')"
         " AND columns.attnum > 0 AND NOT columns.attisdropped"
         " ORDER BY tables.relname, columns.attnum"
     ),

@@ -27,7 +27,7 @@ from queueing.store.postgres.transactions import (
     WRITING,
     WRITTEN,
     PostgresTransactions,
-    of_post,
+    of_role,
 )
 from queueing.store.sql.database import Connection, Damage, Damaged, Database, DatabaseAway
 from queueing.store.sql.migrations import QUEUE, MigrationSet
@@ -79,18 +79,18 @@ class PostgresDatabase(Database):
         """
         while True:
             try:
-                await self._require_post()
+                await self._require_role()
             except Fenced:
                 raise
             except StoreError as error:
                 log.debug("the lease cannot be checked: %s", error)
             await asyncio.sleep(_LOOK_EVERY_S)
 
-    async def _require_post(self) -> None:
+    async def _require_role(self) -> None:
         if self._lease is None:
             return
-        known, post = self._writer.written, of_post(self._lease)
-        row = await self.read(lambda connection: connection.execute(WRITTEN, post).fetchone())
+        known, role = self._writer.written, of_role(self._lease)
+        row = await self.read(lambda connection: connection.execute(WRITTEN, role).fetchone())
         if row is None:
             raise Fenced(FENCED.format(self._lease.name))
         if row[0] < known:

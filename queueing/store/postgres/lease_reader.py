@@ -10,10 +10,10 @@ from queueing.store.postgres.connection import Plain
 from queueing.store.postgres.schema import is_known
 
 _HELD = (
-    "SELECT name, holder, address, posts.epoch,"
+    "SELECT name, holder, address, roles.epoch,"
     " (until - extract(epoch FROM clock_timestamp()))::float8, about, secret"
-    " FROM posts JOIN post_secrets USING (name)"
-    " WHERE post_secrets.epoch = posts.epoch AND holder <> ''"
+    " FROM roles JOIN lease_secrets USING (name)"
+    " WHERE lease_secrets.epoch = roles.epoch AND holder <> ''"
     " AND until > extract(epoch FROM clock_timestamp()) ORDER BY name"
 )
 _OPEN = "SELECT model, count(*) FROM jobs WHERE finished_at IS NULL GROUP BY model ORDER BY model"
@@ -23,7 +23,7 @@ def introductions(plain: Plain) -> Sequence[LeaderInfo]:
     """Return the held roles by name, with what their holders published."""
     return [
         LeaderInfo(
-            post=Leader(name=name, holder=holder, address=address, epoch=epoch, left_s=left_s),
+            role=Leader(name=name, holder=holder, address=address, epoch=epoch, left_s=left_s),
             about=about,
             secret=bytes(secret),
         )

@@ -19,16 +19,16 @@ from queueing.store.postgres.connection import Plain
 
 log = logging.getLogger(__name__)
 
-CHANNEL = "usher_posts"
+CHANNEL = "usher_roles"
 _KEY = "hashtext('usher ' || current_schema() || ' ' || $1::text)"
 _MAKE = (
-    "INSERT INTO posts (name, holder, address, epoch, until) VALUES ($1, '', '', 0, 0)"
+    "INSERT INTO roles (name, holder, address, epoch, until) VALUES ($1, '', '', 0, 0)"
     " ON CONFLICT (name) DO NOTHING"
 )
 # clock_timestamp(), because now() is the start of the transaction
 _LOOK = (
     "SELECT name, epoch, holder = '' OR until <= extract(epoch FROM clock_timestamp()),"
-    " holder = '', (SELECT reserved FROM deleted_jobs), address FROM posts WHERE name = ANY($1)"
+    " holder = '', (SELECT reserved FROM deleted_jobs), address FROM roles WHERE name = ANY($1)"
 )
 _TRY_LOCKS = (
     "SELECT name, epoch,"
@@ -36,27 +36,27 @@ _TRY_LOCKS = (
     " FROM unnest($1::text[], $2::int[]) AS held (name, epoch)"
 )
 _UNLOCK = f"SELECT pg_advisory_unlock({_KEY}, $2::int)"
-_SEIZE = "SELECT 1 FROM posts WHERE name = $1 AND epoch = $2 FOR UPDATE NOWAIT"
+_SEIZE = "SELECT 1 FROM roles WHERE name = $1 AND epoch = $2 FOR UPDATE NOWAIT"
 _TAKE = (
-    "UPDATE posts SET holder = $2, address = $3, epoch = epoch + 1,"
+    "UPDATE roles SET holder = $2, address = $3, epoch = epoch + 1,"
     " until = extract(epoch FROM clock_timestamp()) + $4, about = $7"
     " WHERE name = $1 AND epoch = $5"
     " AND ($6::bigint = 1 OR holder = '' OR until <= extract(epoch FROM clock_timestamp()))"
     " RETURNING epoch"
 )
 _HIDE = (
-    "INSERT INTO post_secrets (name, epoch, secret) VALUES ($1, $2, $3)"
+    "INSERT INTO lease_secrets (name, epoch, secret) VALUES ($1, $2, $3)"
     " ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, secret = excluded.secret"
 )
 _RENEW = (
-    "UPDATE posts SET until = extract(epoch FROM clock_timestamp()) + $3"
+    "UPDATE roles SET until = extract(epoch FROM clock_timestamp()) + $3"
     " WHERE name = $1 AND epoch = $2 AND holder = $4 RETURNING (SELECT reserved FROM deleted_jobs)"
 )
 _FREE = (
-    "UPDATE posts SET holder = CASE WHEN $4::bigint = 1 THEN '' ELSE holder END, until = 0"
+    "UPDATE roles SET holder = CASE WHEN $4::bigint = 1 THEN '' ELSE holder END, until = 0"
     " WHERE name = $1 AND epoch = $2 AND holder = $3"
 )
-_INTRODUCE = "UPDATE posts SET about = $4 WHERE name = $1 AND epoch = $2 AND holder = $3"
+_INTRODUCE = "UPDATE roles SET about = $4 WHERE name = $1 AND epoch = $2 AND holder = $3"
 _TELL = "SELECT pg_notify($1, $2)"
 _END_SILENT = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -66,9 +66,9 @@ _END_SILENT = (
 )
 _HOLDERS = (
     "SELECT name, holder, address, epoch,"
-    " greatest(0, until - extract(epoch FROM clock_timestamp()))::float8 FROM posts ORDER BY name"
+    " greatest(0, until - extract(epoch FROM clock_timestamp()))::float8 FROM roles ORDER BY name"
 )
-_REVEAL = "SELECT secret FROM post_secrets WHERE name = $1 AND epoch = $2"
+_REVEAL = "SELECT secret FROM lease_secrets WHERE name = $1 AND epoch = $2"
 
 SILENT_S = 2.0
 """How long a session may be silent inside a pipeline while another one waits for its role."""
@@ -202,28 +202,28 @@ class LeaseSession:
         left = self._left_for_good({(name, seen[name].epoch) for name in seen}, gone)
         try:
             for each in asked:
-                post = seen[each.name]
-                if post.over or ((each.name, post.epoch) in left and self._is_gone(each, post)):
-                    each.lease = self._take(each, post)
+                role = seen[each.name]
+                if role.over or ((each.name, role.epoch) in left and self._is_gone(each, role)):
+                    each.lease = self._take(each, role)
                 each.done = True
         finally:
             for key in gone if not self.plain.closed else ():
                 self.plain.execute(_UNLOCK, key)
 
-    def _is_gone(self, asked: Application, post: _Seen) -> bool:
+    def _is_gone(self, asked: Application, role: _Seen) -> bool:
         """Return whether the holder of an abandoned lock has certainly ended.
 
         The server may have ended the session of a holder that is alive but cut off, and that works
         on until its lease expires. The holder has ended if nobody listens at its address, or if the
         address is this process's. Without an address, the lost session is all there is to go by.
         """
-        if post.address in {"", asked.address}:
+        if role.address in {"", asked.address}:
             return True
         now = time.monotonic()
-        if now - self._called.get(post.address, -CALL_EVERY_S) < CALL_EVERY_S:
+        if now - self._called.get(role.address, -CALL_EVERY_S) < CALL_EVERY_S:
             return False
-        self._called[post.address] = now
-        return _refuses(post.address)
+        self._called[role.address] = now
+        return _refuses(role.address)
 
     def _left_for_good(self, looked_at: Collection[Key], gone: Collection[Key]) -> set[Key]:
         """Return the locks without a session for so long that their holders will not come back.
@@ -286,9 +286,9 @@ class LeaseSession:
         """Return every held role, with what its holder published."""
         return lease_reader.introductions(self.plain)
 
-    def introduce(self, post: Leader, about: str) -> None:
+    def introduce(self, role: Leader, about: str) -> None:
         """Replace what a role's holder publishes, if it still holds the role."""
-        self.plain.execute(_INTRODUCE, [post.name, post.epoch, post.holder, about])
+        self.plain.execute(_INTRODUCE, [role.name, role.epoch, role.holder, about])
 
     def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a role's holder, or None for another epoch."""
@@ -302,18 +302,18 @@ class LeaseSession:
         for name in names - seen.keys():
             self.plain.execute(_MAKE, [name])
             seen[name] = _Seen(epoch=0, over=True, in_order=True, reserved=0)
-        for name, post in seen.items():
-            self._confirmed.see(name, post.epoch)
-            self._confirmed.numbers = max(self._confirmed.numbers, post.reserved)
+        for name, role in seen.items():
+            self._confirmed.see(name, role.epoch)
+            self._confirmed.numbers = max(self._confirmed.numbers, role.reserved)
         return seen
 
-    def _take(self, asked: Application, post: _Seen) -> Lease | None:
-        epoch = post.epoch
+    def _take(self, asked: Application, role: _Seen) -> Lease | None:
+        epoch = role.epoch
         try:
             with self.plain.transaction():
                 if self.plain.execute(_SEIZE, [asked.name, epoch]).fetchone() is None:
                     return None
-                lease = self._take_over(asked, post)
+                lease = self._take_over(asked, role)
         except psycopg.Error as error:
             self._unlock((asked.name, epoch + 1))  # a lock outlives its transaction
             if isinstance(error, errors.LockNotAvailable):
@@ -327,9 +327,9 @@ class LeaseSession:
             self._confirmed.lower.discard(asked.name)
         return lease
 
-    def _take_over(self, asked: Application, post: _Seen) -> Lease | None:
+    def _take_over(self, asked: Application, role: _Seen) -> Lease | None:
         name, secret = asked.name, secrets.token_bytes(32)
-        given = [name, self._process, asked.address, self._lease_s, post.epoch, int(not post.over)]
+        given = [name, self._process, asked.address, self._lease_s, role.epoch, int(not role.over)]
         row = self.plain.execute(_TAKE, [*given, asked.about(secret)]).fetchone()
         if row is None:
             return None
@@ -337,7 +337,7 @@ class LeaseSession:
         self.locked |= self._try([(name, taken)])
         self._renewed.add((name, taken))
         self.plain.execute(_HIDE, [name, taken, secret])
-        used = self._confirmed.used(name, post.reserved, in_order=post.in_order)
+        used = self._confirmed.used(name, role.reserved, in_order=role.in_order)
         return Lease(
             name=name,
             epoch=taken,

@@ -47,8 +47,8 @@ class PostgresLeases:
         self._process = process
         self._lease_s = lease_s
         self._quick = quick
-        self._calls = ThreadPoolExecutor(1, thread_name_prefix="posts")
-        self._hearing = ThreadPoolExecutor(1, thread_name_prefix="posts-freed")
+        self._calls = ThreadPoolExecutor(1, thread_name_prefix="roles")
+        self._hearing = ThreadPoolExecutor(1, thread_name_prefix="roles-freed")
         self._session: LeaseSession | None = None
         self._listener: Plain | None = None
         self._listening: asyncio.Future[None] | None = None
@@ -100,9 +100,9 @@ class PostgresLeases:
         """Return every held role, with what its holder published. Raises `StoreError`."""
         return await self._call(LeaseSession.introductions)
 
-    async def introduce(self, post: Leader, about: str) -> None:
+    async def introduce(self, role: Leader, about: str) -> None:
         """Replace what a role's holder publishes. Raises `StoreError`."""
-        await self._call(lambda session: session.introduce(post, about))
+        await self._call(lambda session: session.introduce(role, about))
 
     async def secret(self, name: str, epoch: int) -> bytes | None:
         """Return the secret of a role's holder. Raises `StoreError`."""

@@ -42,10 +42,10 @@ WRITING = Manner(begin=("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",), num
 # A weaker lock would not fence. The holder is compared too, because after a restored backup another
 # holder may have the same epoch.
 FENCE = (
-    "UPDATE posts SET written = written + 1 WHERE name = ? AND epoch = ? AND holder = ?"
+    "UPDATE roles SET written = written + 1 WHERE name = ? AND epoch = ? AND holder = ?"
     " RETURNING written"
 )
-WRITTEN = "SELECT written FROM posts WHERE name = ? AND epoch = ? AND holder = ?"
+WRITTEN = "SELECT written FROM roles WHERE name = ? AND epoch = ? AND holder = ?"
 FENCED = "another process has taken over the role {}: this one writes nothing more"
 WENT_BACK = (
     "the database has gone back in time: it lacks transactions that it had confirmed, because a"
@@ -178,7 +178,7 @@ class PostgresTransactions(Batcher):
         if self._manner.numbered:
             numbering = connection.execute("SELECT pg_current_xact_id()::text")
         if self._manner.lease is not None:
-            fence = connection.execute(FENCE, of_post(self._manner.lease))
+            fence = connection.execute(FENCE, of_role(self._manner.lease))
         return numbering, fence
 
     def _pass(self, fence: PostgresCursor | None) -> int:
@@ -247,11 +247,11 @@ class PostgresTransactions(Batcher):
         """
         if self._manner.lease is None:
             return True
-        row = plain.execute(numbered(WRITTEN), of_post(self._manner.lease)).fetchone()
+        row = plain.execute(numbered(WRITTEN), of_role(self._manner.lease)).fetchone()
         return row is not None and int(row[0]) >= written
 
 
-def of_post(lease: Lease) -> tuple[str, int, str]:
+def of_role(lease: Lease) -> tuple[str, int, str]:
     """Return the parameters that identify the row of a role."""
     return lease.name, lease.epoch, lease.holder
 

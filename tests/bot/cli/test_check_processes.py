@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from bot.app.cluster.agreement import Agreement
-from bot.app.cluster.leases import PATIENCE_S, PostList
+from bot.app.cluster.leases import PATIENCE_S, RoleList
 from bot.cli import check
 from bot.cli.findings import Finding
 from bot.config.config import Config
 from bot.config.loader import parse
 from queueing.core.errors import StoreError
-from tests.fakes.posts import FakePosts, PostTable
 from tests.fakes.programs.postgres_server import PostgresServer
+from tests.fakes.roles import FakePosts, PostTable
 from tests.simulation.loop import run
 
 pytest.importorskip("psycopg")
@@ -36,8 +36,8 @@ def configured(url: str, folder: Path) -> Config:
 
 async def rows(config: Config) -> list[Finding]:
     found = await check.try_everything(config, try_s=TRY_S)
-    after = dropwhile(lambda each: each.what != "post", found)
-    return list(takewhile(lambda each: each.what in {"post", "processes", ""}, after))
+    after = dropwhile(lambda each: each.what != "role", found)
+    return list(takewhile(lambda each: each.what in {"role", "processes", ""}, after))
 
 
 @pytest.mark.parametrize("off_s", [-5.0, 10 * 24 * 3600.0])
@@ -60,9 +60,9 @@ async def test_each_post_is_shown_with_its_holder(postgres_url: str, tmp_path: P
         ("queue", None, "free"),
         ("web", None, "free"),
     ]
-    posts = PostgresLeases(postgres_url, process="gpu-1:4711", lease_s=600)
+    roles = PostgresLeases(postgres_url, process="gpu-1:4711", lease_s=600)
     about = Agreement(config, "0.9").about("queue")
-    assert await posts.take("queue", address="1.1.1.1:8124", about=about) is not None
+    assert await roles.take("queue", address="1.1.1.1:8124", about=about) is not None
     held, note, web, same = await rows(config)
     assert held.works is True
     assert held.text.startswith("held by gpu-1:4711 (usher 0.9), ")
@@ -70,36 +70,36 @@ async def test_each_post_is_shown_with_its_holder(postgres_url: str, tmp_path: P
     assert "1.1.1.1:8124 is not encrypted, and the address is public" in note.text
     assert (web.name, web.text) == ("web", "free")
     assert (same.what, same.works, same.text) == ("processes", True, "same as the other processes")
-    await posts.aclose()
+    await roles.aclose()
 
 
 async def test_a_queue_that_no_process_takes_is_a_failure(
     postgres_url: str, tmp_path: Path
 ) -> None:
     """All would be said to work while nothing is accepted."""
-    posts = PostgresLeases(postgres_url, process="gpu-1:4711", lease_s=600)
+    roles = PostgresLeases(postgres_url, process="gpu-1:4711", lease_s=600)
     config = configured(postgres_url, tmp_path)
     about = Agreement(config, "0.9").about("web")
-    assert await posts.take("web", address="10.0.0.7:8124", about=about) is not None
+    assert await roles.take("web", address="10.0.0.7:8124", about=about) is not None
     queue, web, _ = await rows(config)
     assert (queue.name, queue.works, web.works) == ("queue", False, True)
     assert queue.text.startswith("free although processes run")
-    await posts.aclose()
+    await roles.aclose()
 
 
 async def test_a_configuration_that_would_be_refused_fails(
     postgres_url: str, tmp_path: Path
 ) -> None:
     """It would turn out when the process is to be started."""
-    posts = PostgresLeases(postgres_url, process="gpu-1:4711", lease_s=600)
+    roles = PostgresLeases(postgres_url, process="gpu-1:4711", lease_s=600)
     config = configured(postgres_url, tmp_path)
     about = Agreement(config, "0.9").about("queue")
-    assert await posts.take("queue", address="10.0.0.7:8124", about=about) is not None
+    assert await roles.take("queue", address="10.0.0.7:8124", about=about) is not None
     other = parse(CONFIG.format(url=postgres_url).replace("12GB", "8GB"), {}, folder=tmp_path)
     *others, last = await rows(other)
     assert (last.works, "models.flux.vram differs" in last.text) == (False, True)
     assert not any("public" in each.text for each in others)
-    await posts.aclose()
+    await roles.aclose()
 
 
 async def test_open_jobs_of_a_missing_model_fail(
@@ -121,17 +121,17 @@ def test_posts_are_listed_in_order_and_in_bounded_time() -> None:
 
     async def scenario() -> None:
         table = PostTable(15)
-        posts = FakePosts(table, "gpu-1:4711")
-        shown = PostList(posts, ("queue", "telegram", "web"))
-        assert await posts.take("web", address="") is not None
-        held = [(each.name, each.holder) for each in await shown.posts()]
+        roles = FakePosts(table, "gpu-1:4711")
+        shown = RoleList(roles, ("queue", "telegram", "web"))
+        assert await roles.take("web", address="") is not None
+        held = [(each.name, each.holder) for each in await shown.roles()]
         assert held == [("queue", ""), ("telegram", ""), ("web", "gpu-1:4711")]
         table.until["web"] = table.now()
-        assert [each.holder for each in await shown.posts()] == ["", "", ""]
-        posts.mute = True
+        assert [each.holder for each in await shown.roles()] == ["", "", ""]
+        roles.mute = True
         began = table.now()
         with pytest.raises(StoreError, match="does not answer"):
-            await shown.posts()
+            await shown.roles()
         assert table.now() - began == pytest.approx(PATIENCE_S)
 
     run(scenario())

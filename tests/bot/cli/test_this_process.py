@@ -1,4 +1,4 @@
-"""`--posts` and `--api` of `usher run`: what one process of several does."""
+"""`--roles` and `--api` of `usher run`: what one process of several does."""
 
 import argparse
 from pathlib import Path
@@ -37,14 +37,14 @@ def test_a_process_applies_for_the_posts_it_was_told() -> None:
     """A process for chats would schedule as well."""
     cases: list[tuple[Sequence[str], set[str] | None]] = [
         ([], None),
-        (["--posts", "queue"], {"queue"}),
-        (["--posts", " web , telegram,web"], {"web", "telegram"}),
-        (["--posts", "discord,queue"], {"discord", "queue"}),
-        (["--posts", "none"], set()),
+        (["--roles", "queue"], {"queue"}),
+        (["--roles", " web , telegram,web"], {"web", "telegram"}),
+        (["--roles", "discord,queue"], {"discord", "queue"}),
+        (["--roles", "none"], set()),
     ]
-    for given, posts in cases:
+    for given, roles in cases:
         _, options = this_process.options(told(*given), read())
-        assert options == ProcessOptions(posts=None if posts is None else frozenset(posts)), given
+        assert options == ProcessOptions(roles=None if roles is None else frozenset(roles)), given
 
 
 def test_the_api_of_a_process_is_where_it_was_told() -> None:
@@ -62,15 +62,15 @@ def test_the_api_of_a_process_is_where_it_was_told() -> None:
 
 IMPOSSIBLE = (
     (
-        ["--posts", "queue,chef"],
+        ["--roles", "queue,chef"],
         read(),
-        "there is no post chef: this configuration has queue, discord, telegram, web, or none",
+        "there is no role chef: this configuration has queue, discord, telegram, web, or none",
     ),
-    (["--posts", "discord:0"], read(), "there is no post discord:0"),
-    (["--posts", "disc"], read(), "there is no post disc"),
-    (["--posts", ","], read(), "--posts: names no post: this configuration has queue"),
-    (["--posts", "none,queue"], read(), "there is no post none"),
-    (["--posts", "queue"], read(database="usher.sqlite"), "one process does everything"),
+    (["--roles", "discord:0"], read(), "there is no role discord:0"),
+    (["--roles", "disc"], read(), "there is no role disc"),
+    (["--roles", ","], read(), "--roles: names no role: this configuration has queue"),
+    (["--roles", "none,queue"], read(), "there is no role none"),
+    (["--roles", "queue"], read(database="usher.sqlite"), "one process does everything"),
     (["--api", "off"], read(database="usher.sqlite"), "one process does everything"),
     (["--api", "127.0.0.1:1"], read(more=""), "--api: the configuration has no `api`"),
     (
@@ -78,8 +78,8 @@ IMPOSSIBLE = (
         read(),
         "--api: open: other machines can reach the API through its host",
     ),
-    (["--posts", "none", "--api", "off"], read(), "would do nothing"),
-    (["--posts", "none"], read(more=""), "would do nothing"),
+    (["--roles", "none", "--api", "off"], read(), "would do nothing"),
+    (["--roles", "none"], read(more=""), "would do nothing"),
 )
 
 
@@ -108,6 +108,6 @@ def test_the_command_refuses_before_it_begins_anything(
     monkeypatch.setenv("T", "1234567:AAH")
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG.format(database="usher.sqlite"), encoding="utf-8")
-    assert cli.main(["run", "-c", str(file), "--posts", "queue"]) == 1
+    assert cli.main(["run", "-c", str(file), "--roles", "queue"]) == 1
     assert "one process does everything" in capsys.readouterr().err
     assert [each.name for each in tmp_path.iterdir()] == ["config.yaml"]

@@ -16,7 +16,7 @@ FLUX = image_model("flux", service_s=120.0, timeouts=Timeouts(idle_s=None))
 
 
 async def told(running: Bot, text: str, user: str = "fake:1") -> None:
-    await running.gate.call(running.chat.call(text, user=user))
+    await running.dispatcher.call(running.chat.call(text, user=user))
     await asyncio.sleep(2)
 
 

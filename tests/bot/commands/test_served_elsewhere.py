@@ -35,7 +35,7 @@ class Looks(ChatLease):
 
 async def left(running: Bot, call: Invocation) -> None:
     """Make a call, and assert that nothing comes of it."""
-    calling = asyncio.ensure_future(running.gate.call(call))
+    calling = asyncio.ensure_future(running.dispatcher.call(call))
     await asyncio.sleep(600)
     assert calling.done() is not call.comes_again, "it would be confirmed, and come no more"
     calling.cancel()
@@ -79,7 +79,7 @@ def test_a_result_of_a_former_holder_is_not_counted_as_undeliverable(tmp_path: P
 
     async def scenario() -> None:
         async with bot(installation(tmp_path)) as running:
-            await running.gate.call(running.chat.call("/image flux cat"))
+            await running.dispatcher.call(running.chat.call("/image flux cat"))
             await asyncio.sleep(10)
             shown = len(running.chat.messages["1"].contents)
             running.chat.lease = Looks(False)

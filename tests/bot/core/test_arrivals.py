@@ -55,7 +55,7 @@ def test_requests_are_accepted_in_the_order_they_were_sent(
             for number, ((chat, user), download_s, pause_s) in enumerate(lines):
                 files = (slow(download_s),) if download_s else ()
                 call = running.chat.call(f"/ask {number}", chat=chat, user=user, files=files)
-                calls.create_task(running.gate.call(call))
+                calls.create_task(running.dispatcher.call(call))
                 await asyncio.sleep(pause_s)
         accepted = [
             (job.request.messages[-1].text, job.reply_to)
@@ -79,7 +79,7 @@ def test_a_slow_download_holds_up_nothing_but_requests() -> None:
 
         async def took(text: str, **fields: object) -> float:
             began_at = now()
-            await running.gate.call(running.chat.call(text, **fields))  # type: ignore[arg-type]
+            await running.dispatcher.call(running.chat.call(text, **fields))  # type: ignore[arg-type]
             return now() - began_at
 
         await took("/ask before")
@@ -112,7 +112,7 @@ def test_what_fails_lets_the_others_go_on() -> None:
         async with asyncio.TaskGroup() as calls:
             for files in ((broken,), ()):
                 call = running.chat.call("/ask why?", files=files)
-                calls.create_task(running.gate.call(call))
+                calls.create_task(running.dispatcher.call(call))
                 await asyncio.sleep(0)
         assert len(await running.queue.jobs.history("fake:1", limit=5)) == 1
 

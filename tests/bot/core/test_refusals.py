@@ -213,7 +213,7 @@ def test_every_row_reaches_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def scenario(bot: Bot) -> None:
         for _ in RefusalKind:
-            await bot.gate.call(bot.chat.call("/cancel"))
+            await bot.dispatcher.call(bot.chat.call("/cancel"))
             await asyncio.sleep(1)
 
     told = [text for _, text in in_bot(scenario).private]

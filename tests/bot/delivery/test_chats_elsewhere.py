@@ -22,7 +22,7 @@ def test_a_job_of_a_chat_served_elsewhere_is_left_to_that_process(tmp_path: Path
         here, there = FakeChat("here"), FakeChat("there")
         async with bot(given, here) as running:
             for chat in (here, there):
-                await running.gate.call(chat.call("/image flux cat"))
+                await running.dispatcher.call(chat.call("/image flux cat"))
             await asyncio.sleep(60)
             (untold,) = await running.queue.deliveries.to_tell(0, 10)
             assert '"platform":"there"' in untold.reply_to

@@ -58,7 +58,7 @@ def told(
     """Ask for something and wait for its end, no longer than that; return its only message."""
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(ask(chat, text))
+        await running.dispatcher.call(ask(chat, text))
         await quiet(running)
         assert within_s is None or await now() < within_s
 
@@ -85,7 +85,7 @@ def test_a_chat_that_shut_us_out_is_tried_rarely_whatever_waits_for_it(
 
     async def scenario(running: Bot) -> None:
         for number in range(8):
-            await running.gate.call(ask(chat, chat="g1", user=f"fake:{number}"))
+            await running.dispatcher.call(ask(chat, chat="g1", user=f"fake:{number}"))
         await until(lambda: len(chat.messages) == 8)
         chat.fail_when = lambda _: ChatGone("kicked")
         before = len(chat.asked)
@@ -112,7 +112,7 @@ def test_restarts_neither_hammer_a_chat_nor_forget_how_long_it_is_gone(
     async def play() -> None:
         world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
         async with bot(world, chat) as running:
-            await running.gate.call(ask(chat))
+            await running.dispatcher.call(ask(chat))
             await until(lambda: chat.messages)
             chat.fail_when = lambda _: ChatGone("kicked")
             (job,) = await running.queue.jobs.open_jobs()
@@ -140,12 +140,12 @@ def test_a_call_from_a_chat_that_was_gone_brings_what_waited_for_it() -> None:
     chat = FakeChat()
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(ask(chat))
+        await running.dispatcher.call(ask(chat))
         await until(lambda: chat.messages)
         chat.fail_when = lambda _: ChatGone("blocked")
         await asyncio.sleep(10 * HOUR_S)
         chat.fail_when = lambda _: None
-        await running.gate.call(ask(chat, "/queue"))
+        await running.dispatcher.call(ask(chat, "/queue"))
         await asyncio.sleep(5)
         assert only(chat).contents[-1].files
 
@@ -158,8 +158,8 @@ def test_other_chats_go_on_while_one_cannot_be_reached() -> None:
 
     async def scenario(running: Bot) -> None:
         chat.fail_when = lambda name: ChatUnavailable("502") if name == "1" else None
-        await running.gate.call(ask(chat, chat="1"))
-        await running.gate.call(ask(chat, chat="2", user="fake:2"))
+        await running.dispatcher.call(ask(chat, chat="1"))
+        await running.dispatcher.call(ask(chat, chat="2", user="fake:2"))
         await until(lambda: any(m.contents[-1].files for m in chat.messages.values()))
         assert await now() < 30
         chat.fail_when = lambda _: None
@@ -178,7 +178,7 @@ def test_a_platform_that_is_not_connected_yet_is_waited_for_and_not_tried(
 
     async def scenario(running: Bot) -> None:
         for each in (away, here):
-            await running.gate.call(ask(each, user=f"{each.name}:1"))
+            await running.dispatcher.call(ask(each, user=f"{each.name}:1"))
         await until(lambda: any(m.contents[-1].files for m in here.messages.values()))
         await asyncio.sleep(2 * HOUR_S)
         began = await now()
@@ -205,7 +205,7 @@ def test_a_group_that_moved_while_we_were_down_is_found_again(tmp_path: Path) ->
         world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
         async with bot(world, chat) as running:
             for number in range(3):
-                await running.gate.call(ask(chat, chat="g1", user=f"fake:{number}"))
+                await running.dispatcher.call(ask(chat, chat="g1", user=f"fake:{number}"))
             await until(lambda: len(chat.messages) == 3)
             chat.fail_when = lambda name: ChatMoved("g2") if name == "g1" else None
             await asyncio.sleep(12)
@@ -292,7 +292,7 @@ def test_a_part_that_may_have_been_sent_is_not_sent_twice_but_offered(
     chat = FakeChat(limits=PAGED)
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(ask(chat, LONG))
+        await running.dispatcher.call(ask(chat, LONG))
         await until(lambda: chat.messages)
         sends = chat.send
 
@@ -319,7 +319,7 @@ def test_a_part_interrupted_by_a_crash_is_offered_after_the_restart(
     async def play() -> None:
         world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
         async with bot(world, chat) as running:
-            await running.gate.call(ask(chat, LONG))
+            await running.dispatcher.call(ask(chat, LONG))
             await until(lambda: chat.messages)
             sends, sending = chat.send, asyncio.Event()
 
@@ -344,7 +344,7 @@ def test_a_part_that_was_refused_comes_in_words(monkeypatch: pytest.MonkeyPatch)
     chat = FakeChat(limits=PAGED)
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(ask(chat, LONG))
+        await running.dispatcher.call(ask(chat, LONG))
         await until(lambda: chat.messages)
         sends = chat.send
 
@@ -372,7 +372,7 @@ def test_after_a_penalty_only_the_newest_text_is_shown() -> None:
     async def scenario(running: Bot) -> None:
         for number in range(12):
             where = "1" if number == 11 else "2"
-            await running.gate.call(ask(chat, user=f"fake:{number}", chat=where))
+            await running.dispatcher.call(ask(chat, user=f"fake:{number}", chat=where))
         await until(lambda: any(m.chat == "1" for m in chat.messages.values()))
         mine = next(m for m in chat.messages.values() if m.chat == "1")
         shown = len(mine.texts)
@@ -396,7 +396,7 @@ def test_an_answer_held_up_by_a_penalty_comes_after_it() -> None:
 
     async def scenario(running: Bot) -> None:
         chat.failures.append(SlowDown(5.0))
-        await running.gate.call(ask(chat, "/help"))
+        await running.dispatcher.call(ask(chat, "/help"))
         await asyncio.sleep(10)
 
     in_bot(scenario, chat)
@@ -410,7 +410,7 @@ def test_first_answers_that_cost_nothing_come_at_once(free: bool) -> None:
 
     async def scenario(running: Bot) -> None:
         for number in range(5):
-            await running.gate.call(ask(chat, chat="g1", user=f"fake:{number}"))
+            await running.dispatcher.call(ask(chat, chat="g1", user=f"fake:{number}"))
         await until(lambda: len(chat.messages) == 5)
         took = await now()
         assert took < 1 if free else took > 4
@@ -425,7 +425,7 @@ def test_a_penalty_on_a_free_first_answer_holds_up_no_other_call() -> None:
 
     async def scenario(running: Bot) -> None:
         for number in range(3):
-            await running.gate.call(ask(chat, chat="g1", user=f"fake:{number}"))
+            await running.dispatcher.call(ask(chat, chat="g1", user=f"fake:{number}"))
         await until(lambda: len(chat.messages) == 2)
         assert await now() < 5
         await quiet(running)
@@ -444,8 +444,8 @@ def test_a_fault_of_our_own_is_not_the_chats_fault() -> None:
                 raise ValueError("a bug")
 
         chat.refuse = fault
-        await running.gate.call(ask(chat, "/image flux cat"))
-        await running.gate.call(ask(chat, "/image flux dog"))
+        await running.dispatcher.call(ask(chat, "/image flux cat"))
+        await running.dispatcher.call(ask(chat, "/image flux dog"))
         await until(lambda: any("dog" in m.text for m in chat.messages.values()))
         assert await now() < 60
         chat.refuse = lambda _: None

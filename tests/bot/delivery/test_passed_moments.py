@@ -185,7 +185,7 @@ async def told(seed: int, monkeypatch: pytest.MonkeyPatch) -> Watcher:
         for chat, number in CROWDS[seed % len(CROWDS)].items():
             for _ in range(number):
                 call = running.chat.call("/image flux cat", chat=chat, user="fake:1")
-                await running.gate.call(call)
+                await running.dispatcher.call(call)
         async with asyncio.TaskGroup() as tasks:
             oracle.stories = {job.id: Scenario(job) for job in jobs}
             runs = [tasks.create_task(oracle.live(each)) for each in oracle.stories.values()]

@@ -40,7 +40,7 @@ def test_one_message_lives_from_the_line_to_the_result() -> None:
     """A person would get several messages, or none that becomes the image."""
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(running.chat.call("/image flux a cat"))
+        await running.dispatcher.call(running.chat.call("/image flux a cat"))
         await quiet(running)
 
     chat = in_bot(scenario)
@@ -57,7 +57,7 @@ def test_a_job_that_starts_at_once_is_first_seen_at_work() -> None:
 
     async def scenario(running: Bot) -> None:
         for _ in range(2):  # the first loads the model
-            await running.gate.call(running.chat.call("/image flux cat"))
+            await running.dispatcher.call(running.chat.call("/image flux cat"))
             await quiet(running)
 
     *_, message = in_bot(scenario).messages.values()
@@ -69,7 +69,7 @@ def test_positions_only_go_down() -> None:
 
     async def scenario(running: Bot) -> None:
         for _ in range(5):
-            await running.gate.call(running.chat.call("/image flux cat"))
+            await running.dispatcher.call(running.chat.call("/image flux cat"))
         await quiet(running)
 
     chat = in_bot(scenario)
@@ -85,10 +85,10 @@ def test_a_redelivered_call_is_one_job_and_one_message() -> None:
 
     async def scenario(running: Bot) -> None:
         call = running.chat.call("/image flux cat")
-        await running.gate.call(call)
-        await running.gate.call(call)
+        await running.dispatcher.call(call)
+        await running.dispatcher.call(call)
         await quiet(running)
-        await running.gate.call(call)
+        await running.dispatcher.call(call)
         await asyncio.sleep(60)
 
     assert len(in_bot(scenario).messages) == 1
@@ -102,7 +102,7 @@ def test_a_restart_goes_on_with_the_same_message(tmp_path: Path, state: str) -> 
     async def play() -> None:
         world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
         async with bot(world, chat) as running:
-            await running.gate.call(chat.call("/image flux cat"))
+            await running.dispatcher.call(chat.call("/image flux cat"))
             await asyncio.sleep({"waiting": 2, "running": 12, "done": 0}[state])
             if state == "done":
                 await until(lambda: chat.messages)
@@ -129,7 +129,7 @@ def test_a_long_line_of_an_earlier_run_is_taken_up_little_by_little(
         world = installation(f"sqlite:///{tmp_path}/usher.sqlite")
         async with bot(world, chat) as running:
             for number in range(9):
-                await running.gate.call(chat.call(f"/image flux cat {number}"))
+                await running.dispatcher.call(chat.call(f"/image flux cat {number}"))
             await until(lambda: len(chat.messages) == 9)
         async with bot(world, chat) as running:
             await asyncio.sleep(1)
@@ -149,7 +149,7 @@ def test_a_result_survives_a_chat_that_is_away_for_hours() -> None:
     """Finished work would be lost, or drawn again, because a chat was down."""
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(running.chat.call("/image flux cat"))
+        await running.dispatcher.call(running.chat.call("/image flux cat"))
         await until(lambda: running.chat.messages)
         running.chat.fail_when = lambda _: ChatUnavailable("502")
         await asyncio.sleep(5 * 3600)
@@ -165,7 +165,7 @@ def test_a_chat_that_is_gone_is_given_up_after_a_day_with_its_result_kept() -> N
     """A kicked bot would try for ever, or throw the result away."""
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(running.chat.call("/image flux cat"))
+        await running.dispatcher.call(running.chat.call("/image flux cat"))
         await until(lambda: running.chat.messages)
         running.chat.fail_when = lambda _: ChatGone("kicked")
         (job,) = await running.queue.jobs.open_jobs()
@@ -181,7 +181,7 @@ def test_a_deleted_message_is_not_posted_again_until_the_end() -> None:
     request = MessageRef(platform="fake", chat="1", message="7")
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(running.chat.call("/image flux cat", request=request))
+        await running.dispatcher.call(running.chat.call("/image flux cat", request=request))
         await until(lambda: running.chat.messages)
         running.chat.messages.clear()
         await quiet(running)
@@ -196,7 +196,7 @@ def test_an_unknown_outcome_of_the_first_answer_still_ends_in_one_result() -> No
 
     async def scenario(running: Bot) -> None:
         running.chat.failures.append(ChatUnavailable("timeout", unclear=True))
-        await running.gate.call(running.chat.call("/image flux cat"))
+        await running.dispatcher.call(running.chat.call("/image flux cat"))
         await quiet(running)
 
     shown = [m for m in in_bot(scenario).messages.values() if m.contents[-1].files]
@@ -209,7 +209,7 @@ def test_a_groups_minute_is_never_overspent() -> None:
     async def scenario(running: Bot) -> None:
         for number in range(30):
             call = running.chat.call("/image flux cat", chat="g1", user=f"fake:{number}")
-            await running.gate.call(call)
+            await running.dispatcher.call(call)
         await quiet(running)
 
     chat = in_bot(scenario, limits=PersonLimits(open_per_person=50, queued_per_person=50))
@@ -225,7 +225,7 @@ def test_a_crowded_group_reads_what_stays_true_and_no_pings() -> None:
     async def scenario(running: Bot) -> None:
         for number in range(40):
             call = running.chat.call("/image flux cat", chat="g1", user=f"fake:{number}")
-            await running.gate.call(call)
+            await running.dispatcher.call(call)
             await asyncio.sleep(2.0)
         await quiet(running)
 
@@ -243,7 +243,7 @@ def test_after_a_long_wait_a_ping_follows_once() -> None:
     async def scenario(running: Bot) -> None:
         for number in range(20):
             call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=str(number))
-            await running.gate.call(call)
+            await running.dispatcher.call(call)
         await quiet(running)
         await asyncio.sleep(10)
 
@@ -264,7 +264,7 @@ def test_an_old_message_ends_as_a_fresh_one_where_edits_are_refused() -> None:
     chat = FakeChat(limits=replace(LIMITS, free_edit_s=3300.0))
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(chat.call("/image flux cat"))
+        await running.dispatcher.call(chat.call("/image flux cat"))
         await until(lambda: chat.messages)
         chat.fail_when = lambda _: ChatUnavailable("away")
         await asyncio.sleep(2 * 3600)
@@ -284,7 +284,7 @@ def test_a_passing_state_that_is_held_back_does_not_hold_back_the_end() -> None:
         return None if content.files else SlowDown(900.0, old_message=True)
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(chat.call("/image flux cat"))
+        await running.dispatcher.call(chat.call("/image flux cat"))
         await until(lambda: chat.messages)
         chat.refuse = old
         before = running.clock.now()
@@ -310,7 +310,7 @@ def test_refusals_are_private_and_make_no_job() -> None:
             "/ask hello",
             "/image flux " + "x" * 100_000,
         ):
-            await running.gate.call(chat.call(text))
+            await running.dispatcher.call(chat.call(text))
         await asyncio.sleep(30)
         assert await running.queue.jobs.open_jobs() == []
 
@@ -328,11 +328,11 @@ def test_queue_and_models_tell_what_is_true() -> None:
 
     async def scenario(running: Bot) -> None:
         for _ in range(3):
-            await running.gate.call(running.chat.call("/image flux cat"))
+            await running.dispatcher.call(running.chat.call("/image flux cat"))
         await asyncio.sleep(12)
-        await running.gate.call(running.chat.call("/queue"))
-        await running.gate.call(running.chat.call("/models"))
-        await running.gate.call(running.chat.call("/help"))
+        await running.dispatcher.call(running.chat.call("/queue"))
+        await running.dispatcher.call(running.chat.call("/models"))
+        await running.dispatcher.call(running.chat.call("/help"))
         await until(lambda: len(running.chat.private) == 3)
 
     queue, models, help_text = (text for _, text in in_bot(scenario).private)
@@ -351,9 +351,9 @@ def test_admins_find_their_commands_and_nobody_else_does() -> None:
 
     async def scenario(running: Bot) -> None:
         for user in (ADMIN, "fake:1"):
-            await running.gate.call(running.chat.call("/help", user=user))
-            await running.gate.call(running.chat.call("/help admin", user=user))
-            await running.gate.call(running.chat.call("/help preload", user=user))
+            await running.dispatcher.call(running.chat.call("/help", user=user))
+            await running.dispatcher.call(running.chat.call("/help admin", user=user))
+            await running.dispatcher.call(running.chat.call("/help preload", user=user))
             await asyncio.sleep(30)
 
     told = [text for _, text in in_bot(scenario).private]
@@ -369,11 +369,11 @@ def test_a_long_wait_is_said_at_once_with_what_is_free() -> None:
     """People would wait half an hour beside an idle model."""
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(running.chat.call("/image sdxl a cat"))
+        await running.dispatcher.call(running.chat.call("/image sdxl a cat"))
         await quiet(running)
         for number in range(24):
             call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=f"{number}")
-            await running.gate.call(call)
+            await running.dispatcher.call(call)
         await quiet(running)
 
     chat = in_bot(scenario, service_s=25.0)
@@ -390,7 +390,7 @@ def test_a_long_wait_is_said_with_everything_busy() -> None:
     async def scenario(running: Bot) -> None:
         for number in range(30):
             call = running.chat.call("/image flux cat", user=f"fake:{number}", chat=f"{number}")
-            await running.gate.call(call)
+            await running.dispatcher.call(call)
         await quiet(running)
 
     told = [message.texts for message in in_bot(scenario, service_s=25.0).messages.values()]
@@ -406,7 +406,7 @@ def test_a_full_line_says_when_to_come_back() -> None:
         small = Installation.of([image_model("flux", max_waiting=3)], [host("gpu-1", "comfy")])
         async with bot(small) as running:
             for number in range(6):
-                await running.gate.call(running.chat.call(f"/image flux cat {number}"))
+                await running.dispatcher.call(running.chat.call(f"/image flux cat {number}"))
             await quiet(running)
             return running.chat
 

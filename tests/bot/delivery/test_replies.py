@@ -30,8 +30,8 @@ def test_an_answer_survives_whatever_passes_within_a_minute(failures: Sequence[C
 
     async def scenario(running: Bot) -> None:
         chat.failures.extend(failures)
-        await running.gate.call(chat.call("/queue"))
-        await running.gate.call(chat.call("/nonsense", user="fake:2"))
+        await running.dispatcher.call(chat.call("/queue"))
+        await running.dispatcher.call(chat.call("/nonsense", user="fake:2"))
         await until(lambda: len(chat.private) == 2, within_s=60)
 
     play(scenario, installation(), chat)
@@ -46,7 +46,7 @@ def test_both_halves_of_an_admins_command_survive(failures: Sequence[ChatError],
     async def scenario(running: Bot) -> None:
         if half == 1:
             chat.failures.extend(failures)
-        await running.gate.call(chat.call("/preload sdxl", user=ADMIN))
+        await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN))
         if half == 2:
             await until(lambda: chat.messages)
             chat.failures.extend(failures)
@@ -62,7 +62,7 @@ def test_an_answer_that_came_too_late_is_not_given() -> None:
     async def told() -> None:
         async with bot(installation(), chat) as running:
             chat.fail_when = lambda _chat: ChatUnavailable("away")
-            await running.gate.call(chat.call("/queue"))
+            await running.dispatcher.call(chat.call("/queue"))
             await asyncio.sleep(3600)
             assert len(chat.asked) < 10
             chat.fail_when = lambda _chat: None

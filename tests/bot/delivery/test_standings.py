@@ -178,7 +178,7 @@ def test_a_look_that_finds_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyP
 
         monkeypatch.setattr(editor, "_draw", counted)
         for number in range(5):
-            await running.gate.call(running.chat.call("/image flux cat", chat=f"p{number}"))
+            await running.dispatcher.call(running.chat.call("/image flux cat", chat=f"p{number}"))
         await asyncio.sleep(20)
         del drawn[:]
         await asyncio.sleep(200)

@@ -29,7 +29,7 @@ def test_a_stop_waits_for_the_answers_on_their_way(
             return None
 
         call = running.chat.call(words, user=ADMIN, respond=slowly)
-        await running.gate.call(call)
+        await running.dispatcher.call(call)
         began_at = asyncio.get_running_loop().time()
         await running.presenter.settle(patience_s)
         took_s = asyncio.get_running_loop().time() - began_at

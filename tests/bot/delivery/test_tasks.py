@@ -43,7 +43,7 @@ def test_a_preload_that_a_restart_came_into_says_what_became_of_it(
     async def scenario() -> None:
         world = installation(tmp_path)
         async with bot(world, chat) as running:
-            await running.gate.call(chat.call("/preload sdxl", user=ADMIN))
+            await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN))
             await asyncio.sleep(after_s)
         async with bot(world, chat) as running:
             if not chat.messages:
@@ -63,9 +63,9 @@ def test_an_unload_whose_outcome_could_not_be_told_is_told_after_a_restart(tmp_p
     async def scenario() -> None:
         world = installation(tmp_path)
         async with bot(world, chat) as running:
-            await running.gate.call(chat.call("/preload sdxl", user=ADMIN))
+            await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN))
             await until(lambda: chat.messages and last(chat) == LOADED)
-            await running.gate.call(chat.call("/unload sdxl", user=ADMIN))
+            await running.dispatcher.call(chat.call("/unload sdxl", user=ADMIN))
             await until(lambda: last(chat) == UNLOADING)
             chat.fail_when = lambda _chat: ChatUnavailable("cut")
             await asyncio.sleep(40)
@@ -83,7 +83,7 @@ def test_a_command_that_keeps_ending_the_process_is_not_begun_for_ever(tmp_path:
     async def scenario() -> None:
         world = installation(tmp_path)
         async with bot(world, chat) as running:
-            await running.gate.call(chat.call("/preload sdxl", user=ADMIN))
+            await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN))
             await until(lambda: chat.messages)
         async with bot(world, chat):
             await asyncio.sleep(2)
@@ -106,7 +106,7 @@ def test_an_outcome_whose_message_cannot_be_edited_comes_beneath(
 
     async def scenario() -> None:
         async with bot(installation(tmp_path), chat) as running:
-            await running.gate.call(chat.call("/preload sdxl", user=ADMIN, chat="g1"))
+            await running.dispatcher.call(chat.call("/preload sdxl", user=ADMIN, chat="g1"))
             await until(lambda: chat.messages)
             chat.failures.append(refusal)  # type: ignore[arg-type]
             await until(lambda: last(chat) == LOADED, within_s=60)
@@ -132,9 +132,9 @@ def test_after_forget_me_no_message_stays_half_true(
         world = installation(tmp_path)
         async with bot(world, chat) as running:
             for _ in range(jobs):
-                await running.gate.call(chat.call("/image flux cat", chat="g1"))
+                await running.dispatcher.call(chat.call("/image flux cat", chat="g1"))
             await until(lambda: len(chat.messages) == jobs, within_s=60)
-            await running.gate.call(chat.call("/forget me", chat="g1"))
+            await running.dispatcher.call(chat.call("/forget me", chat="g1"))
             await asyncio.sleep(lives_s[0] if lives_s else 200)
         for life_s in lives_s[1:]:
             async with bot(world, chat):
@@ -158,13 +158,13 @@ def test_an_answer_does_not_wait_for_all_the_messages_that_are_emptied(tmp_path:
         loop = asyncio.get_running_loop()
         async with bot(installation(tmp_path), chat) as running:
             for _ in range(8):
-                await running.gate.call(chat.call("/image flux cat", chat="g1"))
+                await running.dispatcher.call(chat.call("/image flux cat", chat="g1"))
             await until(lambda: len(chat.messages) == 8, within_s=60)
             await asyncio.sleep(60)
-            await running.gate.call(chat.call("/forget me", chat="g1"))
+            await running.dispatcher.call(chat.call("/forget me", chat="g1"))
             await asyncio.sleep(1)
             said, at = len(chat.private), loop.time()
-            await running.gate.call(chat.call("/queue", chat="g1"))
+            await running.dispatcher.call(chat.call("/queue", chat="g1"))
             await until(lambda: len(chat.private) > said)
             waited.append(loop.time() - at)
 

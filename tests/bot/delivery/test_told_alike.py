@@ -42,9 +42,9 @@ async def qwen_behind_flux(running: Bot) -> Message:
     """Let flux hold back a person's qwen; return that one's message after some seconds."""
     here = running.chat
     for number in range(4):
-        await running.gate.call(here.call(f"/image flux {number}", chat="2", user="f:2"))
+        await running.dispatcher.call(here.call(f"/image flux {number}", chat="2", user="f:2"))
     await asyncio.sleep(20)
-    await running.gate.call(here.call("/image qwen a cat", chat="1", user="f:1"))
+    await running.dispatcher.call(here.call("/image qwen a cat", chat="1", user="f:1"))
     await asyncio.sleep(5)
     return next(each for each in here.messages.values() if each.chat == "1")
 
@@ -61,7 +61,7 @@ async def asked(running: Bot, user: str) -> str:
         said.append(content)
 
     call = running.chat.call("/queue", chat="3", user=user, respond=respond)
-    await running.gate.call(call)
+    await running.dispatcher.call(call)
     await asyncio.sleep(0.01)
     return plain(said[-1].body).partition("\n\n")[0]
 
@@ -125,10 +125,10 @@ def test_a_place_that_keeps_moving_is_told_again_within_two_seconds_and_a_half(
     async def play() -> None:
         chat = FakeChat(limits=Discord.limits)
         async with bot(two_models_one_gpu(), chat) as running:
-            gate = running.gate
-            await gate.call(chat.call("/limit fake:1 --lane relaxed", chat="3", user=ADMIN))
+            dispatcher = running.dispatcher
+            await dispatcher.call(chat.call("/limit fake:1 --lane relaxed", chat="3", user=ADMIN))
             for room in ("1", "2", "3", "4"):
-                await gate.call(chat.call("/image flux a cat", chat=room, user="fake:1"))
+                await dispatcher.call(chat.call("/image flux a cat", chat=room, user="fake:1"))
             await asyncio.sleep(8)
             message = next(each for each in chat.messages.values() if each.chat == "4")
             async with asyncio.TaskGroup() as comers:
@@ -147,4 +147,4 @@ async def come(running: Bot, others: int, every_s: float) -> None:
     for number in range(others):
         await asyncio.sleep(every_s)
         user = f"fake:{10 + number}"
-        await running.gate.call(running.chat.call("/image flux a dog", chat="5", user=user))
+        await running.dispatcher.call(running.chat.call("/image flux a dog", chat="5", user=user))

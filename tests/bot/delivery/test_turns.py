@@ -58,19 +58,21 @@ async def hot_channel(running: Bot, chat: StrictChat, minutes: int) -> tuple[Tol
         for number in range(int(minutes * 60 / BEAT_S)):
             name = MODELS[number % len(MODELS)]
             user = f"discord:{number % 40}"
-            await running.gate.call(chat.call(f"/image {name} cat", chat="g1", user=user))
+            await running.dispatcher.call(chat.call(f"/image {name} cat", chat="g1", user=user))
             await asyncio.sleep(BEAT_S)
 
     async def load() -> None:
         for number in range(int(minutes * 60 / 8)):
             verb = f"/preload {MODELS[number % len(MODELS)]}"
-            await running.gate.call(mention(chat, verb, loads, room="g1", user=ADMIN))
+            await running.dispatcher.call(mention(chat, verb, loads, room="g1", user=ADMIN))
             await asyncio.sleep(8)
 
     async def ask() -> None:
         for _ in range(int(minutes * 60 / 12)):
             await asyncio.sleep(12)
-            await running.gate.call(mention(chat, "/queue", told, room="g1", user="discord:7"))
+            await running.dispatcher.call(
+                mention(chat, "/queue", told, room="g1", user="discord:7")
+            )
 
     await asyncio.gather(draw(), load(), ask())
     await asyncio.sleep(30)
@@ -168,7 +170,7 @@ def test_no_limit_is_broken_after_the_process_stalled(
                 room = f"g{number % 10}" if number % 9 == 0 else f"p{number % 200}"
                 verb = "/queue" if number % 3 else f"/image {MODELS[number % 6]} cat"
                 user = f"{chat.name}:{number}"
-                await running.gate.call(mention(chat, verb, told, room=room, user=user))
+                await running.dispatcher.call(mention(chat, verb, told, room=room, user=user))
                 await asyncio.sleep(5 / calls)
                 if number % 60 == 59:
                     loop.stall(10.0)
@@ -194,7 +196,7 @@ def test_a_burst_of_answers_keeps_to_a_channels_limit() -> None:
                     mention(chat, "/queue", told, room="g1", user=f"discord:{number}")
                     for number in range(10)
                 ]
-                await asyncio.gather(*(running.gate.call(call) for call in calls))
+                await asyncio.gather(*(running.dispatcher.call(call) for call in calls))
                 await asyncio.sleep(11)
 
     run(scenario())

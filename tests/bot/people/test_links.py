@@ -66,7 +66,7 @@ class Installation:
     clock: Later
 
     async def says(self, text: str, user: str = "fake:1", **fields: Any) -> None:
-        await self.parts.gate.call(self.chat.call(text, user=user, **fields))
+        await self.parts.dispatcher.call(self.chat.call(text, user=user, **fields))
 
     async def drawn(self) -> tuple[Job, str]:
         """Draw an image the chat is too small for; return its job and what the chat shows."""

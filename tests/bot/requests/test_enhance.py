@@ -48,7 +48,7 @@ def installation(
 
 async def asked(running: Bot, text: str) -> None:
     await asyncio.sleep(0.5)  # the servers have been looked at
-    await running.gate.call(running.chat.call(text))
+    await running.dispatcher.call(running.chat.call(text))
 
 
 async def quiet(running: Bot) -> None:
@@ -162,7 +162,7 @@ def test_younger_images_pass_one_whose_prompt_is_improved_and_it_is_next_then() 
         async with bot(gpu) as running:
             await asked(running, "/image flux a cat")
             for number in range(3):
-                await running.gate.call(running.chat.call(f"/image flux --raw dog {number}"))
+                await running.dispatcher.call(running.chat.call(f"/image flux --raw dog {number}"))
             await quiet(running)
 
     run(scenario())
@@ -211,7 +211,7 @@ def test_a_forgotten_image_takes_its_question_with_it() -> None:
             await asked(running, "/image flux a cat")
             await until(lambda: gpu.servers["studio"].starts)
             assert await running.queue.jobs.get(2) is not None
-            await running.gate.call(running.chat.call("/forget me"))
+            await running.dispatcher.call(running.chat.call("/forget me"))
             await asyncio.sleep(15)
             assert [await running.queue.jobs.get(1), await running.queue.jobs.get(2)] == [
                 None,
@@ -221,7 +221,7 @@ def test_a_forgotten_image_takes_its_question_with_it() -> None:
             await asked(running, "/image flux a cat")
             await quiet(running)
             assert await running.queue.jobs.get(4) is not None
-            await running.gate.call(running.chat.call("/forget me"))
+            await running.dispatcher.call(running.chat.call("/forget me"))
             await asyncio.sleep(1)
             assert [await running.queue.jobs.get(3), await running.queue.jobs.get(4)] == [
                 None,

@@ -72,7 +72,7 @@ def voice(said: str = SAID, **fields: Any) -> Attachment:
 async def says(running: Bot, *files: Attachment, words: str = "", **fields: Any) -> None:
     await asyncio.sleep(0.5)  # the servers have been looked at
     given = files or (voice(),)
-    await running.gate.call(running.chat.call(f"/ask {words}".strip(), files=given, **fields))
+    await running.dispatcher.call(running.chat.call(f"/ask {words}".strip(), files=given, **fields))
 
 
 async def quiet(running: Bot) -> None:
@@ -199,7 +199,7 @@ def test_an_end_ends_every_step(after_s: float, how: str) -> None:
     async def scenario(running: Bot) -> None:
         await says(running)
         await asyncio.sleep(after_s)
-        await running.gate.call(running.chat.call(how))
+        await running.dispatcher.call(running.chat.call(how))
         await asyncio.sleep(20)
         assert not await running.queue.jobs.open_jobs()
         assert not await running.queue.deliveries.unacknowledged()
@@ -261,7 +261,7 @@ def test_the_answer_is_read_aloud_for_those_who_want_it() -> None:
     gpu = house()
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(running.chat.call("/settings --voice on"))
+        await running.dispatcher.call(running.chat.call("/settings --voice on"))
         await says(running)
         await until(lambda: asked_of(gpu, "mouth"))
         await asyncio.sleep(1)
@@ -299,7 +299,7 @@ def test_a_voice_is_not_chosen_where_no_model_speaks() -> None:
     """People would wait for a voice that never comes."""
 
     async def scenario(running: Bot) -> None:
-        await running.gate.call(running.chat.call("/settings --voice on"))
+        await running.dispatcher.call(running.chat.call("/settings --voice on"))
         assert (await running.people.get("fake:1")).aloud is None
 
     ((_, told),) = played(scenario, house(models=(WHISPER, QWEN))).private
@@ -333,14 +333,14 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(tmp_path: Path, killed_a
         async with bot(gpu, chat) as running:
             await running.people.change("fake:1", aloud=1)
             await asyncio.sleep(0.5)
-            await running.gate.call(call)
+            await running.dispatcher.call(call)
             await asyncio.sleep(killed_at)
             gpu.url = snapshot(str(file), tmp_path / "left.db")
             shown = {number: list(m.contents) for number, m in chat.messages.items()}
         for number in chat.messages.keys() - shown.keys():
             del chat.messages[number]
         async with bot(gpu, chat) as running:
-            await running.gate.call(call)  # it was perhaps not confirmed
+            await running.dispatcher.call(call)  # it was perhaps not confirmed
             await quiet(running)
             job = await question(running)
             assert job.state is JobState.COMPLETED
@@ -423,7 +423,7 @@ def test_a_reading_ends_with_a_cancel_and_with_its_message() -> None:
         for number, end in enumerate(("/cancel 1", "/delete 4"), start=1):
             await says(running)
             await until(partial(_have_begun, gpu, "mouth", number))
-            await running.gate.call(running.chat.call(end))
+            await running.dispatcher.call(running.chat.call(end))
             await quiet(running)
 
     gpu = house()
@@ -441,7 +441,7 @@ def test_a_ban_ends_the_reading_too() -> None:
         await running.people.change("fake:1", aloud=1)
         await says(running)
         await until(partial(_have_begun, gpu, "mouth", 1))
-        await running.gate.call(running.chat.call("/ban fake:1", user=ADMIN))
+        await running.dispatcher.call(running.chat.call("/ban fake:1", user=ADMIN))
         await quiet(running)
         assert asyncio.get_running_loop().time() < 30
 
@@ -455,9 +455,9 @@ def test_a_question_asked_again_is_not_written_down_again() -> None:
     async def scenario(running: Bot) -> None:
         await says(running)
         await quiet(running)
-        await running.gate.call(running.chat.call("/again 1"))
+        await running.dispatcher.call(running.chat.call("/again 1"))
         await quiet(running)
-        await running.gate.call(running.chat.call("/edit 1 and red?"))
+        await running.dispatcher.call(running.chat.call("/edit 1 and red?"))
         await quiet(running)
 
     texts = [message.text for message in played(scenario, gpu).messages.values()]
@@ -475,7 +475,7 @@ def test_a_question_that_was_not_heard_is_heard_when_it_is_asked_again() -> None
     async def scenario(running: Bot) -> None:
         await says(running)
         await quiet(running)
-        await running.gate.call(running.chat.call("/again 1"))
+        await running.dispatcher.call(running.chat.call("/again 1"))
         await quiet(running)
 
     played(scenario, gpu)
@@ -514,7 +514,7 @@ def test_the_queue_says_what_a_held_question_waits_for() -> None:
     async def scenario(running: Bot) -> None:
         await says(running)
         await asyncio.sleep(3)
-        await running.gate.call(running.chat.call("/queue"))
+        await running.dispatcher.call(running.chat.call("/queue"))
         await asyncio.sleep(1)
         await quiet(running)
 

@@ -116,11 +116,11 @@ def test_a_failed_preload_is_told_in_german() -> None:
 
     async def scenario(running: Bot) -> None:
         call = running.chat.call("/preload flux", user=ADMIN, language="de")
-        await running.gate.call(call)
+        await running.dispatcher.call(call)
         await asyncio.sleep(60)
-        await running.gate.call(running.chat.call("/pause flux", user=ADMIN, language="de"))
+        await running.dispatcher.call(running.chat.call("/pause flux", user=ADMIN, language="de"))
         call = running.chat.call("/preload flux", user=ADMIN, language="de")
-        await running.gate.call(call)
+        await running.dispatcher.call(call)
         await asyncio.sleep(60)
 
     installation = Installation.of([image_model("flux", "comfy")], [host("gpu-1", "comfy")])
@@ -136,11 +136,13 @@ def test_a_chosen_language_is_told_to_those_who_want_to_know() -> None:
     heard: list[tuple[str, str | None]] = []
 
     async def scenario(running: Bot) -> None:
-        with running.gate.telling_languages(lambda user, language: heard.append((user, language))):
+        with running.dispatcher.telling_languages(
+            lambda user, language: heard.append((user, language))
+        ):
             for line in ("--language de", "--size 1:1", "--language reset", "--language de"):
-                await running.gate.call(running.chat.call(f"/settings {line}"))
-            await running.gate.call(running.chat.call("/forget me"))
-        await running.gate.call(running.chat.call("/settings --language de"))
+                await running.dispatcher.call(running.chat.call(f"/settings {line}"))
+            await running.dispatcher.call(running.chat.call("/forget me"))
+        await running.dispatcher.call(running.chat.call("/settings --language de"))
 
     in_bot(scenario)
     assert heard == [("fake:1", "de"), ("fake:1", None), ("fake:1", "de"), ("fake:1", None)]

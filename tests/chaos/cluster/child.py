@@ -2,7 +2,7 @@
 
 As `tests.chaos.crash_points`, on which it rests, with variables of the environment:
 `USHER_CLOCK_AHEAD_S` sets this machine's time apart from the others', `USHER_PLAIN_POSTS` leaves
-posts without locks and notices, to which leases alone must suffice, and `USHER_CABLES_AT` is where
+roles without locks and notices, to which leases alone must suffice, and `USHER_CABLES_AT` is where
 this machine's cables begin: every machine has the same configuration, but not the same cables. Clocks
 that only count are left as they are: no operator sets those.
 """
@@ -40,7 +40,7 @@ def find_cables(address: str) -> None:
 
 
 def without_locks() -> None:
-    """Have this process take posts by their leases alone."""
+    """Have this process take roles by their leases alone."""
     from queueing.store.postgres import lease_store  # noqa: PLC0415  once the clock is set
 
     lease_store.PostgresLeases = partial(lease_store.PostgresLeases, quick=False)  # type: ignore[assignment,misc]

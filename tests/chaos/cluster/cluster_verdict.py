@@ -46,7 +46,7 @@ class ClusterVerdict(Verdict):
         self.stops = self.disturbed["stop"]
 
     def _counts(self, each: Disturbance, followed_at: float) -> bool:
-        """Return whether a post moved because of a disturbance, not of a later one."""
+        """Return whether a role moved because of a disturbance, not of a later one."""
         return each.kind in {"kill", "stop"} or (
             each.kind in SEPARATES and followed_at < each.ended_at + 1.0
         )

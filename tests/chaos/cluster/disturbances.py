@@ -31,7 +31,7 @@ LOOK_S = 0.05
 class Disturbance:
     """One that was carried out, from a moment to another in UNIX seconds.
 
-    `leads`: it befell the process that held the queue's post.
+    `leads`: it befell the process that held the queue's role.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Disturbance:
 
 
 class Fury:
-    """Disturbs a cluster again and again; `leader` tells the process that holds the queue's post."""
+    """Disturbs a cluster again and again; `leader` tells the process that holds the queue's role."""
 
     def __init__(
         self,

@@ -42,36 +42,36 @@ INSTALL = (
     """,
     """
     CREATE TABLE chaos.terms (
-        n bigserial PRIMARY KEY, xid xid8, who text, post text, epoch bigint, held boolean
+        n bigserial PRIMARY KEY, xid xid8, who text, role text, epoch bigint, held boolean
     )
     """,
     """
     CREATE FUNCTION chaos.note_term() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF TG_OP = 'INSERT' OR OLD.epoch <> NEW.epoch OR OLD.holder <> NEW.holder THEN
-            INSERT INTO chaos.terms (xid, who, post, epoch, held) VALUES
+            INSERT INTO chaos.terms (xid, who, role, epoch, held) VALUES
             (pg_current_xact_id(), host(inet_client_addr()), NEW.name, NEW.epoch, NEW.holder <> '');
         END IF;
         RETURN NULL;
     END $$
     """,
-    _WATCH.format(table="posts", name="note_term"),
+    _WATCH.format(table="roles", name="note_term"),
     *(_NOTE.format(name=f"note_{table}", values=values) for table, values in _TABLES.items()),
     *(_WATCH.format(table=table, name=f"note_{table}") for table in _TABLES),
 )
 _AT = "extract(epoch FROM pg_xact_commit_timestamp(xid::xid))::float8"
-_TERMS = f"SELECT {_AT}, n, who, post, epoch, held FROM chaos.terms WHERE epoch > 0"
+_TERMS = f"SELECT {_AT}, n, who, role, epoch, held FROM chaos.terms WHERE epoch > 0"
 _CHANGES = f"SELECT {_AT}, n, who, port, what, job, platform, state, attempt FROM chaos.changes"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Term:
-    """From a moment on, a process holds a post under an epoch, or has given it up."""
+    """From a moment on, a process holds a role under an epoch, or has given it up."""
 
     at: float
     n: int
     who: str
-    post: str
+    role: str
     epoch: int
     held: bool
 
@@ -124,7 +124,7 @@ class Ledger:
         began: dict[tuple[str, int, str], int] = {}
         for each in _in_order(self.terms, self.changes):
             if isinstance(each, Term):
-                now[each.post] = each
+                now[each.role] = each
                 continue
             term = now.get(self._post_of(each.platform))
             if term is None:
@@ -132,33 +132,33 @@ class Ledger:
             if term.who != each.who:
                 yield f"{each.who} wrote {each} though {term} had begun"
                 continue
-            first = began.setdefault((each.who, each.port, term.post), term.epoch)
+            first = began.setdefault((each.who, each.port, term.role), term.epoch)
             if first != term.epoch:
                 yield f"a session of epoch {first} wrote {each} in {term}"
 
     def two_listeners(self, heard: Sequence[Heard]) -> Iterator[str]:
-        """Yield a sentence for each call of a process that did not hold its chat's post."""
+        """Yield a sentence for each call of a process that did not hold its chat's role."""
         now: dict[str, Term] = {}
         for each in _in_order(self.terms, heard):
             if isinstance(each, Term):
-                now[each.post] = each
+                now[each.role] = each
                 continue
             term = now.get(self._post_of(each.platform))
             if term is None or not term.held or term.who != each.who:
                 yield f"{each} while {term}"
 
     @cached_property
-    def _posts(self) -> frozenset[str]:
-        return frozenset(term.post for term in self.terms)
+    def _roles(self) -> frozenset[str]:
+        return frozenset(term.role for term in self.terms)
 
     def _post_of(self, platform: str) -> str:
-        """Return the post under which a platform's duty is done."""
-        return platform if platform in self._posts else QUEUE
+        """Return the role under which a platform's duty is done."""
+        return platform if platform in self._roles else QUEUE
 
     def next_change(self, after: float, victim: str) -> float | None:
         """Return when the next holder of the queue first changed a job, if the victim lost it."""
         for term in self.terms:
-            if term.post == QUEUE and term.held and term.at > after and term.who != victim:
+            if term.role == QUEUE and term.held and term.at > after and term.who != victim:
                 return next(
                     (
                         change.at

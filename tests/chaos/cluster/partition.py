@@ -106,7 +106,7 @@ async def _two(folder: Path, server: PostgresServer, lease_s: float) -> AsyncIte
         both = Processes(ushers, session, server, database)
         await ushers[0].start()
         try:
-            await ushers[0].logged("holds the post queue")
+            await ushers[0].logged("holds the role queue")
             yield both
         except BaseException:
             print(*(usher.log for usher in ushers), sep="\n----\n")

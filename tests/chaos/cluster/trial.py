@@ -41,7 +41,7 @@ LEASE_S = 3.0
 CLOCKS_S = (0.0, 30.0, -50.0)  # one that is more than a minute off leads nothing
 PAUSE_S = (0.5, 2.5)  # between disturbances
 _JOBS = f"SELECT {COLUMNS} FROM jobs WHERE model <> '{FILLER}' ORDER BY id"
-_LEADER = "SELECT holder FROM posts WHERE name = 'queue' AND holder <> ''"
+_LEADER = "SELECT holder FROM roles WHERE name = 'queue' AND holder <> ''"
 _CLUSTER = f"""
 cluster: {{{{lease_s: {LEASE_S}, listen: "{{listen}}", advertise: "{{advertise}}"}}}}
 """
@@ -196,7 +196,7 @@ class ClusterTrial:
     # ------------------------------------------------------------ the database
 
     def _leader(self, server: PostgresServer) -> int | None:
-        """Return the number of the process that holds the queue's post, None if none does."""
+        """Return the number of the process that holds the queue's role, None if none does."""
         try:
             found = server.sql(_LEADER, database=self._database)
         except psycopg.Error:  # it restarts

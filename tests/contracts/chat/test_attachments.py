@@ -50,7 +50,7 @@ def test_every_command_uses_or_names_every_kind() -> None:
             for kind in AttachmentKind:
                 file = attachment(b"\x00", "thing.bin", "", kind=kind)
                 call = running.chat.call(f"/{command.name} a cat", user=ADMIN, files=(file,))
-                await running.gate.call(call)
+                await running.dispatcher.call(call)
                 await asyncio.sleep(1)
                 told = running.chat.private[-1][1] if running.chat.private else ""
                 names = " (thing.bin)"
@@ -67,8 +67,8 @@ def test_what_hangs_on_a_message_replied_to_counts_like_what_is_attached() -> No
 
     async def scenario(running: Bot) -> None:
         video = attachment(b"", "holiday.mp4", "video/mp4", replied=True)
-        await running.gate.call(running.chat.call("/ask where is this?", files=(video,)))
-        await running.gate.call(running.chat.call("/queue", files=(video,)))
+        await running.dispatcher.call(running.chat.call("/ask where is this?", files=(video,)))
+        await running.dispatcher.call(running.chat.call("/queue", files=(video,)))
 
     told = [text for _, text in in_bot(scenario).private]
     assert told[0] == (
@@ -84,7 +84,7 @@ def test_several_kinds_are_all_named() -> None:
     async def scenario(running: Bot) -> None:
         files = [attachment(b"", *FILES[kind]) for kind in FILES]
         call = running.chat.call("/ask why?", files=(*files, attachment(b"", "b.zip", "")))
-        await running.gate.call(call)
+        await running.dispatcher.call(call)
 
     ((_, told),) = in_bot(scenario).private
     assert "(all.zip, b.zip)" in told

@@ -69,7 +69,7 @@ async def the_bot_on(stage: Stage) -> AsyncIterator[Watched]:
     installation = Installation.of([QWEN], [host("gpu-1", "comfy")])
     platform = stage.platform()
     async with bot(installation, FakeChat("spare"), platform) as parts:
-        handler = Watched(parts.gate)
+        handler = Watched(parts.dispatcher)
         parts.queue.events.subscribe(handler.on_event)
         async with running(stage, handler, platform):
             yield handler

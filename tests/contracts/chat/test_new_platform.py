@@ -111,7 +111,7 @@ async def test_who_may_call_follows_from_the_settings(tmp_path: Path) -> None:
         calls = [("6", keeper), ("5", frozenset[str]()), ("5", keeper)]
         for place, rights in calls:
             call = chat.call("/ask why?", user="pigeon:7", chat=place, rights=rights)
-            await parts.gate.call(call)
+            await parts.dispatcher.call(call)
         await parts.presenter.settle(10)
         asked = await parts.queue.jobs.history("pigeon:7", limit=9)
     told = [text for _, text in chat.private]
@@ -128,7 +128,7 @@ async def test_its_rooms_hold_with_everything_they_are_part_of(tmp_path: Path) -
     async with usher(given, tmp_path) as (parts, chat):
         for text, within in (("cat", ("5",)), ("hawk", ("5",)), ("hawk", ()), ("cat", ())):
             call = chat.call(f"/ask {text}?", user="pigeon:7", chat="perch", within=within)
-            await parts.gate.call(call)
+            await parts.dispatcher.call(call)
         await parts.presenter.settle(10)
     assert [text for _, text in chat.private] == [
         "“cat” isn't allowed in this chat.",

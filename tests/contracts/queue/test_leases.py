@@ -1,4 +1,4 @@
-"""What every table of posts does, the one of the tests included."""
+"""What every table of roles does, the one of the tests included."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,8 +9,8 @@ import pytest
 
 from queueing.core.leases import LeaseStore
 from queueing.store.postgres.lease_store import PostgresLeases
-from tests.fakes.posts import FakePosts, PostTable
 from tests.fakes.programs.postgres_server import end_leases
+from tests.fakes.roles import FakePosts, PostTable
 
 LEASE_S = 600.0
 
@@ -20,7 +20,7 @@ Lapse = Callable[[], Awaitable[None]]
 
 @pytest.fixture(params=["in memory", "postgres", "postgres without locks and notices"])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Open, Lapse]]:
-    """Return how a process opens the posts, and what ends all leases that run."""
+    """Return how a process opens the roles, and what ends all leases that run."""
     async with AsyncExitStack() as stack:
         if request.param == "in memory":
             table = PostTable(LEASE_S)
@@ -33,18 +33,18 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Open, 
         url = request.getfixturevalue("postgres_url")
 
         def open_real(process: str) -> LeaseStore:
-            posts = PostgresLeases(
+            roles = PostgresLeases(
                 url, process=process, lease_s=LEASE_S, quick=request.param == "postgres"
             )
-            stack.push_async_callback(posts.aclose)
-            return posts
+            stack.push_async_callback(roles.aclose)
+            return roles
 
         yield open_real, partial(asyncio.to_thread, end_leases, url)
 
 
 @pytest.fixture
 def opened(database: tuple[Open, Lapse]) -> Open:
-    """Return a function that opens the posts for a process."""
+    """Return a function that opens the roles for a process."""
     return database[0]
 
 
@@ -89,7 +89,7 @@ async def test_every_lease_has_an_epoch_and_a_secret_of_its_own(opened: Open) ->
 
 
 async def test_a_lease_ends_unless_it_is_renewed(opened: Open, lapse: Lapse) -> None:
-    """A machine that hangs would hold its posts for good."""
+    """A machine that hangs would hold its roles for good."""
     ada, eve = opened("ada"), opened("eve")
     first = await ada.take("queue", address="")
     assert first is not None
@@ -124,7 +124,7 @@ async def test_holders_tell_the_others_about_themselves(opened: Open) -> None:
     assert first is not None
     assert await eve.take("queue", address="", about=lambda _: "eve") is None
     (told,) = await eve.introductions()
-    assert (told.post.holder, told.post.epoch, told.secret) == ("ada", 1, first.secret)
+    assert (told.role.holder, told.role.epoch, told.secret) == ("ada", 1, first.secret)
     assert told.about == f"ada {first.secret.hex()}"
     assert repr(first.secret) not in repr(told)
     await ada.free(first)
@@ -139,11 +139,11 @@ async def test_a_holder_may_tell_something_else_later(opened: Open) -> None:
     first = await ada.take("queue", address="", about=lambda _: "old")
     assert first is not None
     (told,) = await eve.introductions()
-    await ada.introduce(told.post, "new")
+    await ada.introduce(told.role, "new")
     assert [each.about for each in await eve.introductions()] == ["new"]
     await ada.free(first)
     assert await eve.take("queue", address="", about=lambda _: "eve") is not None
-    await ada.introduce(told.post, "late")
+    await ada.introduce(told.role, "late")
     assert [each.about for each in await eve.introductions()] == ["eve"]
 
 

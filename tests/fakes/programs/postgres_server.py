@@ -182,9 +182,9 @@ def _found(programs: Path, program: str) -> Path:
 
 
 def end_leases(url: str) -> None:
-    """End every lease of a post now, as time would.
+    """End every lease of a role now, as time would.
 
-    A session that was frozen within a transaction holds the row of its post, and is ended: the
+    A session that was frozen within a transaction holds the row of its role, and is ended: the
     server itself waits for as long as a lease. One so short that it soon ends would also be the
     longest a statement may take.
     """
@@ -194,7 +194,7 @@ def end_leases(url: str) -> None:
         admin.execute("SET lock_timeout = '1s'")
         while True:
             try:
-                admin.execute("UPDATE posts SET until = 0")
+                admin.execute("UPDATE roles SET until = 0")
             except psycopg.errors.LockNotAvailable:
                 admin.execute(_END_FROZEN)
             else:

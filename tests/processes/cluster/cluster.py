@@ -140,7 +140,7 @@ class Processes:
             while True:
                 assert any(usher.runs for usher in self.ushers)
                 rows = self.sql(
-                    f"SELECT holder FROM posts WHERE name = '{post}'"  # a test's own
+                    f"SELECT holder FROM roles WHERE name = '{post}'"  # a test's own
                     " AND until > extract(epoch FROM clock_timestamp())"
                 )
                 for usher in self.ushers:

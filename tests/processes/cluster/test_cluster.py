@@ -39,7 +39,7 @@ async def test_another_process_goes_on_after_one_ends(
         await both.all_done(jobs)
         assert len(set(jobs)) == 15
         ((epoch, count),) = both.sql(
-            "SELECT epoch, (SELECT count(*) FROM jobs) FROM posts WHERE name = 'queue'"
+            "SELECT epoch, (SELECT count(*) FROM jobs) FROM roles WHERE name = 'queue'"
         )
         assert count == 15
         assert int(str(epoch)) >= 3  # on a busy machine a lease may lapse besides
@@ -60,7 +60,7 @@ async def test_a_process_that_was_frozen_writes_nothing_more(
         first.send(signal.SIGCONT)
         jobs += await both.ask(10)
         await both.all_done(jobs)
-        await first.logged("no longer holds the post queue")
+        await first.logged("no longer holds the role queue")
         assert await both.holder() is second
         assert (await second.end(signal.SIGTERM), len(set(jobs))) == (0, 30)
         assert await both.holder() is first  # it applied once more
@@ -72,7 +72,7 @@ async def test_chats_and_programs_go_on_while_the_queue_moves(
     """People would wait for their answers until the chat was connected again, too."""
     async with FakeTelegram() as fake:
         chats = ON_TELEGRAM.format(token=fake.token, url=fake.url)
-        queue, front = ("--posts", "queue"), ("--posts", "telegram")
+        queue, front = ("--roles", "queue"), ("--roles", "telegram")
         async with processes(tmp_path, postgres, queue, queue, front, more=chats) as all_of_them:
             ada = fake.person(7)
             for number in range(3):
@@ -85,7 +85,7 @@ async def test_chats_and_programs_go_on_while_the_queue_moves(
                 await holder.start()
             await fake.wait_for(lambda: _answers(fake) == 6, timeout_s=PATIENCE_S)
             ((count,),) = all_of_them.sql("SELECT count(*) FROM jobs WHERE state = 'completed'")
-            ((epoch,),) = all_of_them.sql("SELECT epoch FROM posts WHERE name = 'telegram'")
+            ((epoch,),) = all_of_them.sql("SELECT epoch FROM roles WHERE name = 'telegram'")
             assert (count, epoch) == (6, 1)
 
 
@@ -99,7 +99,7 @@ async def test_answers_are_shown_while_another_process_has_them_written(
     """People and programs would read nothing until an answer has ended."""
     async with FakeTelegram() as fake:
         chats = ON_TELEGRAM.format(token=fake.token, url=fake.url)
-        queue, front = ("--posts", "queue"), ("--posts", "telegram")
+        queue, front = ("--roles", "queue"), ("--roles", "telegram")
         async with processes(tmp_path, postgres, queue, front, more=chats, service_s=10.0) as made:
             fake.person(7).says("/ask llama a question")
             await fake.wait_for(lambda: _answers(fake) > 0, timeout_s=PATIENCE_S)
@@ -116,7 +116,7 @@ async def test_a_page_whose_address_is_taken_ends_no_other_duty(
         chats = f"chats:\n  web: {{port: {taken.getsockname()[1]}}}\n"
         async with processes(tmp_path, postgres, (), more=chats) as made:
             (one,) = made.ushers
-            await one.logged("giving up the post")
+            await one.logged("giving up the role")
             await made.all_done(await made.ask(1))
             taken.close()
             await one.logged("the page is at")
@@ -129,7 +129,7 @@ async def test_a_chat_that_refuses_the_bot_ends_no_other_duty(
     async with FakeTelegram() as fake:
         withdrawn = ON_TELEGRAM.format(token="700:withdrawn", url=fake.url)
         chats = withdrawn + "  web: {port: 0}\n"
-        both, one = ("--posts", "queue,telegram,web"), ("--posts", "telegram")
+        both, one = ("--roles", "queue,telegram,web"), ("--roles", "telegram")
         async with processes(tmp_path, postgres, both, one, more=chats) as made:
             goes_on, ends = made.ushers
             assert ends.process is not None

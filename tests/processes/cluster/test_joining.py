@@ -61,9 +61,9 @@ async def refused(folder: Path, text: str) -> str:
 
 
 def rows(postgres: PostgresServer, name: str) -> object:
-    """Return what must not change: the posts but for their leases, and the jobs."""
+    """Return what must not change: the roles but for their leases, and the jobs."""
     return [
-        postgres.sql("SELECT name, holder, epoch, about FROM posts ORDER BY name", database=name),
+        postgres.sql("SELECT name, holder, epoch, about FROM roles ORDER BY name", database=name),
         postgres.sql("SELECT * FROM jobs ORDER BY id", database=name),
         postgres.sql("SELECT * FROM meta ORDER BY key", database=name),
     ]
@@ -89,10 +89,10 @@ async def test_another_configuration_is_named_and_the_leader_goes_on(
 
 
 async def _leads(postgres: PostgresServer, name: str) -> bool:
-    tables = postgres.sql("SELECT to_regclass('posts') IS NOT NULL", database=name)
+    tables = postgres.sql("SELECT to_regclass('roles') IS NOT NULL", database=name)
     if tables != [(True,)]:
         return False
-    held = "SELECT name FROM posts WHERE holder <> '' ORDER BY name"
+    held = "SELECT name FROM roles WHERE holder <> '' ORDER BY name"
     return postgres.sql(held, database=name) == POSTS
 
 
@@ -107,9 +107,7 @@ async def test_a_model_with_open_jobs_must_be_there(
     _wait_for(postgres, name, "sdxl")
     before = rows(postgres, name)
     sentence = await refused(tmp_path / "one", text.replace(", sdxl: {backends: [studio]}", ""))
-    assert (
-        "models that the configuration lacks (2 for sdxl); add the models again" in sentence
-    )
+    assert "models that the configuration lacks (2 for sdxl); add the models again" in sentence
     assert rows(postgres, name) == before
 
 
@@ -146,9 +144,9 @@ async def test_as_many_sessions_are_opened_as_the_manual_says(
     name = postgres.database()
     text = CONFIG.format(database=postgres.url(name)) + "api: {port: 0, open: true}\n"
     sessions = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'"
-    own, waiting, post, api = 1, 1, 2, 2
+    own, waiting, role, api = 1, 1, 2, 2
     async with started(tmp_path / "one", text):
-        await until(lambda: postgres.sql(sessions) == [(own + 2 * post + api,)], within_s=ENDS_S)
+        await until(lambda: postgres.sql(sessions) == [(own + 2 * role + api,)], within_s=ENDS_S)
         async with started(tmp_path / "two", text):
-            both = 2 * (own + api) + 2 * post + waiting
+            both = 2 * (own + api) + 2 * role + waiting
             await until(lambda: postgres.sql(sessions) == [(both,)], within_s=ENDS_S)

@@ -8,7 +8,7 @@ from tests.chaos.cluster.partition import NotAllowedHere, pull
 
 pytest.importorskip("psycopg")
 
-LEASE_S = 15.0  # as it ships: a busy machine loses its posts by a short one, without any cut
+LEASE_S = 15.0  # as it ships: a busy machine loses its roles by a short one, without any cut
 SLOW_MACHINE_S = 60.0
 
 

@@ -31,22 +31,22 @@ class Asking(Simulation):
 
 
 class Checked(Simulation):
-    """A simulation that holds each of its decisions to the planner's on a world made from the board."""
+    """A simulation that holds each of its decisions to the planner's on a world made from the state."""
 
     decisions = 0
 
     def _decide(self) -> None:
-        expected = plan(self.world)
+        expected = plan(self.snapshot)
         super()._decide()
-        board = self._board
+        state = self._state
         self.decisions += 1
-        assert sorted(map(repr, board.starts)) == sorted(map(repr, expected.starts))
-        assert board.loads == [*expected.loads]
-        assert board.evictions == [*expected.evictions]
-        assert board.look_at == expected.look_at
-        left = [host.reservation for host in board.hosts.values() if host.reservation]
+        assert sorted(map(repr, state.starts)) == sorted(map(repr, expected.starts))
+        assert state.loads == [*expected.loads]
+        assert state.evictions == [*expected.evictions]
+        assert state.look_at == expected.look_at
+        left = [host.reservation for host in state.hosts.values() if host.reservation]
         assert left == [*expected.reservations]
-        assert spent(board) == expected.lane_spent
+        assert spent(state) == expected.lane_spent
 
 
 def ten_seconds(_job: Job, _backend: str) -> DurationEstimate:
@@ -187,7 +187,7 @@ def saved_decisions(snapshot: Snapshot, asking: type[Simulation]) -> int:
 @seeds(range(30), quick=3)
 @pytest.mark.parametrize("shared", [False, True])
 def test_every_decision_is_the_one_the_planner_makes(shared: bool, seeds: range) -> None:
-    """Forecasts would go on from a board on which something was forgotten, and promise fiction."""
+    """Forecasts would go on from a state on which something was forgotten, and promise fiction."""
     for seed in seeds:
         print(f"seed {seed}")
         rng = random.Random(seed)
@@ -211,9 +211,9 @@ def test_a_model_that_has_left_waits_for_its_return_from_then_on() -> None:
     simulation = Checked(snapshot, ten_seconds, most_starts=100)
     left_at = {}
     while not simulation.over:
-        before, waiting = simulation.world, {c.model for c in simulation.world.copies}
+        before, waiting = simulation.snapshot, {c.model for c in simulation.snapshot.copies}
         simulation.step()
-        for name in waiting - {c.model for c in simulation.world.copies}:
+        for name in waiting - {c.model for c in simulation.snapshot.copies}:
             left_at[name] = before.now
-    assert {name: simulation.world.models[name].left_at for name in left_at} == left_at
+    assert {name: simulation.snapshot.models[name].left_at for name in left_at} == left_at
     assert left_at.keys() == {"flux", "sdxl"}

@@ -102,7 +102,7 @@ def test_a_load_begins_only_if_a_job_is_done_after_it(left_s: float, *, begins: 
 
 
 def test_no_host_is_reserved_for_what_it_has_no_time_for() -> None:
-    """An overdue model would close the gates of the others and then not be loaded."""
+    """An overdue model would close the cutoffs of the others and then not be loaded."""
     late = model("flux", queue(jobs("flux", 900.0)), load_s=300.0, service_s=10.0)
     hot = model("sdxl", queue(jobs("sdxl", 5.0)))
     copies = (copy("sdxl", running=0),)

@@ -1,4 +1,4 @@
-"""Rules R4 and R5 of `plan()`: reservations, age gates and further copies."""
+"""Rules R4 and R5 of `plan()`: reservations, age cutoffs and further copies."""
 
 from dataclasses import replace
 
@@ -86,7 +86,7 @@ def test_the_host_is_reserved_for_who_is_overdue_longest_not_for_the_oldest_head
 
 
 def test_a_host_that_loads_is_not_reserved_before_others_could_fit_beside_the_load() -> None:
-    """Half a GPU would lie empty behind a gate while a small model waits that fits into it."""
+    """Half a GPU would lie empty behind a cutoff while a small model waits that fits into it."""
     loading = copy("hot", residency=Residency.LOADING, ready_at=NOW + 10)
     for age_s, is_reserved in [(LIMIT_S, False), (2 * LIMIT_S - 1, False), (2 * LIMIT_S, True)]:
         snapshot = replace(hot_and_cold(age_s, 5), copies=(loading,))

@@ -145,7 +145,7 @@ def test_a_model_for_both_gpus_is_not_starved_by_models_for_one_each() -> None:
     (wide,) = [outcome for outcome in result.outcomes if outcome.job.model == "wide"]
     assert not result.broken
     assert wide.started_at is not None
-    assert wide.started_at < 1500  # its limit, doubled for the crowd, and the gates of two swaps
+    assert wide.started_at < 1500  # its limit, doubled for the crowd, and the cutoffs of two swaps
 
 
 def waiting(name: str, *, on: str, vram_mb: int) -> ModelView:

@@ -1,4 +1,4 @@
-"""A process that has lost its post writes nothing more, on a real server."""
+"""A process that has lost its role writes nothing more, on a real server."""
 
 import asyncio
 import socket
@@ -42,7 +42,7 @@ AT_ONCE_MS = 50
 FAIL_AT_COMMIT = (
     "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today'; END $$",
     (
-        "CREATE CONSTRAINT TRIGGER fails AFTER UPDATE ON posts"
+        "CREATE CONSTRAINT TRIGGER fails AFTER UPDATE ON roles"
         " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()"
     ),
 )
@@ -61,7 +61,7 @@ def written(connection: Connection) -> bool:
 
 
 @asynccontextmanager
-async def posts_of(
+async def roles_of(
     url: str, *processes: str, lease_s: float = LONG_S
 ) -> AsyncIterator[list[PostgresLeases]]:
     async with AsyncExitStack() as stack:
@@ -83,7 +83,7 @@ def clean(postgres_url: str, postgres: PostgresServer) -> str:
 
 async def test_nothing_is_written_under_an_old_epoch(clean: str) -> None:
     """A frozen scheduler that thaws would start jobs that another has finished."""
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await ada.take("queue", address="")
         assert first is not None
         old = await opened(clean, first)
@@ -106,7 +106,7 @@ async def test_numbers_and_keys_that_another_gave_are_no_failure_of_the_database
     clean: str,
 ) -> None:
     """A thawed scheduler counts on from what it knew: its numbers and keys are taken by now."""
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await ada.take("queue", address="")
         assert first is not None
         old = JobStore(await opened(clean, first))
@@ -133,7 +133,7 @@ async def test_numbers_and_keys_that_another_gave_are_no_failure_of_the_database
 
 async def test_a_post_is_not_taken_between_the_fence_and_the_commit(clean: str) -> None:
     """A change would become durable after the next holder has read what it goes on from."""
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await ada.take("queue", address="")
         assert first is not None
         database = await opened(clean, first)
@@ -161,8 +161,8 @@ async def test_a_post_is_not_taken_between_the_fence_and_the_commit(clean: str) 
 async def test_a_holder_frozen_within_a_transaction_keeps_the_next_one_out_no_longer_than_its_lease(
     clean: str,
 ) -> None:
-    """Its session holds the post's row: the queue would stand still for half a minute."""
-    async with posts_of(clean, "ada", "eve", lease_s=61.0) as (ada, eve):
+    """Its session holds the role's row: the queue would stand still for half a minute."""
+    async with roles_of(clean, "ada", "eve", lease_s=61.0) as (ada, eve):
         first = await ada.take("queue", address="")
         assert first is not None
         database = await opened(clean, first)
@@ -194,8 +194,8 @@ async def test_a_holder_frozen_within_a_transaction_keeps_the_next_one_out_no_lo
 async def test_a_holder_frozen_between_statements_sent_together_keeps_no_one_out(
     clean: str,
 ) -> None:
-    """The server takes such a session for one at work: its post would be held until it thaws."""
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    """The server takes such a session for one at work: its role would be held until it thaws."""
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         assert await ada.take("queue", address="") is not None
         end_leases(clean)
         with (
@@ -204,7 +204,7 @@ async def test_a_holder_frozen_between_statements_sent_together_keeps_no_one_out
             frozen.pipeline(),
         ):
             frozen.execute("BEGIN")
-            assert frozen.execute("SELECT 1 FROM posts FOR UPDATE").fetchone() is not None
+            assert frozen.execute("SELECT 1 FROM roles FOR UPDATE").fetchone() is not None
             async with asyncio.timeout(60):
                 while (second := await eve.take("queue", address="")) is None:
                     await eve.freed(0.05)
@@ -215,7 +215,7 @@ async def test_a_holder_frozen_between_statements_sent_together_keeps_no_one_out
 
 async def test_a_post_whose_holders_session_ends_is_free_at_once(clean: str) -> None:
     """After a crash the duty would rest for a lease."""
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         assert await ada.take("queue", address="") is not None
         assert await eve.take("queue", address="") is None
         await ada.aclose()
@@ -234,7 +234,7 @@ async def test_a_holder_that_is_only_cut_off_from_the_server_keeps_its_post_unti
     monkeypatch.setattr(lease_session, "CALL_EVERY_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
-        async with posts_of(clean, "ada", "eve") as (ada, eve):
+        async with roles_of(clean, "ada", "eve") as (ada, eve):
             assert await ada.take("queue", address=address) is not None
             break_off(clean, ada)
             for _ in range(5):
@@ -250,23 +250,23 @@ async def test_a_process_takes_the_post_of_its_predecessor_at_the_same_address_a
     monkeypatch.setattr(lease_session, "COMES_BACK_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
-        async with posts_of(clean, "ada", "eve") as (ada, eve):
+        async with roles_of(clean, "ada", "eve") as (ada, eve):
             assert await ada.take("queue", address=address) is not None
             break_off(clean, ada)
             assert await eve.take("queue", address=address) is not None
 
 
-def break_off(url: str, posts: PostgresLeases) -> None:
-    """End the session of a process's posts."""
-    assert posts._session is not None
-    pid = posts._session.plain.info.backend_pid
+def break_off(url: str, roles: PostgresLeases) -> None:
+    """End the session of a process's roles."""
+    assert roles._session is not None
+    pid = roles._session.plain.info.backend_pid
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute("SELECT pg_terminate_backend(%s, 60000)", [pid])
 
 
 async def test_a_post_is_left_for_a_moment_to_a_holder_whose_session_broke(clean: str) -> None:
     """It lives and listens still: two would, until it notices."""
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await ada.take("queue", address="")
         assert first is not None
         assert ada.intact(first)
@@ -290,7 +290,7 @@ async def test_a_post_given_up_while_the_server_is_away_is_free_when_it_is_back(
     def away() -> None:
         raise psycopg.OperationalError("connection refused")
 
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await ada.take("queue", address="")
         assert first is not None
         break_off(clean, ada)
@@ -305,8 +305,8 @@ async def test_a_post_given_up_while_the_server_is_away_is_free_when_it_is_back(
 
 
 async def test_a_new_session_proves_nothing_about_a_post_until_it_is_renewed(clean: str) -> None:
-    """A holder would take another's post for its own because its old lock is free."""
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    """A holder would take another's role for its own because its old lock is free."""
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await ada.take("queue", address="")
         assert first is not None
         break_off(clean, ada)
@@ -323,7 +323,7 @@ async def test_a_thawed_holder_does_not_rob_its_successor(
 ) -> None:
     """Its old lock would be taken for the end of the new holder's session."""
     monkeypatch.setattr(lease_session, "COMES_BACK_S", 0.0)
-    async with posts_of(clean, "ada", "eve", "eve") as (ada, eve, successor):
+    async with roles_of(clean, "ada", "eve", "eve") as (ada, eve, successor):
         assert await ada.take("queue", address="") is not None
         end_leases(clean)
         second = await successor.take("queue", address="")
@@ -336,7 +336,7 @@ async def test_a_thawed_holder_does_not_rob_its_successor(
 
 async def test_a_free_post_is_heard_of(clean: str) -> None:
     """A stand-by would look for it ten times a second."""
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await ada.take("queue", address="")
         assert first is not None
         waiting = asyncio.ensure_future(eve.freed(LONG_S))
@@ -349,7 +349,7 @@ async def test_a_free_post_is_heard_of(clean: str) -> None:
 
 async def test_posts_come_back_with_the_server(clean: str, postgres: PostgresServer) -> None:
     """A restart of the server would end the cluster."""
-    async with posts_of(clean, "ada") as (ada,):
+    async with roles_of(clean, "ada") as (ada,):
         first = await ada.take("queue", address="")
         assert first is not None
         postgres.stop("immediate")
@@ -365,23 +365,23 @@ async def test_two_processes_that_start_together_make_the_tables_once(
     from queueing.store.postgres.database import migrate_postgres  # noqa: PLC0415  # an extra
 
     await asyncio.gather(*(migrate_postgres(empty_postgres_url) for _ in range(4)))
-    async with posts_of(empty_postgres_url, "ada") as (ada,):
+    async with roles_of(empty_postgres_url, "ada") as (ada,):
         assert await ada.holders() == []
 
 
-# ------------------------------------------------------------ several posts of one process
+# ------------------------------------------------------------ several roles of one process
 
 
 def hold_row(url: str, name: str) -> psycopg.Connection[Any]:
-    """Lock the row of a post, as a transaction does that its process has not ended."""
+    """Lock the row of a role, as a transaction does that its process has not ended."""
     frozen = psycopg.connect(url)
-    frozen.execute("SELECT 1 FROM posts WHERE name = %s FOR UPDATE", [name])
+    frozen.execute("SELECT 1 FROM roles WHERE name = %s FOR UPDATE", [name])
     return frozen
 
 
 async def test_a_frozen_holder_delays_no_other_post(postgres_url: str) -> None:
-    """While one post is waited for, the leases of all others would end."""
-    async with posts_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
+    """While one role is waited for, the leases of all others would end."""
+    async with roles_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
         assert await ada.take("queue", address="") is not None
         web = await eve.take("web", address="")
         assert web is not None
@@ -394,8 +394,8 @@ async def test_a_frozen_holder_delays_no_other_post(postgres_url: str) -> None:
 
 
 async def test_a_renewal_that_is_in_the_way_costs_no_other_post(postgres_url: str) -> None:
-    """A process would lose all its posts, because one transaction takes long."""
-    async with posts_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
+    """A process would lose all its roles, because one transaction takes long."""
+    async with roles_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
         held = [await ada.take(name, address="") for name in ("queue", "web")]
         assert held[0] is not None
         assert ada._session is not None
@@ -422,18 +422,18 @@ async def test_a_session_that_begins_while_the_posts_are_closed_is_closed_too(
         return made[-1]
 
     monkeypatch.setattr(posts_module, "connect", slow)
-    posts = PostgresLeases(clean, process="ada", lease_s=LONG_S)
-    calling = asyncio.ensure_future(posts.holders() if call == "holders" else posts.freed(LONG_S))
+    roles = PostgresLeases(clean, process="ada", lease_s=LONG_S)
+    calling = asyncio.ensure_future(roles.holders() if call == "holders" else roles.freed(LONG_S))
     await asyncio.to_thread(asked.wait, 60)
-    await posts.aclose()
+    await roles.aclose()
     goes_on.set()
     await asyncio.wait([calling])
     assert [each.closed for each in made] == [True]
 
 
 async def test_all_who_wait_are_told_of_a_free_post(postgres_url: str) -> None:
-    """A process that applies for several posts would look for most of them later."""
-    async with posts_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
+    """A process that applies for several roles would look for most of them later."""
+    async with roles_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
         waiting = [asyncio.create_task(eve.freed(LONG_S)) for _ in range(3)]
         while not all(each.done() for each in waiting):  # eve may not hear at once
             lease = await ada.take("queue", address="")
@@ -442,9 +442,9 @@ async def test_all_who_wait_are_told_of_a_free_post(postgres_url: str) -> None:
 
 
 async def test_posts_applied_for_together_are_looked_at_together(postgres_url: str) -> None:
-    """A stand-by would ask the server for each of its posts, four times a second."""
+    """A stand-by would ask the server for each of its roles, four times a second."""
     names = [f"discord:{number}" for number in range(8)]
-    async with posts_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
+    async with roles_of(postgres_url, "ada", "eve") as (ada, eve), asyncio.timeout(60):
         for each in (ada, eve):
             taken = await asyncio.gather(*(each.take(name, address="") for name in names))
             assert [lease.name for lease in taken if lease] == (names if each is ada else [])
@@ -455,7 +455,7 @@ async def test_a_database_that_has_gone_back_fences_its_holder_and_is_reported(
     clean: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A stand-by without the last commits would have a leader that it knows nothing of."""
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         for _ in range(3):
             lease = await ada.take("queue", address="")
             assert lease is not None
@@ -465,7 +465,7 @@ async def test_a_database_that_has_gone_back_fences_its_holder_and_is_reported(
         assert await eve.take("queue", address="") is None
         database = await opened(clean, lease)
         await database.write(write)
-        set_back = "UPDATE posts SET epoch = 2, holder = '', until = 0 WHERE name = 'queue'"
+        set_back = "UPDATE roles SET epoch = 2, holder = '', until = 0 WHERE name = 'queue'"
         postgres.sql(set_back, database=clean.rpartition("/")[2])
         with pytest.raises(Fenced):
             await database.write(write)
@@ -482,7 +482,7 @@ async def test_a_post_whose_taking_failed_is_no_sign_of_a_database_that_went_bac
 ) -> None:
     """A server that restarts in the middle would have its operator look for lost jobs."""
     database = clean.rpartition("/")[2]
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         postgres.sql(*FAIL_AT_COMMIT, database=database)
         try:
             for _ in range(2):
@@ -500,11 +500,11 @@ async def test_an_epoch_that_comes_twice_is_its_second_holders_alone(
     clean: str, postgres: PostgresServer
 ) -> None:
     """After the database has gone back, a frozen leader and its successor have one number."""
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         first = await ada.take("queue", address="")
         assert first is not None
         old = await opened(clean, first)
-        set_back = "UPDATE posts SET epoch = 0, holder = '', until = 0 WHERE name = 'queue'"
+        set_back = "UPDATE roles SET epoch = 0, holder = '', until = 0 WHERE name = 'queue'"
         postgres.sql(set_back, database=clean.rpartition("/")[2])
         async with asyncio.timeout(60):
             while (second := await eve.take("queue", address="")) is None:
@@ -528,18 +528,18 @@ async def test_a_process_whose_clock_is_wrong_holds_no_post(
     monkeypatch.setattr(lease_session, "COMPARE_EVERY_S", 0.0)
     off, now, noted = [0.0], time.time, list[float]()
     monkeypatch.setattr(time, "time", lambda: now() + off[0])
-    posts = PostgresLeases(clean, process="ada", lease_s=LONG_S, compared=noted.append)
+    roles = PostgresLeases(clean, process="ada", lease_s=LONG_S, compared=noted.append)
     for off[0] in (10 * DAY_S, -61.0):
-        assert await posts.take("queue", address="") is None
+        assert await roles.take("queue", address="") is None
     assert "864000 s ahead of the database server's" in caplog.text
     off[0] = 30.0
-    lease = await posts.take("queue", address="")
+    lease = await roles.take("queue", address="")
     assert lease is not None
-    assert await posts.renew(lease)
+    assert await roles.renew(lease)
     off[0] = 3600.0
-    assert not await posts.renew(lease)
+    assert not await roles.renew(lease)
     assert [round(each) for each in noted] == [-864000, 61, -30, -30, -3600]
-    await posts.aclose()
+    await roles.aclose()
 
 
 # ------------------------------------------------------------ a database that has gone back
@@ -548,7 +548,7 @@ async def test_a_process_whose_clock_is_wrong_holds_no_post(
 GO_BACK = (
     "SET session_replication_role = replica",  # no trigger sees it, as if it had never been
     "DELETE FROM jobs WHERE id > 2",
-    "UPDATE posts SET written = 2 WHERE name = 'queue'",
+    "UPDATE roles SET written = 2 WHERE name = 'queue'",
 )
 
 
@@ -558,7 +558,7 @@ async def test_no_number_is_given_out_twice_by_a_database_that_has_gone_back(
 ) -> None:
     """Somebody would be sent the result of another person, who has the same number."""
     name = clean.rpartition("/")[2]
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
         before = await ada.take("queue", address="")
         assert before is not None
         await ada.free(before)
@@ -573,7 +573,7 @@ async def test_no_number_is_given_out_twice_by_a_database_that_has_gone_back(
         with pytest.raises(Fenced, match="gone back in time"):
             await add(store)
         if epoch_lost:
-            postgres.sql("UPDATE posts SET epoch = 1, holder = '', until = 0", database=name)
+            postgres.sql("UPDATE roles SET epoch = 1, holder = '', until = 0", database=name)
         await ada.free(first, in_order=False)
         second = await eve.take("queue", address="")
         assert second is not None
@@ -585,21 +585,21 @@ async def test_no_number_is_given_out_twice_by_a_database_that_has_gone_back(
 
 async def test_numbers_go_on_after_a_holder_that_stopped_in_order(clean: str) -> None:
     """Each restart would skip a thousand numbers that people read."""
-    async with posts_of(clean, "ada", "eve") as (ada, eve):
-        for number, posts in enumerate((ada, eve, ada), start=1):
-            lease = await posts.take("queue", address="")
+    async with roles_of(clean, "ada", "eve") as (ada, eve):
+        for number, roles in enumerate((ada, eve, ada), start=1):
+            lease = await roles.take("queue", address="")
             assert lease is not None
             database = await opened(clean, lease)
             assert (await add(JobStore(database))).id == number
             await database.aclose()
-            await posts.free(lease)
+            await roles.free(lease)
 
 
 async def test_a_holder_that_writes_nothing_notices_that_the_database_has_gone_back(
     clean: str, postgres: PostgresServer
 ) -> None:
     """Jobs that it takes for ended would be open in the database, and wait for a restart."""
-    async with posts_of(clean, "ada") as (ada,):
+    async with roles_of(clean, "ada") as (ada,):
         lease = await ada.take("queue", address="")
         assert lease is not None
         database = await opened(clean, lease)
@@ -608,7 +608,7 @@ async def test_a_holder_that_writes_nothing_notices_that_the_database_has_gone_b
         watching = asyncio.ensure_future(database.fenced())
         await database.read(written)
         assert not watching.done()
-        postgres.sql("UPDATE posts SET written = 2", database=clean.rpartition("/")[2])
+        postgres.sql("UPDATE roles SET written = 2", database=clean.rpartition("/")[2])
         with pytest.raises(Fenced, match="gone back in time"):
             await asyncio.wait_for(watching, 60)
         await database.aclose()
@@ -623,7 +623,7 @@ async def test_a_promoted_replica_without_the_last_commits_fences_the_living_lea
     assert programs is not None
     with running_server(programs, "fsync=on") as primary:
         url = primary.url(primary.database())
-        async with posts_of(url, "ada", "eve") as (ada, eve):
+        async with roles_of(url, "ada", "eve") as (ada, eve):
             await (await open_database(url, shared=True)).aclose()  # makes the tables
             first = await ada.take("queue", address="")
             assert first is not None

@@ -1,4 +1,4 @@
--- schema 103
+-- schema 104
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- The same tables as for SQLite; ../../sqlite/migrations/0001_queue.sql explains them. Its INTEGER
@@ -160,7 +160,7 @@ CREATE TABLE gpu_use (
 );
 
 -- The roles that one process holds at a time. SQLite has none: only one process opens a file.
-CREATE TABLE posts (
+CREATE TABLE roles (
     name text COLLATE "C" PRIMARY KEY,
     holder text NOT NULL,
     address text NOT NULL,
@@ -170,7 +170,7 @@ CREATE TABLE posts (
     written bigint NOT NULL DEFAULT 0 -- counts the holders' transactions: lower means an older copy
 ) WITH (fillfactor = 50);
 -- In a separate table: an account that only reads (for graphs, say) need not see them.
-CREATE TABLE post_secrets (
+CREATE TABLE lease_secrets (
     name text COLLATE "C" PRIMARY KEY,
     epoch bigint NOT NULL,
     secret bytea NOT NULL

@@ -1,4 +1,4 @@
--- schema 103
+-- schema 104
 -- Until 0.1.0 is released, a change of the tables raises this number, also for the other engine.
 
 -- Jobs and everything the queue stores about them. Times are UNIX seconds.

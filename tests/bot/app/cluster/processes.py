@@ -1,4 +1,4 @@
-"""Processes of one cluster in virtual time: each finds the holder of the queue by its post."""
+"""Processes of one cluster in virtual time: each finds the holder of the queue by its role."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import MemoryWire, Wire, WireBroken
 from queueing.core.leases import Lease
 from tests.fakes.no_files import NoFiles
-from tests.fakes.posts import FakePosts, PostTable
+from tests.fakes.roles import FakePosts, PostTable
 from tests.simulation.installation import Installation
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ class NetworkProcess:
 
     def __init__(self, network: Network, name: str) -> None:
         self.network = network
-        self.posts = FakePosts(network.table, name)
+        self.roles = FakePosts(network.table, name)
         self.entrance = QueueListener()
         self.entrance.address = f"{name}:1"
         self.finder = LeaderFinder(
-            self.posts, self.entrance, partial(network.call, name), look_every_s=LEASE_S / 3
+            self.roles, self.entrance, partial(network.call, name), look_every_s=LEASE_S / 3
         )
         self.link = QueueConnection(self.finder.dial, self.finder.moved)
         self.queue = RemoteQueue(self.link, NoFiles())
@@ -64,12 +64,12 @@ class NetworkProcess:
 
     @asynccontextmanager
     async def holding(self) -> AsyncIterator[Lease]:
-        """Take the queue's post and do its duty, until the block ends."""
-        lease = await self.posts.take(QUEUE, address=self.entrance.address)
+        """Take the queue's role and do its duty, until the block ends."""
+        lease = await self.roles.take(QUEUE, address=self.entrance.address)
         assert lease is not None
         async with self.installed(lease):
             yield lease
-        await self.posts.free(lease)
+        await self.roles.free(lease)
 
     @asynccontextmanager
     async def installed(self, lease: Lease) -> AsyncIterator[QueueServer]:

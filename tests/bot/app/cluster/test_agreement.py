@@ -9,7 +9,7 @@ from bot.app.runner import require_models
 from bot.config.config import Config
 from bot.config.loader import ConfigError, parse
 from queueing.core.leases import LeaderInfo, ServerLook
-from tests.fakes.posts import FakePosts, PostTable
+from tests.fakes.roles import FakePosts, PostTable
 from tests.simulation.loop import run
 
 CONFIG = """\
@@ -30,9 +30,9 @@ def agreement(old: str = "", new: str = "", *, version: str = "1.0") -> Agreemen
     return Agreement(read(old, new), version)
 
 
-async def told(posts: FakePosts, by: Agreement, post: str = DECISIVE) -> LeaderInfo:
-    assert await posts.take(post, address="", about=by.about(post)) is not None
-    (found,) = [each for each in await posts.introductions() if each.post.name == post]
+async def told(roles: FakePosts, by: Agreement, role: str = DECISIVE) -> LeaderInfo:
+    assert await roles.take(role, address="", about=by.about(role)) is not None
+    (found,) = [each for each in await roles.introductions() if each.role.name == role]
     return found
 
 
@@ -69,9 +69,9 @@ def test_a_holder_that_tells_nothing_known_binds_no_one(about: str) -> None:
     """A version that tells its settings in another form would keep others from starting."""
 
     async def scenario() -> None:
-        posts = FakePosts(PostTable(15), "one:1")
-        assert await posts.take(DECISIVE, address="", about=lambda _: about) is not None
-        (held,) = await posts.introductions()
+        roles = FakePosts(PostTable(15), "one:1")
+        assert await roles.take(DECISIVE, address="", about=lambda _: about) is not None
+        (held,) = await roles.introductions()
         agreement().require([held])
 
     run(scenario())

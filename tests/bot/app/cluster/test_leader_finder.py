@@ -70,12 +70,12 @@ def test_a_link_leaves_a_holder_that_was_replaced(tmp_path: Path) -> None:
     """A frozen process that thaws would go on answering what is no longer true."""
 
     async def scenario(made: Network, ada: NetworkProcess, eve: NetworkProcess) -> None:
-        lease = await ada.posts.take(QUEUE, address="ada:1")
+        lease = await ada.roles.take(QUEUE, address="ada:1")
         assert lease is not None
         async with ada.installed(lease):
             await eve.link.connected()
             made.table.until[QUEUE] = 0  # it was frozen for longer than its lease
-            taken = await eve.posts.take(QUEUE, address="eve:1")
+            taken = await eve.roles.take(QUEUE, address="eve:1")
             assert taken is not None
             await asyncio.sleep(LEASE_S / 2)
             asked = asyncio.create_task(submit(eve, "k"))
@@ -106,13 +106,13 @@ def test_why_the_queue_is_not_reached_is_logged_once(
             await wire.receive()
 
     async def scenario(made: Network, ada: NetworkProcess, eve: NetworkProcess) -> None:
-        await ada.posts.take(QUEUE, address="ada:1")
+        await ada.roles.take(QUEUE, address="ada:1")
         if trouble == "gone":
             del made.processes["ada:1"]
         if trouble == "silent":
             ada.entrance.serve = say_nothing  # type: ignore[method-assign]
-        eve.posts.away = trouble == "away"
-        ada.posts.away = True
+        eve.roles.away = trouble == "away"
+        ada.roles.away = True
         caplog.clear()
         await asyncio.sleep(LEASE_S - 1)
 
@@ -128,7 +128,7 @@ def test_a_stranger_at_the_address_is_not_trusted(tmp_path: Path) -> None:
     """Another machine that got the address would be sent every prompt."""
 
     async def scenario(_: Network, ada: NetworkProcess, eve: NetworkProcess) -> None:
-        lease = await ada.posts.take(QUEUE, address="eve:1")
+        lease = await ada.roles.take(QUEUE, address="eve:1")
         assert lease is not None
         guess = type(lease)(
             name=QUEUE, epoch=1, lease_s=15.0, holder=lease.holder, secret=b"a guess"

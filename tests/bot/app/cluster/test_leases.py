@@ -1,4 +1,4 @@
-"""Posts in virtual time: one process at a time does a duty, whatever happens to the others."""
+"""Roles in virtual time: one process at a time does a duty, whatever happens to the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ import pytest
 
 from bot.app.cluster.leases import GivesWay, HeldLease, LeaseKeeper
 from queueing.core.errors import Fenced, StoreError
-from tests.fakes.posts import FakePosts, PostTable
+from tests.fakes.roles import FakePosts, PostTable
 from tests.simulation.loop import run
 
 LEASE_S = 15.0
@@ -16,19 +16,19 @@ LEASE_S = 15.0
 
 @dataclass
 class Process:
-    """A process that applies for one post."""
+    """A process that applies for one role."""
 
     table: PostTable
     name: str
     doing: "list[str]"
-    posts: FakePosts = field(init=False)
+    roles: FakePosts = field(init=False)
     leases: list[HeldLease] = field(default_factory=list)
     asleep_s: float = 0.0
     stopping_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.posts = FakePosts(self.table, self.name)
-        keeper = LeaseKeeper(self.posts, lease_s=LEASE_S, clock=self._clock)
+        self.roles = FakePosts(self.table, self.name)
+        keeper = LeaseKeeper(self.roles, lease_s=LEASE_S, clock=self._clock)
         self.task = asyncio.ensure_future(keeper.serve("queue", self._duty))
 
     def _clock(self) -> float:
@@ -46,9 +46,9 @@ class Process:
 
     def kill(self) -> None:
         """End the process as `kill -9` does: nothing is freed, its session ends."""
-        self.posts.mute = True
+        self.roles.mute = True
         self.task.cancel()
-        self.posts.end_session()
+        self.roles.end_session()
 
 
 @dataclass
@@ -112,10 +112,10 @@ def test_a_killed_process_is_followed_as_soon_as_its_session_ends() -> None:
 
 
 def test_a_holder_whose_session_broke_begins_another_one_and_goes_on() -> None:
-    """A connection that breaks would move the post, and two would do the duty until it is noticed."""
+    """A connection that breaks would move the role, and two would do the duty until it is noticed."""
 
     async def scenario(two: Two) -> None:
-        two.first.posts.end_session()
+        two.first.roles.end_session()
         assert two.first.leases[-1].held
         await asyncio.sleep(60)
         assert len(two.first.leases) == 1
@@ -129,8 +129,8 @@ def test_a_holder_without_a_session_says_so_before_another_takes_its_post() -> N
     """Cut off from the database alone, it would go on listening beside the next holder."""
 
     async def scenario(two: Two) -> None:
-        two.first.posts.away = True
-        two.first.posts.end_session()
+        two.first.roles.away = True
+        two.first.roles.end_session()
         await asyncio.sleep(0.5)
         assert not two.first.leases[-1].held
         assert len(two.second.leases) == 0
@@ -145,7 +145,7 @@ def test_nothing_is_said_while_a_duty_stops_whose_post_is_lost(how: str) -> None
 
     async def scenario(two: Two) -> None:
         two.first.stopping_s = LEASE_S / 20
-        setattr(two.first.posts, how, True)
+        setattr(two.first.roles, how, True)
         lease = two.first.leases[-1]
         while lease.held:  # noqa: ASYNC110  virtual time
             await asyncio.sleep(0.01)
@@ -159,11 +159,11 @@ def test_what_a_lease_has_denied_it_does_not_take_back() -> None:
     """A call that was left to the next holder would reach no one."""
 
     async def scenario(two: Two) -> None:
-        two.first.posts.away = two.second.posts.away = True
-        two.first.posts.end_session()
+        two.first.roles.away = two.second.roles.away = True
+        two.first.roles.end_session()
         await asyncio.sleep(0.5)
         assert not two.first.leases[-1].held
-        two.first.posts.away = two.second.posts.away = False
+        two.first.roles.away = two.second.roles.away = False
         await asyncio.sleep(5)
         assert not two.first.leases[0].held
         assert len(two.first.leases) + len(two.second.leases) == 2  # free, and taken again
@@ -175,7 +175,7 @@ def test_a_frozen_process_is_followed_when_its_lease_is_over() -> None:
     """A machine that hangs would hold the queue for good."""
 
     async def scenario(two: Two) -> None:
-        two.first.posts.mute = True  # its session lives on
+        two.first.roles.mute = True  # its session lives on
         assert await two.takes_over() < LEASE_S + 1
 
     play(scenario)
@@ -186,7 +186,7 @@ def test_a_duty_ends_before_its_lease_if_the_database_is_out_of_reach(how: str) 
     """Two processes would run the queue, one of them cut off from the database."""
 
     async def scenario(two: Two) -> None:
-        setattr(two.first.posts, how, True)
+        setattr(two.first.roles, how, True)
         began = asyncio.get_running_loop().time()
         while two.first.leases[-1].held and two.doing == ["first"]:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -201,9 +201,9 @@ def test_a_short_absence_of_the_database_ends_nothing() -> None:
     """A restart of the database server would stop the bot."""
 
     async def scenario(two: Two) -> None:
-        two.first.posts.away = two.second.posts.away = True
+        two.first.roles.away = two.second.roles.away = True
         await asyncio.sleep(LEASE_S / 2)
-        two.first.posts.away = two.second.posts.away = False
+        two.first.roles.away = two.second.roles.away = False
         await asyncio.sleep(60)
         assert len(two.first.leases) == 1
         assert two.doing == ["first"]
@@ -212,10 +212,10 @@ def test_a_short_absence_of_the_database_ends_nothing() -> None:
 
 
 def test_a_slow_database_moves_no_post() -> None:
-    """A busy server would have its processes take their posts from each other, and none would work."""
+    """A busy server would have its processes take their roles from each other, and none would work."""
 
     async def scenario(two: Two) -> None:
-        two.first.posts.slow_s = two.second.posts.slow_s = LEASE_S * 0.4
+        two.first.roles.slow_s = two.second.roles.slow_s = LEASE_S * 0.4
         await asyncio.sleep(60)
         assert two.first.leases[-1].held
         two.first.kill()
@@ -231,7 +231,7 @@ def test_a_machine_that_slept_knows_that_its_lease_is_over() -> None:
     """It would go on for the rest of a lease that ended hours ago: its clock stood still."""
 
     async def scenario(two: Two) -> None:
-        two.first.posts.away = True
+        two.first.roles.away = True
         two.first.asleep_s = 3600.0
         assert not two.first.leases[-1].held
         await asyncio.sleep(LEASE_S / 2)
@@ -244,9 +244,9 @@ def test_a_holder_that_was_replaced_applies_once_more() -> None:
     """A process that was frozen once would never be of use again."""
 
     async def scenario(two: Two) -> None:
-        two.first.posts.mute = True
+        two.first.roles.mute = True
         await two.takes_over()
-        two.first.posts.mute = False
+        two.first.roles.mute = False
         await asyncio.sleep(60)
         two.second.kill()
         await asyncio.sleep(1)
@@ -264,11 +264,11 @@ def test_a_duty_that_fails_frees_its_post() -> None:
 
     async def scenario() -> None:
         table = PostTable(LEASE_S)
-        posts = FakePosts(table, "first")
+        roles = FakePosts(table, "first")
         clock = asyncio.get_running_loop().time
         with pytest.raises(ZeroDivisionError):
-            await LeaseKeeper(posts, lease_s=LEASE_S, clock=clock).serve("queue", fails)
-        assert (await posts.holders())[0].holder == ""
+            await LeaseKeeper(roles, lease_s=LEASE_S, clock=clock).serve("queue", fails)
+        assert (await roles.holders())[0].holder == ""
 
     run(scenario())
 
@@ -285,14 +285,14 @@ def test_a_duty_that_was_fenced_begins_anew_at_once_where_its_lease_still_runs()
                 raise ExceptionGroup("several at once", [Fenced("the database has gone back")])
             await asyncio.Event().wait()
 
-        posts = FakePosts(table, "first")
-        keeper = LeaseKeeper(posts, lease_s=LEASE_S, clock=asyncio.get_running_loop().time)
+        roles = FakePosts(table, "first")
+        keeper = LeaseKeeper(roles, lease_s=LEASE_S, clock=asyncio.get_running_loop().time)
         task = asyncio.ensure_future(keeper.serve("queue", duty))
         await asyncio.sleep(LEASE_S / 10)
-        assert (epochs, posts.in_order) == ([1, 2], [False])
+        assert (epochs, roles.in_order) == ([1, 2], [False])
         task.cancel()
         await asyncio.wait({task})
-        assert posts.in_order == [False, True]
+        assert roles.in_order == [False, True]
 
     run(scenario())
 

@@ -12,7 +12,7 @@ from bot.app.cluster.remote_queue import RemoteQueue
 from bot.app.cluster.transport import WireBroken, calling
 from queueing.core.errors import StoreError
 from tests.fakes.no_files import NoFiles
-from tests.fakes.posts import FakePosts, PostTable
+from tests.fakes.roles import FakePosts, PostTable
 from tests.simulation.installation import Installation, host, image_model
 
 BEAT_S = 5.0

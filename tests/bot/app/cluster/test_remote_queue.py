@@ -1,4 +1,4 @@
-"""The queue as a process without it asks it, for as long as the process has its own post."""
+"""The queue as a process without it asks it, for as long as the process has its own role."""
 
 import json
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class OneCat:
 
 
 class Lease(ChatLease):
-    """A post that is this process's as long as it is `mine`."""
+    """A role that is this process's as long as it is `mine`."""
 
     mine = True
 

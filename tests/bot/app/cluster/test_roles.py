@@ -1,8 +1,8 @@
-"""Which posts there are, and what the holder of each runs."""
+"""Which roles there are, and what the holder of each runs."""
 
 import pytest
 
-from bot.app.cluster.leases import posts_of
+from bot.app.cluster.leases import roles_of
 from bot.config.config import Config
 from bot.config.loader import parse
 from bot.platforms.registry import PlatformParts, platform_of, platforms
@@ -33,10 +33,10 @@ def fittings(given: Config) -> PlatformParts:
 
 
 def test_the_posts_are_those_of_the_configured_chats() -> None:
-    """A chat would be served by no process, or two processes would wait for different posts."""
-    assert posts_of(config()) == ("queue", "web")
-    assert posts_of(config(ALL[0])) == ("queue", "discord", "web")
-    assert posts_of(config(*ALL)) == ("queue", "discord", "telegram", "web")
+    """A chat would be served by no process, or two processes would wait for different roles."""
+    assert roles_of(config()) == ("queue", "web")
+    assert roles_of(config(ALL[0])) == ("queue", "discord", "web")
+    assert roles_of(config(*ALL)) == ("queue", "discord", "telegram", "web")
 
 
 def test_the_holder_of_a_post_runs_its_chat() -> None:
@@ -44,13 +44,13 @@ def test_the_holder_of_a_post_runs_its_chat() -> None:
     given = config(*ALL)
     names = [each.name for each in platforms(given.chats, fittings(given))]
     assert names == ["discord", "telegram", "web"]
-    for post in posts_of(given)[1:]:
-        assert platform_of(post, given.chats, fittings(given)).name == post
+    for role in roles_of(given)[1:]:
+        assert platform_of(role, given.chats, fittings(given)).name == role
 
 
-@pytest.mark.parametrize("post", ["queue", "discord:0", "telegram", "carrier-pigeon"])
-def test_a_post_that_is_no_chats_is_refused(post: str) -> None:
-    """A process would hold a post and do nothing."""
+@pytest.mark.parametrize("role", ["queue", "discord:0", "telegram", "carrier-pigeon"])
+def test_a_post_that_is_no_chats_is_refused(role: str) -> None:
+    """A process would hold a role and do nothing."""
     given = config(ALL[0])
-    with pytest.raises(ValueError, match=post):
-        platform_of(post, given.chats, fittings(given))
+    with pytest.raises(ValueError, match=role):
+        platform_of(role, given.chats, fittings(given))

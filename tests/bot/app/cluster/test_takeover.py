@@ -39,9 +39,9 @@ class Peer:
 async def peer(
     url: str, installation: Installation, name: str, held: Callable[[str], None]
 ) -> AsyncIterator[Peer]:
-    posts = PostgresLeases(url, process=name, lease_s=LEASE_S)
+    roles = PostgresLeases(url, process=name, lease_s=LEASE_S)
     async with (
-        entrance_at(None, None, posts.local_host, heartbeat_s=BEAT_S) as entrance,
+        entrance_at(None, None, roles.local_host, heartbeat_s=BEAT_S) as entrance,
         calling(heartbeat_s=BEAT_S) as call,
         asyncio.TaskGroup() as tasks,
     ):
@@ -54,11 +54,11 @@ async def peer(
                     held(name)
                     await asyncio.Event().wait()
 
-        finder = LeaderFinder(posts, entrance, call, look_every_s=BEAT_S)
+        finder = LeaderFinder(roles, entrance, call, look_every_s=BEAT_S)
         link = QueueConnection(finder.dial, finder.moved)
         told: list[Event] = []
         link.subscribe(told.append)
-        keeper = LeaseKeeper(posts, lease_s=LEASE_S)
+        keeper = LeaseKeeper(roles, lease_s=LEASE_S)
         keeping = tasks.create_task(keeper.serve(QUEUE, duty, address=entrance.address))
         linking = tasks.create_task(link.run())
         try:
@@ -67,7 +67,7 @@ async def peer(
             keeping.cancel()
             await asyncio.wait({keeping})
             linking.cancel()
-            await posts.aclose()
+            await roles.aclose()
 
 
 async def test_the_queue_moves_and_every_link_follows(postgres_url: str, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_the_queue_moves_and_every_link_follows(postgres_url: str, tmp_pat
     ):
         before = await asyncio.gather(submit(ada, "k"), submit(eve, "k"))
         first, second = (ada, eve) if holders == ["ada"] else (eve, ada)
-        first.keeping.cancel()  # an orderly stop of the post; its link goes on
+        first.keeping.cancel()  # an orderly stop of the role; its link goes on
         await asyncio.wait({first.keeping})
         after = await asyncio.gather(submit(first, "k"), submit(second, "k"))
         assert len(set(before + after)) == 1

@@ -39,7 +39,7 @@ def in_bot(scenario: Any, url: str = "sqlite://", **fields: Any) -> list[str]:
 
 
 async def say(running: Bot, text: str, user: str = ADMIN, **fields: Any) -> None:
-    await running.gate.call(running.chat.call(text, user=user, **fields))
+    await running.dispatcher.call(running.chat.call(text, user=user, **fields))
     await asyncio.sleep(2)
 
 
@@ -159,7 +159,7 @@ def test_many_calls_at_once_get_no_more_than_the_quota() -> None:
         calls = [
             running.chat.call("/image flux cat", user="fake:1", chat=str(n)) for n in range(10)
         ]
-        await asyncio.gather(*(running.gate.call(call) for call in calls))
+        await asyncio.gather(*(running.dispatcher.call(call) for call in calls))
         await asyncio.sleep(2)
         assert len(await running.queue.jobs.open_jobs("fake:1")) == 2
 
@@ -281,11 +281,11 @@ def test_a_server_that_was_not_asked_yet_is_not_called_down(
 
 @dataclass
 class ShownPosts:
-    """The posts of two processes; `away` is their database."""
+    """The roles of two processes; `away` is their database."""
 
     away: bool = False
 
-    async def posts(self) -> Sequence[Leader]:
+    async def roles(self) -> Sequence[Leader]:
         """Return what one process holds."""
         if self.away:
             raise StoreError("the database does not answer")
@@ -306,7 +306,7 @@ def test_status_tells_admins_which_process_does_what() -> None:
         await say(running, "/status")
 
     shown = ShownPosts()
-    admins, others, _, german = in_bot(scenario, posts=shown)
+    admins, others, _, german = in_bot(scenario, roles=shown)
     assert admins.endswith("📌 Process roles\n  queue · gpu-1:4711\n  discord · free")
     assert "8124" not in admins  # where it listens is not for a chat
     assert "4711" not in others

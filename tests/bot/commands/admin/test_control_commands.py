@@ -161,7 +161,7 @@ def test_a_model_that_is_being_loaded_is_not_called_absent() -> None:
     """An admin would start a game on a GPU that a model is about to fill."""
 
     async def scenario(running: Bot, installation: Installation) -> None:
-        await running.gate.call(running.chat.call("/preload flux", user=ADMIN))
+        await running.dispatcher.call(running.chat.call("/preload flux", user=ADMIN))
         await until(lambda: installation.servers["comfy"].loads)
         await say(running, "/unload flux")
         await until(lambda: not installation.servers["comfy"].memory)
@@ -178,7 +178,7 @@ def test_all_of_ones_jobs_are_cancelled_at_once_and_nobody_elses() -> None:
 
     async def scenario(running: Bot, installation: Installation) -> None:
         for number in range(8):
-            await running.gate.call(running.chat.call(f"/image flux {number}", user="fake:1"))
+            await running.dispatcher.call(running.chat.call(f"/image flux {number}", user="fake:1"))
         await say(running, "/image flux dog", "fake:2")
         await say(running, "/cancel ALL", "fake:1")
         assert [job.owner for job in await running.queue.jobs.open_jobs()] == ["fake:2"]
@@ -415,9 +415,9 @@ def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:
 
     async def scenario(running: Bot) -> None:
         if busy:
-            await running.gate.call(running.chat.call("/image flux cat"))
+            await running.dispatcher.call(running.chat.call("/image flux cat"))
             await asyncio.sleep(30)
-        await running.gate.call(running.chat.call("/preload sdxl", user=ADMIN))
+        await running.dispatcher.call(running.chat.call("/preload sdxl", user=ADMIN))
         await asyncio.sleep(200)
 
     texts = next(

@@ -185,7 +185,7 @@ def test_a_late_document_of_an_album_joins_its_question() -> None:
         job = await ask(running, "/ask compare", files=(first,), album=Album(begun=False), **album)
         assert job is not None
         again = running.chat.call("/ask", files=(late,), album=Album(begun=True), **album)
-        await running.gate.call(again)
+        await running.dispatcher.call(again)
         current = await running.queue.jobs.get(job.id)
         text = "> one.pdf\n> one\n\ncompare\n> two.pdf\n> two"
         assert question(current) == (text, 0)

@@ -23,7 +23,7 @@ def shown_of(*lines: str) -> list[list[str]]:
     async def play() -> list[list[str]]:
         async with bot(Installation.of(models, [host("gpu-1", "comfy")]), FakeChat()) as running:
             for line in lines:
-                await running.gate.call(running.chat.call(line))
+                await running.dispatcher.call(running.chat.call(line))
                 await quiet(running)
             return [message.texts for message in running.chat.messages.values()]
 

@@ -143,7 +143,7 @@ def test_one_job_too_many_is_told_when_the_next_one_ends(before: str, told: str)
     async def scenario(running: Bot, installation: Installation) -> None:
         await say(running, before)
         for number in range(11):
-            await running.gate.call(running.chat.call(f"/image flux {number}", user="fake:1"))
+            await running.dispatcher.call(running.chat.call(f"/image flux {number}", user="fake:1"))
         await asyncio.sleep(2)
 
     (refused,) = (text for text in answers(in_bot(scenario)) if "open jobs" in text)

@@ -13,7 +13,7 @@ from tests.simulation.bot_installation import ADMIN, Bot
 
 
 async def told(running: Bot, text: str, user: str = "fake:1") -> None:
-    await running.gate.call(running.chat.call(text, user=user))
+    await running.dispatcher.call(running.chat.call(text, user=user))
     await asyncio.sleep(2)
 
 

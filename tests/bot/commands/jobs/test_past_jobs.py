@@ -68,7 +68,7 @@ def test_a_history_is_ones_own_newest_first_in_pages() -> None:
         await draw(running, installation, "a stranger's dog", user="fake:2")
         await say(running, "/history", "fake:1")
         call = running.chat.call("/history", user="fake:1", options={"id": 3}, button=True)
-        await running.gate.call(call)
+        await running.dispatcher.call(call)
         await asyncio.sleep(2)
         await say(running, "/history", "fake:3")
 
@@ -88,7 +88,7 @@ def test_a_cancelled_job_offers_nothing_to_show() -> None:
         await say(running, "/image flux dog", "fake:1")
         await say(running, "/cancel 2", "fake:1")
         await asyncio.sleep(60)
-        await running.gate.call(running.chat.call("/history", user="fake:1"))
+        await running.dispatcher.call(running.chat.call("/history", user="fake:1"))
         await asyncio.sleep(2)
 
     chat = in_bot(scenario)

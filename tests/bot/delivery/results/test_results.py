@@ -48,12 +48,12 @@ def test_only_models_that_can_do_it_are_suggested() -> None:
     """People would choose a model from the list and be refused."""
 
     async def scenario(running: Bot) -> None:
-        for command in running.gate.commands:
+        for command in running.dispatcher.commands:
             for param in command.params:
                 if (command.name, param.name) in {("image", "model"), ("settings", "image")}:
-                    assert list(running.gate.suggest(param, "", "fake:1")) == ["flux"]
+                    assert list(running.dispatcher.suggest(param, "", "fake:1")) == ["flux"]
                 if (command.name, param.name) == ("preload", "model"):
-                    assert len(running.gate.suggest(param, "", "fake:1")) > 1
+                    assert len(running.dispatcher.suggest(param, "", "fake:1")) > 1
 
     in_bot(scenario)
 
@@ -230,7 +230,7 @@ def test_a_running_job_is_not_deleted_under_its_owner() -> None:
     async def scenario(running: Bot) -> None:
         job = await ask(running, "/image flux a cat")
         assert job is not None
-        await running.gate.call(running.chat.call(f"/delete {job.id}"))
+        await running.dispatcher.call(running.chat.call(f"/delete {job.id}"))
         await asyncio.sleep(1)
 
     assert "hasn't finished" in in_bot(scenario).private[-1][1]

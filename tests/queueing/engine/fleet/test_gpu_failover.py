@@ -24,7 +24,7 @@ CHANGES_OF_HOLDER = int(os.environ.get("USHER_STORE_KILLS", "4"))  # more in a n
 SECONDS = 0.25  # of each job; sums of it are exact
 NAMES = ("ada", "eve")
 
-# Waits for the queue's post; then ends what the holder before it left, and a stream of its own. Each
+# Waits for the queue's role; then ends what the holder before it left, and a stream of its own. Each
 # end that is acknowledged is printed.
 HOLDER = """
 import asyncio, os, sys, uuid
@@ -53,18 +53,18 @@ async def caller(store, number):
         job = (await store.apply(job, JobEvent.START, 2.0, runner="r", backend="b")).job
         await end(store, job)
 
-async def renew(posts, lease):
+async def renew(roles, lease):
     while True:
         await asyncio.sleep(LEASE_S / 4)
-        await posts.renew(lease)
+        await roles.renew(lease)
 
 async def main():
-    posts = PostgresLeases(sys.argv[1], process=sys.argv[2], lease_s=LEASE_S)
-    while (lease := await posts.take("queue", address="")) is None:
-        await posts.freed(0.05)
+    roles = PostgresLeases(sys.argv[1], process=sys.argv[2], lease_s=LEASE_S)
+    while (lease := await roles.take("queue", address="")) is None:
+        await roles.freed(0.05)
     store = JobStore(await open_database(sys.argv[1], lease=lease))
     async with asyncio.TaskGroup() as group:
-        group.create_task(renew(posts, lease))
+        group.create_task(renew(roles, lease))
         for job in await store.processing():
             group.create_task(end(store, job))
         for number in range(12):
@@ -120,7 +120,7 @@ def test_the_count_is_exact_after_failovers(postgres_url: str, how: str, changes
                 if how == "frozen":
                     end_leases(postgres_url)
                 told |= read_ends(second, dice.randint(1, 120))
-                if how == "frozen":  # it thaws, and finds that it has lost its post
+                if how == "frozen":  # it thaws, and finds that it has lost its role
                     first.send_signal(signal.SIGCONT)
                 told |= last_ends(first)
                 first.wait()

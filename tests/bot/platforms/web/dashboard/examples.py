@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from bot.monitoring.live_state import (
     CopyNow,
@@ -36,9 +36,6 @@ from queueing.core.errors import StoreError
 from queueing.core.jobs import Job, stand_in
 from queueing.core.snapshot import Reason, Residency, WaitCause
 from queueing.core.status import Estimate, Trouble
-
-if TYPE_CHECKING:
-    pass
 
 Shown = TypeVar("Shown")
 PEOPLE = tuple(f"telegram:{4200 + number}" for number in range(30))

@@ -117,7 +117,7 @@ async def test_a_process_says_whose_words_it_shows(
     """An operator would look for a load in the log of the wrong machine."""
 
     class Held:
-        async def posts(self) -> list[Leader]:
+        async def roles(self) -> list[Leader]:
             return [
                 Leader(name=name, holder=holder, address="", epoch=1, left_s=5.0)
                 for name, holder in holders.items()

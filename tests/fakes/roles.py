@@ -1,4 +1,4 @@
-"""Posts in memory, in the time of the event loop; any number of processes share one table."""
+"""Roles in memory, in the time of the event loop; any number of processes share one table."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from queueing.core.errors import StoreError
 from queueing.core.leases import About, Leader, LeaderInfo, Lease, nothing
 
 COMES_BACK_S = 0.75
-"""How long a post is left to a holder whose session broke."""
+"""How long a role is left to a holder whose session broke."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class FakePosts:
         table.sessions[process] = set()
 
     async def take(self, name: str, *, address: str, about: About = nothing) -> Lease | None:
-        """Take a post if it is free."""
+        """Take a role if it is free."""
         await self._reach()
         table = self.table
         row = table.rows.get(name)
@@ -84,7 +84,7 @@ class FakePosts:
         return lease.name in self.table.sessions[self.process]
 
     async def free(self, lease: Lease, *, in_order: bool = True) -> None:
-        """Give a post up."""
+        """Give a role up."""
         await self._reach()
         self.in_order.append(in_order)
         if self._holds(lease):
@@ -92,30 +92,30 @@ class FakePosts:
             self.table.free.set()
 
     async def holders(self) -> Sequence[Leader]:
-        """Return every post."""
+        """Return every role."""
         await self._reach()
         left = {name: max(0.0, at - self.table.now()) for name, at in self.table.until.items()}
         return [replace(row, left_s=left[name]) for name, row in sorted(self.table.rows.items())]
 
     async def introductions(self) -> Sequence[LeaderInfo]:
-        """Return every post that is held."""
+        """Return every role that is held."""
         return [
             LeaderInfo(
-                post=row, about=self.table.about[row.name], secret=_secret(row.name, row.epoch)
+                role=row, about=self.table.about[row.name], secret=_secret(row.name, row.epoch)
             )
             for row in await self.holders()
             if row.holder and row.left_s
         ]
 
-    async def introduce(self, post: Leader, about: str) -> None:
+    async def introduce(self, role: Leader, about: str) -> None:
         """Replace what is told of a holder."""
         await self._reach()
-        row = self.table.rows[post.name]
-        if (row.holder, row.epoch) == (post.holder, post.epoch):
-            self.table.about[post.name] = about
+        row = self.table.rows[role.name]
+        if (row.holder, row.epoch) == (role.holder, role.epoch):
+            self.table.about[role.name] = about
 
     async def secret(self, name: str, epoch: int) -> bytes | None:
-        """Return the secret of a post's holder."""
+        """Return the secret of a role's holder."""
         await self._reach()
         row = self.table.rows.get(name)
         held = row is not None and row.holder and row.epoch == epoch
@@ -127,7 +127,7 @@ class FakePosts:
         return "127.0.0.1"
 
     async def freed(self, within_s: float) -> None:
-        """Wait until a post may be free."""
+        """Wait until a role may be free."""
         self.table.free.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):

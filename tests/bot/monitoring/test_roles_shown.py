@@ -1,4 +1,4 @@
-"""The posts of a process, the database and the clocks as they are scraped, in virtual time."""
+"""The roles of a process, the database and the clocks as they are scraped, in virtual time."""
 
 import asyncio
 from typing import Any, cast
@@ -11,21 +11,21 @@ from bot.app.metering import Meters
 from bot.monitoring.metrics import Metrics
 from queueing.core.ports import SystemClock
 from tests.bot.monitoring.scraped import Scraped
-from tests.fakes.posts import FakePosts, PostTable
+from tests.fakes.roles import FakePosts, PostTable
 from tests.simulation.loop import run
 
 LEASE_S = 15.0
 
 
 class Process:
-    """A process that applies for a post and shows its metrics."""
+    """A process that applies for a role and shows its metrics."""
 
     def __init__(self, table: PostTable, name: str) -> None:
-        self.posts, self.clock = FakePosts(table, name), SystemClock()
+        self.roles, self.clock = FakePosts(table, name), SystemClock()
         now = asyncio.get_running_loop().time
-        keeper = LeaseKeeper(self.posts, lease_s=LEASE_S, clock=now)
+        keeper = LeaseKeeper(self.roles, lease_s=LEASE_S, clock=now)
         self._meters = Meters(Metrics(""), cast("Any", None))
-        self._meters.on_posts(keeper, self.clock)
+        self._meters.on_roles(keeper, self.clock)
         self.task = asyncio.ensure_future(keeper.serve("queue", self._duty))
 
     async def _duty(self, lease: HeldLease) -> None:
@@ -39,7 +39,7 @@ class Process:
 
 
 def test_a_post_that_moves_is_shown_where_it_is() -> None:
-    """A failover would happen unseen, and a post that nobody holds would be noticed by people."""
+    """A failover would happen unseen, and a role that nobody holds would be noticed by people."""
 
     async def scenario() -> None:
         table = PostTable(LEASE_S)
@@ -47,15 +47,15 @@ def test_a_post_that_moves_is_shown_where_it_is() -> None:
         await asyncio.sleep(1)
         other = Process(table, "b")
         await asyncio.sleep(1)
-        assert one.shown("usher_post_held") == {"usher_post_held": 1}
-        assert one.shown("usher_post_epoch") == {"usher_post_epoch": 1}
-        assert other.shown("usher_post_held") == {"usher_post_held": 0}
-        assert other.shown("usher_post_epoch") == {}
+        assert one.shown("usher_role_held") == {"usher_role_held": 1}
+        assert one.shown("usher_role_epoch") == {"usher_role_epoch": 1}
+        assert other.shown("usher_role_held") == {"usher_role_held": 0}
+        assert other.shown("usher_role_epoch") == {}
         one.task.cancel()
         await asyncio.sleep(LEASE_S + 1)
-        assert one.shown("usher_post_held") == {"usher_post_held": 0}
-        assert one.shown("usher_post_epoch") == {}
-        assert other.shown("usher_post_epoch") == {"usher_post_epoch": 2}
+        assert one.shown("usher_role_held") == {"usher_role_held": 0}
+        assert one.shown("usher_role_epoch") == {}
+        assert other.shown("usher_role_epoch") == {"usher_role_epoch": 2}
         other.task.cancel()
 
     run(scenario())
@@ -72,11 +72,11 @@ def test_a_database_that_is_away_is_counted(holds: bool) -> None:
         process = first if holds else Process(table, "b")
         await asyncio.sleep(1)
         assert process.shown("usher_database_away_seconds_total").popitem()[1] == 0
-        process.posts.away = True
+        process.roles.away = True
         await asyncio.sleep(away_s)
         counted = process.shown("usher_database_away_seconds_total").popitem()[1]
         assert away_s - LEASE_S / 2 < counted <= away_s + 1
-        process.posts.away = False
+        process.roles.away = False
         await asyncio.sleep(2 * LEASE_S)
         counted = process.shown("usher_database_away_seconds_total").popitem()[1]
         await asyncio.sleep(LEASE_S)
@@ -89,7 +89,7 @@ def test_a_database_that_is_away_is_counted(holds: bool) -> None:
 
 
 def test_a_clock_that_is_off_is_shown() -> None:
-    """A process that takes no post for it would be found at the next failover."""
+    """A process that takes no role for it would be found at the next failover."""
 
     async def scenario() -> None:
         process = Process(PostTable(LEASE_S), "a")
