@@ -1,8 +1,8 @@
-"""Development tasks, on a machine with nothing but Python 3.11 or newer and git.
+"""Development tasks, for a machine with only Python 3.11 or newer and git.
 
-Creates the virtual environment `.venv` (or `$USHER_VENV`) from the lock files when it is missing,
-out of date or of another Python, then runs one task in it. Standard library only; never touches the
-system's Python.
+Creates the virtual environment `.venv` (or `$USHER_VENV`) from the lock files if it is missing, out
+of date or of another Python, then runs one task in it. Uses only the standard library and never
+touches the system's Python.
 """
 
 import hashlib
@@ -50,11 +50,11 @@ CHECKS: dict[str, list[str]] = {
         *("--dist", "loadfile", "--no-loadscope-reorder"),
     ],
 }
-# What `check` leaves out of the tests and `check --thorough` does not, see tests/conftest.py.
+# `check` skips thorough tests; `check --thorough` runs them, see tests/conftest.py.
 QUICK = ["-m", "not thorough"]
-# Compiles the tests and what they import; else each of the tests' workers does, all at once.
+# Compiles the tests and what they import; otherwise all test workers would do so at once.
 COMPILE = ["-m", "pytest", "--collect-only", "-qq"]
-# One after another beside the tests, whose processes often wait for each other.
+# Run one after another in parallel with the tests, whose processes often wait for each other.
 BESIDE = ("types", "imports", "docs")
 
 NO_PIP = """\
@@ -68,11 +68,11 @@ or use a Python from python.org, then run this command again.
 
 
 class TaskFailed(Exception):
-    """A task cannot continue; the text explains what to do."""
+    """A task cannot continue. The text explains what to do."""
 
 
 def demo(arguments: Sequence[str]) -> int:
-    """Try Usher here and now; no account, GPU or server needed (see `demo --help`)."""
+    """Try Usher now; no account, GPU or server needed (see `demo --help`)."""
     return usher(["demo", *arguments])
 
 
@@ -96,10 +96,10 @@ def check(arguments: Sequence[str]) -> int:
     try:
         beside = {name: aside.submit(run_and_tell, checks[name]) for name in BESIDE}
         if fresh:
-            quietly(COMPILE)  # the tests report a mistake in a test
+            quietly(COMPILE)  # the test run reports errors in tests
         status = {name: run(checks[name]) for name in checks if name not in beside}
         told = {name: running.result() for name, running in beside.items()}
-    finally:  # Ctrl-C has ended what runs; no other begins
+    finally:  # Ctrl-C has ended the running checks; start no others
         aside.shutdown(cancel_futures=True)
     status |= {name: ended for name, (ended, _) in told.items()}
     failed = [name for name in CHECKS if status[name] != 0]
@@ -130,7 +130,7 @@ def build(_: Sequence[str]) -> int:
 
 
 def lock(_: Sequence[str]) -> int:
-    """Write the lock files again from pyproject.toml (needs uv)."""
+    """Rewrite the lock files from pyproject.toml (needs uv)."""
     import tomllib  # noqa: PLC0415  # needs a Python that `main` has accepted
 
     uv = shutil.which("uv", path=os.pathsep.join([str(BIN), os.environ.get("PATH", "")]))
@@ -177,7 +177,7 @@ TASKS: dict[str, Callable[[Sequence[str]], int]] = {
 
 
 def prepare(level: str) -> bool:
-    """Install a lock file into the environment; return whether that was needed."""
+    """Install a lock file into the environment if necessary. Returns whether it was."""
     mark = VENV / "installed"
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS.values())).hexdigest()
@@ -194,15 +194,15 @@ def prepare(level: str) -> bool:
 
 
 def install(level: str) -> None:
-    """Install a lock file, and the extras: together, or one by one where a wheel is missing."""
+    """Install a lock file and the extras: together, or one by one if a wheel is missing."""
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
-    pip += ["--no-deps"]  # a lock file names all of them
-    # Most modules of the checks' tools are never imported; those that are get compiled then. What
-    # people run is compiled here: the helper for files keeps nothing it compiles.
+    pip += ["--no-deps"]  # a lock file lists all dependencies
+    # Most modules of the checks' tools are never imported; the others are compiled on import.
+    # What people run is compiled here, because the helper for files keeps nothing it compiles.
     lazily = ["--no-compile"] if level == "dev" else []
     if run([*pip, *lazily, "-r", str(LOCKS[level])]) != 0:
         raise TaskFailed("Installing failed, see above. Is the network there? Then try again.")
-    # These come as wheels, which do not exist for every machine; everything else works without.
+    # The extras need wheels, which do not exist for every machine. Everything else works without.
     pip += ["--only-binary", ":all:"]
     if quietly([*pip, *(option for name in EXTRAS for option in ("-r", str(LOCKS[name])))]) == 0:
         return
@@ -212,7 +212,7 @@ def install(level: str) -> None:
 
 
 def make_venv(*, anew: bool) -> None:
-    """Create the virtual environment; recreate one that does not work, or any if `anew`."""
+    """Create the virtual environment. Recreates a broken one, or any if `anew`."""
     if not anew and PYTHON.exists() and run(["-c", "import pip"]) == 0:
         return
     if importlib.util.find_spec("ensurepip") is None:  # Debian's plain python3
@@ -227,7 +227,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def quietly(arguments: Sequence[str]) -> int:
-    """Run the environment's Python and return its exit status; drop what it says."""
+    """Run the environment's Python, discard its output and return its exit status."""
     command = [str(PYTHON), *arguments]
     silent = subprocess.DEVNULL
     return subprocess.run(
@@ -236,9 +236,9 @@ def quietly(arguments: Sequence[str]) -> int:
 
 
 def run_and_tell(arguments: Sequence[str]) -> tuple[int, str]:
-    """Run the environment's Python beside another; return its status and what it said.
+    """Run the environment's Python in parallel with another; return its status and output.
 
-    What it said is shown at once, in one piece, if all went well.
+    If it succeeds, the output is printed at once in one piece.
     """
     ended = subprocess.run(
         [str(PYTHON), *arguments],
@@ -259,14 +259,14 @@ def run_and_tell(arguments: Sequence[str]) -> tuple[int, str]:
 def environment() -> dict[str, str]:
     """Return the environment variables for the tasks.
 
-    Compiled modules are kept regardless of the caller's settings: the tests start a hundred
-    processes, and each would compile the program again.
+    Compiled modules are kept regardless of the caller's settings: the tests start about a hundred
+    processes, and each would otherwise compile the program again.
     """
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def become(arguments: Sequence[str], **more: str) -> int:
-    """Replace this process with the environment's Python, so that it gets its signals."""
+    """Replace this process with the environment's Python, so that signals reach it."""
     command = [str(PYTHON), *arguments]
     if os.name != "nt":
         sys.stdout.flush()
@@ -275,7 +275,7 @@ def become(arguments: Sequence[str], **more: str) -> int:
         while True:
             try:
                 return process.wait()
-            except KeyboardInterrupt:  # the console sent it to the child as well: let it stop
+            except KeyboardInterrupt:  # the console also sent it to the child: let the child stop
                 continue
 
 

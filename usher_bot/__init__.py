@@ -1,1 +1,4 @@
-"""The one name that Usher is installed under; the wheel carries `bot` and the others inside it."""
+"""The only package name that Usher installs.
+
+The wheel contains `bot` and the others inside it.
+"""

@@ -1,8 +1,8 @@
 """The commands `usher` and `usher-bot`, and `python -m usher_bot`.
 
-A wheel has the packages `bot`, `backends` and `queueing` inside this one, so that no such names lie
-among a person's libraries; in a checkout they lie beside it. They are imported by these names, so
-the folder they lie in comes first on the path of this process, before anyone else's `bot`.
+A wheel contains the packages `bot`, `backends` and `queueing` inside this one, so that it does not
+install such common names among a person's libraries. In a checkout they are next to it. They are
+imported by these names, so their folder comes first on this process's path, before any other `bot`.
 """
 
 import sys

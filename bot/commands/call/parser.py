@@ -23,10 +23,8 @@ _QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(\S+)")
 _JOB = re.compile(r"#?([0-9]{1,15})")
 _PERSON = re.compile(r"<@!?\d+>|\d+|[a-z]+:\S+")
 
-# Control characters would break other people's displays.
-#
-# Bidirectional overrides and isolates can reverse the bot's own words around them. Marks that
-# languages need (U+200E, U+200F, joiners) stay.
+# Control characters would break other people's displays. Bidirectional overrides and isolates can
+# reverse the bot's own words around them. Marks that languages need (U+200E, U+200F, joiners) stay.
 _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
