@@ -1,7 +1,6 @@
-"""What the command line `usher` understands.
+"""Defines the command line `usher`.
 
-Imports only the standard library, so that help and usage errors appear before anything is
-installed.
+Imports only the standard library, so that help and usage errors work before anything is installed.
 """
 
 import argparse
@@ -210,7 +209,7 @@ def _speed(text: str) -> float:
 
 
 def _within(text: str, least: int, most: int) -> int:
-    with suppress(ValueError):  # argparse would name the function that reads it
+    with suppress(ValueError):  # otherwise argparse would name the conversion function in its error
         if least <= (value := int(text)) <= most:
             return value
     raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}")

@@ -1,4 +1,4 @@
-"""`usher check`: tries everything a configuration names and reports in a table what works.
+"""`usher check`: tries everything a configuration names and prints a table of what works.
 
 Changes nothing: no database is created or migrated, no model is loaded, no message is sent.
 """
@@ -59,19 +59,19 @@ from queueing.core.specs import HostSpec, ModelSpec
 from queueing.store.engines import open_database
 from queueing.store.maintenance import look_at_server
 
-TRY_S = 20.0  # for one attempt; they all run at once
+TRY_S = 20.0  # per attempt; all attempts run at once
 
 _log = logging.getLogger(__name__)
 
 
 class CheckFailed(Exception):
-    """What was tried does not work; the text is for the operator."""
+    """An attempt failed. The text is for the operator."""
 
 
 async def report(config: Config, *, try_s: float = TRY_S) -> int:
     """Print what works and what does not.
 
-    Returns 0 when everything does, 1 when the file names neither a chat nor the API, otherwise 2.
+    Returns 0 if everything works, 1 if neither a chat nor the API is configured, otherwise 2.
     """
     findings = await try_everything(config, try_s=try_s)
     show(FindingTable(findings, Redactor(config.secrets())))
@@ -87,7 +87,7 @@ async def report(config: Config, *, try_s: float = TRY_S) -> int:
 
 
 async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
-    """Try database, hosts, backends, models, chats and the API, each at most `try_s` seconds."""
+    """Try database, hosts, backends, models, chats and the API, each for at most `try_s`."""
     catalog = config.catalog()
     running = heartbeat.is_alive(config.sign_of_life)
     async with AsyncExitStack() as stack:
@@ -126,7 +126,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
 
 
 async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -> Finding:
-    """Turn the outcome of one attempt into a row, whatever it is."""
+    """Return the outcome of an attempt as a row, whatever it is."""
     try:
         async with timeout(try_s):
             return Finding(what=what, name=name, works=True, text=await trying)
@@ -199,14 +199,14 @@ async def _try_host(host: HostSpec, probe: GpuMemory, try_s: float) -> list[Find
 
 
 def _unmeasured(gpu: str, probe: GpuMemory) -> str:
-    """Return what cannot be seen of a GPU or of the main memory, and why."""
+    """Return what cannot be measured, a GPU or the main memory, and why."""
     what = "main memory" if gpu == SYSTEM else "GPU"
     why = "no NVIDIA driver here?" if is_nvidia(gpu) else probe.why_not(gpu)
     return f"{what} not measured ({why}): only the configured memory counts, and other programs are not seen"
 
 
 def unwatched(catalog: Catalog) -> Iterator[Finding]:
-    """Report the hosts on this machine of which `gpu` names no GPU and no main memory."""
+    """Report the hosts on this machine whose `gpu` is not set."""
     for host in catalog.hosts.values():
         urls = [spec.url for spec in host.backends]
         if host.gpu is None and any(is_loopback(urlsplit(url).hostname or "") for url in urls):
@@ -215,12 +215,15 @@ def unwatched(catalog: Catalog) -> Iterator[Finding]:
 
 
 def _exceeds(host: HostSpec, total_mb: int) -> bool:
-    """Return whether more is configured than exists; GPUs have slightly less than they claim."""
+    """Return whether more is configured than exists.
+
+    GPUs report slightly less than their nominal size.
+    """
     return host.vram_mb > total_mb * 1.05
 
 
 def _kept_back(host: HostSpec, total_mb: int) -> str:
-    """Return how much less is configured than exists, if it is much less."""
+    """Return a remark if much less is configured than exists; otherwise ""."""
     if host.vram_mb * 1.05 >= total_mb:
         return ""
     return f"; vram is set to {host.vram_mb} MB, the rest is left to other programs"
@@ -236,9 +239,9 @@ async def _try_server(
     offered: dict[str, tuple[ModelSpec, ...]],
     try_s: float,
 ) -> list[Finding]:
-    """Identify a server, then check each model it should serve and list what else it has.
+    """Identify a server, check each model it should serve, and list its other models.
 
-    Its other models are added to `offered`, under its name.
+    The other models are added to `offered` under the server's name.
     """
     notes: list[str] = []
 
@@ -251,7 +254,7 @@ async def _try_server(
         notes.extend(info.notes)
         host = catalog.hosts[catalog.host_of[name]]
         if len(catalog.hosts_of[name]) > 1:
-            pass  # of which of its GPUs it tells is not known
+            pass  # it is unknown which of its GPUs the figure describes
         elif info.total_mb is not None and _exceeds(host, info.total_mb):
             notes.append(
                 f"It sees a GPU of {info.total_mb} MB, but {host.name} is set to {host.vram_mb} MB."
@@ -272,8 +275,8 @@ async def _try_server(
 
         async def offer() -> str:
             offered[name] = await server.discover(models)
-            told = (await server.probe()).notes
-            notes.extend(note for note in told if note not in notes)
+            current = (await server.probe()).notes
+            notes.extend(note for note in current if note not in notes)
             return _found([model.name for model in offered[name]], others=bool(models))
 
         tries.append(_attempt("models", f"of {name}", offer(), try_s))
@@ -297,7 +300,7 @@ async def _try_model(name: str, server: Backend, model: ModelSpec, try_s: float)
 
 
 def _found(names: Sequence[str], *, others: bool) -> str:
-    """Say what else a server has."""
+    """Return a phrase about the further models of a server."""
     rest = f" and {len(names) - 5} more" if len(names) > 5 else ""
     other = " others" if others else ""
     return (
@@ -308,14 +311,14 @@ def _found(names: Sequence[str], *, others: bool) -> str:
 
 
 def _nothing_to_ask(whole: Catalog, findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Report that all servers work and none has a model; one that does not work says so itself."""
+    """Report that no server has a model, unless a failing server already explains it."""
     if not whole.models and all(finding.works is not False for finding in findings):
         text = "no server offers a model yet, so nothing can be requested"
         yield Finding(what="model", name="none", works=False, text=text)
 
 
 def _too_long(catalog: Catalog) -> Iterator[str]:
-    """Yield for each model which of its work would be broken off before its usual end."""
+    """Yield a warning for each model whose usual work exceeds a timeout."""
     for model in catalog.models.values():
         limits = model.timeouts
         if model.usual_load_s >= limits.load_s:
@@ -360,7 +363,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
 
 
 async def _try_chat(chat: ChatPlatform, *, running: bool, try_s: float) -> Finding:
-    if running and chat.name == "web":  # it holds the port this would try
+    if running and chat.name == "web":  # it already holds the port
         return told("chat", chat.name, "served by the running Usher")
     return await _attempt("chat", chat.name, chat.check(), try_s)
 
@@ -373,7 +376,7 @@ async def _try_api(config: Config, *, running: bool, try_s: float) -> list[Findi
     if api is None:
         return []
     name = f"{api.host}:{api.port}"
-    if running:  # it holds the port this would try
+    if running:  # it already holds the port
         tried = told("api", name, "served by the running Usher")
     else:
         tried = await _attempt("api", name, listen_for_api(api), try_s)
@@ -389,6 +392,6 @@ async def _try_metrics(config: Config, *, running: bool, try_s: float) -> list[F
     if place is None:
         return []
     name = f"{place.host}:{place.port}"
-    if running:  # it holds the port this would try
+    if running:  # it already holds the port
         return [told("metrics", name, "served by the running Usher")]
     return [await _attempt("metrics", name, listen_for_metrics(place), try_s)]

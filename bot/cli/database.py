@@ -1,4 +1,4 @@
-"""What the command line does to databases: back up, read all of it, copy; and how `check` tries one."""
+"""Database commands: back up, check and copy; and how `usher check` examines a database."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ def back_up(arguments: argparse.Namespace) -> bool:
 
 
 def check(arguments: argparse.Namespace) -> bool:
-    """Read a whole database; return whether it is well."""
+    """Read a whole database and print its damage. Returns whether it is undamaged."""
     if arguments.file is not None:
         url = _address(arguments.file)
         name = shown(url) if is_address(arguments.file) else arguments.file
@@ -37,7 +37,7 @@ def check(arguments: argparse.Namespace) -> bool:
 
 
 def copy(arguments: argparse.Namespace) -> bool:
-    """Copy one database into another, empty one, and say how much it was."""
+    """Copy one database into another, empty one, and print the number of rows."""
     target = _address(arguments.target) if arguments.target else load(arguments.config).database_url
     counts = maintenance.copy_database(_address(arguments.source), target, (MIGRATIONS,))
     others = sum(counts.values()) - counts["jobs"]
@@ -53,7 +53,7 @@ def _address(given: str) -> str:
 
 
 def examine(database: Path | DatabaseServer) -> str:
-    """Do what the bot does at its start, and undo it. Raises `StoreError`."""
+    """Rehearse what the bot does with a database at its start. Raises `StoreError`."""
     if isinstance(database, DatabaseServer):
         return maintenance.examine_server(database.url.get_secret_value(), (MIGRATIONS,))
     if not os.access(database.parent, os.W_OK):

@@ -1,4 +1,4 @@
-"""What `usher check` finds: the rows of its table, those about processes, servers and addresses."""
+"""The rows of the table of `usher check`, and those about processes, servers and addresses."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from queueing.core.leases import LeaderInfo, ServerLook
 from queueing.core.ports import is_off, off_in_words
 from queueing.core.specs import ModelSpec
 
-_NARROW = 60  # below this many columns, what is said of a thing stands under its name
+_NARROW = 60  # below this many columns, a row's text goes under its name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """A row of the table; `works` is None for information, or if it could not be tried."""
+    """A row of the table. `works` is None for information, or if it could not be tried."""
 
     what: str
     name: str
@@ -38,19 +38,19 @@ class Finding:
 
     @property
     def outcome(self) -> Text:
-        """Return `works` in a word."""
+        """Return `works` as a word."""
         words = {True: ("ok", "green"), False: ("FAILED", "bold red"), None: ("-", "dim")}
         return Text(*words[self.works])
 
 
 def told(what: str, name: str, text: str) -> Finding:
-    """Return a row that informs."""
+    """Return a row of information."""
     return Finding(what=what, name=name, works=None, text=text)
 
 
 @dataclass(frozen=True, slots=True)
 class FindingTable:
-    """The findings, one row each: a server's words must not look like another row.
+    """The findings, one row each. A server's text must not look like another row.
 
     `hide` removes secrets from a text.
     """
@@ -71,7 +71,7 @@ class FindingTable:
 
 
 def about_processes(config: Config, look: ServerLook) -> Iterator[Finding]:
-    """Yield a row for each role, and one for a configuration that does not fit the others."""
+    """Yield a row for each role, and one that compares the configuration with other processes'."""
     if is_off(look.off_s):
         text = f"{off_in_words(look.off_s)}; this process would not take any role"
         yield Finding(what="clock", name="this machine", works=False, text=text)
@@ -103,7 +103,7 @@ def about_processes(config: Config, look: ServerLook) -> Iterator[Finding]:
 
 
 def _free(name: str, *, idle: bool) -> Finding:
-    """Return the row of a role that no process holds; `idle`: because none runs."""
+    """Return the row of a role that no process holds. `idle`: because no process runs."""
     if idle or name != QUEUE:
         return told("role", name, "free")
     text = (
@@ -120,7 +120,7 @@ def _described(holder: LeaderInfo) -> str:
 
 
 def _is_public(address: str) -> bool:
-    """Return whether an address can be reached from the internet; of a name no one knows."""
+    """Return whether an address is reachable from the internet. False for a host name."""
     try:
         host, _ = host_and_port(address)
         return ip_address(host).is_global
@@ -129,17 +129,17 @@ def _is_public(address: str) -> bool:
 
 
 Offered = Mapping[str, Sequence[ModelSpec]]
-"""What each server offers by itself."""
+"""The models each server offers by itself."""
 
 
 def joined(catalog: Catalog, offered: Offered) -> Catalog:
-    """Return the catalog with what servers offer, as a running bot has it."""
+    """Return the catalog with the models that servers offer, as in a running bot."""
     found = (model for name in catalog.backends for model in offered.get(name, ()))
     return Catalog(with_found(catalog, found), catalog.hosts.values())
 
 
 def about_several_servers(whole: Catalog, offered: Offered) -> Iterator[Finding]:
-    """Tell which of the models offered are served together, and which have another name."""
+    """Report which offered models several servers share, and which were renamed."""
     for model in whole.models.values():
         if model.discovered and len(model.backends) > 1:
             servers = " and ".join(model.backends)
@@ -163,14 +163,14 @@ NODE_GIVES_UP_S = 300
 
 
 async def listen_for_api(api: ApiConfig) -> str:
-    """Listen on the address for a moment. Raises `CannotListen`."""
+    """Try to listen on the address. Raises `CannotListen`."""
     port = await _opened(api.host, api.port)
     base = api.url or f"http://{_in_address(api.host)}:{port}"
     return f"programs reach it at {base}/v1, {'without' if api.open else 'with'} a key"
 
 
 async def listen_for_metrics(place: MetricsConfig) -> str:
-    """Listen on the address for a moment. Raises `CannotListen`."""
+    """Try to listen on the address. Raises `CannotListen`."""
     port = await _opened(place.host, place.port)
     key = "without" if place.token is None else "with"
     return f"Prometheus reads http://{_in_address(place.host)}:{port}/metrics, {key} a token"
@@ -185,7 +185,10 @@ async def _opened(host: str, port: int) -> int:
 
 
 def api_hints(api: ApiConfig, *, chats: bool) -> Iterator[str]:
-    """Yield a sentence for each setting that will disappoint; `chats` says that one is configured."""
+    """Yield a hint for each setting that will not work as expected.
+
+    `chats`: a chat is configured.
+    """
     url = urlsplit(api.url or "")
     if not api.open and not chats:
         yield "Keys are created in a chat with /key new, but no chat is configured: add chats: {web: {}}."

@@ -1,4 +1,4 @@
-"""The command line `usher`: reads the arguments, starts one thing, returns an exit status.
+"""The command line `usher`: parses the arguments, runs one command, returns an exit status.
 
 0: done, or stopped in order. 1: the configuration cannot be used. 2: something does not work
 (argparse also exits with 2 for a wrong command line).
@@ -35,11 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Carry out a command line and return its exit status."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a console that lacks a character shows another
+            stream.reconfigure(errors="replace")  # replace characters that the console cannot show
     arguments = parser().parse_args(argv)
     try:
         return _carried_out(arguments)
-    except BrokenPipeError:  # as by `| head`: whoever read has read enough
+    except BrokenPipeError:  # for example `| head`: the reader has stopped reading
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN
     except (ConfigError, BadModel, StoreError, ChatRefused, ExceptionGroup) as error:
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _carried_out(arguments: argparse.Namespace) -> int:
     status = COMMANDS[arguments.command](arguments)
-    sys.stdout.flush()  # a reader that has gone is noticed here, and not as the interpreter ends
+    sys.stdout.flush()  # raises here if the reader has gone, instead of at interpreter exit
     return status
 
 
@@ -96,14 +96,14 @@ def _reload(arguments: argparse.Namespace) -> int:
 
 
 def _reached(config: Config, path: Path) -> Config:
-    """Return a configuration in which requests can reach the bot. Raises `ConfigError`."""
+    """Return the configuration if requests can reach the bot. Raises `ConfigError`."""
     if not config.is_reached:
         raise ConfigError((f"{path}: chats: none is configured, so no request can reach the bot",))
     return config
 
 
 def _log_as(before: Config, after: Config) -> None:
-    """Log as a configuration says; what the one before kept secret stays secret."""
+    """Log as the new configuration says. Secrets of the old one stay hidden."""
     secrets = before.secrets() | after.secrets()
     logs.set_up(level=after.logging.level, form=after.logging.format, secrets=secrets)
 
@@ -143,7 +143,7 @@ def _db_copy(arguments: argparse.Namespace) -> int:
 
 
 def _example(_: argparse.Namespace) -> int:
-    # Beside the packages: in a checkout, in a wheel and in the image.
+    # Next to the packages: in a checkout, in a wheel and in the image.
     print((Path(__file__).parents[2] / "config.example.yaml").read_text(encoding="utf-8"), end="")
     return 0
 
@@ -184,9 +184,9 @@ NOT_RUNNING = 2
 
 
 def reload(path: Path) -> int:
-    """Reload, print the answers and return the exit status.
+    """Make the running processes reload, print their answers and return the exit status.
 
-    The file is read by the processes, with their environment; here it only says where they are.
+    The processes read the file themselves, with their own environment. Here it only locates them.
     """
     hide = logs.Redactor()
     refused = False

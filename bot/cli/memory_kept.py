@@ -1,4 +1,4 @@
-"""Memory that a server never gives back, and which models it is then missing for; pure."""
+"""Warnings about memory that servers never release, and the models it blocks. Pure."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import product
@@ -8,7 +8,7 @@ from queueing.core.specs import HostSpec, ModelSpec
 
 
 def warnings(catalog: Catalog, backend: str) -> Iterator[str]:
-    """Yield for each model of a server that cannot unload which others it keeps off the GPU."""
+    """Yield, for each model of a server that cannot unload, which other models it blocks."""
     hosts = [catalog.hosts[name] for name in catalog.hosts_of[backend]]
     for host, model in product(hosts, catalog.served_by(backend)):
         others = [other.name for other in _kept_out(catalog, host, backend, model)]
@@ -20,9 +20,9 @@ def warnings(catalog: Catalog, backend: str) -> Iterator[str]:
 
 
 def of_unknown_size(catalog: Catalog, backend: str) -> Iterator[str]:
-    """Yield for each model of a server that cannot unload that its size should be set.
+    """Yield, for each model of a server that cannot unload, that its size should be set.
 
-    Until something shows how much it takes, it counts as filling the GPU, and the others wait.
+    Until its size is known, a model counts as filling the GPU, and the others wait.
     """
     for host in (catalog.hosts[name] for name in catalog.hosts_of[backend]):
         for model in catalog.served_by(backend):
@@ -35,9 +35,10 @@ def of_unknown_size(catalog: Catalog, backend: str) -> Iterator[str]:
 
 
 def preloaded(catalog: Catalog) -> Iterator[str]:
-    """Yield for each host which models have no room beside those that it loads first and keeps.
+    """Yield, for each host, which models do not fit next to the preloaded ones.
 
-    A preloaded model lies on one of its servers, so one that has several hosts counts on none.
+    A preloaded model is on one of its servers, so a model with several hosts counts for none of
+    them.
     """
     for host in catalog.hosts.values():
         here = {spec.name for spec in host.backends}
@@ -60,7 +61,7 @@ def preloaded(catalog: Catalog) -> Iterator[str]:
 def _lacks_room(
     catalog: Catalog, host: HostSpec, kept: Sequence[ModelSpec], model: ModelSpec
 ) -> bool:
-    """Return whether a model that has only this host does not fit beside the others kept there."""
+    """Return whether a model that has only this host does not fit next to the others kept there."""
     on = {spec.name for spec in host.backends}
     others = [each for each in kept if each is not model]
     if not others or not model.backends or not on.issuperset(model.backends):
@@ -75,10 +76,10 @@ def _least_mb(catalog: Catalog, host: HostSpec, model: ModelSpec) -> float:
 
 
 def together(catalog: Catalog, keepers: Collection[str]) -> Iterator[str]:
-    """Yield for each host which models have no room beside all that servers keep there together.
+    """Yield, for each host, which models do not fit next to everything that servers keep there.
 
-    `keepers` are the servers that cannot unload. Models without room beside a single other one are
-    those of `warnings`.
+    `keepers` are the servers that cannot unload. Models that do not fit next to a single other one
+    are reported by `warnings`.
     """
     for host in catalog.hosts.values():
         here = [spec.name for spec in host.backends if spec.name in keepers]
@@ -93,9 +94,9 @@ def together(catalog: Catalog, keepers: Collection[str]) -> Iterator[str]:
 
 
 def _is_crowded(catalog: Catalog, host: HostSpec, keepers: Sequence[str], model: ModelSpec) -> bool:
-    """Return whether a model fits beside each model that stays on a host, but not beside all.
+    """Return whether a model fits next to each model that stays on a host, but not next to all.
 
-    Preloaded models stay, too. A model of unknown size needs any room at all.
+    Preloaded models stay too. A model of unknown size needs at least some space.
     """
     on = {spec.name for spec in host.backends} & set(model.backends)
     if not on:
@@ -113,7 +114,7 @@ def _is_crowded(catalog: Catalog, host: HostSpec, keepers: Sequence[str], model:
 def _preloaded_mb(
     catalog: Catalog, host: HostSpec, keepers: Sequence[str], but: ModelSpec
 ) -> list[float]:
-    """Return what the preloaded models of a host's other servers take there."""
+    """Return the sizes of the preloaded models of a host's other servers."""
     others = {spec.name for spec in host.backends} - set(keepers)
     return [
         _least_mb(catalog, host, each)
@@ -123,10 +124,10 @@ def _preloaded_mb(
 
 
 def _staying_mb(catalog: Catalog, host: HostSpec, backend: str, but: ModelSpec) -> Sequence[float]:
-    """Return what a server keeps on a host at most while another model waits."""
+    """Return the largest sizes a server can keep on a host while another model waits."""
     most = catalog.backends[backend].max_models
     if most is not None and backend in but.backends:
-        return ()  # it makes way for others of its server
+        return ()  # it replaces its models by others of the same server
     sizes = (
         _part_mb(catalog, host, model, backend)
         for model in catalog.served_by(backend)
@@ -138,7 +139,7 @@ def _staying_mb(catalog: Catalog, host: HostSpec, backend: str, but: ModelSpec) 
 def _kept_out(
     catalog: Catalog, host: HostSpec, backend: str, model: ModelSpec
 ) -> Iterator[ModelSpec]:
-    """Yield the models of a host that do not fit beside one, and that it does not make way for."""
+    """Yield the models of a host that do not fit next to one that does not make way for them."""
     for other, on in _beside(catalog, host, backend, model).items():
         least_mb = min(_part_mb(catalog, host, catalog.models[other], name) for name in on)
         kept_mb = _part_mb(catalog, host, model, backend)
@@ -149,15 +150,15 @@ def _kept_out(
 def _beside(
     catalog: Catalog, host: HostSpec, backend: str, model: ModelSpec
 ) -> dict[str, set[str]]:
-    """Return the models of a host that one does not make way for, with their servers there."""
-    makes_way = catalog.backends[backend].max_models is not None  # for others of its server
+    """Return the models for which one does not make way, with their servers on the host."""
+    makes_way = catalog.backends[backend].max_models is not None  # for other models of its server
     beside = {spec.name for spec in host.backends} - ({backend} if makes_way else set())
     found = {each.name: beside & set(each.backends) for each in catalog.models.values()}
     return {name: on for name, on in found.items() if on and name != model.name}
 
 
 def _part_mb(catalog: Catalog, host: HostSpec, model: ModelSpec, backend: str) -> float:
-    """Return what a model takes on a host, 0 if it is not there or its size is not known yet."""
+    """Return a model's size on a host; 0 if it is not there or its size is unknown."""
     return (model.vram_mb or 0) * catalog.parts_of(model, backend).get(host.name, 0.0)
 
 

@@ -1,6 +1,6 @@
-"""Reads what the command line says about one process: its roles, and where it serves the API.
+"""Reads the command-line options of a single process: its roles, and where it serves the API.
 
-Everything else stands in the configuration, which is the same for all processes.
+Everything else is in the configuration, which is the same for all processes.
 """
 
 import argparse
@@ -19,9 +19,9 @@ OFF = "off"
 
 
 def options(arguments: argparse.Namespace, config: Config) -> tuple[Config, ProcessOptions]:
-    """Return the configuration as this process uses it, and what it does.
+    """Return the configuration as this process uses it, and the process's options.
 
-    Raises `ConfigError` for names that are none, and for a process that would have nothing to do.
+    Raises `ConfigError` for unknown names, and for a process that would have nothing to do.
     """
     alone = not is_postgres(config.database_url)
     if alone and (arguments.roles is not None or arguments.api == OFF):
@@ -41,13 +41,13 @@ def _chosen(text: str, known: Sequence[str]) -> frozenset[str]:
         return frozenset()
     wrong = [name for name in names if name not in known]
     if wrong or not names:
-        told = f"there is no role {wrong[0]}" if wrong else "names no role"
-        raise _refusal(f"--roles: {told}: this configuration has {', '.join(known)}, or {NONE}")
+        what = f"there is no post {wrong[0]}" if wrong else "names no post"
+        raise _refusal(f"--posts: {what}: this configuration has {', '.join(known)}, or {NONE}")
     return frozenset(names)
 
 
 def _with_api_at(place: tuple[str, int] | str | None, config: Config) -> tuple[Config, bool]:
-    """Return the configuration with the API at another place, and whether it is served."""
+    """Return the configuration with the API's address replaced, and whether the API is served."""
     api = config.api
     if place is None or isinstance(place, str):
         return config, api is not None and place is None
@@ -57,10 +57,10 @@ def _with_api_at(place: tuple[str, int] | str | None, config: Config) -> tuple[C
     try:
         there = ApiConfig(**{**dict(api), "host": host, "port": port})
     except ValidationError as error:
-        told = "; ".join(
+        problems = "; ".join(
             str(each.get("ctx", {}).get("error", each["msg"])) for each in error.errors()
         )
-        raise _refusal(f"--api: {told}") from None
+        raise _refusal(f"--api: {problems}") from None
     return config.model_copy(update={"api": there}), True
 
 

@@ -40,16 +40,16 @@ from bot.texts.reasons import sentence
 from queueing.core.snapshot import Residency
 from queueing.core.status import Estimate
 
-_MOST_ROWS = 5  # of errors, and of people
-_WHOLE = 0.95  # of an hour: the minute that has just begun is not recorded yet
+_MOST_ROWS = 5  # errors, and people
+_WHOLE = 0.95  # of an hour: the current minute is not recorded yet
 
 Row = tuple[str, str, str]
-"""A name, what is said of it, and a style for both."""
+"""A name, its description, and a style for both."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopState:
-    """Everything that is drawn; what could not be read is None."""
+    """Everything that is shown. What could not be read is None."""
 
     now: LiveState
     hours: HoursRecord | None = None
@@ -74,7 +74,7 @@ def _table(rows: Iterator[Row]) -> Table:
 
 
 def _drawings(*rows: tuple[Text, Text, str]) -> Table:
-    """Return rows with a bar or a curve in the middle, which is never broken."""
+    """Return rows with a bar or a curve in the middle, which never wraps."""
     table = Table.grid("", Column(no_wrap=True), "", padding=(0, 2, 0, 0))
     for name, drawing, text in rows:
         table.add_row(name, drawing, line(text))
@@ -107,7 +107,7 @@ def _host(host: HostNow, now: float, options: ConsoleOptions) -> Iterator[Render
 
 
 def _bar(memory: MemoryNow, options: ConsoleOptions) -> Text:
-    """Draw what is in memory, what is loading, what other programs take, and what is free."""
+    """Draw loaded models, loading models, other programs and free memory as a bar."""
     width = max(10, min(40, options.max_width - 50))
     parts = (memory.resident_mb, memory.loading_mb, memory.foreign_mb)
     total = max(memory.total_mb, sum(parts), 1)
@@ -157,17 +157,17 @@ def _queues(now: LiveState) -> Iterator[RenderableType]:
 
 
 def _queue(queue: QueueNow, now: float) -> Iterator[Row]:
-    told = [f"{queue.waiting} waiting"]
+    parts = [f"{queue.waiting} waiting"]
     if queue.oldest_s is not None:
-        told.append(f"longest wait {duration(queue.oldest_s)}")
+        parts.append(f"longest wait {duration(queue.oldest_s)}")
     if queue.next_ends is not None:
-        told.append(f"a new job done {_range(queue.next_ends, now)}")
+        parts.append(f"a new job done {_range(queue.next_ends, now)}")
     if queue.paused:
-        told.append("paused")
+        parts.append("paused")
     elif queue.reason is not None:
         clock = partial(_clock, now=now)
-        told.append(sentence(queue.reason, DEFAULT_LANGUAGE, clock))
-    yield queue.model, ", ".join(told), ""
+        parts.append(sentence(queue.reason, DEFAULT_LANGUAGE, clock))
+    yield queue.model, ", ".join(parts), ""
     for trouble in queue.troubles:
         yield "", f"cannot be loaded on {trouble.backend}: {trouble.cause}", "red"
 
@@ -197,7 +197,7 @@ def _of_host(
 
 
 def _curve(host: HostHours, hours: HoursRecord, options: ConsoleOptions) -> Text:
-    """Draw how busy a host was, with a sign for each stretch of the hour."""
+    """Draw how busy a host was, with one character for each part of the hour."""
     width = max(10, min(60, options.max_width - 40))
     steps = " .:-=+*#" if options.ascii_only else " ▁▂▃▄▅▆▇█"
     busy, seen = [0.0] * width, [0.0] * width
@@ -216,30 +216,30 @@ def _ended(model: ModelHours) -> int:
 
 
 def _of_model(model: ModelHours) -> str:
-    told = [f"{model.done} done"]
-    told += [f"{model.failed} failed"] if model.failed else []
-    told += [f"{model.cancelled} cancelled"] if model.cancelled else []
+    parts = [f"{model.done} done"]
+    parts += [f"{model.failed} failed"] if model.failed else []
+    parts += [f"{model.cancelled} cancelled"] if model.cancelled else []
     if model.wait_median_s is not None and model.wait_p95_s is not None:
         p95 = duration(model.wait_p95_s)
-        told.append(f"waited {duration(model.wait_median_s)}, 95 % at most {p95}")
+        parts.append(f"waited {duration(model.wait_median_s)}, 95 % at most {p95}")
     if model.service_median_s is not None:
-        told.append(f"took {duration(model.service_median_s)}")
-    return ", ".join(told)
+        parts.append(f"took {duration(model.service_median_s)}")
+    return ", ".join(parts)
 
 
 def _people(people: PeopleRecord) -> Iterator[RenderableType]:
     used = [each for each in people.people if each.gpu_s >= 1.0][:_MOST_ROWS]
     if used:
-        told = ", ".join(f"{each.name} {duration(each.gpu_s)}" for each in used)
+        people = ", ".join(f"{each.name} {duration(each.gpu_s)}" for each in used)
         yield Text()
-        yield line(f"most GPU time today: {told}")
+        yield line(f"most GPU time today: {people}")
 
 
 # ---------------------------------------------------------------- words
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people write it in a table: `3.2 s`, `41 s`, `12 min`, `3.5 h`."""
+    """Return a duration as in a table: `3.2 s`, `41 s`, `12 min`, `3.5 h`."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     if seconds < 99.5:
@@ -274,7 +274,7 @@ Ask = Callable[[str], bytes]
 
 @dataclass
 class TopReader:
-    """Reads the present at every call, and the history every `HISTORY_EVERY_S`."""
+    """Reads the current state at every call, and the history every `HISTORY_EVERY_S`."""
 
     ask: Ask
     clock: Callable[[], float] = time.monotonic
@@ -283,7 +283,7 @@ class TopReader:
     _people: PeopleRecord | None = field(default=None, init=False)
 
     def read(self) -> TopState:
-        """Return everything. Raises `NotRunning`."""
+        """Return the whole state. Raises `NotRunning`."""
         now = from_json(self.ask(NOW), LiveState)
         if self._read_at is None or self.clock() >= self._read_at + HISTORY_EVERY_S:
             self._hours = from_json(self.ask(HOUR), HoursRecord)
@@ -293,7 +293,7 @@ class TopReader:
 
 
 def top(path: Path, *, once: bool, as_json: bool) -> int:
-    """Draw until the person ends it, or once; return the exit status."""
+    """Draw until the person quits, or once. Returns the exit status."""
     reader = TopReader(lambda call: control_socket.ask(sign_at(path), call))
     try:
         if as_json:
@@ -316,7 +316,9 @@ def _json(ask: Ask) -> str:
 def _keep_drawing(reader: TopReader, path: Path) -> None:
     """Redraw every second until `q` or Ctrl-C, then restore the screen."""
     first = Cropped(reader.read())  # without a bot, the screen stays as it is
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a kill restores the screen, too
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # so that a kill also restores the screen
     with (
         suppress(KeyboardInterrupt),
         _keyboard() as keyboard,
@@ -339,7 +341,7 @@ def _absence(error: NotRunning, path: Path) -> str:
 
 @contextmanager
 def _keyboard() -> Iterator[Sequence[int]]:
-    """Yield where to read single keys, without an echo; nowhere if standard input is no terminal."""
+    """Yield the descriptors for reading single keys without echo; empty without a terminal."""
     if sys.platform == "win32" or not sys.stdin.isatty():
         yield ()
         return
@@ -355,6 +357,6 @@ def _keyboard() -> Iterator[Sequence[int]]:
 def _quits_within(seconds: float, keyboard: Sequence[int]) -> bool:
     ends = time.monotonic() + seconds
     while select.select(keyboard, (), (), max(0.0, ends - time.monotonic()))[0]:
-        if os.read(keyboard[0], 1) in {b"", b"q", b"Q"}:  # empty: the terminal is gone
+        if os.read(keyboard[0], 1) in {b"", b"q", b"Q"}:  # empty: the terminal has closed
             return True
     return False

@@ -87,11 +87,11 @@ def _holds(group: Place, place: Place) -> bool:
     return len(group) < len(place) and place[: len(group)] == group
 
 
-def in_words(told: Sequence[str]) -> str:
+def in_words(found: Sequence[str]) -> str:
     """Return the first differences as part of a sentence."""
-    more = len(told) - _NAMED
+    more = len(found) - _NAMED
     rest = [f"{more} more"] if more > 0 else []
-    *others, last = [*told[:_NAMED], *rest]
+    *others, last = [*found[:_NAMED], *rest]
     return f"{', '.join(others)} and {last}" if others else last
 
 

@@ -87,8 +87,8 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError:
         raise ConfigError((f"{path.name}: is not UTF-8 text",)) from None
     except FileNotFoundError:
-        told = "no such file: `usher init` writes one; -c names another"
-        raise ConfigError((f"{path}: {told}",)) from None
+        text = "no such file: `usher init` writes one; -c names another"
+        raise ConfigError((f"{path}: {text}",)) from None
     except OSError as error:
         raise ConfigError((f"{path}: cannot be read: {error.strerror}",)) from None
 

@@ -1,1 +1,1 @@
-"""`usher demo`: the real bot on stand-in servers."""
+"""`usher demo`: the real bot with stand-in servers."""

@@ -1,6 +1,6 @@
 """Simulated people who use the demo, so that a newcomer sees a busy queue.
 
-Their calls go through the same handler as real ones; the answers are thrown away.
+Their calls go through the same handler as real ones. The answers are discarded.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _WISHES = (
 
 
 class Crowd:
-    """The requested number of people, each in a chat of their own. Implements `ChatPlatform`."""
+    """Simulated people, each in a separate chat. Implements `ChatPlatform`."""
 
     name = "crowd"
     limits = ChatLimits(
@@ -50,7 +50,7 @@ class Crowd:
         self._numbers = itertools.count(1)
 
     async def run(self, handler: CommandHandler) -> None:
-        """Let every person make requests again and again until cancelled."""
+        """Let every person make requests repeatedly until cancelled."""
         async with TaskGroup() as group:
             for number in range(1, self._people + 1):
                 group.create_task(self._live(number, handler))
@@ -65,7 +65,7 @@ class Crowd:
     def _wish(self, number: int) -> Invocation:
         command, text = self._random.choice(_WISHES)
         return Invocation(
-            key=f"crowd:{uuid4().hex}",  # new in every run: the database may be kept
+            key=f"crowd:{uuid4().hex}",  # unique in every run, because the database may be kept
             platform=self.name,
             user=f"crowd:{number}",
             user_name=f"person {number}",
@@ -90,11 +90,11 @@ class Crowd:
         reply_to: MessageRef | None = None,  # noqa: ARG002  # as above
         nonce: str | None = None,  # noqa: ARG002  # as above
     ) -> MessageRef:
-        """Accept a message."""
+        """Accept and discard a message."""
         return self._ref(chat)
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
-        """Accept an edit."""
+        """Accept and discard an edit."""
 
     async def delete(self, ref: MessageRef) -> None:
         """Accept a deletion."""
@@ -104,5 +104,5 @@ class Crowd:
         return f"{self._people} simulated people"
 
     def is_group(self, chat: str) -> bool:  # noqa: ARG002  # the protocol's signature
-        """Return False: each is in a chat of their own."""
+        """Return False: each person has a separate chat."""
         return False

@@ -1,7 +1,7 @@
-"""`usher demo`: the real bot on stand-in servers, for a page, for a transcript, for a crowd.
+"""`usher demo`: the real bot with stand-in servers, for a page, a transcript or a crowd.
 
-Only the servers are stand-ins, and they say so; queue, scheduler, presenter and database are the
-ones `usher run` uses.
+Only the servers are stand-ins, and they say so. The queue, scheduler, presenter and database are
+those of `usher run`.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ _SUFFIXES = ("", "-wal", "-shm", "-heartbeat")
 
 @contextmanager
 def database_of(options: DemoOptions) -> Iterator[Path]:
-    """Yield the path of the database this demo uses; it need not exist yet.
+    """Yield the path of the demo's database, which need not exist yet.
 
-    Raises `StoreError` if `fresh` asks to empty a database that another process uses.
+    Raises `StoreError` if `fresh` is set and another process uses the database.
     """
     path = options.database or (None if options.say else _kept(options))
     if path is None:
@@ -54,12 +54,12 @@ def database_of(options: DemoOptions) -> Iterator[Path]:
 
 
 def kept_path() -> Path:
-    """Return the database that demos of this person share, whether or not it exists."""
+    """Return the path of the database that this person's demos share. It need not exist."""
     return Path(platformdirs.user_state_path("usher", appauthor=False)) / "demo.sqlite"
 
 
 def _kept(options: DemoOptions) -> Path | None:
-    """Return the shared database, or None if another demo uses it or it cannot be written."""
+    """Return the shared database; None if another demo uses it or it is not writable."""
     path = kept_path()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def _kept(options: DemoOptions) -> Path | None:
 
 
 def _empty(path: Path) -> None:
-    """Delete a database that no process uses. Raises `StoreError` if one does."""
+    """Delete a database. Raises `StoreError` if a process uses it."""
     lock = own(path)
     try:
         for suffix in _SUFFIXES:
@@ -193,7 +193,7 @@ admins: ["web:local", "demo:you"]
 
 
 def main(options: DemoOptions) -> int:
-    """Run the demo and return its exit status: with `say`, 2 when a job failed."""
+    """Run the demo and return its exit status. With `say`, 2 if a job failed."""
     logs.set_up(level="warning", form="text", secrets=frozenset())
     if not options.say and options.port and not _is_free(options.port):
         raise ChatRefused(f"port {options.port} is taken; use --port 0 for any free one")
@@ -206,7 +206,7 @@ def main(options: DemoOptions) -> int:
 
 
 def demo_config(options: DemoOptions) -> Config:
-    """Return the demo's configuration: two GPUs, a model of each kind, times divided by `speed`."""
+    """Return the demo's configuration: two GPUs, one model of each kind, scaled times."""
     times = {"load_s": 6.0, "image_s": 9.0, "quick_s": 5.0, "text_s": 8.0, "embed_s": 0.2}
     times |= {"video_s": 15.0, "sound_s": 2.0}
     divided = {name: max(seconds / options.speed, 0.001) for name, seconds in times.items()}
@@ -216,13 +216,15 @@ def demo_config(options: DemoOptions) -> Config:
 
 
 def _free(port: int) -> int:
-    """Return a port, or 0 for any free one if another program has it: a newcomer did not choose."""
+    """Return the port if it is free, otherwise 0 for any free one: a newcomer did not choose it."""
     return port if _is_free(port) else 0
 
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        if os.name == "posix":  # as the page itself listens, also right after another process ended
+        if (
+            os.name == "posix"
+        ):  # as the page itself listens; also works right after another process ended
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""The options of `usher demo`, apart from the demo, whose libraries are slow to import."""
+"""The options of `usher demo`, separate from the demo because its libraries are slow to import."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,13 +6,16 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DemoOptions:
-    """How `usher demo` runs.
+    """The options of `usher demo`.
 
-    With `say` there is no page: the commands are carried out and the demo ends by itself. `crowd`
-    simulated people use it at the same time. Without `port` the page is at 8080, or at any free
-    port if that is taken. `speed` divides the times the demo takes. The jobs are stored in
-    `database`; without it in the person's state folder, or with `say` nowhere. `fresh` deletes what
-    earlier demos stored. `out` is a folder for the results.
+    - `port`: where the page listens. By default 8080, or any free port if that is in use.
+    - `crowd`: how many simulated people use it at the same time.
+    - `say`: commands to run without a page. The demo then ends by itself.
+    - `out`: a folder for the results.
+    - `database`: where jobs are stored. By default in the person's state folder; with
+      `say`, nowhere.
+    - `fresh`: delete what earlier demos stored.
+    - `speed`: divides the times that the demo takes.
     """
 
     port: int | None = None

@@ -1,7 +1,7 @@
-"""The platform of `usher demo --say`: says its lines and shows what comes of them.
+"""The platform of `usher demo --say`: sends its lines and shows their results.
 
-A terminal shows each message in its place, in its latest state; anything else gets every distinct
-state as it comes. Results are saved when an output folder is named.
+A terminal shows each message in its place, in its latest state. Other outputs receive every
+distinct state in order. Results are saved if an output folder is named.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ _CHAT = "you"
 _USER = "demo:you"
 
 Show = Callable[[str, str], None]
-"""Shows the state of something that has a name of its own."""
+"""Shows the state of a named item."""
 
 
 @contextmanager
 def display() -> Iterator[Show]:
-    """Yield what shows states: in their places on a terminal, else one after another."""
+    """Yield a function that shows states: in place on a terminal, otherwise one after another."""
     out = console()
     if not out.is_interactive:
         yield lambda _, state: print(harmless(state), flush=True)  # the answer
@@ -44,7 +44,7 @@ def display() -> Iterator[Show]:
 
         try:
             yield show
-        finally:  # what did not fit the screen can be scrolled back to
+        finally:  # lets the person scroll back to what did not fit the screen
             live.update(Group(*states.values()))
 
 
@@ -75,7 +75,7 @@ class Transcript:
         self.all_said = asyncio.Event()
 
     async def run(self, handler: CommandHandler) -> None:
-        """Say every line, each after the previous one was answered, then stay."""
+        """Send every line, each after the previous one was answered, then wait until cancelled."""
         for number, line in enumerate(self._lines, start=1):
             self._show(f"> {number}", f"> {line}")
             answered = asyncio.Event()
@@ -118,7 +118,7 @@ class Transcript:
         return ref
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
-        """Show a message's new state, if it looks different from the previous one."""
+        """Show a message's new state if it differs from the previous one."""
         saved = [await self._save(ref, file.name, file.data) for file in content.files]
         text = "\n".join([plain(dated(content.body, time.time()), local=True), *saved]).strip()
         if self._last.get(ref.message) == text:
@@ -134,7 +134,7 @@ class Transcript:
         return f"({path})"
 
     async def delete(self, ref: MessageRef) -> None:
-        """Show that a message is gone."""
+        """Show that a message was deleted."""
         self._show(ref.message, f"[{ref.message}] (deleted)")
 
     async def check(self) -> str:
@@ -142,7 +142,7 @@ class Transcript:
         return "a transcript"
 
     def is_group(self, chat: str) -> bool:  # noqa: ARG002  # the protocol's signature
-        """Return False: there is one person here."""
+        """Return False: there is only one person."""
         return False
 
 

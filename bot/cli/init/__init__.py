@@ -1,1 +1,1 @@
-"""`usher init`: from what runs here to a configuration."""
+"""`usher init`: finds what runs here and writes a configuration for it."""

@@ -1,4 +1,4 @@
-"""Asks for the tokens of chats and tries each at once; finds admins; plans the web chat's page.
+"""Asks for the chats' tokens and tries each at once; finds admins; plans the web chat's page.
 
 Tokens are never shown.
 """
@@ -33,7 +33,7 @@ _URL: TypeAdapter[str] = TypeAdapter(Url)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PagePlan:
-    """The page's port; with `url`, other machines reach it there and it has a `token`."""
+    """The web chat's page. With a `url`, other machines can reach it and it has a `token`."""
 
     port: int = USUAL_PORT
     url: str | None = None
@@ -41,15 +41,15 @@ class PagePlan:
 
     @property
     def direct(self) -> bool:
-        """Whether it is reached without a proxy: an http address names the page's own port."""
+        """Whether it is reached without a proxy: an http address with a port is the page's own."""
         parts = urlsplit(self.url or "")
         return parts.scheme == "http" and parts.port is not None
 
 
 def address(given: str) -> str | None:
-    """Read the address people reach the page by; None for this machine alone.
+    """Parse the address at which people reach the page; None for this machine only.
 
-    Raises `ValueError` with a sentence.
+    Raises `ValueError` with a sentence for the person.
     """
     if not given:
         return None
@@ -61,7 +61,10 @@ def address(given: str) -> str | None:
 
 
 def plan_page(given: str | None, terminal: Terminal, environ: Mapping[str, str]) -> PagePlan:
-    """Return the page, with a new token unless the environment has one. Raises `InitFailed`."""
+    """Return the page, with a new token unless the environment has one.
+
+    Raises `InitFailed`.
+    """
     question = "Address at which others reach the page; Enter for this machine only"
     url = given or ask_for(terminal, question, "", address)
     if url is None:
@@ -77,10 +80,10 @@ def plan_page(given: str | None, terminal: Terminal, environ: Mapping[str, str])
 
 
 def _free_port() -> int:
-    """Return a port for the page: a server may have the usual one."""
+    """Return a free port for the page, because a server may use the usual one."""
     for port in _PORTS:
         with socket.socket() as tried:
-            if os.name == "posix":  # a port whose last connections have just ended is free
+            if os.name == "posix":  # allow a port whose last connections have just ended
                 tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 tried.bind((scan.HERE, port))
@@ -96,7 +99,7 @@ _TOKEN: TypeAdapter[object] = TypeAdapter(Token)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatKind:
-    """A chat that wants a token: where it is made, and how it is tried."""
+    """A chat that needs a token: where to create it, and how to try it."""
 
     name: str
     title: str
@@ -107,7 +110,7 @@ class ChatKind:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatPlan:
-    """A chat to write; without an `account` its token could not be tried."""
+    """A chat to write. Without an `account`, its token could not be tried."""
 
     kind: ChatKind
     token: str
@@ -115,7 +118,7 @@ class ChatPlan:
 
 
 def kinds(telegram_api: str | None) -> tuple[ChatKind, ...]:
-    """Return the chats that want a token; `telegram_api` is a Bot API server of one's own."""
+    """Return the chats that need a token. `telegram_api` is a self-hosted Bot API server."""
     return (
         ChatKind(
             name="discord",
@@ -135,9 +138,9 @@ def kinds(telegram_api: str | None) -> tuple[ChatKind, ...]:
 
 
 def plan(kind: ChatKind, terminal: Terminal, given: Mapping[str, str]) -> ChatPlan | None:
-    """Return the chat with a token that was given or is typed; None if there is none.
+    """Return the chat with a token that was given or typed; None without a token.
 
-    Raises `InitFailed` for one that is refused where no one can be asked for another.
+    Raises `InitFailed` if the token is refused and nobody can be asked for another.
     """
     token, typed = given.get(kind.variable, ""), False
     if terminal.asks and not token:
@@ -158,8 +161,8 @@ def plan(kind: ChatKind, terminal: Terminal, given: Mapping[str, str]) -> ChatPl
             whose = "" if typed else f" (from {kind.variable})"
             terminal.tell(f"  {error}{whose}.")
         except (ChatError, TimeoutError) as error:
-            told = str(error) or f"no answer within {TRY_S:.0f} s"
-            terminal.tell(f"  Could not check the token with {kind.title}: {told}")
+            reason = str(error) or f"no answer within {TRY_S:.0f} s"
+            terminal.tell(f"  Could not check the token with {kind.title}: {reason}")
             if agreed(terminal, "  Keep this token without checking it", usual=True):
                 return ChatPlan(kind=kind, token=token)
         token = ""
@@ -182,7 +185,7 @@ def _tried(kind: ChatKind, token: str) -> ChatAccount:
 
 
 def plainly_named(person: ChatPerson | None) -> ChatPerson | None:
-    """Return a person whose name is one harmless line: people choose theirs."""
+    """Return the person with a harmless one-line name, because people choose their names."""
     return person and replace(person, name=in_a_line(person.name))
 
 
@@ -190,7 +193,10 @@ WAIT_S = 180.0
 
 
 def known_id(given: str) -> str:
-    """Return an admin's id as a configuration has it. Raises `ValueError` with a sentence."""
+    """Return an admin's id if it is valid.
+
+    Raises `ValueError` with a sentence for the person.
+    """
     naming = ChatsConfig.naming().values()
     if any(names.person.fits(given) or names.is_right(given) for names in naming):
         return given
@@ -205,7 +211,7 @@ def admins(
     telegram_api: str | None,
     page: PagePlan,
 ) -> tuple[ChatPerson, ...]:
-    """Return the admins; without a chat that knows them, only the page has one."""
+    """Return the admins. Without a chat that knows them, only the page has one."""
     found = [ChatPerson(id=each, name="as given") for each in given]
     for chat in chats:
         person = _of(chat, terminal, telegram_api)
@@ -243,7 +249,7 @@ def _typed(chat: ChatPlan, terminal: Terminal) -> ChatPerson | None:
 
 
 def _greeted(chat: ChatPlan, terminal: Terminal, telegram_api: str | None) -> ChatPerson | None:
-    """Wait for the person who knows a word that is shown here and nowhere else."""
+    """Wait for the person who sends a word that is shown only in this terminal."""
     word = secrets.token_hex(8)
     invite = chat.account.invite if chat.account else ""
     terminal.tell(f"Open {invite}?start={word} and press Start (or write {word} to the bot).")

@@ -1,4 +1,4 @@
-"""`usher init`: looks, asks, writes what was not there, and checks it."""
+"""`usher init`: finds servers, asks questions, writes missing files, and checks the result."""
 
 import argparse
 import os
@@ -28,13 +28,13 @@ from bot.config.host_checks import address_of
 from bot.config.loader import Config, load
 
 EXPECTED = ("http://127.0.0.1:8188", "http://127.0.0.1:1234")
-"""What is written where nothing was found: ComfyUI and LM Studio."""
+"""The servers written if none was found: ComfyUI and LM Studio."""
 
 
 def servers(
     given: Sequence[str], terminal: Terminal, values: Mapping[str, str]
 ) -> tuple[FoundServer, ...]:
-    """Return the servers that answer, and those at addresses given in full whether or not."""
+    """Return the servers that answer, and those at complete addresses that were given."""
     terminal.tell("Looking for servers on this machine …")
     named = [url for each in given for url in scan.places(each)]
     found = _looked([*named, *scan.usual(scan.HERE)], terminal, values)
@@ -70,8 +70,11 @@ def _expected(terminal: Terminal) -> tuple[FoundServer, ...]:
 def _looked(
     urls: Sequence[str], terminal: Terminal, values: Mapping[str, str]
 ) -> Iterator[FoundServer]:
-    """Ask servers and tell what they are; one that wants a token is asked again with it."""
-    once = {_place(url): url for url in reversed(urls)}  # the first of two spellings of a server
+    """Identify servers and print what they are.
+
+    Retries with a token if a server needs one.
+    """
+    once = {_place(url): url for url in reversed(urls)}  # of two spellings of one server, the first
     asked = [url for url in dict.fromkeys(urls) if once[_place(url)] == url]
     for server in process.run(scan.look(asked)):
         found = _with_token(server, terminal, values) if server.wants_token else server
@@ -81,7 +84,7 @@ def _looked(
 
 
 def _place(url: str) -> object:
-    """Return what two addresses of one server have in common, under whatever name of the machine."""
+    """Return a key that is equal for all addresses of one server."""
     host, port, path = address_of(url)
     return ("loopback" if scan.is_here(host) else host, port, path)
 
@@ -107,7 +110,7 @@ def _with_token(server: FoundServer, terminal: Terminal, values: Mapping[str, st
 
 
 UNUSABLE = 1
-STOPPED = 130  # as shells say of what Ctrl-C ended
+STOPPED = 130  # the shells' status for a program ended by Ctrl-C
 
 Check = Callable[[Config], int]
 """Tries a configuration, prints what it finds, and returns the exit status."""
@@ -115,7 +118,7 @@ Check = Callable[[Config], int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InitOptions:
-    """What the command line says; `unit` and `url` are None if it says nothing of them."""
+    """The command-line options. `unit` and `url` are None if not given."""
 
     config: Path
     servers: tuple[str, ...] = ()
@@ -125,7 +128,7 @@ class InitOptions:
 
 
 def main(arguments: argparse.Namespace, check: Check) -> int:
-    """Carry out a command line. Whatever keeps it from its end is told in a sentence."""
+    """Run the command. Failures are reported in one sentence."""
     if not arguments.yes and not sys.stdin.isatty():
         print("There is no terminal for questions: use --yes to ask none.", file=sys.stderr)
         return UNUSABLE
@@ -159,7 +162,7 @@ def init(
     check: Check,
     environ: Mapping[str, str] = os.environ,
 ) -> int:
-    """Carry out the command and return its exit status, which is that of the check at its end.
+    """Run the command and return the exit status of the final check.
 
     Raises `InitFailed`; then nothing was written.
     """
@@ -194,11 +197,11 @@ def _require_room(config: Path) -> None:
 
 
 def _given(folder: Path, terminal: Terminal, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the tokens that are there already, and tell what of their file cannot be used."""
+    """Return the existing tokens, and print the problems of their file."""
     beside = environment.read_beside(folder)
-    for told in (beside.unread, *beside.warnings):
-        if told:
-            terminal.tell(f"warning: {told}")
+    for problem in (beside.unread, *beside.warnings):
+        if problem:
+            terminal.tell(f"warning: {problem}")
     return beside.beneath(environ)
 
 
@@ -263,7 +266,7 @@ def _unit_kind(options: InitOptions, terminal: Terminal) -> str:
 def _write(
     config: Path, made: init_files.Arrangement, service: unit.UnitPlan | None, terminal: Terminal
 ) -> bool:
-    """Write the files that are not there; return whether the tokens are in one of them."""
+    """Write the missing files. Returns whether one of them contains the tokens."""
     saved, beside = init_files.secrets_of(made), config.parent / environment.FILE
     private: list[NewFile] = []
     if saved and not is_there(beside):
@@ -284,7 +287,7 @@ def _write(
 
 
 def _unsaved(made: init_files.Arrangement, kept: bool) -> Mapping[str, str]:
-    """Return the tokens that stand in no file, so that the check can use them."""
+    """Return the tokens that are in no file, so that the check can use them."""
     return {} if kept else init_files.secrets_of(made)
 
 

@@ -1,6 +1,6 @@
-"""The files that `usher init` writes: their texts, and how they are written.
+"""The texts of the files that `usher init` writes, and how they are written.
 
-A file is written whole or not at all, and never in the place of another.
+A file is written completely or not at all, and never replaces another.
 """
 
 import json
@@ -20,13 +20,13 @@ from bot.cli.init.terminal import InitFailed
 from bot.config.environment import FILE
 from bot.core.platform import ChatPerson
 
-NAMED = 5  # models that a comment lists
+NAMED = 5  # models listed in a comment
 _PLAIN_URL = re.compile(r"[A-Za-z0-9:/._~%-]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arrangement:
-    """Everything that was found out and said."""
+    """Everything that was found and answered."""
 
     hosts: tuple[HostPlan, ...]
     chats: tuple[ChatPlan, ...]
@@ -53,14 +53,14 @@ def configuration(made: Arrangement) -> str:
 
 
 def environment(values: Mapping[str, str]) -> str:
-    """Return the text of the file that holds the tokens."""
+    """Return the text of the file for the tokens."""
     lines = [f"{name}={value}" for name, value in sorted(values.items())]
-    told = f"# Usher's tokens, read from next to its configuration. Keep {FILE} private."
-    return "\n".join((told, *lines, ""))
+    comment = f"# Usher's tokens, read from next to its configuration. Keep {FILE} private."
+    return "\n".join((comment, *lines, ""))
 
 
 def secrets_of(made: Arrangement) -> dict[str, str]:
-    """Return the tokens by the variables that the configuration names."""
+    """Return the tokens by their variables in the configuration."""
     servers = (pair for host in made.hosts for pair in host.servers)
     return (
         {chat.kind.variable: chat.token for chat in made.chats}
@@ -110,7 +110,7 @@ def _about(server: FoundServer) -> str:
 
 
 def models(server: FoundServer) -> str:
-    """Return what a server has in a few words."""
+    """Return a short phrase about a server's models."""
     count = len(server.models)
     if not count:
         return "no model found yet"
@@ -147,12 +147,12 @@ def _names(people: Sequence[ChatPerson]) -> str:
 
 
 PRIVATE = 0o600
-COMMON = 0o644  # less what the umask takes
+COMMON = 0o644  # minus the umask
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewFile:
-    """A file to write; `mode` are its rights from its first byte on."""
+    """A file to write. It has the permissions `mode` from its creation."""
 
     path: Path
     text: str
@@ -160,12 +160,12 @@ class NewFile:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether anything has this name, a link to nothing included."""
+    """Return whether the name is taken, even by a broken link."""
     return os.path.lexists(path)
 
 
 def write_all(files: Sequence[NewFile]) -> None:
-    """Write all files or none. Raises `InitFailed`; what was there stays as it is."""
+    """Write all files or none. Raises `InitFailed`. Existing files are never changed."""
     written: list[Path] = []
     try:
         for file in files:
@@ -186,8 +186,8 @@ def _write(file: NewFile) -> None:
         finally:
             beside.unlink(missing_ok=True)
     except FileExistsError:
-        told = f"{file.path} was created by something else in the meantime: it was not changed, and nothing was written."
-        raise InitFailed(told) from None
+        text = f"{file.path} was created by something else in the meantime: it was not changed, and nothing was written."
+        raise InitFailed(text) from None
     except OSError as error:
         raise InitFailed(f"{file.path} cannot be written: {error.strerror}.") from None
 
@@ -201,17 +201,20 @@ def _create(path: Path, file: NewFile) -> None:
 
 
 def _name(beside: Path, file: NewFile) -> None:
-    """Give a whole file its name unless something has it; a link is refused where a rename is not."""
+    """Give a complete file its name unless the name is taken.
+
+    A rename would replace an existing file.
+    """
     try:
         os.link(beside, file.path)
     except FileExistsError:
         raise
-    except OSError:  # a file system without hard links, such as that of a memory stick
+    except OSError:  # a file system without hard links, such as on a memory stick
         _copy(file)
 
 
 def _copy(file: NewFile) -> None:
-    """Write under the final name, which is taken first; what is half is removed again."""
+    """Write under the final name, which is created first. An incomplete file is removed."""
     try:
         _create(file.path, file)
     except FileExistsError:

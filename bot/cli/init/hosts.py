@@ -1,4 +1,4 @@
-"""Puts servers onto hosts: those of one machine share its memory, measured where it can be."""
+"""Groups servers into hosts: servers on one machine share its memory, measured where possible."""
 
 import os
 import platform
@@ -16,14 +16,14 @@ from queueing.core.specs import HostSpec
 
 GPUS_MOST = 16
 MB = 1024 * 1024
-_DISPLAY = "0x03"  # the class of PCI devices that draw
+_DISPLAY = "0x03"  # the class of PCI display devices
 _MAKERS = frozenset({"0x10de", "0x1002", "0x8086", "0x1414"})
-"""NVIDIA, AMD, Intel, and Microsoft for the GPU that WSL passes on."""
-_INTEGRATED = "0000:00:02.0"  # where Intel's processors have the graphics of their own
+"""NVIDIA, AMD, Intel, and Microsoft for the GPU that WSL passes through."""
+_INTEGRATED = "0000:00:02.0"  # the address of Intel's integrated graphics
 
 
 async def gpus(make: Callable[[], NvmlProbe] = NvmlProbe) -> tuple[int, ...]:
-    """Return the memory of each GPU of this machine in MB, by NVIDIA's numbers."""
+    """Return the memory of each GPU on this machine in MB, in NVIDIA's order."""
     probe = make()
     found: list[int] = []
     try:
@@ -38,19 +38,19 @@ async def gpus(make: Callable[[], NvmlProbe] = NvmlProbe) -> tuple[int, ...]:
 
 
 def machine_mb() -> int | None:
-    """Return this machine's memory in MB, None where the system does not tell."""
+    """Return this machine's memory in MB; None if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // MB
-    except (AttributeError, ValueError, OSError):  # such as on Windows
+    except (AttributeError, ValueError, OSError):  # for example on Windows
         return None
 
 
 def gpuless(
     system: str = platform.system(), machine: str = platform.machine(), sys: Path = Path("/sys")
 ) -> bool:
-    """Return whether graphics, if any, use this machine's own memory, as on Apple's processors.
+    """Return whether graphics, if any, use this machine's main memory, as on Apple's processors.
 
-    False where that cannot be told: memory of a GPU nothing measures is not the main memory.
+    False if unknown: the memory of a GPU that nothing measures is not the main memory.
     """
     if system == "Darwin":
         return machine == "arm64"
@@ -68,23 +68,23 @@ def _is_gpu(device: Path) -> bool:
 
 
 def size(mb: int) -> str:
-    """Return a size as a configuration has it: 24564 MB are 24GB."""
+    """Return a size as written in a configuration: 24564 MB is 24GB."""
     return f"{mb}MB" if mb < 1024 else f"{round(mb / 1024, 1):g}GB"
 
 
 GUESS_MB = 8 * 1024
 _SPANNING = frozenset({"llamacpp", "llamacpp-router", "ollama"})
-"""Text servers that use every GPU they see unless told otherwise, as LM Studio does."""
+"""Text servers that, like LM Studio, use every visible GPU by default."""
 
 _SIZE: TypeAdapter[int] = TypeAdapter(Megabytes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostPlan:
-    """A host to write: its memory and where that was learned, and its servers by their names.
+    """A host to write: its memory, the source of that figure, and its servers by name.
 
-    `gpus` are the sizes of a machine whose servers use several, by number; `uses` are those of each
-    server.
+    If the servers use several GPUs, `gpus` are the sizes of those GPUs by number, and `uses` are
+    the GPUs of each server.
     """
 
     name: str
@@ -98,9 +98,9 @@ class HostPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnMemory:
-    """What this machine has: the memory of its GPUs by number, and its own, in MB.
+    """This machine's memory in MB: that of its GPUs by number, and its main memory.
 
-    It is `gpuless` where models can only be in its own.
+    `gpuless` if models can only be in main memory.
     """
 
     gpus: tuple[int, ...] = ()
@@ -108,7 +108,7 @@ class OwnMemory:
     gpuless: bool = False
 
     def watched(self, vram_mb: int) -> str | None:
-        """Return what `gpu` is of a host here, None where the models are in a GPU's memory."""
+        """Return the `gpu` setting for a host here; None if models are in a GPU's memory."""
         fits = self.machine_mb is not None and vram_mb <= self.machine_mb * 1.05
         return SYSTEM if self.gpuless and fits else None
 
@@ -125,7 +125,7 @@ def hosts(found: Sequence[FoundServer], own: OwnMemory, terminal: Terminal) -> t
 
 
 def _named(found: Sequence[FoundServer]) -> Iterator[tuple[FoundServer, str]]:
-    """Yield each server with a name of its own."""
+    """Yield each server with a unique name."""
     taken: set[str] = set()
     for server in found:
         name, number = server.called, 2
@@ -181,7 +181,7 @@ def _on_gpus(
     sizes: Sequence[int],
     terminal: Terminal,
 ) -> HostPlan:
-    """Return this machine: with one GPU if its servers use the same one, else with all they use."""
+    """Return this machine with one GPU if all servers use the same, else with all used GPUs."""
     if len(sizes) > 1:
         listed = ", ".join(f"{number} ({size(mb)})" for number, mb in enumerate(sizes))
         terminal.tell(f"This machine has {len(sizes)} GPUs: {listed}.")
@@ -197,7 +197,7 @@ def _on_gpus(
 def _used(
     called: str, server: FoundServer, sizes: Sequence[int], terminal: Terminal
 ) -> tuple[int, ...]:
-    """Return the GPUs a server uses: all or the largest, as its kind usually does, or as is said."""
+    """Return the GPUs a server uses: the answer, or by default all or the largest, by its kind."""
     if len(sizes) == 1:
         return (0,)
 

@@ -1,7 +1,7 @@
-"""Asks the servers at addresses what they are and what they have, by the backends themselves.
+"""Asks the servers at addresses what they are and what they have, through the backends.
 
-Every kind is asked, and the one that knows the server best is taken. Whatever a server answers, it
-costs at most `TRY_S`; what it says is shortened and made harmless before anyone sees it.
+Every kind of backend asks, and the one that knows the server best is used. A server costs at most
+`TRY_S`, and its texts are shortened and sanitised before anyone sees them.
 """
 
 import asyncio
@@ -23,14 +23,17 @@ from queueing.core.ports import GENERIC, Backend, ServerInfo
 from queueing.core.specs import BackendSpec
 
 USUAL: Mapping[int, str] = {port: kind for kind, made in KINDS.items() for port in made.ports}
-"""The usual ports, each with the kind that is likeliest to be there."""
-PORTS = tuple(USUAL)  # those that are looked at
+"""The usual ports, each with its likeliest kind of server."""
+PORTS = tuple(USUAL)  # the ports to try
 
 HERE = "127.0.0.1"
 
 
 def address(text: str) -> str:
-    """Read a server's address; the scheme may be left out. Raises `ValueError` with a sentence."""
+    """Parse a server's address, whose scheme may be missing.
+
+    Raises `ValueError` with a sentence for the person.
+    """
     url = text.strip()
     url = url if "://" in url else f"http://{url}"
     parts = urlsplit(url)
@@ -45,7 +48,7 @@ def address(text: str) -> str:
 
 
 def places(given: str) -> Iterator[str]:
-    """Yield the addresses an address means: one without a port means the usual ports."""
+    """Yield the addresses to try: an address without a port stands for the usual ports."""
     parts = urlsplit(given)
     if parts.port is not None or parts.scheme == "https" or parts.path:
         yield given
@@ -60,12 +63,12 @@ def usual(host: str) -> Iterator[str]:
 
 
 def likely_kind(url: str) -> str:
-    """Return the kind of server to expect at an address that does not answer."""
+    """Return the likeliest kind of server at an address that does not answer."""
     return USUAL.get(urlsplit(url).port or 0, "openai")
 
 
 def is_here(host: str) -> bool:
-    """Return whether a name or an address is this machine's: then it can be listened on."""
+    """Return whether a name or address belongs to this machine, so that it can listen there."""
     if is_loopback(host):
         return True
     try:
@@ -85,7 +88,7 @@ def _can_listen(family: int, place: object) -> bool:
 
 
 TRY_S = 10.0
-AT_ONCE = 4  # addresses; each is asked by every kind
+AT_ONCE = 4  # addresses; every kind asks each of them
 MODELS_MOST = 1000
 _PLAIN = {"openai": "text-server", "images": "image-server"}
 
@@ -94,8 +97,8 @@ _PLAIN = {"openai": "text-server", "images": "image-server"}
 class FoundServer:
     """A server: what it is, and the names of its models.
 
-    `trouble` says why it could not be asked; then its kind is what its address suggests, and with
-    `wants_token` it is there and refuses to talk without one.
+    If it could not be asked, `trouble` is the reason, and its kind is guessed from its address.
+    With `wants_token`, it answers but requires a token.
     """
 
     url: str
@@ -110,14 +113,14 @@ class FoundServer:
 
     @property
     def called(self) -> str:
-        """The name to give it in a configuration."""
+        """Its name for the configuration."""
         if self.kind not in _PLAIN:
             return self.kind
         return self.flavour if self.flavour not in {"", GENERIC} else _PLAIN[self.kind]
 
     @property
     def machine(self) -> str:
-        """The machine it runs on, `HERE` for this one."""
+        """The machine it runs on; `HERE` for this one."""
         host = urlsplit(self.url).hostname or ""
         return HERE if is_here(host) else host.casefold()
 
@@ -125,7 +128,7 @@ class FoundServer:
 async def look(
     urls: Sequence[str], *, tokens: Mapping[str, str] | None = None
 ) -> tuple[FoundServer, ...]:
-    """Return a server for each address, in their order, whether it answers or not."""
+    """Return a server for each address, in order, whether or not it answers."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def ask(url: str) -> FoundServer:
@@ -137,7 +140,9 @@ async def look(
 
 async def _identified(url: str, token: str) -> FoundServer:
     kinds = [kind for kind, made in KINDS.items() if made.needs_url]
-    kinds.sort(key=lambda kind: likely_kind(url) != kind)  # the order remains otherwise
+    kinds.sort(
+        key=lambda kind: likely_kind(url) != kind
+    )  # stable: the other kinds keep their order
     answers = await asyncio.gather(*(_ask(url, kind, token) for kind in kinds))
     known = [each for each in answers if not each.trouble]
     known.sort(key=lambda each: each.flavour == GENERIC)
@@ -151,7 +156,7 @@ async def _ask(url: str, kind: str, token: str) -> FoundServer:
     unknown = FoundServer(url=url, kind=kind, token=token)
     try:
         async with timeout(TRY_S), _connected(unknown) as server:
-            return _told(unknown, await server.probe())
+            return _described(unknown, await server.probe())
     except TimeoutError:
         return replace(unknown, trouble=f"no answer within {TRY_S:.0f} s")
     except BackendError as error:
@@ -164,7 +169,7 @@ def _wants_token(error: BackendError) -> bool:
     return isinstance(error, TokenRefused)
 
 
-def _told(server: FoundServer, info: ServerInfo) -> FoundServer:
+def _described(server: FoundServer, info: ServerInfo) -> FoundServer:
     return replace(
         server,
         flavour=info.flavour,
@@ -174,7 +179,7 @@ def _told(server: FoundServer, info: ServerInfo) -> FoundServer:
 
 
 async def _with_models(server: FoundServer) -> FoundServer:
-    """Add what the server offers; a list that cannot be read is no reason to leave it out."""
+    """Add the models the server offers. It stays in the list even if they cannot be read."""
     try:
         async with timeout(TRY_S), _connected(server) as asked:
             names = [in_a_line(model.name) for model in await asked.discover()]
@@ -190,7 +195,7 @@ async def _connected(server: FoundServer) -> AsyncIterator[Backend]:
         made = connect(
             BackendSpec(name=server.kind, kind=server.kind, url=server.url, options=options)
         )
-    except BadModel:  # a kind that takes no token
+    except BadModel:  # this kind takes no token
         made = connect(BackendSpec(name=server.kind, kind=server.kind, url=server.url))
     try:
         yield made

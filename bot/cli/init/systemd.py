@@ -1,4 +1,4 @@
-"""Fills in the systemd unit: one of the person's own account, or one of the machine."""
+"""Fills in the systemd unit, for the person's own account or for the machine."""
 
 import getpass
 import os
@@ -13,11 +13,11 @@ from bot.cli.init.terminal import InitFailed
 KINDS = ("user", "system", "none")
 NAME = "usher.service"
 INSTALL = "`uv tool install usher-bot` or `pipx install usher-bot`"
-PROGRAMS = ("usher", "usher-bot")  # as it is installed
+PROGRAMS = ("usher", "usher-bot")  # names of the installed commands
 _RUNNING = Path("/run/systemd/system")
-_HOMES = ("/home", "/root")  # what ProtectHome hides
+_HOMES = ("/home", "/root")  # hidden by ProtectHome
 _ROOT = Path(__file__).parents[3]
-_CACHE = "CACHEDIR.TAG"  # the sign of a folder whose contents may go, as uv and pipx write it
+_CACHE = "CACHEDIR.TAG"  # marks a folder whose contents may be deleted; uv and pipx write it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,21 +29,21 @@ class UnitPlan:
 
 
 def is_possible() -> bool:
-    """Return whether systemd runs this machine."""
+    """Return whether this machine runs systemd."""
     return _RUNNING.is_dir()
 
 
 def passing() -> Path | None:
-    """Return the cache that Usher runs from, as under `uvx` and `pipx run`; None if it is installed.
+    """Return the cache Usher runs from, as with `uvx` and `pipx run`; None if it is installed.
 
-    A cache is emptied, and a service would then start no more.
+    A cache can be emptied, after which a service would fail to start.
     """
-    above = Path(sys.prefix).parents  # an environment that lasts may have the sign itself
+    above = Path(sys.prefix).parents  # a permanent environment may contain the mark itself
     return next((folder for folder in above if (folder / _CACHE).is_file()), None)
 
 
 def require_lasting() -> None:
-    """Raise `InitFailed` where a unit would name a program that goes."""
+    """Raise `InitFailed` if a unit would name a program that may be deleted."""
     if (cache := passing()) is not None:
         raise InitFailed(
             f"Usher runs from a cache ({cache}) that is emptied from time to time, and a service would"
@@ -84,7 +84,7 @@ def plan(kind: str, config: Path) -> UnitPlan | None:
 
 
 def command() -> tuple[str, ...]:
-    """Return what starts Usher as it was started now, wherever it is called."""
+    """Return the command that starts Usher the way it was started now, from any folder."""
     started = Path(sys.argv[0])
     if started.name in PROGRAMS and os.access(started, os.X_OK):
         return (str(started.absolute()),)
@@ -94,13 +94,16 @@ def command() -> tuple[str, ...]:
 
 
 def _quoted(text: str) -> str:
-    """Return an argument as systemd reads it back."""
+    """Return an argument quoted for systemd."""
     plain = _plain(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
     return f'"{plain}"' if plain != text or " " in text or "'" in text else text
 
 
 def _plain(text: object) -> str:
-    """Return a path for a line of its own. Raises `InitFailed` for one that no unit can hold."""
+    """Return a path escaped for systemd.
+
+    Raises `InitFailed` for one that no unit can contain.
+    """
     if any(sign in str(text) for sign in "\n\r\0"):
         raise InitFailed(f"{text!r} cannot be used in a systemd unit. Nothing was written.")
     return str(text).replace("%", "%%")

@@ -1,4 +1,4 @@
-"""Asks a person at a terminal, one line at a time."""
+"""Asks a person questions at a terminal."""
 
 import getpass
 import warnings
@@ -13,26 +13,26 @@ from bot.app.console import console
 Read = TypeVar("Read")
 
 
-LINE_MOST = 80  # characters of what others say of themselves
+LINE_MOST = 80  # characters of a name or description from others
 
 
 class InitFailed(Exception):
-    """The set-up cannot go on; the text is for the operator, and nothing was written."""
+    """The set-up cannot continue. The text is for the operator, and nothing was written."""
 
 
 class Terminal(Protocol):
-    """Tells and asks. With `asks` False every question is answered as by Enter."""
+    """Prints and asks. If `asks` is False, every question gets its default answer."""
 
     asks: bool
 
     def tell(self, text: str = "") -> None:
-        """Show a line."""
+        """Print a line."""
 
     def ask(self, question: str, usual: str = "") -> str:
-        """Return the answer, without blanks around it; `usual` if it is empty."""
+        """Return the stripped answer; `usual` if it is empty."""
 
     def ask_secret(self, question: str) -> str:
-        """Return an answer that is not shown while it is typed."""
+        """Ask for an answer that is not shown while it is typed."""
 
 
 class Keyboard:
@@ -45,22 +45,22 @@ class Keyboard:
         print(text, flush=True)
 
     def ask(self, question: str, usual: str = "") -> str:
-        """Ask, and show what Enter means."""
+        """Ask, showing the default answer."""
         given = _Question.ask(Text(question), console=console(), default=usual)
         return given.strip() or usual
 
     def ask_secret(self, question: str) -> str:
-        """Ask without an echo. Raises `InitFailed` where the terminal cannot hide it."""
+        """Ask without an echo. Raises `InitFailed` if the terminal cannot hide the answer."""
         with warnings.catch_warnings():
             warnings.simplefilter("error", getpass.GetPassWarning)
             try:
                 return _Question.ask(Text(question), console=console(), password=True)
             except getpass.GetPassWarning:
-                told = (
+                text = (
                     "This terminal would show what you type: put the token in the environment"
                     " instead (TELEGRAM_TOKEN, DISCORD_TOKEN)."
                 )
-                raise InitFailed(told) from None
+                raise InitFailed(text) from None
 
 
 class _Question(Prompt):
@@ -69,7 +69,7 @@ class _Question(Prompt):
 
 
 class NoQuestions:
-    """`--yes`: every question has its usual answer."""
+    """`--yes`: every question gets its default answer."""
 
     asks = False
 
@@ -78,16 +78,16 @@ class NoQuestions:
         print(text, flush=True)
 
     def ask(self, question: str, usual: str = "") -> str:  # noqa: ARG002 - none is asked
-        """Return what Enter means."""
+        """Return the default answer."""
         return usual
 
     def ask_secret(self, question: str) -> str:  # noqa: ARG002 - none is asked
-        """Return nothing."""
+        """Return ""."""
         return ""
 
 
 def ask_for(terminal: Terminal, question: str, usual: str, read: Callable[[str], Read]) -> Read:
-    """Ask until `read` accepts the answer; it raises `ValueError` with a sentence."""
+    """Ask until `read` accepts the answer. `read` raises `ValueError` with a sentence."""
     while True:
         try:
             return read(terminal.ask(question, usual))
@@ -98,7 +98,7 @@ def ask_for(terminal: Terminal, question: str, usual: str, read: Callable[[str],
 
 
 def agreed(terminal: Terminal, question: str, *, usual: bool) -> bool:
-    """Ask a question of yes or no."""
+    """Ask a yes-or-no question."""
 
     def read(answer: str) -> bool:
         if answer.casefold() in {"y", "yes"}:
@@ -111,6 +111,6 @@ def agreed(terminal: Terminal, question: str, *, usual: bool) -> bool:
 
 
 def in_a_line(text: str) -> str:
-    """Return the words of a server or a chat in one short line that neither steers nor breaks."""
+    """Return text from a server or chat as one short line without control characters."""
     line = "".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split()))
     return line if len(line) <= LINE_MOST else f"{line[: LINE_MOST - 1]}…"
