@@ -41,8 +41,8 @@ def _chosen(text: str, known: Sequence[str]) -> frozenset[str]:
         return frozenset()
     wrong = [name for name in names if name not in known]
     if wrong or not names:
-        what = f"there is no post {wrong[0]}" if wrong else "names no post"
-        raise _refusal(f"--posts: {what}: this configuration has {', '.join(known)}, or {NONE}")
+        what = f"there is no role {wrong[0]}" if wrong else "names no role"
+        raise _refusal(f"--roles: {what}: this configuration has {', '.join(known)}, or {NONE}")
     return frozenset(names)
 
 
