@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from backends.common.http_replies import ErrorInAnswer
 from backends.openai.answer_form import AnswerForm, Object
+from backends.openai.reasoning import without_thoughts
 from queueing.core.errors import UnreadableAnswer
 
 FIELDS = frozenset({"data", "event", "id", "retry"})
@@ -93,9 +94,8 @@ def is_done(data: str) -> bool:
 ANSWER_LIMIT = 400_000
 """Most characters of a text, of reasoning, or of tool calls; stops a model that repeats itself."""
 LIKELY_LIMIT = 4_000_000
-"""Most characters of events with log probabilities: 3,000 tokens with 20 alternatives each."""
-KEPT_LIMIT = 32_000_000  # characters of all chunks kept for a program
-THINK, THOUGHT = "<think>", "</think>"
+"""Characters of the events that hold log probabilities: 3,000 tokens with 20 alternatives each."""
+KEPT_LIMIT = 32_000_000  # characters of all chunks that are kept for a program
 
 
 class AnswerReader:
@@ -169,6 +169,12 @@ class AnswerReader:
             self._keep_chunk(chunk)
             self._parts.append(choice["delta"].get("content", ""))
             self.finished = choice.get("finish_reason") or self.finished
+
+    @property
+    def only_thinks(self) -> bool:
+        """Whether everything written so far is reasoning."""
+        wrote = any(part.strip() for part in self._parts)
+        return not self.text.strip() and (self.thinks or wrote)
 
     @property
     def said(self) -> bool:
@@ -287,20 +293,3 @@ def _reported(data: str) -> JsonValue:
     except UnreadableAnswer:
         return data
     return told.get("error") or dict(told)
-
-
-def without_thoughts(content: str, *, over: bool = True) -> str:
-    """Return the answer without the reasoning that some servers put in front of it.
-
-    `over` means that the answer is complete. Before that, text that may become a block of reasoning
-    is withheld.
-    """
-    text = content.lstrip()
-    if text.startswith(THINK):
-        return text.partition(THOUGHT)[2].lstrip()
-    if not over and THINK.startswith(text):
-        return ""
-    # With templates that end in "<think>", the model only writes the closing tag. Alone on a line
-    # it is not a quotation.
-    before, tag, after = text.partition(f"\n{THOUGHT}\n")
-    return after.lstrip() if tag and THINK not in before else text

@@ -16,10 +16,11 @@ from backends.common.http_replies import HttpFailed, HttpRefused
 from backends.common.json_template import PROBE, JsonTemplate
 from backends.common.model_server import NO_MODEL, ModelList, plain
 from backends.openai.answer_form import AnswerForm, Object, compact
-from backends.openai.answer_reader import EVENT_LIMIT, AnswerReader, parsed, without_thoughts
+from backends.openai.answer_reader import EVENT_LIMIT, AnswerReader, parsed
 from backends.openai.flavours.errors import classified, classify, classify_answer
 from backends.openai.flavours.flavour import Flavour, Served
 from backends.openai.passthrough import INFILL, as_completion
+from backends.openai.reasoning import without_thoughts
 from queueing.core.bounded_json import LARGE, one_at_a_time
 from queueing.core.errors import (
     BackendError,
@@ -351,5 +352,5 @@ def _text(reader: AnswerReader) -> str:
     """Return the text of a whole answer. Raises `Rejected` if it is empty."""
     if text := reader.text.strip():
         return text
-    thoughts = reader.thinks or reader.finished == "length"
+    thoughts = reader.only_thinks or reader.finished == "length"
     raise Rejected("empty answer", problem=ONLY_THOUGHTS if thoughts else SILENT)

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from backends.openai.answer_reader import without_thoughts
+from backends.openai.reasoning import without_thoughts
 from bot.commands.call.parser import parse
 from bot.commands.registry import COMMANDS
 from bot.core.content import pages

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.common.http_replies import ErrorInAnswer
-from backends.openai.answer_reader import AnswerReader, without_thoughts
+from backends.openai.answer_reader import AnswerReader
+from backends.openai.reasoning import without_thoughts
 from queueing.core.errors import UnreadableAnswer
 
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -127,22 +128,6 @@ def test_an_endless_answer_is_stopped() -> None:
         lines += 1
     assert lines < 100
     assert reader.finished == "length"
-
-
-def test_thoughts_in_front_of_an_answer_are_folded_away(subtests: pytest.Subtests) -> None:
-    """People would read what a model mumbles, or miss what it says."""
-    cases: list[tuple[str, str]] = [
-        ("<think>a cat? yes</think>\n\nA cat.", "A cat."),
-        ("\n<think>\n</think>A cat.", "A cat."),
-        ("so, a cat\n</think>\n\nA cat.", "A cat."),
-        ("A cat.", "A cat."),
-        ("Write `</think>` to end it.", "Write `</think>` to end it."),
-        ("In <b>bold</b>", "In <b>bold</b>"),
-        ("<think>never ends", ""),
-    ]
-    for content, text in cases:
-        with subtests.test(content=content, text=text):
-            assert without_thoughts(content) == text
 
 
 def test_reasoning_under_both_names_is_folded_away_and_a_sign_of_progress(

@@ -1,0 +1,66 @@
+"""What is shown of answers that contain reasoning or marks of a template.
+
+Each file of `reasoning/` has the `content` as a server sends it and what of it is `shown`. A block
+that is `known_late`, by its closing mark alone, can be read while it is written.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.openai.answer_reader import AnswerReader
+from backends.openai.reasoning import without_thoughts
+
+CASES = sorted(Path(__file__).with_name("reasoning").glob("*.json"))
+SECRET = "The user asks"
+
+
+def read(case: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_people_read_the_answer_and_nothing_else(case: Path) -> None:
+    """A group would read what a model thinks of the person who asked."""
+    odd = read(case)
+    assert without_thoughts(odd["content"]) == odd["shown"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_reasoning_is_never_shown_while_it_is_written(case: Path) -> None:
+    """It would stand in the chat for seconds."""
+    odd = read(case)
+    content, shown = odd["content"], odd["shown"]
+    if odd.get("known_late"):
+        return
+    for length in range(len(content) + 1):
+        so_far = without_thoughts(content[:length], over=False)
+        assert SECRET not in so_far
+        assert shown.startswith(so_far.rstrip()) or not shown, (length, so_far)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_a_stream_ends_as_the_whole_answer_does(case: Path) -> None:
+    """What is stored is quoted back to the model and read aloud."""
+    odd = read(case)
+    reader = AnswerReader()
+    for letter in odd["content"]:
+        reader.feed("data: " + json.dumps({"choices": [{"delta": {"content": letter}}]}))
+        reader.feed("")
+    reader.feed('data: {"choices":[{"delta":{},"finish_reason":"stop"}]}')
+    reader.feed("")
+    reader.close()
+    assert reader.text == odd["shown"]
+
+
+def test_an_answer_that_is_only_reasoning_is_not_told_as_empty() -> None:
+    """A person would be asked to rephrase what no wording can help."""
+    reader = AnswerReader()
+    for event in ('{"choices":[{"delta":{"content":"<think>Hello!"},"finish_reason":"stop"}]}',):
+        reader.feed(f"data: {event}")
+        reader.feed("")
+    reader.close()
+    assert reader.only_thinks
