@@ -51,7 +51,7 @@ def _decoded(file: File, use: Callable[[Image.Image], T]) -> T:
         with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as image:
             _require_size(image)
             image.load()
-            return use(ImageOps.exif_transpose(image))
+            return use(in_eight_bits(ImageOps.exif_transpose(image)))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         # The warning is only raised if warnings are errors; the check above is stricter than both.
         raise Rejected(f"pixel bomb: {error}", problem=HUGE_IMAGE) from error
@@ -59,6 +59,19 @@ def _decoded(file: File, use: Callable[[Image.Image], T]) -> T:
         raise
     except Exception as error:  # Pillow's readers raise anything for broken files
         raise Rejected(f"unreadable image: {error}", problem=BAD_IMAGE) from error
+
+
+def in_eight_bits(image: Image.Image) -> Image.Image:
+    """Return an image whose greys have 16 bits or more in 8; others as they are.
+
+    Pillow's own conversion clips at 255, so that all but black becomes white.
+    """
+    if image.mode not in {"I;16", "I;16B", "I;16L", "I", "F"}:
+        return image
+    grey = image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
+    clear = image.info.get("transparency")
+    grey.info = {**image.info, **({"transparency": clear // 257} if isinstance(clear, int) else {})}
+    return grey
 
 
 def _require_size(image: Image.Image) -> None:

@@ -14,6 +14,7 @@ from PIL import Image, ImageChops
 from backends.common.file_types import SENT, is_sound, is_video, mime_of
 from backends.media import videos
 from backends.media.image_metadata import without_metadata
+from backends.media.images import in_eight_bits
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from queueing.core.requests import File
 
@@ -151,7 +152,7 @@ def _require_size(image: Image.Image) -> None:
 def _fitted(file: File, limit: int) -> File | None:
     try:
         with Image.open(io.BytesIO(file.data), formats=SENT) as opened:
-            image = _flat(opened)
+            image = _flat(in_eight_bits(opened))
     except Exception:  # noqa: BLE001
         return None  # a server's result may be as broken as a person's image
     while min(image.size) >= _SMALLEST_SIDE:
@@ -177,6 +178,7 @@ def _flat(opened: Image.Image) -> Image.Image:
 
 _OPAQUE = 255
 _MARKED_MOST = 127  # of opacity; more opaque parts stay
+_STROKE_LEAST = 250  # of brightness; less is no white stroke
 
 
 async def mask_of(image: File, given: File | None = None) -> File:
@@ -196,9 +198,12 @@ def _mask(image: File, given: File | None) -> File:
     with Image.open(io.BytesIO(image.data), formats=SENT) as opened:
         size = opened.size
     with Image.open(io.BytesIO((given or image).data), formats=SENT) as opened:
-        kept = opened.convert("RGBA").getchannel("A")
+        marks = in_eight_bits(opened)
+        kept = marks.convert("RGBA").getchannel("A")
         if given is not None and _least(kept) == _OPAQUE:
-            kept = ImageChops.invert(opened.convert("L"))
+            kept = ImageChops.invert(marks.convert("L"))
+        elif given is not None and _is_strokes(marks.convert("RGBA")):
+            kept = ImageChops.invert(kept)
     if _least(kept) > _MARKED_MOST:
         raise Declined(Refusal(RefusalKind.EMPTY_MASK))
     mask = Image.new("RGBA", size)
@@ -206,6 +211,14 @@ def _mask(image: File, given: File | None) -> File:
     out = io.BytesIO()
     mask.save(out, "PNG")
     return File(name="mask.png", mime="image/png", data=out.getvalue())
+
+
+def _is_strokes(mask: Image.Image) -> bool:
+    """Return whether a mask is a layer of white strokes, as drawing programs export it."""
+    opaque = mask.getchannel("A").point(lambda alpha: _OPAQUE if alpha > _MARKED_MOST else 0)
+    on_white = Image.new("L", mask.size, "white")
+    on_white.paste(mask.convert("L"), mask=opaque)
+    return bool(opaque.getbbox()) and _least(on_white) >= _STROKE_LEAST
 
 
 def _least(channel: Image.Image) -> float:

@@ -15,6 +15,7 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from backends.common.file_types import SENT, is_image, is_sound, is_video, mime_of
 from backends.media import videos
+from backends.media.images import in_eight_bits
 from bot.core.queue import ResultFiles
 from bot.http.files import Sendable, sendable
 from bot.http.signed_links import LinkReader
@@ -129,7 +130,8 @@ def smaller(data: bytes, side: int) -> bytes:
             large = opened.width * opened.height > MEGAPIXELS * 1_000_000
             if large or getattr(opened, "n_frames", 1) > 1:
                 return b""
-            image = opened.convert("RGBA" if opened.has_transparency_data else "RGB")
+            image = in_eight_bits(opened)
+            image = image.convert("RGBA" if image.has_transparency_data else "RGB")
     except Exception:  # noqa: BLE001  # readers raise anything for hostile bytes, and only the size is lost
         return b""
     image.thumbnail((side, side))
@@ -159,7 +161,7 @@ def _of_image(data: bytes) -> bytes:
             if opened.width * opened.height > MEGAPIXELS * 1_000_000:
                 return _signed(b"", 0.0)
             first = BytesIO()
-            opened.convert("RGB").save(first, "PNG")
+            in_eight_bits(opened).convert("RGB").save(first, "PNG")
     except Exception:  # noqa: BLE001  # readers raise anything for broken bytes, and only a small square is lost
         return data
     return _signed(first.getvalue(), 0.0)
