@@ -165,11 +165,11 @@ def test_a_right_that_names_no_place_is_refused_at_the_start() -> None:
         "telegram:abc",
         "telegram:anonymous-1001",  # anyone who speaks for a channel there comes under it
     ]
-    admins = "must be such as (discord|telegram):[0-9]+ or"
+    admins = "must look like (discord|telegram):[0-9]+ or"
     for each in wrong:
         with pytest.raises(ConfigError, match=rf"admins\[0\]: {admins}"):
             parse(written("web: {}", [each]), {})
-        with pytest.raises(ConfigError, match=r"allow_roles\[0\]: must be such as discord-role:"):
+        with pytest.raises(ConfigError, match=r"allow_roles\[0\]: must look like discord-role:"):
             parse(written(f'discord: {{token: x, allow_roles: ["{each}"]}}'), {})
 
 

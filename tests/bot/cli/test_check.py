@@ -269,7 +269,7 @@ async def test_a_newer_a_damaged_and_a_misplaced_database_fail(tmp_path: Path) -
     assert (newer.works, "newer Usher" in newer.text) == (False, True)
     file.write_bytes(b"no database at all" * 100)
     damaged = (await found(configured(tmp_path)))["database", "usher.sqlite"]
-    assert (damaged.works, "no database" in damaged.text) == (False, True)
+    assert (damaged.works, "not a database" in damaged.text) == (False, True)
     misplaced = (await found(configured(tmp_path / "nowhere")))["database", "usher.sqlite"]
     assert misplaced.works is False
 

@@ -39,7 +39,7 @@ CHANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {
         ["hosts.home.backends.more (added)"],
         [],
     ),
-    ("roles:", "scheduling: {gate: false}\nroles:"): (["scheduling.dispatcher"], []),
+    ("roles:", "scheduling: {gate: false}\nroles:"): (["scheduling.gate"], []),
     ("roles:", "scheduling: {order: fair}\nroles:"): (["scheduling.order"], []),
     ("roles:", "waiting: {chat: 1h}\nroles:"): (["waiting.chat"], []),
     ("per_hour: 5", "per_hour: 5, files_per_hour: 2GB"): (["limits.files_per_hour"], []),

@@ -60,7 +60,7 @@ async def test_openmetrics_is_spoken_to_those_who_ask() -> None:
 @pytest.mark.parametrize(
     ("section", "told"),
     [
-        ("{host: 0.0.0.0}", "metrics that other machines can read need one"),
+        ("{host: 0.0.0.0}", "required if other machines can read the metrics"),
         ("{host: 192.168.1.4, token: short}", "must have at least 16 characters"),
     ],
 )
