@@ -98,13 +98,13 @@ def check(arguments: Sequence[str]) -> int:
         if fresh:
             quietly(COMPILE)  # the test run reports errors in tests
         status = {name: run(checks[name]) for name in checks if name not in beside}
-        told = {name: running.result() for name, running in beside.items()}
+        outcomes = {name: running.result() for name, running in beside.items()}
     finally:  # Ctrl-C has ended the running checks; start no others
         aside.shutdown(cancel_futures=True)
-    status |= {name: ended for name, (ended, _) in told.items()}
+    status |= {name: ended for name, (ended, _) in outcomes.items()}
     failed = [name for name in CHECKS if status[name] != 0]
-    for name in (name for name in failed if name in told):
-        print(f"\n{name}:\n{told[name][1]}", flush=True)
+    for name in (name for name in failed if name in outcomes):
+        print(f"\n{name}:\n{outcomes[name][1]}", flush=True)
     if failed:
         print(f"check: failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

@@ -230,9 +230,9 @@ def _of_model(model: ModelHours) -> str:
 def _people(people: PeopleRecord) -> Iterator[RenderableType]:
     used = [each for each in people.people if each.gpu_s >= 1.0][:_MOST_ROWS]
     if used:
-        shown = ", ".join(f"{each.name} {duration(each.gpu_s)}" for each in used)
+        listed = ", ".join(f"{each.name} {duration(each.gpu_s)}" for each in used)
         yield Text()
-        yield line(f"most GPU time today: {shown}")
+        yield line(f"most GPU time today: {listed}")
 
 
 # ---------------------------------------------------------------- words

@@ -88,9 +88,9 @@ def _empty(path: Path) -> None:
 FAILED = 2
 USUAL_PORT, API_PORT = 8080, 8081
 _DELIVERY_S = 30.0
-_FIRST = "Type /image flux cat, /video a cat, or ask something. Ctrl-C ends it."
-_OPERATED = "You are its admin: the operator's page is at {url}operator"
-_KEPT = "Jobs are kept in {path}, even through kill -9; --fresh begins without them."
+_FIRST = "Type /image flux cat, /video a cat, or ask something. Press Ctrl-C to stop."
+_OPERATED = "You are its admin. The operator's page is at {url}operator"
+_KEPT = "Jobs are kept in {path}, even after kill -9; --fresh deletes them at the start."
 
 CONFIG = """
 hosts:

@@ -42,17 +42,17 @@ async def handle_preload(context: Context, call: Call) -> Answer:
     if reason is None:
         return await begun(context, call, PRELOAD.name, call.say("preload.started", model=model))
     why = because(reason, call.language)
-    told = (*call.say("preload.waits", model=model), *why, " …")
-    return await begun(context, call, PRELOAD.name, join(told))
+    body = (*call.say("preload.waits", model=model), *why, " …")
+    return await begun(context, call, PRELOAD.name, join(body))
 
 
-async def begun(context: Context, call: Call, command: str, told: Body) -> TaskReply:
+async def begun(context: Context, call: Call, command: str, body: Body) -> TaskReply:
     """Record a preload or unload in the audit log and return its first answer."""
     model, host = named(context.catalog, call)
     await audited(context, call, command, model, host or "")
 
     task = Task(command=command, language=call.language, model=model, host=host)
-    return TaskReply(content=Content(body=told), task=task)
+    return TaskReply(content=Content(body=body), task=task)
 
 
 def failed(task: Task, key: str, error: QueueError) -> Body:

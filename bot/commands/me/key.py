@@ -102,8 +102,8 @@ async def _new(context: Context, call: Call, keys: ApiKeys) -> Answer:
 
 def _shown(call: Call, key: ApiKey, secret: str) -> Body:
     text = "key.new_service" if key.is_service else "key.new"
-    told = call.say(text, secret=CommandText(secret), number=key.id, person=key.user)
-    return join((*told, *_end(call, key)))
+    body = call.say(text, secret=CommandText(secret), number=key.id, person=key.user)
+    return join((*body, *_end(call, key)))
 
 
 def _named(words: str) -> tuple[str, float | None]:
