@@ -16,7 +16,7 @@ from tests.processes.typist import CTRL_C, Typist, at_terminal
 
 WRONG = "1234567:AAcanary-that-Telegram-refuses"
 ALONE = (  # whatever else runs on this machine, and whatever GPU it has
-    "from bot.cli.init import hosts as GPU, scan as places; places.PORTS = ()\n"
+    "from bot.cli.init import hosts as gpu, scan as places; places.PORTS = ()\n"
     "async def none(): return ()\n"
     "gpu.gpus, gpu.gpuless = none, lambda: False\n"
     "from bot.cli.main import main; raise SystemExit(main())"
