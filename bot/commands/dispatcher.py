@@ -89,7 +89,7 @@ class Dispatcher:
         self._closed = True
 
     def arrived(self, user: str, chat: str) -> Arrival:
-        """Return an arrival's place behind what its person sent there earlier."""
+        """Reserve a call's place behind what the same person sent to this chat earlier."""
         return self._arrivals.take(user, chat)
 
     async def call(self, invocation: Invocation) -> None:
@@ -206,7 +206,7 @@ class Dispatcher:
         return await HANDLERS[command.name](self._context, call)
 
     def _refusal(self, refusal: Refusal, language: str, name: str) -> Reply:
-        """Return the refusal of a call of the command, with a hint about what would have worked."""
+        """Return the answer to a refused call, with a hint about what would have worked."""
         body = sentence(refusal, language, name)
         command = self._by_name.get(name)
         if command is None or not refusal.kind.value.usage:

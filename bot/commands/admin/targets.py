@@ -71,8 +71,8 @@ def meant_host(catalog: Catalog, call: Call) -> str:
 def meant_target(catalog: Catalog, call: Call) -> tuple[str | None, str | None]:
     """Return the model or the host a call names; (None, None) if it names nothing.
 
-    A word that is not a model counts as a host. Naming both is refused, because it would look as if
-    only the model on that host were meant. Raises `UnknownModel` or `Declined`.
+    A word that is not a model counts as a host. Naming both is refused, because it would suggest
+    that only the model on that host is affected. Raises `UnknownModel` or `Declined`.
     """
     host = call.text("host")
     if host is None:

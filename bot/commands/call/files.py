@@ -101,7 +101,7 @@ TAKES = {
 
 @dataclass(slots=True)
 class QuestionFiles:
-    """What came with a question: `words` from files, `shown` images, `said` recordings.
+    """The contents of a question's files: their `words`, `shown` images and `said` recordings.
 
     `cut` names the documents of which only the beginning is included.
     """
@@ -119,7 +119,7 @@ class QuestionFiles:
 async def enclosed(
     context: Context, call: Call, limit: int, of: Sequence[Attachment] | None = None
 ) -> QuestionFiles:
-    """Return what came with a question, or those files in `of`; at most `limit` characters.
+    """Return the contents of a question's files, or of those in `of`; at most `limit` characters.
 
     Raises `Declined`.
     """

@@ -71,7 +71,7 @@ async def pointed_job(context: Context, call: Call) -> Job:
 async def replied_job(context: Context, call: Call) -> Job | None:
     """Return the job whose message the call replies to.
 
-    Any owner: the caller sees it there.
+    It may be anyone's job, because the caller can see that message.
     """
     ref = call.invocation.replied_to
     job_id = await context.records.job_of(ref) if ref is not None else None
@@ -95,9 +95,10 @@ async def drawn_images(context: Context, job: Job) -> tuple[File, ...]:
 
 
 def without(job: Job, *, kept: bool, gone: RefusalKind, never: RefusalKind) -> Declined:
-    """Return why a job lacks what a call needs of its result.
+    """Return the refusal for a job whose result lacks what a call needs.
 
-    The job is still open, its result was `kept` and is `gone`, or it `never` had any of it.
+    An open job is refused as unfinished. Otherwise the refusal is `gone` if a completed job's
+    result was `kept` for a while, and `never` if there was nothing to keep.
     """
     if not job.state.final:
         return Declined(Refusal(RefusalKind.UNFINISHED, job=job.id))

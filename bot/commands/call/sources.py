@@ -89,8 +89,8 @@ async def meant_source(context: Context, call: Call) -> Source:
 async def all_sources(context: Context, call: Call) -> tuple[Source, ...]:
     """Return the image of a job named or replied to, then the attached images; may be empty.
 
-    If the call is about a job's result, other files of the result's message are left out: they are
-    the same images as the chat shows them. Raises like `meant_source`.
+    If the call is about a job's result, other files of that message are left out, because they are
+    the chat's copies of the same images. Raises like `meant_source`.
     """
     drawn = await _drawn(context, call)
     files = call.invocation.files

@@ -23,7 +23,7 @@ _WITHOUT_FILES = {
     Capability.VISION: Capability.TEXT_TO_TEXT,
     Capability.IMAGE_TO_IMAGE: Capability.TEXT_TO_IMAGE,
 }
-"""Wider capabilities: a model that cannot see a file may still be the one that was meant."""
+"""Weaker capabilities, for hints: the person may have meant a model that takes no files."""
 _LOOKED_AT = 20  # of the person's latest jobs
 
 
@@ -128,6 +128,6 @@ def _prompt(context: Context, call: Call) -> str:
 
 
 async def _used_before(context: Context, user: str, word: str) -> bool:
-    """Return whether the person recently began a prompt with this word, and so means it."""
+    """Return whether the person recently began a prompt with this word, so it is no typo."""
     jobs = await context.queue.jobs.history(user, limit=_LOOKED_AT)
     return any(job.request.words.casefold().startswith(word.casefold()) for job in jobs)

@@ -171,7 +171,7 @@ async def handle_edit(context: Context, call: Call) -> Answer:
 
 
 async def _is_about_images(context: Context, call: Call) -> bool:
-    """Return whether a call edits images rather than a request. Raises `Declined`."""
+    """Return whether a call edits images rather than an earlier request. Raises `Declined`."""
     job_id, files = call.whole("id"), call.invocation.files
     if job_id is not None:
         if any(not each.replied for each in files):

@@ -65,7 +65,7 @@ async def handle_ask(context: Context, call: Call) -> Answer:
 
 
 async def put(context: Context, call: Call, question: str) -> Answer:
-    """Ask a question about what came with it. Without text, a recording is the question."""
+    """Submit a question with its attachments. Without text, a recording is the question."""
     given = await enclosed(context, call, QUESTION_LIMIT)
     earlier = await earlier_job(context, call)
     goes_on = earlier is not None and call.invocation.replied_to is not None
@@ -76,7 +76,7 @@ async def put(context: Context, call: Call, question: str) -> Answer:
 
 
 def about(subject: str, question: str) -> str:
-    """Return a question after a quotation of its subject, if any."""
+    """Return a question preceded by a quotation of its subject, if it has one."""
     return f"{_quoted(subject[:QUESTION_LIMIT])}\n\n{question}".rstrip() if subject else question
 
 

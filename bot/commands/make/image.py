@@ -56,7 +56,8 @@ async def handle(context: Context, call: Call) -> Answer:
 def _sources(context: Context, call: Call) -> Sequence[Attachment]:
     """Return the images to draw from.
 
-    If no model combines several, only the person's own count.
+    If no model combines images, those of a replied-to message count only if the person attached
+    none.
     """
     files = call.invocation.files
     own = [each for each in files if not each.replied]

@@ -69,9 +69,9 @@ async def handle_vary(context: Context, call: Call) -> Answer:
 
 
 async def vary(context: Context, call: Call, how: str) -> Answer:
-    """Draw from the image a call is about.
+    """Draw a variation of the image a call is about.
 
-    If no model can, draw its prompt with a new seed.
+    If no model can start from an image, repeat its prompt with a new seed.
     """
     source = await meant_source(context, call)
     changes: dict[str, str | float | None] = {"seed": new_seed(), "count": 1, "upscale": False}

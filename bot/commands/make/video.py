@@ -1,4 +1,4 @@
-"""`/video [model] <prompt>` and its button: a video from text, or also from images."""
+"""`/video [model] <prompt>` and its button: a video from text, or from text and images."""
 
 from bot.commands.call.context import Call, Context
 from bot.commands.call.options import VIDEO_OPTIONS, WHEN, given_in

@@ -117,7 +117,7 @@ NEW_TOPIC = Command(
 
 
 async def handle_new_topic(context: Context, call: Call) -> Answer:
-    """Start a new conversation for the person whose answer it is."""
+    """Start a new conversation for the person who asked for the answer above the button."""
     await own_job(context, call, call.whole("id") or 0)
     await begin(context, call)
     return reply(call.say("new.begun"))

@@ -30,7 +30,10 @@ _LIKE_A_TIME = re.compile(
     rf"(?<!\S)[-+]?p?t?(?:\d[\d.,_]*|[.,]\d+)\s*(?:{_UNITS})(?:\d[\d.,]*(?:{_UNITS})?)*(?!\S)",
     re.IGNORECASE,
 )
-"""A duration left in the name: a key must not be permanent because its duration was misread."""
+"""Matches a duration that was left in the name.
+
+Such a name is refused, because a key with a misread duration would be permanent.
+"""
 OPEN_WEBUI = "openwebui"
 
 COMMAND = Command(

@@ -1,4 +1,4 @@
-"""`/status`: every host and backend, since when it is up or down, its memory, what runs there.
+"""`/status`: every host and backend, since when it has been up or down, its memory and its jobs.
 
 If there are several processes, admins also see the role of each.
 """
