@@ -1,4 +1,4 @@
-"""Where a job came from: stored with it, with all that its messages need to know of its caller."""
+"""Where a job came from. Stored with the job, with everything its messages need about the caller."""
 
 from functools import lru_cache
 

@@ -179,9 +179,9 @@ class Attachment:
 class Album:
     """An album whose parts arrive one by one; see `Invocation.album`.
 
-    `asks` is False for parts that request nothing by themselves: they are a call only if the album
-    was one. `begun`: earlier parts were already passed on. `partial`: the platform withholds the
-    other parts.
+    `asks` is False for parts that request nothing by themselves: they belong to a call only if the
+    album's first parts did. `begun`: earlier parts were already passed on. `partial`: the platform
+    withholds the other parts.
     """
 
     asks: bool = True

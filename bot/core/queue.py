@@ -64,7 +64,7 @@ class JobReader(JobFiles, Protocol):
         """Return the GPU seconds that each owner's jobs have used since a moment."""
 
     async def gpu_time(self, owner: str, since: float) -> GpuTime:
-        """Return an owner's GPU time since a moment, including what is held for open jobs.
+        """Return an owner's GPU time since a moment, including the time reserved for open jobs.
 
         A job counts from its end; a failed job never counts.
         """
@@ -162,7 +162,7 @@ class ModelReader(Protocol):
 
 
 class Deliveries(Protocol):
-    """Lists the jobs whose end people have not seen, until they are acknowledged.
+    """Lists open jobs, and ended jobs until their person is known to have seen the end.
 
     Events are only hints. This list covers those missed because of a restart or a lost connection.
     """
@@ -247,7 +247,7 @@ class QueueAdmin(Protocol):
 class ModelPreloads(Protocol):
     """Keeps models in memory at an admin's request. Every call raises `Refused`.
 
-    The problem of an error is shown to the admin.
+    Admins see the problem of every error raised here.
     """
 
     async def preload(self, model: str, host: str | None) -> str:

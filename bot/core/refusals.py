@@ -66,7 +66,7 @@ _LENGTH = {"length": int, "limit": int}
 
 _TOO_OFTEN = HTTPStatus.TOO_MANY_REQUESTS
 _AWAY = HTTPStatus.SERVICE_UNAVAILABLE
-_SOON_S = 5.0  # SDKs repeat a call twice, and other calls wait for the same space
+_SOON_S = 5.0  # SDKs repeat a call twice, while other calls wait for the same space
 _BANNED = ApiAnswer(HTTPStatus.FORBIDDEN, "banned")
 _BEYOND_MODEL = ApiAnswer(code="beyond_model")
 _GPU_TIME = ApiAnswer(_TOO_OFTEN, "gpu_time_used_up", again_s=1.0)
