@@ -141,9 +141,9 @@ class AdmissionService:
         return usual_model(self.models.offer.catalog, self.live.defaults, person, capability)
 
     async def _answered(self, key: str | None, steps: Awaitable[Job]) -> Job | Refusal:
-        """Return the result of the steps.
+        """Return the outcome of accepting a request.
 
-        A request that was accepted before is never refused later.
+        A repeat of a request that was accepted before is never refused.
         """
         try:
             return await steps

@@ -176,7 +176,7 @@ def drawn(
 ) -> Made:
     """Return the job's request.
 
-    Explicit options override the style's, and those the defaults.
+    Explicit options override the style's options, which override the defaults.
 
     `takes` are the fields the model honours, None for all. Options that were not given explicitly
     are set only if it honours them. An edit keeps the size of its images.

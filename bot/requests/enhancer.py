@@ -133,7 +133,7 @@ class Enhancer:
         return better if unwanted_word(words, said_in(better)) is None else image.request
 
     async def _ended(self, image: Job, asked: Job) -> None:
-        """Return when the question or the image has ended, or the delay is over."""
+        """Wait until the question or the image has ended, or the delay is over."""
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends[image.id] = self._ends[asked.id] = end
         try:

@@ -56,7 +56,7 @@ async def checked(data: bytes) -> File:
 
 
 async def bare(data: bytes) -> bytes:
-    """Return a person's file as it may be stored: pixels, video and sound without metadata.
+    """Return a person's file as it may be stored: images, video and sound without metadata.
 
     A file that cannot be read becomes an empty file, because its contents are unknown. Other kinds
     of files stay as they are.

@@ -234,14 +234,14 @@ class RequestLimits:
             raise Declined(Refusal(RefusalKind.UNWANTED_WORD, word=word))
 
     def _require_within(self, model: str, request: Request) -> None:
-        """Refuse what is beyond the bounds of its model. The queue refuses unknown models."""
+        """Refuse a request beyond its model's bounds. The queue refuses unknown models."""
         offer = self.models.offer
         spec = offer.catalog.find(model)
         if spec is not None:
             self.bounds.require(spec, request, offer.usual.get(spec.name, {}))
 
     async def _take_in(self, owner: str, files: tuple[File, ...]) -> int | None:
-        """Count the bytes of files before others of the same moment are checked."""
+        """Count the bytes of files at once, so that concurrent requests share the limit."""
         if not files:
             return None
         try:
@@ -295,7 +295,7 @@ class RequestLimits:
         return None if status.next_ends is None else status.next_ends.latest
 
     async def _ends(self, new: NewJob) -> list[float]:
-        """Return the expected ends of the open jobs that count with a new one, where estimated."""
+        """Return the estimated ends of the open jobs that share a limit with a new one."""
         bulk, mine = is_bulk(new.request), await self.jobs.open_jobs(new.owner)
         alike = [job for job in mine if is_bulk(job.request) is bulk]
         standings = await self.status.standings(alike)

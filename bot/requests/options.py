@@ -70,9 +70,9 @@ PLACE = "{prompt}"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Style:
-    """What a style adds to a request for images.
+    """A style preset: its additions to a request for images.
 
-    The person's explicit options override it.
+    The person's explicit options override them.
 
     `prompt` contains the person's prompt at `{prompt}`, or is appended to it. `options` are fields
     of `TextToImage` by name. `model` is used if the call names none.

@@ -99,7 +99,7 @@ def asked(request: Chat, heard: Sequence[str]) -> Chat:
 
 
 def is_cut(heard: Sequence[str]) -> bool:
-    """Return whether the transcript is longer than what is asked."""
+    """Return whether the transcript is longer than a question may include."""
     return len(_together(heard)) > HEARD_LIMIT
 
 

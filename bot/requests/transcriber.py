@@ -42,7 +42,7 @@ class Unheard(Exception):
 
 
 class Transcriber:
-    """Has recordings transcribed, releases their questions, and cleans up after both."""
+    """Submits transcriptions, releases the questions that wait for them, and cleans up after both."""
 
     def __init__(
         self,
