@@ -99,7 +99,7 @@ def _sound(config: Config, wrong: set[Path]) -> Config:
 
 
 def warnings(config: Config) -> list[ConfigProblem]:
-    """Return what works but is probably unintended.
+    """Return warnings about settings that work but are probably unintended.
 
     Requires a configuration without problems.
     """

@@ -80,7 +80,7 @@ class Config(Section):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what works but is probably unintended, one sentence each."""
+        """Return warnings about settings that work but are probably unintended, one sentence each."""
         return self._warnings
 
     def with_warnings(self, warnings: tuple[str, ...]) -> Self:

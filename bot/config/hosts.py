@@ -1,4 +1,4 @@
-"""The settings of hosts that are woken, put to sleep or rested at certain times."""
+"""The settings of hosts that are woken, put to sleep, or kept free at certain hours."""
 
 import re
 from ipaddress import IPv4Address
