@@ -139,7 +139,7 @@ def _staying_mb(catalog: Catalog, host: HostSpec, backend: str, but: ModelSpec) 
 def _kept_out(
     catalog: Catalog, host: HostSpec, backend: str, model: ModelSpec
 ) -> Iterator[ModelSpec]:
-    """Yield the models of a host that do not fit next to one that does not make way for them."""
+    """Yield a host's models that do not fit next to `model`, which stays when they wait."""
     for other, on in _beside(catalog, host, backend, model).items():
         least_mb = min(_part_mb(catalog, host, catalog.models[other], name) for name in on)
         kept_mb = _part_mb(catalog, host, model, backend)
@@ -150,8 +150,8 @@ def _kept_out(
 def _beside(
     catalog: Catalog, host: HostSpec, backend: str, model: ModelSpec
 ) -> dict[str, set[str]]:
-    """Return the models for which one does not make way, with their servers on the host."""
-    makes_way = catalog.backends[backend].max_models is not None  # for other models of its server
+    """Return the models for which `model` is not unloaded, each with its servers on the host."""
+    makes_way = catalog.backends[backend].max_models is not None  # for its server's other models
     beside = {spec.name for spec in host.backends} - ({backend} if makes_way else set())
     found = {each.name: beside & set(each.backends) for each in catalog.models.values()}
     return {name: on for name, on in found.items() if on and name != model.name}

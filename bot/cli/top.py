@@ -49,7 +49,7 @@ Row = tuple[str, str, str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopState:
-    """Everything that is shown. What could not be read is None."""
+    """Everything on the screen. Parts that could not be read are None."""
 
     now: LiveState
     hours: HoursRecord | None = None

@@ -259,15 +259,15 @@ async def _announce(parts: BotParts, *, kept: bool) -> None:
     for platform in parts.platforms:
         if isinstance(platform, Web):
             await platform.connected.wait()
-            print(f"Usher's demo is at {platform.url}", flush=True)  # the answer
-            print(_FIRST, flush=True)  # as above
-            print(_OPERATED.format(url=platform.url), flush=True)  # as above
+            print(f"Usher's demo is at {platform.url}", flush=True)
+            print(_FIRST, flush=True)
+            print(_OPERATED.format(url=platform.url), flush=True)
     if parts.gateway is not None:
         await parts.gateway.connected.wait()
         address = f"http://127.0.0.1:{parts.gateway.port}/v1"
-        print(f"Programs reach the API at {address}, without a key.", flush=True)  # as above
+        print(f"Programs reach the API at {address}, without a key.", flush=True)
     if kept:
-        print(_KEPT.format(path=kept_path()), flush=True)  # as above
+        print(_KEPT.format(path=kept_path()), flush=True)
 
 
 # ---------------------------------------------------------------- without a page

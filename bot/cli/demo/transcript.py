@@ -33,7 +33,7 @@ def display() -> Iterator[Show]:
     """Yield a function that shows states: in place on a terminal, otherwise one after another."""
     out = console()
     if not out.is_interactive:
-        yield lambda _, state: print(harmless(state), flush=True)  # the answer
+        yield lambda _, state: print(harmless(state), flush=True)
         return
     states: dict[str, Text] = {}
     with Live(console=out, auto_refresh=False) as live:
