@@ -174,7 +174,7 @@ class Editor:
                 return
 
     def _busy(self, message: StatusMessage, standing: Standing) -> Body:
-        """Return the opening lines for a request whose queue is long."""
+        """Return the opening text for a request whose queue is long."""
         wait_s = 0.0 if standing.ends is None else standing.ends.at - self._clock.now()
         if wait_s <= self._live.busy_after_s:
             return ()

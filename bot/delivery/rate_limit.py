@@ -143,8 +143,8 @@ class RateLimit:
         """Return the earliest time the budget allows a request.
 
         Ends and first answers are `urgent`. One part of a group's minute is reserved for them and
-        another for news to be shown `soon`; other updates are spread over the rest. Requests that
-        are no end leave room for the `ending` jobs, which may end within seconds. Answers to a
+        another for news to be shown `soon`; other updates are spread over the rest. All requests
+        except ends leave room for the `ending` jobs, which may end within seconds. Answers to a
         person's request may come in a `burst`, as far as the platform allows.
         """
         gap_s, most = self._limits.chat_every_s * self._slow(now), self._limits.burst

@@ -1,4 +1,4 @@
-"""Has answers read aloud by a separate job for each answer, accepted at most once.
+"""Reads answers aloud, with a separate job for each answer, accepted at most once.
 
 The voice is part of the delivery. A result stays undelivered until its voice is ready or has
 failed, so a restart at any point resumes it.

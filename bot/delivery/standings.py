@@ -50,7 +50,7 @@ class StandingReader:
                 del self._open[job.id]
 
     def changed(self, job: Job) -> None:
-        """Answer a question about a job that has changed since with its old state.
+        """Answer a question about a job that has since changed, using its old state.
 
         The caller then asks again. Without this, it would wait for a planning decision that other
         jobs in its batch need and the changed job does not.
