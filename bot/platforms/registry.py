@@ -122,13 +122,13 @@ def platforms(chats: ChatsConfig, parts: PlatformParts) -> tuple[ChatPlatform, .
     return tuple(platform for platform in made if platform is not None)
 
 
-def platform_of(post: str, chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform:
-    """Return the platform that the holder of a lease runs.
+def platform_of(role: str, chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform:
+    """Return the platform that the holder of a role runs.
 
-    Raises `ValueError` if the name `post` is not a configured chat.
+    Raises `ValueError` if `role` is not a configured chat.
     """
-    make = PLATFORMS.get(post)
+    make = PLATFORMS.get(role)
     platform = make(chats, parts) if make is not None else None
     if platform is None:
-        raise ValueError(f"{post} is not a configured chat")
+        raise ValueError(f"{role} is not a configured chat")
     return platform
