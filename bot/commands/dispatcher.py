@@ -170,9 +170,9 @@ class Dispatcher:
             log.warning("%s: cannot read their language: %s", user, error)
             return None
 
-    def telling_languages(self, hearer: LanguageTold) -> AbstractContextManager[None]:
-        """Call `hearer(user, language)` for each choice of a language, until the block ends."""
-        return self._context.people.telling(hearer)
+    def telling_languages(self, listener: LanguageTold) -> AbstractContextManager[None]:
+        """Call `listener(user, language)` for each choice of a language, until the block ends."""
+        return self._context.people.telling(listener)
 
     async def _completed(self, invocation: Invocation) -> Invocation:
         """Return the call that a reply to one of the bot's prompts completes, or the same call."""

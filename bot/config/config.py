@@ -80,7 +80,7 @@ class Config(Section):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return warnings about settings that work but are probably unintended, one sentence each."""
+        """Return a sentence for each setting that works but is probably unintended."""
         return self._warnings
 
     def with_warnings(self, warnings: tuple[str, ...]) -> Self:

@@ -22,7 +22,7 @@ _OTHERS = stat.S_IRWXO
 class EnvironmentFile:
     """The variables of a file.
 
-    `unread` is the reason why it could not be read; `warnings` concern its permissions and ignored lines.
+    `unread` says why it could not be read. `warnings` concern its permissions and ignored lines.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)

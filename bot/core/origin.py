@@ -1,4 +1,4 @@
-"""Where a job came from. Stored with the job, with everything its messages need about the caller."""
+"""Where a job came from, and everything its messages need about the caller. Stored with the job."""
 
 from functools import lru_cache
 

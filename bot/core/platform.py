@@ -293,9 +293,9 @@ class CommandHandler(Protocol):
         """Return the language a person chose; None if they chose none or it cannot be read."""
 
     def telling_languages(
-        self, hearer: Callable[[str, str | None], None]
+        self, listener: Callable[[str, str | None], None]
     ) -> AbstractContextManager[None]:
-        """Call `hearer(user, language)` whenever a person chooses a language, until the block ends.
+        """Call `listener(user, language)` when a person chooses a language, until the block ends.
 
         The language is None when they reset it to that of their chats.
         """

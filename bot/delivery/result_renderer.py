@@ -283,7 +283,7 @@ class ResultRenderer:
         ]
         if not changed:
             return fitting, ()
-        said = _said_of(files, made, language)
+        said = _note_about(files, made, language)
         where = await self._originals.told(job, changed, language)
         return fitting, join((*said, *((" ",) if where else ()), *where))
 
@@ -347,7 +347,7 @@ def _in_lines(*bodies: Body) -> Body:
     return join(lines)
 
 
-def _said_of(files: Sequence[File], made: Sequence[File | None], language: str) -> Body:
+def _note_about(files: Sequence[File], made: Sequence[File | None], language: str) -> Body:
     """Return the sentence about files that were left out or shrunk."""
     lost = made.count(None)
     if lost:

@@ -141,7 +141,7 @@ class StaleMessages:
             if not any(_open(message) for message in self._messages):
                 await self._moved.wait()
             try:
-                await self._look_around()
+                await self._check_all()
             except StoreError as error:
                 log.warning("cannot read the positions of waiting jobs: %s", error)
             except Exception:
@@ -149,7 +149,7 @@ class StaleMessages:
             rest_s = _REST_EACH_S * len(self._messages)
             await asyncio.sleep(min(max(rest_s, _REST_S), _LONG_REST_S))
 
-    async def _look_around(self) -> None:
+    async def _check_all(self) -> None:
         now, turned = self._clock.now(), self._turned
         whole_s = max(_WHOLE_S, _WHOLE_EACH_S * len(self._messages))
         if whole := now - self._whole_at >= whole_s:
@@ -176,9 +176,9 @@ class StaleMessages:
             if first or len(everyone) > _SCANNED:
                 await asyncio.sleep(0)
             several = found[first : first + _AT_ONCE]
-            await self._look([message for message in several if _watched(message)])
+            await self._check([message for message in several if _watched(message)])
 
-    async def _look(self, messages: Sequence[StatusMessage]) -> None:
+    async def _check(self, messages: Sequence[StatusMessage]) -> None:
         if not messages:
             return
         standings = await self._status.standings([message.current for message in messages])

@@ -61,7 +61,7 @@ class People:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._hearers: set[LanguageTold] = set()
+        self._listeners: set[LanguageTold] = set()
 
     async def get(self, user: str) -> Person:
         """Return a person, without any settings if none are stored.
@@ -94,17 +94,17 @@ class People:
         return person
 
     @contextmanager
-    def telling(self, hearer: LanguageTold) -> Iterator[None]:
+    def telling(self, listener: LanguageTold) -> Iterator[None]:
         """Call a listener after each durable change of a language, inside the block."""
-        self._hearers.add(hearer)
+        self._listeners.add(listener)
         try:
             yield
         finally:
-            self._hearers.discard(hearer)
+            self._listeners.discard(listener)
 
     def _notify(self, user: str, language: str | None) -> None:
-        for hearer in tuple(self._hearers):
-            hearer(user, language)
+        for listener in tuple(self._listeners):
+            listener(user, language)
 
     async def forget(self, user: str) -> None:
         """Delete a person's own settings. Those set by admins stay."""

@@ -193,7 +193,7 @@ class AdmissionService:
         model = question.model or self._text_model(asking.person, question)
         spec = catalog.find(model)
         talk = continued(
-            await self._said_before(question.earlier),
+            await self._conversation_until(question.earlier),
             asked,
             system=question.system,
             room=room_chars(spec),
@@ -260,7 +260,7 @@ class AdmissionService:
         request = request.model_copy(update={"messages": (*before, asked)})
         return await self.limits.replace_request(asking, job, request, added.files)
 
-    async def _said_before(self, job: Job | None) -> Conversation:
+    async def _conversation_until(self, job: Job | None) -> Conversation:
         """Return the conversation up to a job's answer. A stopped answer is left out."""
         if job is None or not isinstance(job.request, Chat):
             return Conversation()

@@ -38,7 +38,7 @@ def room_chars(model: ModelSpec | None) -> int:
 
 
 def remembered_by(earlier: Job | None, model: ModelSpec | None) -> str | None:
-    """Return the server that likely has a conversation in its cache; None if the model has changed."""
+    """Return the server that may have a conversation cached; None if the model has changed."""
     if earlier is None or model is None or earlier.model != model.name:
         return None
     return earlier.backend or earlier.remembered_by if isinstance(earlier.request, Chat) else None

@@ -42,7 +42,7 @@ class Unheard(Exception):
 
 
 class Transcriber:
-    """Submits transcriptions, releases the questions that wait for them, and cleans up after both."""
+    """Submits transcriptions, releases the questions that wait for them, and cleans up."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Transcriber:
         async with TaskGroup() as tasks:
             tasks.create_task(self._begin())
             while True:
-                tasks.create_task(self._look_after(await self._news.get()))
+                tasks.create_task(self._serve_until_done(await self._news.get()))
 
     async def _begin(self) -> None:
         while True:
@@ -118,7 +118,7 @@ class Transcriber:
                 self._take(question)
             return
 
-    async def _look_after(self, question: int) -> None:
+    async def _serve_until_done(self, question: int) -> None:
         """Serve a question until nothing remains to be done. A bug affects only this question."""
         more = True
         while more:
@@ -158,14 +158,14 @@ class Transcriber:
         while current is not None and (places := recordings.unheard(current)):
             heard = []
             for place in places:
-                text = await self._heard(current, place, wake)
+                text = await self._transcript_of(current, place, wake)
                 if text is None:
                     return
                 heard.append(text)
             await self._release(current, heard)
             current = await self._jobs.get(question.id)  # a late part may have arrived
 
-    async def _heard(self, question: Job, place: int, wake: asyncio.Event) -> str | None:
+    async def _transcript_of(self, question: Job, place: int, wake: asyncio.Event) -> str | None:
         """Return a recording's transcript; None if its question ends first. Raises `Unheard`."""
         while True:
             wake.clear()

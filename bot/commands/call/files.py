@@ -220,7 +220,7 @@ def used_files(
     command takes a single image, the person's own image comes first. A call that `joins` an earlier
     question needs no text of its own.
     """
-    files = _looked_at(command, invocation)
+    files = _considered(command, invocation)
     unused = [file for file in files if file.kind not in command.takes]
     if unused:
         raise Declined(Refusal(RefusalKind.NOT_USED, told=_sentences(command, unused, language)))
@@ -233,7 +233,7 @@ def used_files(
     return files
 
 
-def _looked_at(command: Command, invocation: Invocation) -> tuple[Attachment, ...]:
+def _considered(command: Command, invocation: Invocation) -> tuple[Attachment, ...]:
     """Return the attachments that count for this call."""
     own = tuple(file for file in invocation.files if not file.replied)
     if not command.takes:

@@ -58,12 +58,12 @@ def parse(command: Command, text: str, is_model: Callable[[str], bool]) -> Args:
             continue
         if param.kind is ParamKind.PERSON and not _PERSON.fullmatch(first):
             continue
-        if param.kind is ParamKind.JOB and _yields(command, param, first):
+        if param.kind is ParamKind.JOB and _begins_text(command, param, first):
             continue
         raw[param.name], rest = first, after
         about_job |= param.kind is ParamKind.JOB
     values = check(command, raw)
-    if rest and not _names_somebody(command):
+    if rest and not _takes_person(command):
         raise Declined(Refusal(RefusalKind.LEFT_OVER, text=rest[:40]))
     return values
 
@@ -117,12 +117,12 @@ def _unknown_option(command: Command, name: str) -> Declined:
     return Declined(Refusal(RefusalKind.UNKNOWN_OPTION, name=name))
 
 
-def _names_somebody(command: Command) -> bool:
+def _takes_person(command: Command) -> bool:
     """Return whether the command takes a person. Its handler refuses one it cannot read."""
     return any(param.kind is ParamKind.PERSON for param in command.params)
 
 
-def _yields(command: Command, param: Param, first: str) -> bool:
+def _begins_text(command: Command, param: Param, first: str) -> bool:
     """Return whether the word is not a job but the beginning of the text that follows."""
     has_text = any(each.kind is ParamKind.TEXT and each.positional for each in command.params)
     return has_text and not param.required and not _JOB.fullmatch(first)

@@ -40,7 +40,7 @@ async def handle_history(context: Context, call: Call) -> Answer:
 
 def _line(call: Call, job: Job, *, seen: bool) -> Body:
     drawn = job.request.is_seen and job.state is JobState.COMPLETED
-    prompt = status.shortened(" ".join(_asked(job).split()), _PROMPT_SHOWN)
+    prompt = status.shortened(" ".join(_request_text(job).split()), _PROMPT_SHOWN)
     return call.say(
         "history.line",
         job=Strong(str(job.id), job=job.id, has_image=drawn and seen),
@@ -51,7 +51,7 @@ def _line(call: Call, job: Job, *, seen: bool) -> Body:
     )
 
 
-def _asked(job: Job) -> str:
+def _request_text(job: Job) -> str:
     """Return the words of a request, without the text or files a question was about."""
     text = job.request.words
     if not isinstance(job.request, Chat):

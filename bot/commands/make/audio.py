@@ -73,7 +73,7 @@ SPEAK = Command(
 async def handle_speak(context: Context, call: Call) -> Answer:
     own = call.text("text")
     job = await _answer(context, call)
-    said = own or await _said(context, job) or spoken(call.invocation.quoted)
+    said = own or await _text_of(context, job) or spoken(call.invocation.quoted)
     if not said and job is not None:
         raise await _without_text(context, job)
     options = given_in(call)
@@ -98,7 +98,7 @@ async def _answer(context: Context, call: Call) -> Job | None:
     return None if job is None or job.request.gives_files else job
 
 
-async def _said(context: Context, job: Job | None) -> str:
+async def _text_of(context: Context, job: Job | None) -> str:
     if job is None or job.request.gives_files:
         return ""
     output = await context.queue.jobs.output(job)

@@ -25,11 +25,11 @@ def attachments_of(
             yield attachment_of(file, limit, replied=replied, voice=snapshot.flags.voice)
     stickers = [*message.stickers, *_stickers_of(message)]
     for sticker in stickers:
-        yield _thing(AttachmentKind.STICKER, sticker.name, replied=replied)
+        yield _placeholder(AttachmentKind.STICKER, sticker.name, replied=replied)
     if message.poll is not None:
-        yield _thing(AttachmentKind.POLL, "", replied=replied)
+        yield _placeholder(AttachmentKind.POLL, "", replied=replied)
     if message.activity is not None or any(map(_is_only_shown, message.message_snapshots)):
-        yield _thing(AttachmentKind.OTHER, "", replied=replied)
+        yield _placeholder(AttachmentKind.OTHER, "", replied=replied)
 
 
 def of_reply(message: discord.Message, limit: int, *, ours: bool) -> Iterator[Attachment]:
@@ -44,7 +44,7 @@ def of_reply(message: discord.Message, limit: int, *, ours: bool) -> Iterator[At
 
 def unseen() -> Attachment:
     """Return a placeholder for a message that Discord withholds, so that answers can mention it."""
-    return _thing(AttachmentKind.UNSEEN, "", replied=True)
+    return _placeholder(AttachmentKind.UNSEEN, "", replied=True)
 
 
 def attachment_of(
@@ -79,7 +79,7 @@ def _is_only_shown(snapshot: discord.MessageSnapshot) -> bool:
     return not said and bool(snapshot.embeds or snapshot.components)
 
 
-def _thing(kind: AttachmentKind, name: str, *, replied: bool) -> Attachment:
+def _placeholder(kind: AttachmentKind, name: str, *, replied: bool) -> Attachment:
     """Return a placeholder for an attachment that is not a file, so that answers can mention it."""
 
     async def read() -> bytes:

@@ -197,7 +197,7 @@ class Client(discord.AutoShardedClient):
 
     async def on_message(self, message: discord.Message) -> None:
         """Handle a mention, a reply to the bot, or a direct message."""
-        if self.user is None or not self._heard():
+        if self.user is None or not self._may_act():
             return
         spoken = DiscordMessageCall(
             message=message,
@@ -206,9 +206,9 @@ class Client(discord.AutoShardedClient):
         )
         if spoken.invocation() is not None:
             arrival = self._arrived(message.author.id, message.channel.id)
-            self._calls.create_task(self._hear(spoken, arrival))
+            self._calls.create_task(self._handle_message(spoken, arrival))
 
-    def _heard(self) -> bool:
+    def _may_act(self) -> bool:
         """Return whether to act on an event. A connection may outlive this process's lease.
 
         Discord sends each session only the events that occur while it is open. So an event that
@@ -230,7 +230,7 @@ class Client(discord.AutoShardedClient):
         """
         return self._handler.arrived(f"{self._platform.name}:{person_id}", f"{channel_id}")
 
-    async def _hear(self, spoken: DiscordMessageCall, arrival: Arrival) -> None:
+    async def _handle_message(self, spoken: DiscordMessageCall, arrival: Arrival) -> None:
         try:
             with arrival:
                 if is_astray(spoken.message):
@@ -280,7 +280,7 @@ class Client(discord.AutoShardedClient):
         if interaction.channel_id is None:
             _log.warning("%s: ignored a call from an unknown kind of channel", self._platform.name)
             return
-        if not self._heard():
+        if not self._may_act():
             return
         call = InteractionReply(
             interaction, platform=self._platform.name, post=self._platform.send, about=about

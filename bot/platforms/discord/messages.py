@@ -36,7 +36,7 @@ class DiscordMessageCall:
             return None  # bots that answer each other would never stop
         if not self._is_for_us():
             return None
-        command, text = self._asked()
+        command, text = self._command_and_text()
         replied = self._replied()
         ours = replied is not None and replied.author.id == self.me
         return Invocation(
@@ -89,7 +89,7 @@ class DiscordMessageCall:
     def _names_us(self) -> bool:
         return re.search(rf"<@!?{self.me}>", self.message.content) is not None
 
-    def _asked(self) -> tuple[str, str]:
+    def _command_and_text(self) -> tuple[str, str]:
         """Return the command and its text. A bare mention of the bot lists the commands."""
         text = re.sub(rf"\s*<@!?{self.me}>\s*", " ", self.message.content).strip()
         if (named := _COMMAND.match(text)) is not None:

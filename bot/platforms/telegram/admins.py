@@ -55,12 +55,12 @@ class GroupAdmins:
         async with known.turn:
             if now() >= known.until:
                 asked_at = now()
-                known.admins, lasts_s = await _asked(bot, chat_id)
+                known.admins, lasts_s = await _fetch(bot, chat_id)
                 known.until = asked_at + lasts_s
         return known.admins
 
 
-async def _asked(bot: Bot, chat_id: int) -> tuple[frozenset[int], float]:
+async def _fetch(bot: Bot, chat_id: int) -> tuple[frozenset[int], float]:
     """Return a group's admins and for how many seconds the answer is valid."""
     try:
         async with timeout(ASK_S):

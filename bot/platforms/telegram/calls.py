@@ -76,13 +76,13 @@ class CallReader:
             return None
         if (album := messages[0].media_group_id) is not None:
             return self._album_call(messages, album)
-        asked = self._asked(messages[0])
+        asked = self._command_of(messages[0])
         return MessageCall(self, messages[0], asked) if asked else None
 
     def _album_call(self, messages: tuple[Message, ...], album: str) -> "MessageCall":
         """Return an album's call. Only the handler knows whether late parts belong to a call."""
         chat = messages[0].chat
-        found = ((message, self._asked(message)) for message in messages)
+        found = ((message, self._command_of(message)) for message in messages)
         asking = [(message, asked) for message, asked in found if asked is not None]
         spoken = [each for each in asking if each[0].caption]
         main, asked = next(iter(spoken or asking), (messages[0], _NOTHING))
@@ -98,7 +98,7 @@ class CallReader:
         )
         return MessageCall(self, main, asked, messages, about)
 
-    def _asked(self, message: Message) -> TypedCommand | None:
+    def _command_of(self, message: Message) -> TypedCommand | None:
         """Return the command of a message, or None if it is not for the bot."""
         text = message.text or message.caption or ""
         command = typed(text, message.entities or message.caption_entities)

@@ -150,7 +150,7 @@ class Updates:
         self._forget(offset)
         for update in updates:
             if update.update_id not in self._done:
-                self._done[update.update_id] = not self._took(update)
+                self._done[update.update_id] = not self._start_handling(update)
         self._looked_at = began_at
         self._looked.set()
         self._looked = asyncio.Event()
@@ -192,7 +192,7 @@ class Updates:
             for number in [number for number in self._done if number < offset]:
                 del self._done[number]
 
-    def _took(self, update: Update) -> bool:
+    def _start_handling(self, update: Update) -> bool:
         """Start handling an update. Returns False if it cannot be read."""
         try:
             self._take(update)
@@ -253,14 +253,14 @@ class Updates:
                 async with timeout(ALBUM_QUIET_S):
                     await album.more.wait()
             except TimeoutError:
-                await self._look_again(album)
+                await self._wait_for_part(album)
                 if not album.more.is_set():
                     break
         parts = tuple(album.parts)
         album.parts.clear()
         return parts
 
-    async def _look_again(self, album: _Album) -> None:
+    async def _wait_for_part(self, album: _Album) -> None:
         """Wait for another part, or for a new request that shows there is none."""
         now = asyncio.get_running_loop().time()
         while self._looked_at < now and not album.more.is_set():
