@@ -126,7 +126,7 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
 
 
 async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -> Finding:
-    """Return the outcome of an attempt as a row, whatever it is."""
+    """Return the outcome of an attempt, success or failure, as a row."""
     try:
         async with timeout(try_s):
             return Finding(what=what, name=name, works=True, text=await trying)

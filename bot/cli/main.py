@@ -193,7 +193,7 @@ def reload(path: Path) -> int:
     try:
         answers = list(control_socket.call_all(sign_at(path)))
     except NotRunning:
-        print(f"no running bot has {path}: start it with `usher run`", file=sys.stderr)
+        print(f"no running bot uses {path}: start it with `usher run`", file=sys.stderr)
         return NOT_RUNNING
     for name, outcome in answers:
         refused = refused or bool(outcome.problems)

@@ -336,7 +336,7 @@ def _read(reader: TopReader, path: Path) -> RenderableType:
 
 
 def _absence(error: NotRunning, path: Path) -> str:
-    return str(error) or f"no running bot has {path}: start it with `usher run`"
+    return str(error) or f"no running bot uses {path}: start it with `usher run`"
 
 
 @contextmanager

@@ -153,7 +153,7 @@ class Editor:
             return None  # the event of that end serves this message again
         if standing.job.version < message.current.version:
             return None  # a newer event is on its way
-        if message.telling:
+        if message.urgent_edit:
             message.changed = False  # this drawing covers whatever changed during the query
         message.asked_at = asked_at
         message.stand(standing)
@@ -204,7 +204,7 @@ class Editor:
             ):
                 turn.used = False
                 return  # the job ended or was deleted, or the message already shows this
-            if message.ref is not None and not (message.telling or message.job.state.final):
+            if message.ref is not None and not (message.urgent_edit or message.job.state.final):
                 self._channels.of(message).rate_limit.updated(self._clock.now())
             kind = message.kind
             put = await self._put(message, drawn)
@@ -287,7 +287,7 @@ class Editor:
         rendered = await self._show_end(message, aloud)
         if message.ref is None:
             return False
-        message.told = True
+        message.answer_shown = True
         platform = self._platform(message)
         place = Placement(platform=platform, ref=message.ref, channels=self._channels)
         if not await self._extra_messages.send_rest(place, message.job, rendered):

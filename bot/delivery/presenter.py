@@ -379,7 +379,7 @@ class Presenter:
 
     async def _gone(self, message: StatusMessage) -> None:
         """Handle a deleted message. Nothing replaces it if its answer has been shown."""
-        if message.told:
+        if message.answer_shown:
             await self._deliveries.acknowledge(message.job)
             self._messages.drop(message)
         else:

@@ -103,9 +103,9 @@ class OriginalHints:
         """Return links to the first `files` files of a job's result; empty if links are off."""
         if self._links is None or await self._links.address(job, 1) is None:
             return ()
-        return await self.told(job, range(1, files + 1), language)
+        return await self.hints(job, range(1, files + 1), language)
 
-    async def told(self, job: Job, numbers: Sequence[int], language: str) -> Body:
+    async def hints(self, job: Job, numbers: Sequence[int], language: str) -> Body:
         """Return where to find the originals of these files (counted from 1), if anywhere."""
         lines: list[Body] = []
         for number in numbers:
@@ -284,7 +284,7 @@ class ResultRenderer:
         if not changed:
             return fitting, ()
         said = _note_about(files, made, language)
-        where = await self._originals.told(job, changed, language)
+        where = await self._originals.hints(job, changed, language)
         return fitting, join((*said, *((" ",) if where else ()), *where))
 
     def _paged(

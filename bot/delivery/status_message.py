@@ -74,8 +74,8 @@ class StatusMessage:
     - `muted`: its message was deleted; only the job's end creates a new one.
     - `fallback`: how far a refused result was cut down.
     - `step`: the open job that transcribes its recording or reads its answer aloud.
-    - `told`: the answer itself has been shown.
-    - `telling`: the edit in progress was requested at once.
+    - `answer_shown`: the answer itself has been shown.
+    - `urgent_edit`: the edit in progress may not wait.
     - `dropped`: nothing more is to be shown.
     """
 
@@ -103,12 +103,12 @@ class StatusMessage:
     muted: bool = False
     dropped: bool = False
     forgotten: bool = False  # its job was deleted
-    telling: bool = False
+    urgent_edit: bool = False
     fallback: Fallback = Fallback.WHOLE
     delayed_until: float = 0.0
     failures: int = 0
     step: Job | None = None
-    told: bool = False
+    answer_shown: bool = False
 
     @property
     def current(self) -> Job:
@@ -125,7 +125,7 @@ class StatusMessage:
     def take_marks(self) -> tuple[bool, bool, bool]:
         """Return and clear the marks that request an edit. Later changes set them again."""
         marks = (self.changed, self.advanced, self.moved)
-        self.telling = self.changed
+        self.urgent_edit = self.changed
         self.changed = self.advanced = self.moved = False
         return marks
 

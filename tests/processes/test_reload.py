@@ -126,4 +126,4 @@ async def test_without_a_running_bot_the_call_says_so(bot: Bot) -> None:
     await bot.kill()
     status, told = await bot.reload()
     assert status == 2
-    assert told[0].startswith("no running bot has")
+    assert told[0].startswith("no running bot uses")

@@ -83,7 +83,7 @@ async def test_without_a_bot_it_says_so(bot: WatchedBot) -> None:
     """An empty image would look like a bot without work."""
     status, shown = await bot.top("--once")
     assert status == 2
-    assert "no running bot has" in shown
+    assert "no running bot uses" in shown
 
 
 @pytest.mark.parametrize("key", ["q", CTRL_C])
@@ -108,7 +108,7 @@ async def test_it_waits_for_a_bot_that_went_and_ends_by_a_signal(bot: WatchedBot
     async with at_terminal(bot.command(), XTERM, typing=False) as person:
         await person.sees("stand-in")
         await bot.kill()
-        await person.sees("no running bot has")
+        await person.sees("no running bot uses")
         person.process.send_signal(signal.SIGTERM)
         assert await person.ended() == 0
         assert person.seen.endswith("\x1b[?25h\x1b[?1049l")

@@ -39,7 +39,7 @@ def configuration(made: Arrangement) -> str:
     """Return the text of the configuration."""
     return "\n".join(
         (
-            "# Made by `usher init`. `usher example` prints every setting. After a change, run",
+            "# Written by `usher init`. `usher example` prints every setting. After a change, run",
             "# `usher check`. Models need no entry here: everything a server has is offered.",
             "",
             *_hosts(made.hosts),

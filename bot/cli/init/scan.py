@@ -1,4 +1,4 @@
-"""Asks the servers at addresses what they are and what they have, through the backends.
+"""Identifies the servers at addresses and lists their models, through the backends.
 
 Every kind of backend asks, and the one that knows the server best is used. A server costs at most
 `TRY_S`, and its texts are shortened and sanitised before anyone sees them.

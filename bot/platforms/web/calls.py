@@ -1,6 +1,6 @@
 """Turns what a person types or presses on the page into calls, each exactly once.
 
-Does not know HTTP. A page repeats whatever was not confirmed, and the same key is the same call.
+Knows nothing of HTTP. A page resends anything not confirmed; equal keys mean the same call.
 """
 
 import asyncio
