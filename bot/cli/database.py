@@ -32,7 +32,7 @@ def check(arguments: argparse.Namespace) -> bool:
     damaged = maintenance.damage_of(url)
     print("\n".join(damaged) or f"{name}: all is well")
     if damaged:
-        print("stop Usher and restore the newest undamaged backup", file=sys.stderr)
+        print("stop Usher and restore the newest backup that is intact", file=sys.stderr)
     return not damaged
 
 
