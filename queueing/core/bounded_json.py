@@ -1,9 +1,11 @@
 """Reads JSON from outside at a bounded cost, and writes JSON that every reader accepts.
 
-A byte of JSON can become hundreds in memory: `[],` is a list, and one more validation error where
-no list is expected. So values are counted before anything is parsed, and records stop at the first
-error of a list or dict. Parsing a number takes time quadratic in its digits and blocks the event
-loop: 60 MB of long numbers would take a second. Long numbers are therefore refused as well.
+One byte of JSON can take hundreds of bytes in memory: each `[],` becomes a list and, where no list
+is expected, another validation error. Values are therefore counted before parsing, and a record
+stops at the first error of a list or dict.
+
+Parsing a number takes time quadratic in its digits and blocks the event loop: 60 MB of long numbers
+would take a second. Long numbers are therefore refused.
 """
 
 import asyncio
@@ -21,7 +23,9 @@ VALUES_MOST = 50_000
 """Enough for any ordinary text: thousands of messages, or hundreds of tools with their schemas."""
 LARGE = 256 * 1024  # bytes; smaller texts are parsed in the event loop
 NUMBER_MOST = 400
-"""Characters of a number. The smallest float takes 343, written out to its last certain digit."""
+"""The longest number accepted, in characters. The smallest float takes 343 with 17 digits and no
+exponent.
+"""
 _PIECE = 64 * 1024
 _COUNTED = b"[{,"
 _OTHERS = bytes(set(range(256)) - set(_COUNTED))
@@ -58,7 +62,7 @@ class ValueCount:
         self._digits = b""  # the beginning of a number that the next piece may continue
 
     def add(self, piece: bytes) -> None:
-        """Count another piece. Raises `TooManyValues`, also for a number that is too long."""
+        """Count another piece. Raises `TooManyValues`, or its subclass `LongNumber`."""
         for at in range(0, len(piece), _PIECE):
             self._add(piece[at : at + _PIECE])
 
@@ -85,8 +89,7 @@ class ValueCount:
 def require_few_values(text: bytes, most: int = VALUES_MOST) -> None:
     """Count the values of a JSON text. Raises `TooManyValues`.
 
-    A text with fewer bytes than values are allowed is not scanned: it has no room for a number long
-    enough to matter.
+    A text of at most `most` bytes is not scanned: no number in it is long enough to matter.
     """
     if len(text) > most:
         ValueCount(most).add(text)
@@ -145,9 +148,9 @@ class StopsEarly:
 def written(value: Any, *, raw: bool = False, spaced: bool = False) -> str:
     """Serialize a value as JSON on one line.
 
-    `raw` keeps non-ASCII letters, `spaced` uses Python's separators. NaN and infinities become
-    null, as in JavaScript: Python reads and writes them, but JSON does not have them, and a server
-    or caller may have sent some.
+    `raw` keeps non-ASCII letters. `spaced` adds a space after commas and colons, as Python does by
+    default. NaN and infinities become null, as in JavaScript. JSON does not have them, but Python
+    reads and writes them, and a server or caller may have sent some.
     """
     encoder = json.JSONEncoder(
         ensure_ascii=not raw, allow_nan=False, separators=None if spaced else (",", ":")

@@ -45,7 +45,8 @@ _SYNONYMS = {
 def near(word: str, known: Iterable[str], *, most: int = 1, alike: float = _ALIKE) -> list[str]:
     """Return the known names most similar to a word, ignoring case, the nearest first.
 
-    A synonymous name, such as `image_workflow` for `picture_workflow`, is returned alone.
+    If a known name is a synonym, such as `image_workflow` for `picture_workflow`, only that name is
+    returned.
     """
     names = {name.casefold(): name for name in known}
     if (same := in_our_words(word.casefold())) in names:
@@ -109,7 +110,7 @@ class Catalog:
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """Names that refer to hosts: those of hosts, and of machines for all their GPUs."""
+        """Names that refer to hosts: a host's own, and a machine's, which means all its GPUs."""
         return tuple(
             name
             for machine, gpus in self.machines.items()
@@ -160,7 +161,7 @@ class Catalog:
     def idle_unload_s(self, model: str, backend: str) -> float:
         """Return after how many idle seconds a copy is unloaded, `inf` for never.
 
-        The model's own setting wins over its backend's, and that over its host's.
+        The model's own setting takes precedence, then its backend's, then its host's.
         """
         host = self.hosts[self.host_of[backend]]
         stated = (self.spec_of(model), self.backends[backend], host)
@@ -206,7 +207,8 @@ class Catalog:
     def misspelt(self, word: str, capability: Capability) -> str | None:
         """Return the capable model whose name or alias differs from a word by one or two letters.
 
-        Returns None for a model's own name, its plural, and words and names too short to compare.
+        Returns None if the word is a model's name or its plural, or if either is too short to
+        compare.
         """
         word = word.casefold()
         if not LEAST_MISSPELT <= len(word) <= MOST_MISSPELT or word in self._by_word:
@@ -234,9 +236,8 @@ def _hosts_of(hosts: Iterable[HostSpec]) -> Mapping[str, tuple[str, ...]]:
 class Offer:
     """What can be requested: models, hosts, and the fields each model honours.
 
-    `options` are, by model, the request fields it honours on every backend, None for all. `usual`
-    are the numbers, such as the width, that it uses where a request names none, as far as they are
-    known.
+    `options` maps each model to the request fields that it honours on every backend, None for all.
+    `usual` maps each model to its known default numbers, such as the width.
     """
 
     models: tuple[ModelSpec, ...]
@@ -260,8 +261,8 @@ ALIKE = 0.1  # relative difference in size at which two servers may still have t
 def with_found(known: Catalog, found: Iterable[ModelSpec]) -> tuple[ModelSpec, ...]:
     """Return the models of a catalog followed by the discovered ones.
 
-    The configuration wins: configured models stay unchanged, and a discovered model with a name
-    that its server already serves is that model.
+    The configuration takes precedence: configured models stay unchanged. A discovered model is
+    skipped if its server already serves a model of that name.
     """
     joined = _Joined(known)
     for model in found:

@@ -2,9 +2,10 @@
 
 Use them instead of asyncio's.
 
-Blocking calls that may hang get a separate thread. `asyncio.to_thread` has few: six on a machine
-with two processors. Six hanging calls, such as DNS lookups while the network is down, would block
-everything else that uses that pool, and the process would wait for them at shutdown.
+Blocking calls that may hang get a separate thread. `asyncio.to_thread` uses a small pool: six
+threads on a machine with two processors. Six hanging calls, such as DNS lookups while the network
+is down, would block everything else that uses the pool, and the process would wait for them at
+shutdown.
 """
 
 import asyncio
@@ -106,17 +107,20 @@ class Timeout:
         return self._limit.expired()
 
     def reschedule(self, when: float | None) -> None:
-        """Move the deadline to another time of the event loop; None disables it."""
+        """Move the deadline, in the event loop's time; None disables it."""
         self._limit.reschedule(when)
 
 
 def timeout_at(when: float | None) -> Timeout:
-    """Limit a block to a time of the event loop; None is never. The block raises `TimeoutError`."""
+    """Limit a block to a deadline in the event loop's time, or not at all with None.
+
+    The block raises `TimeoutError`.
+    """
     return Timeout(when)
 
 
 def timeout(seconds: float | None) -> Timeout:
-    """Limit how many seconds a block takes; None is never. The block raises `TimeoutError`."""
+    """Limit a block to some seconds, or not at all with None. The block raises `TimeoutError`."""
     return Timeout(None if seconds is None else asyncio.get_running_loop().time() + seconds)
 
 
@@ -169,10 +173,10 @@ def _seen(done: "asyncio.Future[T]") -> None:
 async def undisturbed(work: "asyncio.Future[T]") -> T:
     """Await work without cancelling it when the caller is cancelled.
 
-    Returns or raises as the work does.
+    Returns the work's result or raises its exception.
 
     Use it instead of `asyncio.shield`. Since Python 3.14, `shield` reports an error that comes
-    after the cancellation to the loop's exception handler. Operators would read of a bug although
+    after the cancellation to the loop's exception handler. The log would show a bug although
     another caller handles the error.
     """
     if not work.done():

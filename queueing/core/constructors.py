@@ -1,7 +1,7 @@
-"""Creates values of frozen dataclasses as fast as those of ordinary ones.
+"""Creates frozen dataclasses as fast as ordinary ones.
 
-The `__init__` of a frozen dataclass stores every field by a call of `object.__setattr__`. For a job
-of twenty fields, that is most of what an event costs in Python. Here the fields are stored into a
+The `__init__` of a frozen dataclass stores every field with a call to `object.__setattr__`. For a
+job of twenty fields, that is most of what an event costs in Python. Here the fields are stored in a
 mutable twin with the same slots, whose class is then changed to the frozen one.
 """
 

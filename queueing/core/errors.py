@@ -5,9 +5,9 @@ QueueError
 │  ├─ UnknownModel     no such model; carries the nearest names
 │  ├─ NotCapable       the model exists but cannot do this
 │  ├─ NoServer         no server can run the model, at least for now
-│  ├─ LimitReached     too many jobs of this person, open or in an hour, or the queue is full
+│  ├─ LimitReached     too many open jobs, jobs per hour or GPU time, or the queue is full
 │  └─ NotAccepting     the queue takes no new jobs (full or damaged disk)
-├─ StaleJob            another change was faster; drop this one
+├─ StaleJob            another change came first; drop this one
 ├─ StoreError          the database cannot be used; the text is for the operator
 │  └─ Fenced           another process has taken over; stop
 └─ BackendError        an inference server failed
@@ -16,7 +16,7 @@ QueueError
    ├─ UnreadableAnswer the answer cannot be parsed; retry, the server stays in use
    │  └─ ResultGone    the server has lost the result for good; run the job again at once
    ├─ UnknownFailure   it failed for no known reason; retry, the server stays in use
-   │  ├─ ModelCrashed  the model's process there ended; retry alone, the server stays in use
+   │  ├─ ModelCrashed  the model's process ended; retry alone, the server stays in use
    │  └─ ShortOfMemory it lacks main memory, which no eviction frees; retry
    ├─ Unavailable      it does not answer; retry, and mark the backend down for a while
    ├─ Interrupted      a person stopped the attempt there; retry, the server is healthy
@@ -34,11 +34,11 @@ from pydantic import JsonValue, ValidationError
 from queueing.core.requests import Record
 
 SAID = "said"
-"""The field of any problem that holds the server's own words. Only programs see it."""
+"""The field of a problem that holds the server's own message. Only programs see it."""
 
 
 class ProblemKind(StrEnum):
-    """What went wrong. Each comment names the values the problem carries."""
+    """The kinds of problem. Each comment names the values the problem carries."""
 
     BUG = "bug"
     AWAY = "away"
@@ -141,7 +141,7 @@ class Problem(Record):
 
     @property
     def said(self) -> str:
-        """The server's own words, "" if unknown."""
+        """The server's own message, "" if unknown."""
         return str(self.values.get(SAID, ""))
 
     def code(self) -> str:
@@ -175,8 +175,8 @@ DAY_S = 86_400.0  # longer waits are not shown to people
 class QueueError(Exception):
     """Base of all errors the queue raises on purpose.
 
-    Its text is for the log. `problem` is shown to the person who asked; None if the class says
-    enough.
+    Its text is for the log. `problem` is shown to the person who asked. It is None if the class
+    alone determines the message.
     """
 
     def __init__(self, cause: str = "", *, problem: Problem | None = None) -> None:
@@ -223,7 +223,7 @@ class NoServer(Refused):
 class LimitReached(Refused):
     """A limit is reached: on open jobs, a queue's length, jobs per hour or GPU time per day.
 
-    `scope` is "owner", "line", "hour" or "gpu" (GPU seconds). With "hour", `free_at` is when the
+    `scope` is "owner", "queue", "hour" or "gpu" (GPU seconds). With "hour", `free_at` is when the
     next job can be accepted (UNIX seconds).
     """
 
@@ -313,7 +313,7 @@ class Unavailable(BackendError):
     """The server does not answer, or the connection to it failed.
 
     Whether its jobs can be blamed depends on what else ran there: see
-    `planning.retry.after_failure`.
+    `queueing.planning.retry.after_failure`.
     """
 
 

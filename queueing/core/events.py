@@ -14,8 +14,8 @@ from queueing.core.snapshot import EvictionCause
 class JobChanged:
     """A change of a job was committed; `event` is None for its acceptance or a replaced request.
 
-    `entered` is the model whose queue the owner's next overflow job entered because this job ended,
-    None if there was none.
+    If the end of this job let the owner's next overflow job enter a queue, `entered` is the model
+    of that queue.
     """
 
     job: Job
@@ -30,8 +30,8 @@ make_change = quick(JobChanged)  # one is made for each event
 class Produced:
     """A job's output is stored; the next event reports its completion.
 
-    It spares listeners in the queue's process a read from the database. It is not sent to other
-    processes.
+    Listeners in the queue's process need not read the output from the database. The event is not
+    sent to other processes.
     """
 
     job_id: int
@@ -48,12 +48,11 @@ class Progressed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueuesMoved:
-    """Positions or reasons of the waiting jobs of `models` may have changed, and all their times.
+    """Positions, reasons or times of waiting jobs may have changed.
 
-    For the models in `outlooks`, only times may have changed, because another queue on their hosts
-    moved. For those in `turned`, a subset of `models`, the kind of state changed: the reason
-    changed, a load began, ended or failed on one of their hosts, a copy left, or a server went away
-    or came back.
+    - `models`: any of these may have changed for their jobs.
+    - `outlooks`: only times may have changed, because another queue on these models' hosts moved.
+    - `turned`, a subset of `models`: the reason changed, a load began, ended or failed on one of their hosts, a copy left, or a server went away or came back.
     """
 
     models: frozenset[str]
@@ -116,7 +115,7 @@ class LoadEnded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CopyLeft:
-    """A server has unloaded a copy from these hosts; `why` is the reason."""
+    """A server has unloaded a copy from these hosts; `why` is the cause."""
 
     model: str
     backend: str

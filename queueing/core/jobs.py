@@ -65,8 +65,9 @@ TRANSITIONS: Mapping[JobEvent, tuple[frozenset[JobState], JobState]] = {
 def is_bulk(request: Request) -> bool:
     """Return whether a job is bulk: small work that programs submit in great numbers.
 
-    Bulk jobs have their own overflow and limit on open jobs, so they neither fill nor block the
-    owner's other places. They count against no hourly quota and appear in no history.
+    Bulk jobs have a separate overflow and a separate limit on open jobs, so they do not take the
+    owner's other places. They do not count against the hourly quota and do not appear in the
+    history.
     """
     return isinstance(request, Embed)
 
@@ -164,12 +165,10 @@ class SubmitLimits:
 
     Bulk jobs (`is_bulk`), deferred jobs and all others of an owner are counted separately.
 
-    - `max_open`: open jobs of the owner. `max_queued` of them have a place in a queue, the rest
-      wait in the owner's overflow.
+    - `max_open`: open jobs of the owner. `max_queued` of them have a place in a queue, the rest wait in the owner's overflow.
     - `max_waiting`: jobs in the model's queue and overflow together.
     - `max_per_hour`: accepted jobs of the owner in any hour, including deleted but not failed ones.
-    - `max_gpu_s`: GPU seconds, both of the owner's jobs that ended since `gpu_since` and expected
-      of the open ones, bulk included. A job is accepted as long as some of it is left.
+    - `max_gpu_s`: GPU seconds of the owner's jobs, bulk included: used by those that ended since `gpu_since`, and expected of the open ones. A job is accepted while any of this time is left.
     """
 
     max_open: int | None = None
@@ -182,10 +181,10 @@ class SubmitLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StartOrder:
-    """Where a waiting job stands among the jobs of its model that could start.
+    """A waiting job's place among the startable jobs of its model.
 
-    `number` counts from 1 within its lane. It is None while others pass the job or while it is
-    starting. `lanes` counts such jobs in each lane of the model.
+    `number` counts from 1 within the job's lane. It is None while others pass the job or while it
+    is starting. `lanes` counts the startable jobs in each lane of the model.
     """
 
     number: int | None
@@ -199,7 +198,7 @@ _NOTHING = TextToImage(prompt="")
 def stand_in(
     job_id: int, model: str, queued_at: float, *, lane: str = "normal", suspect: bool = False
 ) -> Job:
-    """Return a waiting job without a stored request, to try plans and make forecasts with.
+    """Return a waiting job without a stored request, for trial plans and forecasts.
 
     `job_id` also serves as its `seq`.
     """

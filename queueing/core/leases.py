@@ -1,6 +1,6 @@
-"""Roles that one process of an installation holds at a time, and the port to their leases.
+"""Roles that one process of an installation holds at a time, and the interface to their leases.
 
-A process holds a role by a lease in the database, measured by the database's clock. Every time a
+A process holds a role through a lease in the database, timed by the database's clock. Every time a
 role changes hands its epoch rises, and the database refuses writes under an older epoch.
 """
 
@@ -13,9 +13,10 @@ from typing import Protocol
 class Lease:
     """A role as one process holds it, until another process takes it under the next epoch.
 
-    `holder` names the process for people. `secret` is drawn for this epoch; knowing it proves that
-    a process reads the same database. `lease_s` is how long the lease lasts without a renewal. Job
-    numbers up to `numbers_used` may have been given out, even if the database has lost them.
+    `holder` names the process for people. `secret` is random and new in each epoch. Knowing it
+    proves that a process reads the same database. `lease_s` is how long the lease lasts without a
+    renewal. Job ids up to `numbers_used` may have been given out, even if the database has lost
+    them.
     """
 
     name: str
@@ -28,10 +29,10 @@ class Lease:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leader:
-    """A role as every process can read it. `left_s` is the rest of its lease, 0 if it has expired.
+    """A role as every process can read it.
 
-    `holder` names the process for people, empty if the role is free. `address` is where it listens
-    for the other processes.
+    `left_s` is the time left of its lease, 0 if it has expired. `holder` names the process for
+    people, empty if the role is free. `address` is where it listens for the other processes.
     """
 
     name: str
@@ -96,8 +97,7 @@ class LeaseStore(Protocol):
     def intact(self, lease: Lease) -> bool:
         """Return whether no other process can take the role before the lease expires. No I/O.
 
-        After the loss of the session whose end frees the role, this is False until `renew` replaces
-        it.
+        Returns False once the session that guards the role is lost, until `renew` replaces it.
         """
 
     async def free(self, lease: Lease, *, in_order: bool = True) -> None:

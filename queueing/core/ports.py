@@ -1,4 +1,4 @@
-"""The services the queue needs, as protocols it owns, and the system clock.
+"""Protocols for the services that the queue needs, and the system clock.
 
 Adapters elsewhere implement the protocols. One contract suite per protocol runs against every
 implementation. An implementation raises only the errors named here.
@@ -40,8 +40,8 @@ class ServerInfo:
 
     `flavour` is the program it runs, among those its kind supports: empty if there is only one,
     `GENERIC` if it cannot be determined. `total_mb` and `free_mb` are the memory of its GPU if it
-    reports that, None otherwise. `notes` are sentences for `usher check`, such as what an old
-    version cannot do.
+    reports that, None otherwise. `notes` are sentences for `usher check`, such as the limits of an
+    old version.
     """
 
     description: str
@@ -56,8 +56,8 @@ class Backend(Protocol):
 
     Methods with a body are defaults that implementations inherit.
 
-    Cancelling a call stops its work on the server as far as the server can, then re-raises. After
-    `leave`, the attempts of `run` and `resume` keep running instead.
+    Cancelling a call stops its work, if the server can do that, and then re-raises. After `leave`,
+    the attempts of `run` and `resume` keep running instead.
     """
 
     capabilities: frozenset[Capability]  # what servers of this kind can do at all
@@ -84,7 +84,7 @@ class Backend(Protocol):
         return None
 
     def usual(self, model: ModelSpec) -> Mapping[str, float]:
-        """Return the numbers that the model uses here where a request names none.
+        """Return the model's default numbers here, which apply where a request names none.
 
         They are "width", "height", "steps", "seconds" and "fps", as far as they are known. The
         model has passed `check`.
@@ -113,7 +113,7 @@ class Backend(Protocol):
         """Identify the server; raise `Unavailable` when it does not answer."""
 
     async def gone(self) -> None:
-        """Return once the server has gone away since the call, even if it is back at once.
+        """Return once the server has stopped after this call, even if it restarts at once.
 
         Called for a server that answers but does no work, whose restart between two probes must be
         noticed. It may return early. It never returns if a restart cannot be detected.
@@ -169,8 +169,8 @@ class Backend(Protocol):
     async def held_besides(self, models: Sequence[ModelSpec]) -> Mapping[str, int]:
         """Return the size in MB of other models in memory, by the server's own names.
 
-        Other programs may share the server. Empty if the server does not report them. A further
-        copy of one of `models` counts.
+        Other programs may share the server. Empty if the server does not report them. A second copy
+        of one of `models` counts as another model.
         """
         return {}
 
@@ -183,7 +183,8 @@ class GpuLook:
     """One measurement of a GPU: how programs other than its host's servers use it.
 
     `busy` is the share of time in which the GPU works, None if unknown. `others_mb` is the memory
-    of the largest program that is not a server, None where programs cannot be told from servers.
+    of the largest program that is not a server. It is None where programs cannot be told apart from
+    servers.
     """
 
     busy: float | None = None
@@ -223,11 +224,11 @@ _CATCHING_UP = 0.99  # of real time, while the machine's clock is behind
 JUMP_S = 12 * 3600.0
 """A jump of the clock this far ahead is not followed at first."""
 AWAY_S = 2 * 24 * 3600.0
-"""A start this long after the newest stored time is doubted at first."""
+"""A clock this far ahead of the newest stored time is doubted when the bot starts."""
 OFF_MOST_S = 60.0
 """A larger difference from the database server's clock means that one of the two is wrong."""
 DOUBTED_S = 24 * 3600.0
-"""How long a clock that is far ahead is doubted: there may be no one to confirm it."""
+"""How long a clock that is far ahead is doubted, as there may be no one to correct it."""
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 _SEES_SLEEP = _BOOTTIME is not None or sys.platform == "win32"
 
@@ -294,7 +295,7 @@ class SystemClock:
         return None
 
     def _stays(self, steady: float) -> bool:
-        """Return whether to ignore a jump of the clock for the present."""
+        """Return whether to keep ignoring a jump of the clock."""
         if self._behind or not _SEES_SLEEP:
             return False
         if self._ahead_since is None:

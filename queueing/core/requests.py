@@ -25,7 +25,7 @@ class Capability(StrEnum):
     TEXT_TO_TEXT = "text-to-text"
     VISION = "vision"
     UPSCALE = "upscale"  # enlarges an image
-    IMAGE_EDIT = "image-edit"  # edits images as a prompt says
+    IMAGE_EDIT = "image-edit"  # changes images as a prompt says
     TEXT_TO_VIDEO = "text-to-video"
     IMAGE_TO_VIDEO = "image-to-video"
     TEXT_TO_AUDIO = "text-to-audio"  # music and sounds
@@ -51,8 +51,8 @@ class LoraWeight(Record):
 class RequestKind(Record):
     """Properties of each kind of request.
 
-    `capabilities` are what a model needs without files and with them. `usual_sides` are the width
-    and height to assume where the model's own are unknown.
+    `capabilities` are what a model needs: the first without files, the second with files.
+    `usual_sides` are the width and height to assume where the model's own are unknown.
     """
 
     capabilities: ClassVar[tuple[Capability, Capability]]
@@ -69,7 +69,7 @@ class RequestKind(Record):
 
     @property
     def needs_files(self) -> bool:
-        """Whether the request certainly has another meaning without the files it came with."""
+        """Whether the request is certain to mean something else without its files."""
         return False
 
     def needs(self, *, has_files: bool) -> Capability:
@@ -128,7 +128,7 @@ class TextToImage(Generation):
 
     @property
     def needs_files(self) -> bool:
-        """Without a strength it may have started from an image or from words alone."""
+        """True for edits, upscales and a set strength; otherwise it may not have had an image."""
         return self.upscale or self.edit or self.strength is not None
 
     def needs(self, *, has_files: bool) -> Capability:
@@ -253,8 +253,8 @@ class PassedOn(Record):
 class Chat(RequestKind):
     """Answer the last message of a conversation.
 
-    With `passed_on`, a program asked: `messages` only show the topic, and the server's full answer
-    is returned as `Output.answer`.
+    With `passed_on`, the request comes from a program: `messages` only show the topic, and the
+    server's full answer is returned as `Output.answer`.
     """
 
     kind: Literal["chat"] = "chat"

@@ -128,11 +128,9 @@ class HostView:
 
     The margin and other programs' memory are already subtracted from `usable_mb`.
 
-    - `quiet` are its quiet spans, the soonest first. `longest_open_s` is the longest time between
-      two of them.
-    - `yields_since` is since when another program has its GPU.
-    - A machine that is `asleep` can be woken, though it may have ignored the last call
-      (`overslept`). It is waking until `waking_until`.
+    - `quiet` are its quiet spans, the soonest first. `longest_open_s` is the longest time between two of them.
+    - `yields_since` is when another program took its GPU.
+    - A machine that is `asleep` can be woken, though it may have ignored the last call (`overslept`). It is waking until `waking_until`.
     """
 
     name: str
@@ -150,7 +148,7 @@ class HostView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waiting:
-    """The first startable job of one lane of a model, and how many wait with it."""
+    """One lane of a model: its first startable jobs (`heads`), and how many jobs wait (`count`)."""
 
     lane: str
     count: int
@@ -249,9 +247,9 @@ class Reservation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """The planner's settings. The defaults come from the scheduling study."""
+    """The planner's settings. `docs/decisions/0003-scheduling.md` explains the defaults."""
 
-    patience: float = 4.0  # κ of the age cutoff (R4)
+    patience: float = 4.0  # κ, the factor of the age cutoff (R4)
     age_limit_s: float = 120.0
     gate: bool = True  # whether R4 applies
     replicate: bool = True  # whether R5 applies

@@ -1,4 +1,4 @@
-"""Models, servers and hosts as configured, and how a model is divided among GPUs; pure."""
+"""Models, servers and hosts as configured, and how a model is divided among GPUs. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from queueing.core.requests import Capability, Request, TextToImage, TextToVideo
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeouts:
-    """How long a server may be silent, in seconds; `None` for no limit.
+    """The timeouts of a server, in seconds; None for no limit.
 
     `first_s` is the time to the first sign of progress, `idle_s` the time between signs, `total_s`
     the whole attempt, and `load_s` a load.
@@ -40,9 +40,9 @@ USUAL_S: Mapping[Capability, float] = {
     Capability.EMBEDDING: 0.5,
     Capability.IMAGE_EMBEDDING: 0.5,
 }
-"""Duration of a usual job, by capability, if nothing else is known: on a GPU for home use."""
+"""Seconds of a usual job on a consumer GPU, by capability, if nothing else is known."""
 LEAST_LOAD_S = 5.0
-LOAD_MB_PER_S = 600.0  # half a gigabyte a second, the rate of a SATA drive
+LOAD_MB_PER_S = 600.0  # about the rate of a SATA drive
 USUAL_LOAD_S = 30.0  # for a model of unknown size
 
 
@@ -113,7 +113,7 @@ EMBEDDINGS_WAITING = 5000  # a document takes hundreds of calls, and several peo
 
 
 def embedding_spec(model: ModelSpec, *, but: Collection[str] = ()) -> ModelSpec:
-    """Give a model that only embeds its usual values, except for the fields in `but`."""
+    """Return an embedding-only model with the usual values, except for the fields in `but`."""
     usual = {"service_s": EMBEDDING_S, "max_waiting": EMBEDDINGS_WAITING}
     return replace(model, **{name: value for name, value in usual.items() if name not in but})  # type: ignore[arg-type]
 
@@ -257,10 +257,10 @@ FAR = 2  # times the usual pixels
 
 
 def is_far_above(request: Request, usual: Mapping[str, float]) -> bool:
-    """Return whether a request is large enough to blame it for a lack of memory.
+    """Return whether a request is so large that it may itself be why memory ran out.
 
-    It compares the pixels made at once. `usual` are the numbers the model uses where a request
-    names none, as far as they are known.
+    Compares the pixels made at once. `usual` are the model's default numbers, as far as they are
+    known.
     """
     if isinstance(request, TextToVideo):  # no length is too long if the usual length is unknown
         usual = {"seconds": request.seconds or 1, **usual}
@@ -268,7 +268,7 @@ def is_far_above(request: Request, usual: Mapping[str, float]) -> bool:
 
 
 def usual_pixels(request: Request, usual: Mapping[str, float]) -> float:
-    """Return the pixels a model draws for a request without sizes; 0 if it draws nothing."""
+    """Return the pixels a model draws by default; 0 if it draws nothing."""
     width, height = request.usual_sides
     return usual.get("width", width) * usual.get("height", height)
 
@@ -282,10 +282,10 @@ def pixels(request: TextToImage | TextToVideo, usual: Mapping[str, float]) -> fl
 
 
 def work(request: Request, usual: Mapping[str, float]) -> float:
-    """Return the pixels that a request makes at once: for a video, those of one frame.
+    """Return the work of a request in pixels, 0 if nothing is drawn.
 
-    For a video they are multiplied by its length, relative to the usual length or in seconds. 0 if
-    nothing is drawn.
+    For images, it is the pixels of all of them. For a video, it is the pixels of one frame times
+    its length, relative to the usual length if that is known, else in seconds.
     """
     match request:
         case TextToImage():

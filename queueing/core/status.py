@@ -1,4 +1,4 @@
-"""Where jobs, models, servers and hosts stand, in people's terms, and what an admin has paused."""
+"""The state of jobs, models, servers and hosts in people's terms, and what an admin has paused."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -55,8 +55,8 @@ HostsListener = Callable[[Mapping[str, HostActivity]], None]
 class Pauses:
     """What is paused: everything, or these models and hosts by name.
 
-    Nothing paused starts a job or loads a model; running work ends normally. `awake` are the hosts
-    an admin keeps working although they would rest, each with the time until which.
+    Nothing paused starts a job or loads a model; running work ends normally. `awake` maps each host
+    that an admin keeps working to the time until which it ignores reasons to rest.
     """
 
     everything: bool = False
@@ -93,7 +93,7 @@ class Pauses:
         return now < self.awake.get(host, 0.0)
 
     def waking(self, host: str, until: float) -> "Pauses":
-        """Return a copy in which a host works until then, whatever reasons it has to rest."""
+        """Return a copy in which a host works until then, even if it has reasons to rest."""
         return replace(self, awake={**self.awake, host: until})
 
     def asleep(self, host: str) -> "Pauses":
@@ -144,11 +144,9 @@ class Standing:
     """Where a job stands, for the person who waits.
 
     - `shown` is "pending", "needs-loading", "ready" or a stored state's value.
-    - `position` is 1 + the number of requests of its model that start first. None if the job does
-      not wait or the position is unknown.
+    - `position` is 1 + the number of requests of its model that start first. None if the job does not wait or the position is unknown.
+    - `overtaken` counts those of these requests that are in other lanes, which start first by their lane's share. Only requests of other lanes can arrive later and still raise a position.
     - `overflow`: the job has no place in the queue yet.
-    - `overtaken` counts the part of these that is in other lanes, which start first by their lane's
-      share. Only such jobs may arrive later and raise a position.
     - `starts` and `ends` are when it will probably start and end, None if that cannot be estimated.
     """
 
@@ -227,9 +225,9 @@ class LaneStatus:
 class ModelStatus:
     """A model in people's terms: where it is, its queue, its usual time and why its queue waits.
 
-    - Without a queue, `reason` is that of resting hosts.
+    - `reason` is why its queue waits, or without a queue, why its hosts rest.
     - `vram_mb` is the memory of a copy, as configured or measured; None until its first load.
-    - `troubles` say where it could not be loaded.
+    - `troubles` are the backends that could not load it.
     - `oldest_at` is when the first job in its queues was accepted, None if none waits.
     - `lanes` are those in which jobs wait.
     - `service_s` is None until a job of it has run.
