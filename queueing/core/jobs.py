@@ -79,7 +79,7 @@ class NewJob:
     - `owner` is the person whose limits apply ("telegram:42").
     - `key` makes acceptance idempotent: a redelivered update finds the job it made before.
     - `reply_to` is opaque to the queue; the bot finds its chat by it.
-    - `parent` names the job whose prompt this one enhances.
+    - `parent` names the job it is made for, such as to enhance its prompt.
     - `delay_s` keeps a job from starting for that long after acceptance, while its prompt is
       enhanced. It keeps its place.
     - `held` keeps it from starting until its request is replaced, while its recording is

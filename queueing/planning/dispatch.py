@@ -13,7 +13,7 @@ from queueing.planning.states import CopyState, ModelState
 
 
 def dispatch(state: FleetState) -> None:
-    """Start every head that has a ready, free copy that no cutoff closes, oldest head first."""
+    """Start every head that has a ready, free copy and is allowed by its cutoff, oldest first."""
     order = [
         (oldest, model.order, model)
         for model in state.waiting
@@ -55,8 +55,8 @@ def _start_next(state: FleetState, model: ModelState) -> bool:
 def _place(state: FleetState, job: Job, copies: Sequence[CopyState]) -> CopyState:
     """Return the free copy a job starts on.
 
-    A conversation returns to the copy that remembers it, unless that host is reserved or other
-    servers run more jobs there than on the preferred host.
+    A conversation returns to the copy that remembers it. It does not if that host is reserved, or
+    if other servers run more jobs there than on the preferred host.
     """
     best = min(copies, key=_preference)
     if not state.conversations or job.remembered_by in {None, best.backend.view.name}:
@@ -93,10 +93,10 @@ def _admits(state: FleetState, copy: CopyState, job: Job) -> bool:
 
 
 def _next_lane(state: FleetState, model: ModelState, free: Sequence[CopyState]) -> LaneState | None:
-    """Pick the lane whose turn it is, among those that may start a job.
+    """Return the lane whose turn it is, among those that may start a job.
 
-    Its next job may be unknown, behind more heads than a snapshot contains. Then no job of another
-    lane starts before the next snapshot.
+    Its next job may be unknown because it comes after the heads in the snapshot. Then no job of
+    another lane starts before the next snapshot.
     """
     lanes = [lane for lane in model.lanes if lane.competes and _may_start(state, lane, free)]
     if len(lanes) < 2:
@@ -110,7 +110,7 @@ def _may_start(state: FleetState, lane: LaneState, free: Sequence[CopyState]) ->
 
 
 def spent(state: FleetState) -> dict[tuple[str, str], int]:
-    """Return what competing lanes have spent, by model and lane."""
+    """Return how much of their shares competing lanes have spent, by model and lane."""
     kept = {}
     for model in state.waiting:
         if len(model.lanes) > 1:

@@ -1,4 +1,4 @@
-"""Making space on a host: which copies must leave so that a model fits, and at which cost (R3).
+"""Making space on a host: which copies must leave so that a model fits, and at what cost (R3).
 
 Read-only queries of the fleet state. They are frequent, so they neither log nor explain.
 """
@@ -23,7 +23,7 @@ Needs = Sequence[tuple[HostState, int]]
 
 @dataclass(frozen=True, slots=True)
 class EvictionUnit:
-    """Copies that leave together, and the MB that frees on one host."""
+    """Copies that leave together, and how many MB that frees on one host."""
 
     copies: tuple[CopyState, ...]
     mb: int
@@ -31,14 +31,17 @@ class EvictionUnit:
 
 
 def lacking_mb(host: HostState, needed_mb: int) -> int:
-    """Return how many MB must leave the host before a model fits; not positive if it fits now."""
+    """Return how many MB must leave the host before a model fits; zero or less if it fits now."""
     if needed_mb >= host.view.budget_mb:
         return host.used_mb  # it takes the host alone, whatever other programs use
     return needed_mb - (host.view.usable_mb - host.used_mb)
 
 
 def cheapest(units: Sequence[EvictionUnit], missing_mb: int) -> list[EvictionUnit] | None:
-    """Return units of at least that size at low cost: cheapest per MB first, then without waste."""
+    """Return units that free at least so many MB at low cost; None if all are too few.
+
+    The cheapest per MB come first. Units that prove unnecessary are dropped again.
+    """
     by_density = sorted(units, key=lambda unit: (unit.cost / max(unit.mb, 1), -unit.mb))
     chosen: list[EvictionUnit] = []
     surplus = -missing_mb
@@ -65,8 +68,8 @@ def over_gpus(
 ) -> list[EvictionUnit] | None:
     """Return units, including `first`, that make room on every GPU; None if impossible.
 
-    Works GPU by GPU, in both orders: a copy that spans GPUs may make another eviction needless on
-    each.
+    Works GPU by GPU, in both orders: evicting a copy that spans GPUs may make other evictions
+    unnecessary on each of them.
     """
     orders = (needs, tuple(reversed(needs)))
     found = [_gpu_by_gpu(order, units, first) for order in orders]
@@ -129,7 +132,7 @@ def _fits_alone(model: ModelState, backend: BackendState) -> bool:
 def openings(state: FleetState) -> list[Opening]:
     """Return the unreserved backends with a free loader, in order.
 
-    If all GPUs are full, few or none of them have space, which saves a search for most models.
+    Cached, because most models need no further search if all GPUs are full.
     """
     if state.openings is None:
         state.openings = [
@@ -152,7 +155,10 @@ def places_for(state: FleetState, model: ModelState) -> list[BackendState]:
 
 
 def may_be_placed(state: FleetState, models: Sequence[ModelState]) -> bool:
-    """Return whether any of these models may fit at an opening: a bound that saves sorting them."""
+    """Return whether any of these models may fit at an opening.
+
+    A quick check that avoids sorting them; it may be true although none fits.
+    """
     found = openings(state)
     if not found or not models:
         return False
@@ -178,7 +184,10 @@ def _room_on(state: FleetState, backend: BackendState, host: HostState) -> Openi
 
 
 def spare_mb(state: FleetState, host: HostState) -> int:
-    """Return how many MB could leave the host at once: a bound that saves hopeless searches."""
+    """Return the most MB that could leave the host at once.
+
+    Used to skip searches that cannot succeed.
+    """
     if host.spare_mb is None:
         host.spare_mb = sum(
             copy.mb_on(host)
@@ -189,7 +198,10 @@ def spare_mb(state: FleetState, host: HostState) -> int:
 
 
 def could_fit(state: FleetState, model: ModelState, backend: BackendState) -> bool:
-    """Return whether enough could leave at once: a bound that saves hopeless searches."""
+    """Return whether the most that could leave at once is enough.
+
+    Used to skip searches that cannot succeed.
+    """
     for host, needed_mb in model.needs(backend):
         if lacking_mb(host, needed_mb) > spare_mb(state, host):
             return False
@@ -197,7 +209,10 @@ def could_fit(state: FleetState, model: ModelState, backend: BackendState) -> bo
 
 
 def could_make_room(model: ModelState, backend: BackendState, may: May) -> bool:
-    """Return whether the copies that may leave suffice: a bound that saves hopeless searches."""
+    """Return whether all copies that may leave would make enough space.
+
+    Used to skip searches that cannot succeed.
+    """
     for host, needed_mb in model.needs(backend):
         missing = lacking_mb(host, needed_mb)
         for copy in host.copies:
@@ -232,7 +247,7 @@ def is_awaited(state: FleetState, copy: CopyState) -> bool:
 
 
 def is_done_with(state: FleetState, copy: CopyState) -> bool:
-    """Return whether a gated copy has no jobs left that its cutoff admits."""
+    """Return whether no waiting job may still start on a copy with a cutoff."""
     cutoff = copy.cutoff
     return cutoff is not None and not any(
         lane.head is not None and cutoff.admits(lane.head, state.now) for lane in copy.model.lanes
@@ -240,7 +255,7 @@ def is_done_with(state: FleetState, copy: CopyState) -> bool:
 
 
 def may_leave_now(state: FleetState, model: ModelState) -> May:
-    """Return which copies the model may displace now: idle unawaited ones, or its victims."""
+    """Return a test for the copies a model may displace now: idle unawaited ones, or victims."""
 
     def may(copy: CopyState) -> bool:
         if not is_idle(copy):
@@ -259,7 +274,7 @@ def may_leave_now(state: FleetState, model: ModelState) -> May:
 def make_room(model: ModelState, backend: BackendState, may: May) -> Eviction | None:
     """Return the cheapest way to fit the model on a backend by evicting copies that may leave.
 
-    None if there is none: too little may leave, or the model is there already.
+    Returns None if too little may leave, or if the model is there already.
     """
     if any(copy.model is model for copy in backend.copies):
         return None  # it is there, or being unloaded
@@ -289,7 +304,7 @@ def _all_leaving(
 
 
 def kept_out_by(model: ModelState, target: BackendState) -> CopyState | None:
-    """Return a copy that keeps the model off a backend, however long it waits.
+    """Return a copy that keeps the model off a backend for good.
 
     Such a copy is pinned, or its server cannot unload. None if evicting the others makes enough
     space.
@@ -378,7 +393,7 @@ def _can_go(copy: CopyState, target: BackendState) -> bool:
 
 
 def _displaced(backend: BackendState, units: Sequence[EvictionUnit]) -> list[EvictionUnit] | None:
-    """Return the units the backend's limit on models evicts; None if they may not leave."""
+    """Return the units the backend's limit on models evicts; None if one of them may not leave."""
     bound = backend.view.max_models
     there = sum(copy.view.vram_mb > 0 for copy in backend.copies)
     excess = 0 if bound is None else there + 1 - bound

@@ -1,8 +1,8 @@
 """The mutable copy of a snapshot on which a plan, or a forecast of many plans, is made.
 
-It tracks what has been assigned, so that no slot, loader or megabyte is used twice. It makes every
-change of a copy: loads, starts, ends and unloads. Nothing outside this package and the forecast
-uses it. Work that would not end before a host's quiet hours does not start there.
+It tracks what has been assigned, so that no slot, loader or megabyte is used twice. All changes of
+copies happen here: loads, starts, ends and unloads. Only this package and the forecast use it. Work
+that would not end before a host's quiet hours does not start there.
 """
 
 from collections.abc import Iterable, Mapping
@@ -125,7 +125,7 @@ class FleetState:
         self._begin(now, left)
 
     def kept(self) -> tuple[Reservation, ...]:
-        """Return the reservations of this decision, each once."""
+        """Return the reservations of this decision, without duplicates."""
         return tuple(
             [
                 host.reservation
@@ -186,7 +186,7 @@ class FleetState:
             self.look_at = moment
 
     def start(self, job: Job, copy: CopyState) -> None:
-        """Start a job on a copy."""
+        """Record the start of a job on a copy."""
         copy.begin()
         copy.backend.alone = copy.backend.alone or job.suspect
         self.starts.append(Start(job=job, backend=copy.backend.view.name))

@@ -68,7 +68,7 @@ def opens_for(view: HostView, at: float, needed_s: float) -> float | None:
 
 
 def why_rests(view: HostView, now: float, model: str = "") -> Reason | None:
-    """Return why a host does nothing now, None if it works."""
+    """Return why a host rests, None if it works."""
     if view.yields_since is not None:
         return Reason(why=WaitCause.YIELDING, model=model, host=view.name, since=view.yields_since)
     if wakes(view, now):
@@ -89,7 +89,7 @@ def hosts_of(view: BackendView) -> tuple[str, ...]:
 
 
 def lies_on(snapshot: Snapshot, model: str, backend: str) -> tuple[str, ...]:
-    """Return the hosts whose memory a model uses on a backend."""
+    """Return the hosts whose memory a model uses on a backend, as the snapshot shows them."""
     server, view = snapshot.backends[backend], snapshot.models.get(model)
     shares = None if view is None or not server.hosts else view.shares.get(backend)
     if shares is None:
@@ -160,7 +160,7 @@ def fitting(snapshot: Snapshot, model: ModelView) -> Sequence[StartOption]:
 
 
 def sites(snapshot: Snapshot, model: ModelView) -> Sequence[StartOption]:
-    """Return where a model can start. If that is nowhere, return everything it fits on."""
+    """Return where a model can start. If there is no such place, return everything it fits on."""
     places = fitting(snapshot, model)
     found = [site for site in places if _is_open(snapshot, model, site)]
     if all(any(rests(host, snapshot.now) for host in site.hosts) for site in found):

@@ -1,8 +1,8 @@
-"""The lanes of a model's queue: whose turn it is, and a job's place in the resulting order; pure.
+"""The lanes of a model's queue: whose turn it is, and a job's place in the resulting order. Pure.
 
-The greater a lane's weight, the less it spends on a start. The lane that has spent least is next.
-What each lane has spent and what waits in it determine the order of all future starts, so a place
-can be calculated. Only new arrivals can raise a place: waiting jobs do not change their order.
+Each start costs its lane an amount: the greater the lane's weight, the smaller the amount. The lane
+that has spent least is next. What each lane has spent and how many jobs wait in it determine the
+order of all future starts, so a place can be calculated. Only new arrivals can raise a place.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from queueing.core.jobs import LANES, LATER, Job
 from queueing.core.snapshot import ModelView, Waiting
 
 Spent = Mapping[tuple[str, str], int]
-"""By model and lane: what competing lanes have spent, minus the smallest amount."""
+"""What each competing lane has spent, by model and lane, minus the smallest amount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Lane:
     cost: int = 2  # of one start; even
 
     def due(self, number: int) -> int:
-        """Return when the lane's job of that number is due, in units of cost; least is next."""
+        """Return when the lane's job of that number is due, in units of cost; the least is next."""
         return self.spent + self.cost * number - self.cost // 2
 
     def turns(self, until: int) -> int:
@@ -89,7 +89,7 @@ def lanes_of(
 
 
 def levelled(model: str, lanes: Sequence[str], spent: Spent) -> dict[str, int]:
-    """Return what each of these lanes has spent; a new lane starts with the least of them."""
+    """Return what each of these lanes has spent; a new lane begins at the smallest amount."""
     known = {lane: spent[model, lane] for lane in lanes if (model, lane) in spent}
     least = min(known.values(), default=0)
     return {lane: known.get(lane, least) - least for lane in lanes}

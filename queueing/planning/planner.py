@@ -1,7 +1,7 @@
 """The scheduling decision: what starts, what is loaded or evicted, and why the rest waits.
 
 `plan()` is a pure function of a `Snapshot`. Nothing in this package does I/O, waits, logs or reads
-a clock. The rules R1 to R5 and their numbers are those of the scheduling design.
+a clock. `docs/decisions/0003-scheduling.md` explains the rules R1 to R5 and their numbers.
 """
 
 from collections.abc import Mapping
@@ -15,27 +15,27 @@ from queueing.planning.hosts import rests, wakes
 from queueing.planning.reasons import explain, why_not_loaded
 from queueing.planning.states import BackendState, CopyState
 
-SOON = 0.1  # requests expected during a load; from this number on, a copy will be missed soon
-LONGEST = 2.0  # times its idle limit that a copy stays if it will be missed soon
+SOON = 0.1  # requests expected during a load; with this many, a copy will be missed soon
+LONGEST = 2.0  # how many idle limits a copy stays if it will be missed soon
 
 
 def plan(snapshot: Snapshot) -> Plan:
     """Decide what happens now.
 
-    The result is stable: a snapshot in which the plan has been carried out yields no further
-    changes, because it contains the starts and loads. The steps are numbered as in `decide`:
+    The result is stable: planning again from a snapshot in which the plan has been carried out
+    changes nothing. The steps are numbered as in `decide`:
 
     0.  Unload idle copies on resting hosts. These hosts get no work (`usable`).
-    0a. Close the cutoffs of the last plan's reservations that still hold (R4).
+    0a. Renew the last plan's reservations that still hold, and their cutoffs (R4).
     0b. A surplus copy on a host starts nothing more while a model waits for its memory.
-    1.  A head starts if its model has a ready, free copy that no cutoff closes (R1).
+    1.  A head starts if its model has a ready, free copy and no cutoff excludes the job (R1).
         1a. Of several such copies, a conversation continues at the one that remembers it, provided
             the rest of the plan is the same without this. Otherwise the job goes where fewest jobs
             run.
     2.  A host whose budget shrank unloads idle copies.
     3.  A model that waits and has no copy ready or loading gets one load (R2).
         3a. It goes where the loader is free and eviction costs least (R3).
-        3b. If it has no place and is overdue, a host is reserved and its victims are gated. Those
+        3b. If it has no place and is overdue, a host is reserved and its victims get cutoffs. Those
             overdue longest go first (R4), as even a model just evicted may have the oldest head.
     4.  A backlog large enough loads a further copy (R5): on another host, or in free memory of a
         host that already has one, if the model may have several there.
@@ -153,7 +153,7 @@ def _leaving_with(copy: CopyState) -> tuple[CopyState, ...]:
 
 
 def _is_due(state: FleetState, copy: CopyState) -> bool:
-    """Whether a copy should be unloaded now. If only later, schedule a look at that time."""
+    """Whether a copy should be unloaded now. If only later, request a decision at that time."""
     view = copy.view
     if view.pinned or not view.vram_mb or not copy.backend.view.can_unload:
         return False

@@ -27,7 +27,7 @@ def why_not_loaded(state: FleetState, model: ModelState) -> Reason:
 
 
 def _keeping(state: FleetState) -> Collection[str]:
-    """Return the hosts with a copy that stays however long others wait; most have none."""
+    """Return the hosts that have a copy which never leaves for others; usually none."""
     return {
         host.view.name
         for copy in state.copies.values()
@@ -91,7 +91,7 @@ def _why_not_started(state: FleetState, model: ModelState, ready: Sequence[CopyS
 
 
 def _emptied(copy: CopyState, cutoff: Cutoff) -> str:
-    """Return the GPU on which a gated copy makes room for another model."""
+    """Return the GPU on which a copy with a cutoff makes room for another model."""
     kept = [gpu.view.name for gpu in copy.hosts if _is_kept(gpu, cutoff.model)]
     return kept[0] if kept else copy.hosts[0].view.name
 

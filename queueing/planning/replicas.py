@@ -1,7 +1,7 @@
-"""Rule R5: further copies of a model: which are worth their load, and how they give way.
+"""Rule R5: further copies of a model: which ones pay, and how they give way.
 
 It evicts only copies without waiting jobs, and never reserves. On a host that already has a copy, a
-further one uses free memory only, and goes first when another model needs the memory.
+further one uses free memory only, and is the first to leave when another model needs the memory.
 """
 
 from collections.abc import Sequence
@@ -35,10 +35,9 @@ from queueing.planning.states import (
 def give_way(state: FleetState) -> None:
     """Stop surplus copies from starting jobs if they would keep another model waiting.
 
-    A surplus copy on a serial server leaves the server to the other models there. A model that
-    waits for memory or a server then waits for a running job to end instead of its age limit:
-    without the surplus copy it would have been loaded at once. Models that have space now need
-    nothing closed.
+    Without the surplus copy, that model would have been loaded at once. It now waits only for a
+    running job to end, not until its age limit. On a serial server, a surplus copy gives way to the
+    other models there. Models that have space now need nothing closed.
     """
     if not state.doubles or not any(map(surplus, state.hosts.values())):
         return
@@ -105,7 +104,7 @@ def _empty_for(state: FleetState, model: ModelState, given: set[BackendState]) -
 
 
 def _rests_at(backend: BackendState) -> float:
-    """Return when a server will have finished its running jobs, as far as known."""
+    """Return when a server will have finished its running jobs, as far as is known."""
     running = [copy for copy in backend.copies if copy.running]
     return max((max(copy.view.ends_at, default=inf) for copy in running), default=0.0)
 
@@ -204,7 +203,7 @@ def _add_copy(state: FleetState, model: ModelState) -> bool:
 def _may_have_another(
     state: FleetState, model: ModelState, backend: BackendState, hosts: Sequence[HostState]
 ) -> bool:
-    """Return whether hosts that may have a copy of a model may hold one more.
+    """Return whether hosts that may already have a copy of a model may hold one more.
 
     Not on a serial server that has other models, and not while other models wait for memory there.
     """
@@ -245,7 +244,7 @@ def _gain(model: ModelState, backend: BackendState) -> tuple[float, float]:
 
 
 def _loss(state: FleetState, model: ModelState, room: Eviction, drain_s: float) -> float:
-    """Return the waiting a further copy costs others (job seconds) while it is useful."""
+    """Return how long others wait because of a further copy (job seconds), while it is useful."""
     load_s = model.load_s(room.backend.view.name)
     reloads = 0.0
     for copy in room.victims:

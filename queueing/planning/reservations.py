@@ -1,6 +1,6 @@
-"""Rule R4: hosts reserved for models that waited too long, and age cutoffs on their victims.
+"""Rule R4: reserves hosts for models that waited too long, and sets cutoffs on the victims.
 
-It only reserves and cutoffs; rule R3 evicts and loads.
+It evicts and loads nothing; rule R3 does.
 """
 
 from collections.abc import Iterator
@@ -18,16 +18,18 @@ from queueing.planning.states import (
     ModelState,
 )
 
-CLOSED_AFTER_LOADS = 4.0  # a cutoff closes for all jobs this many swaps after `arrived_by`
+CLOSED_AFTER_LOADS = 4.0  # no job starts from this many swaps after `arrived_by`
 LOADS_IN_LIMIT = 2.0  # the age limit includes this many loads of the waiting model
-CROWD_SHARE = 3.0  # growth of the age limit per model in excess of the hosts, divided by the hosts
+CROWD_SHARE = (
+    3.0  # growth of the age limit per model in excess of the hosts, as a multiple of 1 / hosts
+)
 
 
 def age_limit_s(state: FleetState, model: ModelState) -> float:
     """Return how many seconds a wanted model waits before a host is reserved for it.
 
     If more models with long queues wait for a load than there are hosts, no order serves them all
-    in time, and frequent loads only cost time. The limit then grows, so that a copy serves for
+    in time, and frequent loads only waste time. The limit then grows, so that a copy serves for
     longer. It depends on the number of models, not on the number of requests.
     """
     common_s = state.crowded_limit_s
@@ -39,7 +41,7 @@ def age_limit_s(state: FleetState, model: ModelState) -> float:
 def crowded_limit_s(state: FleetState) -> float:
     """Return the part of the age limit that all models share; it grows with the waiting models.
 
-    It is between the limit of the rules and the limit if every model waited.
+    It lies between the limit of the rules and the limit that would apply if every model waited.
     """
     if state.crowded_limit_s is not None:
         return state.crowded_limit_s
@@ -84,7 +86,7 @@ def unmet_preloads(state: FleetState, model: ModelState) -> list[BackendState]:
 
 
 def renew(state: FleetState) -> None:
-    """Renew the last plan's reservations that still hold, and close their cutoffs again."""
+    """Renew the last plan's reservations that still hold, and their cutoffs."""
     for old in state.reservations:
         model = state.models.get(old.model)
         backend = state.backends.get(old.backend)
@@ -171,7 +173,7 @@ def kept_hosts(state: FleetState, reserved: Reservation) -> list[HostState]:
 
 
 def _may_be_kept(state: FleetState, model: ModelState, backend: BackendState) -> bool:
-    """Return whether the hosts of a place can be reserved.
+    """Return whether all hosts of a backend can be reserved.
 
     A model that spans GPUs may take those reserved for models that became overdue later. Otherwise
     one GPU or another might always be reserved for another model.
@@ -187,7 +189,7 @@ def _may_be_kept(state: FleetState, model: ModelState, backend: BackendState) ->
 
 
 def _may_be_reserved(state: FleetState, model: ModelState) -> May:
-    """Return which copies could ever be evicted, however busy they are now.
+    """Return a test for copies that could ever be evicted, however busy they are now.
 
     A copy that is still loading counts only once the model has waited twice its limit. When the
     load ends, others may fit next to it first, and memory would stay empty until the cutoff closes.
@@ -215,7 +217,7 @@ def _preference(state: FleetState, model: ModelState, room: Eviction) -> tuple[f
 
 
 def _gated(room: Eviction) -> Iterator[CopyState]:
-    """Yield the copies a reservation cutoffs: the victims, and everything on a serial target.
+    """Yield the copies that get a cutoff: the victims, and all copies on a serial target.
 
     A serial backend loads only while it does nothing else, so all its copies must pause.
     """
@@ -245,8 +247,8 @@ def _cutoff(
 ) -> Cutoff:
     """Return the cutoff of a copy that must leave for a model overdue since `due`.
 
-    Jobs that arrive after its `arrived_by` wait. That leaves a newly loaded copy enough time to be
-    worth its load (`patience` swaps), so that two busy models do not thrash.
+    Jobs that arrive after its `arrived_by` wait. A newly loaded copy gets enough time to be worth
+    its load (`patience` swaps), so that two busy models do not thrash.
     """
     swap_s = model.load_s(target.view.name) + copy.model.load_s(copy.view.backend)
     return gate_for(
@@ -278,7 +280,7 @@ def _reserve(state: FleetState, model: ModelState, room: Eviction) -> None:
 
 
 def _close(state: FleetState, model: ModelState, held: HeldReservation) -> None:
-    """Reserve the hosts, and cutoff the copies that must leave them."""
+    """Reserve the hosts, and set the cutoffs on the copies that must leave."""
     model.reserved = held.reservation
     for host in held.space.hosts:
         host.reservation = held.reservation

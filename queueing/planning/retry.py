@@ -21,11 +21,11 @@ from queueing.core.specs import ModelSpec
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 120.0
-LOST_MOST = 20  # starts: a job that crashes the whole machine must be given up some day
+LOST_MOST = 20  # starts; a job that crashes the whole machine must be given up eventually
 LOST_AT_ONCE = 10  # starts without a backoff after a restart
 OVERSIZE_MOST = 2  # attempts for a job that needs more memory than there is
 BUSY_MOST = 6  # starts: people learn within minutes that a server has no capacity
-LONGEST_BUSY_S = 60.0  # of one wait for a busy server
+LONGEST_BUSY_S = 60.0  # longest single wait for a busy server
 LOST = problem(ProblemKind.LOST)
 
 
@@ -62,9 +62,9 @@ def after_failure(
     """Decide the fate of a processing job whose attempt raised `error`.
 
     `alone` is False if other jobs ran on the server when it, or its model, crashed. Then none can
-    be blamed, so none is charged, and each runs alone the next time. `lost_in_a_row` counts how
-    often the model failed to load, or was unloaded by another program right after. `far` means that
-    the request is far above what its model is made for.
+    be blamed: none is charged, and each runs alone the next time. `lost_in_a_row` counts how often
+    the model failed to load, or was unloaded by another program right after. `far` means that the
+    request is far above what its model is made for.
     """
     crashed = isinstance(error, Unavailable | ModelCrashed)
     # 1. Not the job's fault: it returns to its place, and the attempt is not charged.
@@ -102,8 +102,8 @@ def after_loss(job: Job, now: float) -> Retry | Fail:
     """Decide the fate of a processing job whose attempt ended with the bot's last run.
 
     A restart is not the job's fault, so it is not charged. After many restarts the job may be their
-    cause. Growing pauses then let other jobs finish between two of its starts, and give the
-    operator time to investigate before it is given up.
+    cause. Growing pauses then let other jobs finish between its starts, and give the operator time
+    to investigate before it is given up.
     """
     if job.sendings >= LOST_MOST:
         return Fail(problem=LOST)

@@ -14,9 +14,9 @@ DEFAULT_SERVICE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Cutoff:
-    """Rule R4's cutoff on a copy.
+    """Rule R4's limit on which jobs may start on a copy that must leave.
 
-    Until `ends_at` only jobs that arrived by `arrived_by` may start, and none after it.
+    Until `ends_at`, only jobs that arrived by `arrived_by` may start. After that, none may.
     """
 
     model: str  # the model for which the copy must leave
@@ -96,7 +96,7 @@ class BackendState:
 
 @dataclass(slots=True, eq=False)
 class CopyState:
-    """A copy; `cutoff` closes it to late jobs while it must leave.
+    """A copy; `cutoff` keeps later jobs from starting on it while it must leave.
 
     `idle_at` is when it will have reached its idle limit. `on` is the MB it takes on each of its
     `hosts`, None if it has one host.
@@ -186,7 +186,7 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class HeldReservation:
-    """A reservation, the space it makes and the cutoffs it closes."""
+    """A reservation, the space it makes and the cutoffs it sets."""
 
     reservation: Reservation
     space: Eviction
@@ -207,7 +207,7 @@ class Opening:
     gpus: "Mapping[str, Opening] | None" = None
 
     def takes(self, model: ModelView) -> bool:
-        """Return whether the model may fit: a bound that saves hopeless searches."""
+        """Return whether the model may fit; it may be true although it does not."""
         if self.gpus is None:  # inlined from `has_room` for speed
             larger = model.vram_mb >= self.host.view.budget_mb
             return self.all_may_leave if larger else model.vram_mb <= self.room_mb
@@ -217,7 +217,7 @@ class Opening:
         )
 
     def has_room(self, needed_mb: int) -> bool:
-        """Return whether so many MB may fit on its host."""
+        """Return whether that many MB may fit on its host."""
         larger = needed_mb >= self.host.view.budget_mb
         return self.all_may_leave if larger else needed_mb <= self.room_mb
 
