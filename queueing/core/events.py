@@ -52,7 +52,8 @@ class QueuesMoved:
 
     - `models`: any of these may have changed for their jobs.
     - `outlooks`: only times may have changed, because another queue on these models' hosts moved.
-    - `turned`, a subset of `models`: the reason changed, a load began, ended or failed on one of their hosts, a copy left, or a server went away or came back.
+    - `turned`, a subset of `models`: the reason changed, a load began, ended or failed on one of
+      their hosts, a copy left, or a server went away or came back.
     """
 
     models: frozenset[str]

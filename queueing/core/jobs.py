@@ -165,10 +165,12 @@ class SubmitLimits:
 
     Bulk jobs (`is_bulk`), deferred jobs and all others of an owner are counted separately.
 
-    - `max_open`: open jobs of the owner. `max_queued` of them have a place in a queue, the rest wait in the owner's overflow.
+    - `max_open`: open jobs of the owner. `max_queued` of them have a place in a queue, the rest
+      wait in the owner's overflow.
     - `max_waiting`: jobs in the model's queue and overflow together.
     - `max_per_hour`: accepted jobs of the owner in any hour, including deleted but not failed ones.
-    - `max_gpu_s`: GPU seconds of the owner's jobs, bulk included: used by those that ended since `gpu_since`, and expected of the open ones. A job is accepted while any of this time is left.
+    - `max_gpu_s`: GPU seconds of the owner's jobs, bulk included: used by those that ended since
+      `gpu_since`, and expected of the open ones. A job is accepted while any of this time is left.
     """
 
     max_open: int | None = None

@@ -128,9 +128,11 @@ class HostView:
 
     The margin and other programs' memory are already subtracted from `usable_mb`.
 
-    - `quiet` are its quiet spans, the soonest first. `longest_open_s` is the longest time between two of them.
+    - `quiet` are its quiet spans, the soonest first. `longest_open_s` is the longest time between
+      two of them.
     - `yields_since` is when another program took its GPU.
-    - A machine that is `asleep` can be woken, though it may have ignored the last call (`overslept`). It is waking until `waking_until`.
+    - A machine that is `asleep` can be woken, though it may have ignored the last call
+      (`overslept`). It is waking until `waking_until`.
     """
 
     name: str

@@ -144,8 +144,10 @@ class Standing:
     """Where a job stands, for the person who waits.
 
     - `shown` is "pending", "needs-loading", "ready" or a stored state's value.
-    - `position` is 1 + the number of requests of its model that start first. None if the job does not wait or the position is unknown.
-    - `overtaken` counts those of these requests that are in other lanes, which start first by their lane's share. Only requests of other lanes can arrive later and still raise a position.
+    - `position` is 1 + the number of requests of its model that start first. None if the job does
+      not wait or the position is unknown.
+    - `overtaken` counts those of these requests that are in other lanes, which start first by their
+      lane's share. Only requests of other lanes can arrive later and still raise a position.
     - `overflow`: the job has no place in the queue yet.
     - `starts` and `ends` are when it will probably start and end, None if that cannot be estimated.
     """

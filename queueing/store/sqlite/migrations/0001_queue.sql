@@ -26,7 +26,7 @@ CREATE TABLE jobs (
     gpu_s REAL NOT NULL DEFAULT 0, -- expected use; counts against its owner's limit until it ends
     owner TEXT NOT NULL,
     key TEXT NOT NULL UNIQUE, -- of the message or call: repeating it creates no other job
-    parent INTEGER, -- the job it is made for, such as to enhance its prompt
+    parent INTEGER, -- the job whose prompt it writes
     runner TEXT,
     backend TEXT,
     remembered_by TEXT, -- the backend that has the conversation in its cache
