@@ -242,7 +242,7 @@ class HealthChecker:
             async with timeout(ANSWER_S):
                 held = await server.held_besides(tuple(ours.values()))
         except (BackendError, TimeoutError) as error:
-            log.debug("%s does not say what else it holds: %s", name, error)
+            log.debug("%s does not report what else it holds: %s", name, error)
             if self._clock.now() - self._reported_at.get(name, 0.0) >= FORGET_S:
                 fleet.memory.lent(name, 0, hosts)
                 self._held.pop(name, None)

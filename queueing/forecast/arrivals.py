@@ -1,8 +1,8 @@
-"""How often each model is requested, and which future requests a fair order will put first; pure.
+"""How often each model is requested, and which future requests a fair order will put first. Pure.
 
 A person goes first as long as they have used less than the owner of the waiting job will have used
-by its turn. They are assumed to arrive at their recent rate. Together they can delay the job by no
-more than the fair order's bound.
+by its turn. People are assumed to submit jobs at their recent rate. Together they can delay the job
+by no more than the fair order's bound.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ ROUNDS = 12  # most iterations: arrivals during the delay lengthen it
 
 
 class Newcomer(NamedTuple):
-    """A person who will go first: their arrival rate, and how many of their jobs do at most."""
+    """A person who will go first: the arrival rate of their jobs, and how many at most go first."""
 
     per_s: float
     most: float
@@ -82,7 +82,7 @@ class Newcomers(NamedTuple):
 
 
 class Comings:
-    """How often each person has recently requested a model in a lane."""
+    """Recent arrivals of one model and lane, by person."""
 
     def __init__(self, now: float) -> None:
         self._since = now

@@ -1,10 +1,12 @@
-"""Turns estimates into ranges that are as wide as earlier estimates were wrong; pure.
+"""Turns estimates into ranges as wide as earlier estimates were wrong. Pure.
 
 This is split conformal prediction. The score of an estimate is its error as a share of the time it
-looked ahead. The range is the shortest that holds the wanted share of the newest scores; errors
+looked ahead. The range is the shortest that contains the wanted share of the newest scores. Errors
 lean to one side, so equal tails would be wider. If the next estimate is wrong in the same way, its
-job ends within the range as often as wanted. Adaptive conformal inference follows a drift (Gibbs
-and Candès, 2021): if ranges are missed too often they hold more of the scores, otherwise fewer.
+job ends within the range as often as wanted.
+
+Adaptive conformal inference follows a drift (Gibbs and Candès, 2021): if ranges are missed too
+often they contain more of the scores, otherwise fewer.
 """
 
 from bisect import insort
@@ -46,7 +48,7 @@ class Category(NamedTuple):
         return f"{self.lane or 'running'}/{loads}/{'measured' if self.measured else 'new'}"
 
     def is_kin_of(self, other: "Category") -> bool:
-        """Whether the other's scores say something about this category."""
+        """Whether the scores of another category are used when this one has few."""
         return self[1:] == other[1:] and bool(self.lane) == bool(other.lane)
 
 
@@ -142,7 +144,10 @@ class Calibration:
 
 
 def scale_s(now: float, expected: float) -> float:
-    """Return the seconds an estimate looks ahead; below a minimum, errors do not shrink with it."""
+    """Return the seconds an estimate looks ahead, with a minimum.
+
+    Below it, errors do not shrink with the time looked ahead.
+    """
     return max(LEAST_SCALE_S, expected - now)
 
 

@@ -1,7 +1,7 @@
-"""How long loads and jobs usually take, and how much work a request is; pure.
+"""How long loads and jobs usually take, and how much work a request is. Pure.
 
-The queue keeps the learned durations, and the store persists them. Running jobs are not considered
-here; the forecast does that.
+The queue keeps the learned durations, and the store persists them. The durations of running jobs
+are left to the forecast.
 """
 
 from collections.abc import Iterable, Sequence

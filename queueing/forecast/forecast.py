@@ -25,7 +25,7 @@ _LEAST = 1e-9
 
 @dataclass(slots=True)
 class Share:
-    """The remaining work of one queue, and its part of all simultaneous work.
+    """The remaining work of one queue, and its share of all the work done at the same time.
 
     `begun` counts its starts so far, `left` those to come. It uses `slots` on average, and can use
     `most_slots`.
@@ -141,9 +141,10 @@ class Forecast:
     ) -> Expected | None:
         """Return when a waiting job will be done; None if that cannot be estimated.
 
-        `position` counts from 1 in the job's model and lane, at the snapshot's time, or at `now`,
-        when jobs expected to have started are no longer ahead. Positions beyond the known jobs
-        follow at the queue's pace. In a fair order, `newcomers` will go first as well.
+        `position` counts from 1 in the job's model and lane. It is the position at `now`, when jobs
+        expected to have started are not counted, or at the snapshot's time without `now`. Positions
+        beyond the known jobs follow at the queue's pace. In a fair order, `newcomers` will go first
+        as well.
         """
         queue = self._simulation.queues.get((job.model, job.lane))
         started = None if queue is None else self._start_of(queue, position, now)
@@ -157,27 +158,27 @@ class Forecast:
         return Expected(start_at=at, done_at=at + usual.mean_s, backend=started.backend)
 
     def _each_s(self, model: str, backend: str) -> float:
-        """Return by how many seconds one job that goes first delays a model's next start."""
+        """Return by how many seconds each job that goes first delays a model's next start."""
         usual_s = typical_s(self._origin.models[model], backend)
         return usual_s / max(1, self._simulation.slots(model))
 
     def stands(self, job: Job) -> bool:
         """Return whether the snapshot was made while the next job of this queue was starting."""
         queue = self._simulation.queues.get((job.model, job.lane))
-        return queue is not None and self._stands(queue)
+        return queue is not None and self._is_starting(queue)
 
     @staticmethod
-    def _stands(queue: SimulatedQueue) -> bool:
+    def _is_starting(queue: SimulatedQueue) -> bool:
         """Whether a queue's head is being started, so that positions in it are unknown.
 
-        Simulating it would only follow the other queues to the limit.
+        Simulating such a queue would only advance the other queues to the limit.
         """
         view = queue.view
         return bool(view.count) and not view.heads and view.next_start_at is None
 
     def _start_of(self, queue: SimulatedQueue, position: int, now: float | None) -> Started | None:
         """Return the start at a position counted from `now`; None if it cannot be estimated."""
-        if self._stands(queue):
+        if self._is_starting(queue):
             return None
         unexpected = 0
         if now is not None:

@@ -32,9 +32,9 @@ _LOADED, _LEFT, _ENDED = range(3)
 class Simulation:
     """The probable future, as far as `step` has been called.
 
-    `over` says that no further step changes anything. `cut_short` says that this is only because
-    the limit of the simulation is reached. Decisions and events are applied to one `FleetState`, on
-    which the next decision is made: a new one each time would cost most of the forecast.
+    `over` is set when no further step changes anything, and `cut_short` if that is only because the
+    limit of the simulation is reached. All decisions and events are applied to one `FleetState`.
+    Creating a new one for each decision would be most of the forecast's cost.
     """
 
     def __init__(self, snapshot: Snapshot, service: Service, *, most_starts: int) -> None:
@@ -155,7 +155,7 @@ class Simulation:
         """Advance the time until a decision is needed.
 
         A copy that continues with the next job of its queue needs no decision. Most events of a
-        long queue are of this kind, and asking the planner each time would cost ten times as much.
+        long queue are of this kind. Asking the planner each time would cost ten times as much.
         """
         look_at = inf if self._state.look_at is None else self._state.look_at
         events, now = self._events, self.now

@@ -1,7 +1,7 @@
 """Creates the parts of a queue and connects them.
 
-There are three steps, each built on the one before: what the queue knows, what it does, and what it
-answers. A part's effects on other parts go through the event bus.
+There are three steps: `Knowledge`, the `Engine` that uses it, and the `Answers` for callers. A part
+affects other parts only through the event bus.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 """Ends jobs that waited too long, and starts others in time to meet their deadlines.
 
 The forecast predicts when a job would be done if it were released now. It cannot predict that
-another model takes the GPU first, so the time allowed by a gate is added, and the work of one batch
-once more. Nor can it predict that a machine falls asleep before then, so the time to wake is added
-for every machine that can be woken.
+another model takes the GPU first. The time for which a cutoff lets other models keep the GPU is
+therefore added, and the work of the job's batch counts twice. Nor can it predict that a machine
+falls asleep before then, so the time to wake is added for every machine that can be woken.
 
 Deadlines are read from the store, so each takes effect once, also after a restart.
 """
@@ -37,11 +37,11 @@ from queueing.service.queue_admin import LocalQueueAdmin
 from queueing.store.jobs.job_store import JobStore
 
 SLACK_S = 60.0
-MOST_TURNS = 2  # of rivals: one with a host reserved, and one before it
+MOST_TURNS = 2  # turns of rivals: one with a host reserved, and one before it
 
 
 class Rival(NamedTuple):
-    """A model that may occupy another's GPU: its load, its longest usual job, if it waits."""
+    """A model that may occupy another's GPU: its load time and longest job, and if it waits."""
 
     load_s: float
     service_s: float
@@ -62,7 +62,7 @@ class Way(NamedTuple):
 
 
 def kept_s(load_s: float, rivals: Sequence[Rival], rules: Rules) -> float:
-    """Return how many seconds rivals may keep a model off a GPU, once it needs it."""
+    """Return for how many seconds rivals may keep a model off a GPU that it needs."""
     if not rivals:
         return 0.0
     waiting = max(1, sum(rival.waits for rival in rivals))
@@ -183,7 +183,9 @@ class Slack:
     def _way(self, spec: ModelSpec, site: StartOption, snapshot: Snapshot) -> Way:
         """Return the delays of a job on a server: on several GPUs, those of all of them."""
         load_s = self._times.load_s(spec.name, site.backend)
-        own_s = self._times.durations.typical_service(spec, "").mean_s  # of one just started
+        own_s = self._times.durations.typical_service(
+            spec, ""
+        ).mean_s  # of a job that has just started
         specs = [self._fleet.catalog.hosts[host.name] for host in site.hosts]
         return Way(
             quiet=tuple(quiet for host in site.hosts for quiet in host.quiet),
@@ -266,7 +268,7 @@ class DeadlineWatcher:
         self._urgency = urgency
         self._clock = clock
         self._awake = asyncio.Event()
-        self._order: list[int] = []  # in which urgent jobs were moved first
+        self._order: list[int] = []  # ids of urgent jobs, in the order they were moved first
 
     def on_event(self, event: Event) -> None:
         """Check again when a job with a deadline arrives, or returns to its queue."""
@@ -306,7 +308,7 @@ class DeadlineWatcher:
         return min(moments, default=None)
 
     async def _urge(self) -> float | None:
-        """Move the jobs first that must start now. Returns when to check again."""
+        """Move jobs that must start now to the front. Returns when to check again."""
         dated = [job for job in await self._jobs.dated() if not job.held]
         urged = self._later.urged
         urged &= {job.id for job in dated}

@@ -91,9 +91,9 @@ class Estimator:
     async def refresh(self, asked: Sequence[tuple[Job, int]]) -> None:
         """Ensure there is a forecast that covers these waiting jobs at their positions.
 
-        An older one, or one without the newest jobs, serves if it looks far enough ahead: with
-        thousands waiting, a new one for each arriving job would cost more than everything else.
-        Raises `StoreError`.
+        An older forecast, or one without the newest jobs, is used if it looks far enough ahead.
+        With thousands waiting, a new one for each arriving job would cost more than everything
+        else. Raises `StoreError`.
         """
         newest_id = max((job.id for job, _ in asked), default=0)
         if not self._covers(asked, newest_id):

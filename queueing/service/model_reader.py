@@ -1,4 +1,4 @@
-"""What can be requested, what a model's servers offer, and whether a model is at hand."""
+"""What can be requested, what a model's servers offer, and whether a model can answer at once."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
@@ -30,7 +30,7 @@ def is_at_hand(
     within_s: float,
     now: float,
 ) -> bool:
-    """Return whether a model can answer on behalf of a job of `beside` without disturbing others.
+    """Return whether a model can work for a job of the model `beside` without delaying others.
 
     It can if it is in memory or being loaded. It also can if it fits without an eviction, next to
     all copies of a host and every model that still has to load there, including `beside` and the
@@ -170,7 +170,7 @@ class LocalModelReader:
         raise failure or Unavailable(f"no server runs {spec.name}")
 
     async def is_at_hand(self, model: str, *, beside: str, within_s: float) -> bool:
-        """Return whether a model could answer now on behalf of a job of `beside`.
+        """Return whether a model could work now for a job of the model `beside`.
 
         It can if it is in memory, or fits without an eviction and without delaying another load by
         more than `within_s`; see `queueing.service.model_reader.is_at_hand`. False for an unknown

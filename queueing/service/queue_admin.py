@@ -90,7 +90,7 @@ class LocalQueueAdmin:
         return await self._change(change)
 
     async def rested(self, host: str) -> None:
-        """Let a host rest again at the next reason: the reason that an admin overrode is gone."""
+        """End an admin's override of a host's rest, once the reason that it overrode is gone."""
         if host in self._fleet.rests.paused.awake:
             try:
                 await self._change(lambda paused: paused.asleep(host))

@@ -1,4 +1,4 @@
-"""Reports where jobs, models, servers and hosts stand, in people's terms; changes nothing."""
+"""Reports the state of jobs, models, servers and hosts in people's terms. Changes nothing."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -173,7 +173,7 @@ class LocalQueueStatus:
     # ------------------------------------------------------------ jobs
 
     async def decided(self, jobs: Sequence[Job]) -> None:
-        """Wait until each of these new jobs runs or has a reason to wait, but only briefly."""
+        """Wait, at most half a second, until each new job runs or has a reason to wait."""
         await self._router.decided.about(jobs)
 
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
@@ -206,7 +206,7 @@ class LocalQueueStatus:
         }
 
     async def _as_it_is(self, job: Job) -> Job:
-        """Return the newest state of a job: entering its queue, for one, has no event."""
+        """Return the newest state of a job, because entering its queue causes no event."""
         if (
             slot := self._fleet.jobs.slots.get(job.id)
         ) is not None and slot.job.version > job.version:
@@ -286,7 +286,7 @@ class LocalQueueStatus:
         )
 
     def _is_late(self, job: Job, done_at: float, reason: Reason | None) -> bool:
-        """Whether it cannot be promised that a job is done by its deadline."""
+        """Whether a job may miss its deadline."""
         snapshot = self._router.latest
         if reason is not None and reason.why in _TAKES_TURNS and snapshot is not None:
             model = snapshot.models.get(job.model)

@@ -86,7 +86,7 @@ class Reconfiguration:
     async def run(self) -> None:
         """Close servers that are no longer needed, until cancelled.
 
-        Starts fair ordering when wanted.
+        Also starts the fair order when the rules ask for it.
         """
         while True:
             await self._look.wait()

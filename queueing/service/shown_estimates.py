@@ -1,7 +1,7 @@
 """The estimates shown to people for when jobs end: the first one, and the newest.
 
-A forecast varies by seconds with every run. Every question about a job gets the same range until
-that has passed, or a new one does not overlap it or is at most half as wide. Kept in memory only;
+A forecast varies by seconds with every run. People therefore see the same range until it has
+passed, a new one does not overlap it, or a new one is at most half as wide. Kept in memory only;
 the bot stores what must survive a restart.
 """
 
@@ -78,7 +78,7 @@ def after(shown: Estimate | None, fresh: Estimate | None, now: float) -> Estimat
 
 
 def before(starts: Estimate, ends: Estimate) -> Estimate:
-    """Return a start that is consistent with the end shown: never later than it."""
+    """Return the start to show: never later than the end shown."""
     return replace(
         starts,
         at=min(starts.at, ends.latest),
@@ -100,14 +100,14 @@ def _width_s(estimate: Estimate, now: float) -> float:
 
 
 class Promises:
-    """Keeps the first range shown for each job until it is dropped, once `follow` was called."""
+    """Keeps the first range shown for each job. Keeps nothing before `follow` is called."""
 
     def __init__(self) -> None:
         self._given: dict[int, Promised] = {}
         self._followed = False
 
     def follow(self) -> None:
-        """Start keeping promises; from then on, the caller drops those of ended jobs."""
+        """Start keeping promises. From then on, the caller must drop those of ended jobs."""
         self._followed = True
 
     @property

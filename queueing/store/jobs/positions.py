@@ -18,7 +18,7 @@ def account_of(owner: str, *, bulk: bool, later: bool = False) -> str:
     return owner + _BULK if bulk else owner
 
 
-_MAX_LINES = 1 << 20
+_MAX_QUEUES = 1 << 20
 
 
 class Move:
@@ -114,7 +114,7 @@ class PositionIndex:
         self._queues: dict[QueueKey, WaitingQueue] = {}
         self._numbered: list[WaitingQueue] = []
         self._of_model: dict[str, list[WaitingQueue]] = {}
-        # One integer per waiting job: place x _MAX_LINES + the queue's number. A million take 100
+        # One integer per waiting job: place x _MAX_QUEUES + the queue's number. A million take 100
         # MB and, unlike tuples, add no work for the garbage collector.
         self._place_of: dict[int, int] = {}
         self._overflow: dict[str, dict[int, QueueKey]] = {}  # by account, oldest first
@@ -133,7 +133,7 @@ class PositionIndex:
         place = self._place_of.get(job_id)
         if place is None:
             return None
-        seq, number = divmod(place, _MAX_LINES)
+        seq, number = divmod(place, _MAX_QUEUES)
         queue = self._numbered[number]
         return queue.key, queue.position(seq)
 
@@ -141,7 +141,7 @@ class PositionIndex:
         """Move a job from its old place, if any, to its new one."""
         place = self._place_of.pop(move.job_id, None)
         if place is not None:
-            seq, number = divmod(place, _MAX_LINES)
+            seq, number = divmod(place, _MAX_QUEUES)
             self._numbered[number].leave(seq)
         elif move.job_id in self._overflow_of:
             self._leave_overflow(move.job_id)
@@ -153,7 +153,7 @@ class PositionIndex:
             return
         queue = self._queues.get(move.queue) or self._new_queue(move.queue)
         queue.enter(move.seq)
-        self._place_of[move.job_id] = move.seq * _MAX_LINES + queue.number
+        self._place_of[move.job_id] = move.seq * _MAX_QUEUES + queue.number
 
     def enter(self, key: QueueKey, job_ids: Sequence[int], seqs: Sequence[int]) -> None:
         """Add jobs to the end of a queue, at ascending places after its last one."""
@@ -161,7 +161,7 @@ class PositionIndex:
         queue.enter_all(seqs)
         number = queue.number
         self._place_of.update(
-            zip(job_ids, (seq * _MAX_LINES + number for seq in seqs), strict=True)
+            zip(job_ids, (seq * _MAX_QUEUES + number for seq in seqs), strict=True)
         )
 
     def stands_back(self, job_id: int) -> bool:

@@ -166,7 +166,7 @@ class Batcher(ABC):
             failure, began = None, perf_counter()
             try:
                 self._run_inline()
-            except Exception as error:  # noqa: BLE001 - no caller may wait for ever
+            except Exception as error:  # noqa: BLE001 - no caller may wait forever
                 failure = error
             self._finish(waiting, failure, began)
 
@@ -197,7 +197,7 @@ class Batcher(ABC):
         except asyncio.CancelledError:
             self._finish(waiting, None if self._outcomes else StoreError(_CLOSED), began)
             raise
-        except Exception as error:  # noqa: BLE001 - no caller may wait for ever
+        except Exception as error:  # noqa: BLE001 - no caller may wait forever
             failure = error
         self._finish(waiting, failure, began)
 
@@ -212,7 +212,7 @@ class Batcher(ABC):
             try:
                 self.timed(perf_counter() - began)
                 _committed(waiting)
-            except Exception as error:  # noqa: BLE001 - no caller may wait for ever
+            except Exception as error:  # noqa: BLE001 - no caller may wait forever
                 failure = error
         self._answer(waiting, failure)
 
