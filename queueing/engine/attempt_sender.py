@@ -50,7 +50,7 @@ class AttemptSender:
         self._held = held
 
     def usual(self, job: Job, backend: str) -> Mapping[str, float]:
-        """Return the values that a job's model uses on a backend where a request names none."""
+        """Return the default values of a job's model on a backend, for requests that name none."""
         server, known = self._backends.get(backend), self._fleet.catalog.models
         if server is None or job.model not in known:
             return {}  # removed from the configuration by a reload
@@ -98,7 +98,8 @@ class AttemptSender:
     ) -> Fetch | None:
         """Resume the previous attempt of a suspect, if its server still has it.
 
-        Perhaps only the connection broke, and the server is still working on it or has finished it.
+        Perhaps only the connection broke, and the server has finished the attempt or is still
+        working on it.
         """
         if not job.suspect:
             return None
@@ -125,7 +126,7 @@ class AttemptSender:
         return await fetch()
 
     async def abandon(self, job: Job) -> None:
-        """Stop the server's work on a job that was cancelled while the last run was ending.
+        """Stop the server's work on a job that was cancelled as the last run was ending.
 
         Takes at most `ABANDON_S` and never raises. Idempotent.
         """

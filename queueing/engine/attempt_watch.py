@@ -101,14 +101,14 @@ _ENOUGH = 3  # steps between two estimates: fewer are too noisy
 class ProgressEstimate:
     """Estimates when an attempt ends, from its steps.
 
-    The learned time is kept until this job proves slower, as with the first image of a new size. A
+    The learned time is used until this job proves slower, as with the first image of a new size. A
     faster job does not shorten it, because more stages may follow.
     """
 
     def __init__(self, ends_at: float, now: float = 0.0) -> None:
         self._usual_end = ends_at
         self._usual_s = ends_at - now
-        self._held = False  # waiting in the server's queue behind prompts of other clients
+        self._held = False  # queued on its server behind other clients' prompts
         self._first = self._last = (0, 0)  # (step, total) of the current stage
         self._began = 0.0
 

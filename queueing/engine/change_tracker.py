@@ -13,7 +13,7 @@ from queueing.planning.hosts import lies_on, waiting_on
 
 log = logging.getLogger(__name__)
 
-CALM_SHARE = 0.5  # of the bound: once a queue is shorter than this, it may be warned about again
+CALM_SHARE = 0.5  # of the bound: a queue is warned about again after it has been shorter than this
 
 
 def news(
@@ -111,11 +111,11 @@ class ChangeTracker:
         self._logged: dict[str, _Gist | None] = {}
 
     def moved(self, models: Iterable[str]) -> None:
-        """Publish after the next step that positions in these models' queues changed."""
+        """Announce these models' queues after the next step: positions in them have changed."""
         self._moved.update(models)
 
     def reconsidered(self) -> None:
-        """Publish every queue that has a reason to wait, because that reason may change."""
+        """Announce every queue that has a reason to wait, because that reason may change."""
         self.moved(self._reasons)
 
     def on_change(self, event: JobChanged, snapshot: Snapshot | None) -> None:
@@ -179,5 +179,5 @@ def _waits_beside(job: Job, snapshot: Snapshot | None) -> bool:
 
 
 def _gist(reason: Reason | None) -> _Gist | None:
-    """Return what identifies a reason. Its times are left out: they only advance."""
+    """Return the parts of a reason that identify it. Its times are left out: they only advance."""
     return None if reason is None else (reason.why, reason.host, reason.other)

@@ -1,11 +1,12 @@
 """Decides when deferred jobs may run: when nothing else waits, or when their deadline requires it.
 
-Deferred jobs have their own lane, `later`. The planner does not see it while other jobs wait for
+Deferred jobs have a separate lane, `later`. The planner does not see it while other jobs wait for
 the same hosts, or are likely to wait because of it.
 
-A deferred job may cause a load once the model to be evicted has been idle for as long as that model
-takes to load, and is unlikely to be needed until the deferred job is done. A queue that has waited
-for an hour may cause a load in any pause, and then waits another hour before doing so again.
+A deferred job may cause a load once two conditions are met. The model to be evicted has been idle
+for as long as its own load takes, and it will probably not be needed until the deferred job is
+done. A queue that has waited for an hour may cause a load in any pause of the host, and then waits
+another hour before it does so again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ class Leaver(NamedTuple):
 
 
 def may_leave(leaver: Leaver, in_the_way_s: float) -> bool:
-    """Return whether a model can probably be evicted for a deferred job without delaying anyone.
+    """Return whether evicting a model for a deferred job will probably delay nobody.
 
     `in_the_way_s` is how long the deferred job takes to load and run.
     """
@@ -64,13 +65,13 @@ class DeferredJobs:
         self.urged: set[int] = set()
         self._queues: set[str] = set()  # models with deferred jobs
         self._open: set[str] = set()  # the models whose deferred jobs are all shown
-        self._impatient: set[str] = set()  # models shown after waiting `PATIENCE_S`
+        self._impatient: set[str] = set()  # models shown because they have waited `PATIENCE_S`
         self._took_at: dict[str, float] = {}  # by model: when such a load last began in this run
 
     def shown(
         self, later: Sequence[QueueHead], waiting: Mapping[str, Sequence[Waiting]]
     ) -> Sequence[QueueHead]:
-        """Return the queues of deferred jobs that the planner may see, perhaps with fewer jobs."""
+        """Return the queues of deferred jobs that the planner may see, some perhaps shortened."""
         self._note_pauses()
         self._queues = {queue.model for queue in later}
         taken = set[str]()
@@ -161,7 +162,7 @@ class DeferredJobs:
         )
 
     def _would_leave(self, spec: ModelSpec, backend: str) -> Sequence[Copy]:
-        """Return the idle copies, some of which a load would evict. Empty if the model fits."""
+        """Return the idle copies among which a load would evict. Empty if the model fits."""
         fleet = self._fleet
         hosts = tuple(fleet.catalog.parts_of(spec, backend))
         most = fleet.catalog.backends[backend].max_models
@@ -188,7 +189,8 @@ class DeferredJobs:
     def _has_unused_copy(self, model: str) -> bool:
         """Return whether a copy of a model was loaded and has run nothing because other jobs came.
 
-        One deferred job runs then. Otherwise every pause could cause a load and none of them a job.
+        One deferred job may run then. Otherwise every pause could cause a load and none of them a
+        job.
         """
         return any(
             self._fleet.copies.is_unused(copy) and not copy.pinned

@@ -27,7 +27,7 @@ class EventBus:
         self._listeners.append(listener)
 
     def reading(self, _job_id: int) -> AbstractContextManager[None]:
-        """Do nothing: this bus delivers every event anyway."""
+        """Do nothing: this bus delivers every event to every listener."""
         return nullcontext()
 
     def watch_fleet(self, watcher: Callable[[], None]) -> None:

@@ -40,7 +40,9 @@ class HealthChecker:
         self._held: dict[str, dict[str, int]] = {}  # by server: MB per model of other programs
         self._measured_at: dict[str, float] = {}  # by host: when it was last measured
         self._reported_at: dict[str, float] = {}  # by server: when it last reported these models
-        self._end_watches: dict[str, asyncio.Task[None]] = {}  # by wedged server: waits for its end
+        self._end_watches: dict[
+            str, asyncio.Task[None]
+        ] = {}  # by wedged server: waits for its process to end
         self._again = {name: asyncio.Event() for name in backends}
         self._watches: TaskGroup | None = None
         self._watched: dict[str, asyncio.Task[None]] = {}
@@ -113,7 +115,7 @@ class HealthChecker:
     # ------------------------------------------------------------ restarts between two looks
 
     async def _watch_for_end(self, name: str) -> None:
-        """Keep a task waiting for a server's process to end, only while the server is wedged."""
+        """Keep a task that waits for a server's process to end, only while the server is wedged."""
         if self._fleet.health.of(name).wedged_until is None:
             await self._stop_watching(name)
         elif name not in self._end_watches:
@@ -208,7 +210,9 @@ class HealthChecker:
         hosts, unmeasured = self._fleet.catalog.hosts_of[name], []
         for host in hosts:
             measured = await self._gpu(host)
-            if measured is None and len(hosts) == 1:  # of several, it may mean any one
+            if (
+                measured is None and len(hosts) == 1
+            ):  # of several GPUs, the server may report any one
                 measured = _reported(info)
             if measured is None:
                 unmeasured.append(host)

@@ -49,10 +49,14 @@ class _Attempt:
 
     task: asyncio.Task[None]
     backend: str | None = None  # None for an attempt that only returns its job to the queue
-    started: asyncio.Future[None] | None = None  # done once the start is stored or this is over
+    started: asyncio.Future[None] | None = (
+        None  # done once the start is stored or the attempt is over
+    )
     sent: asyncio.Event = field(default_factory=asyncio.Event)  # set when sent or over
     finished: bool = False  # the server has finished; the output has yet to be fetched and stored
-    crowded: bool = False  # when the server crashed, other jobs ran there or this one had finished
+    crowded: bool = (
+        False  # the server crashed while other jobs ran there, or after this one had finished
+    )
     stored: bool = False  # the output is stored; the slot was freed earlier
 
 
@@ -129,13 +133,13 @@ class JobRunner:
         return self._attempts.keys()
 
     def at(self, backend: str) -> frozenset[int]:
-        """Return the jobs with an attempt on a backend, including while their output is fetched."""
+        """Return the jobs with an attempt on a backend, even if only their output is fetched."""
         return frozenset(
             job_id for job_id, attempt in self._attempts.items() if attempt.backend == backend
         )
 
     def take_ended(self) -> list[asyncio.Future[None]]:
-        """Return the futures that ended attempts wait for, and forget them.
+        """Return the futures that ended attempts wait for, each only once.
 
         The caller resolves them once the next starts are on their way.
         """
@@ -145,8 +149,7 @@ class JobRunner:
     async def stop(self, grace_s: float) -> None:
         """Give running jobs `grace_s` seconds to end, then leave the rest to their servers.
 
-        If a server cannot be asked for a job later, the job is stopped and returns to its place in
-        the queue.
+        A job that its server cannot resume later is stopped and returns to its place in the queue.
         """
         tasks = [attempt.task for attempt in self._attempts.values()]
         if tasks:
@@ -258,7 +261,10 @@ class JobRunner:
             self._attempts[job.id].stored = True
 
     async def _give_way(self, backend: str) -> None:
-        """Let the next job start in the free slot first: the server idles until it is sent."""
+        """Let the next job start in the free slot before this result is fetched.
+
+        The server is idle until that job is sent.
+        """
         written = asyncio.get_running_loop().create_future()
         self._ended_now.append(written)
         with suppress(TimeoutError):

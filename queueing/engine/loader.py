@@ -33,7 +33,7 @@ from queueing.engine.outcomes import Outcomes
 from queueing.engine.program_watcher import ProgramWatcher
 from queueing.planning.retry import given_up
 
-ROOM_S = 30.0  # how long freed memory may take to show up: drivers report it late
+ROOM_S = 30.0  # how long freed memory may take to show up, as drivers report it late
 ROOM_POLL_S = 0.5
 STIRRED_MB = 256  # desktop programs may change their memory use by this much during a load
 
@@ -79,7 +79,7 @@ class LoadMeasurement:
     async def learn(self, spec: ModelSpec, backend: str, before: Before | None) -> None:
         """Correct a model's size from a measured load, unless other memory use changed during it.
 
-        For a model that spans GPUs, the part that most exceeds its share determines the size, so
+        For a model that spans GPUs, the size follows from the part that most exceeds its share, so
         that no GPU overflows.
         """
         if before is None:
@@ -153,8 +153,8 @@ class Loader:
     def begin(self, load: Load, expected_s: float, work: TaskGroup) -> None:
         """Reserve the memory immediately and load in a new task.
 
-        If the model's last load failed for an unknown reason, it is not retried when that would
-        evict other models.
+        If the model's last load failed for an unknown reason, it is not loaded if that would evict
+        other models.
         """
         spec = self._fleet.catalog.models[load.model]
         if load.evict and self._fleet.load_failures.of(load.model).unknown:

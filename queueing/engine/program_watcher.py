@@ -20,14 +20,14 @@ from queueing.engine.fleet.fleet import Fleet
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-SURE = 2  # consecutive looks: a program that only probes for a GPU is not a game
+SURE = 2  # consecutive checks: a program that only probes for a GPU is not a game
 GONE_S = 120.0  # a game may free its memory between two levels
 BUSY = 0.1  # of the GPU's time, where processes are not visible; an idle program stays below it
 
 
 @dataclass(frozen=True, slots=True)
 class Yielding:
-    """What is known of other programs on a GPU; the host has yielded to them `since` then."""
+    """The state of other programs on a GPU. The host has yielded to them since `since`."""
 
     since: float | None = None
     seen_at: float = -inf
@@ -35,9 +35,9 @@ class Yielding:
 
 
 def is_used(use: GpuLook | None, *, foreign_mb: int, least_mb: int, still: bool) -> bool | None:
-    """Return whether another program uses a GPU, or None if this look cannot say.
+    """Return whether another program uses a GPU, or None if this measurement is not conclusive.
 
-    `foreign_mb` is the memory in use in addition to the known models. `still` says that no model
+    `foreign_mb` is the memory in use in addition to the known models. `still` means that no model
     runs, loads or unloads there; otherwise the GPU's load may come from its servers.
     """
     if use is None:
@@ -52,7 +52,7 @@ def is_used(use: GpuLook | None, *, foreign_mb: int, least_mb: int, still: bool)
 
 
 def after(state: Yielding, now: float, *, used: bool | None, at_once: bool = False) -> Yielding:
-    """Return the state after a look; `at_once` acts on a single one, as at the start."""
+    """Return the state after a check. With `at_once`, a single check is enough, as at the start."""
     if used is None:
         return state if state.since is None else replace(state, seen_at=now)
     if used:
@@ -86,12 +86,12 @@ class ProgramWatcher:
         self._logged: set[str] = set()  # hosts whose failing GPU has been logged
 
     async def first_look(self) -> None:
-        """Look at every GPU once before anything is planned, and act on it at once."""
+        """Check every GPU once before anything is planned, and act on the result at once."""
         for host in list(self._fleet.catalog.hosts):
             await self.look(host, at_once=True)
 
     async def watch(self) -> None:
-        """Look at the GPUs until cancelled."""
+        """Check the GPUs until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S)
             for host in list(self._fleet.catalog.hosts):
@@ -106,7 +106,7 @@ class ProgramWatcher:
         return None if use is None else use.others_mb
 
     async def look(self, host: str, *, at_once: bool = False) -> None:
-        """Look at one GPU and record whether its host yields. Raises only `CancelledError`."""
+        """Check one GPU and record whether its host yields. Raises only `CancelledError`."""
         spec = self._fleet.catalog.hosts.get(host)
         least_mb = None if spec is None else spec.yields_above_mb
         if self._gpus is None or spec is None or least_mb is None:

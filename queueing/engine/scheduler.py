@@ -40,11 +40,11 @@ class Decided:
         """Create it; `slots` returns the occupied slots by job id."""
         self._slots = slots
         self._newest = 0  # the newest accepted job
-        self._seen = 0  # the newest job that a completed step has covered
+        self._seen = 0  # the newest job that was accepted before a completed step
         self._stepped = asyncio.Event()
 
     def accepted(self, job_id: int) -> None:
-        """Record a new job, which no step has covered yet."""
+        """Record a new job, which no step has considered yet."""
         self._newest = max(self._newest, job_id)
 
     def step(self) -> Callable[[], None]:
@@ -128,9 +128,9 @@ class Scheduler:
         self._awake.set()
 
     def on_event(self, event: Event) -> None:
-        """Request a step if a committed change may let another job start or moves waiting jobs.
+        """Request a step if a committed change may let another job start, or moves waiting jobs.
 
-        Starts and completions do neither: their slot was taken or freed earlier.
+        Starts and completions request none: their slot was taken or freed earlier.
         """
         if not isinstance(event, JobChanged):
             return
@@ -148,7 +148,7 @@ class Scheduler:
         self.wake()
 
     def moved(self, model: str) -> None:
-        """Announce with the next step that positions in this model's queue changed."""
+        """Announce, with the next step, that positions in this model's queue have changed."""
         self._changes.moved([model])
         self.wake()
 

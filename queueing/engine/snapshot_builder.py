@@ -32,7 +32,7 @@ from queueing.engine.job_runner import JobRunner
 _ON_ONE: Mapping[str, Shares] = {}
 _model_view, _backend_view = quick(ModelView), quick(BackendView)  # every step builds them all
 HEADS_PER_QUEUE = 8  # most starts from one queue in one step; the next step follows at once
-_HEADS_MOST = 64  # the same for a model that runs this many jobs at a time
+_HEADS_MOST = 64  # the most for models that run more than `HEADS_PER_QUEUE` jobs at a time
 
 
 class SnapshotBuilder:
@@ -178,8 +178,8 @@ class SnapshotBuilder:
     def _waiting(self, queue: QueueHead) -> Waiting:
         """Convert a queue for the planner.
 
-        Stops before the first job whose last attempt has not been cleaned up. It may have just
-        returned to its place, so it must neither start twice nor be overtaken.
+        Stops before the first job whose last attempt has not been cleaned up. That job may have
+        just returned to its place, so it must neither start twice nor be overtaken.
         """
         under_way = self._processor.under_way
         key = queue.model, queue.lane
@@ -208,7 +208,7 @@ class SnapshotBuilder:
     def _job_s(self, queues: Sequence[QueueHead]) -> dict[tuple[int, str], float]:
         """Return how long the first waiting jobs take on hosts with quiet hours.
 
-        Includes the spread, because a job that only probably ends in time would overrun.
+        Includes the spread, because a job that ends in time only on average could overrun.
         """
         catalog = self._fleet.catalog
         quiet = {

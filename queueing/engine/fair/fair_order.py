@@ -19,9 +19,9 @@ HALF_LIFE_S = 3600.0
 class Claim(NamedTuple):
     """A waiting job: its place by arrival, its person, and the GPU seconds it will probably take.
 
-    It may take up to `margin_s` longer than that. Measured by the clock, it is `late_s` later than
-    by arrival. A claim without a person goes first: its job was made for another job, or an admin
-    moved it.
+    It may take up to `margin_s` longer. `late_s` is how much later it starts than by arrival,
+    measured by the clock. A claim without a person goes first: its job was made for another job, or
+    an admin moved it.
     """
 
     seq: int
@@ -40,7 +40,7 @@ class Overtaker(NamedTuple):
 
 
 def remaining(seconds: float, age_s: float) -> float:
-    """Return what GPU seconds still count for after `age_s`."""
+    """Return how many of these GPU seconds still count after `age_s`."""
     return seconds * exp(-log(2.0) * max(0.0, age_s) / HALF_LIFE_S)
 
 
@@ -52,7 +52,7 @@ def fair_order(
 ) -> list[int]:
     """Return the order in which jobs start, as indexes of `claims`, which are in order of arrival.
 
-    Each start goes to the person with the least usage, including the starts ordered before it. Ties
+    Each start goes to the person with the least usage, including the starts placed before it. Ties
     go to the earlier arrival, and each person's own jobs keep their order. If more than
     `overtaken_s` would then go before the longest-waiting job, that job starts instead.
     """
@@ -112,7 +112,7 @@ def _take(
 
 
 def behind_by(claims: Sequence[Claim], overtakers: Iterable[Overtaker]) -> list[float]:
-    """Return how much later each job starts than by arrival, in GPU seconds; at most 0 if not late.
+    """Return how many GPU seconds later each job starts than by arrival; 0 or less if not later.
 
     By arrival, the overtakers would have come after the job instead of before it.
     """

@@ -23,7 +23,7 @@ from queueing.store.jobs.job_store import JobStore
 
 WINDOW = 500  # jobs of a queue to reorder; the ones behind them stay in order of arrival
 
-MARGIN = 1.5  # times the usual duration, for which a job may hold its slot
+MARGIN = 1.5  # a job may hold its slot for this many times the usual duration
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,8 +68,8 @@ class FairQueues:
     ) -> None:
         """Start ordering queues, based on recent usage and on the running jobs.
 
-        `passed` are ended jobs that overtook jobs which still wait, so that those keep their
-        delays.
+        `passed` are ended jobs that overtook jobs which still wait. The delays of those still
+        count.
         """
         self.is_on = True
         self.use.restore(used)

@@ -17,14 +17,14 @@ from queueing.forecast.arrivals import Comings, Newcomers, going_first
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FairTurns:
-    """What decides who can still go first, for each place in the order."""
+    """For each place in the order: who can still go first, and how much."""
 
-    used_s: tuple[float, ...]  # usage of the place's person by then
-    spare_s: tuple[float, ...]  # how much more work may go first
+    used_s: tuple[float, ...]  # recent usage of the place's person by their turn
+    spare_s: tuple[float, ...]  # how many more GPU seconds may go first
 
 
 class NewcomerEstimate:
-    """Observes who comes to each queue; `cost_s` returns the expected GPU seconds of a job."""
+    """Observes who submits to each queue; `cost_s` returns the expected GPU seconds of a job."""
 
     def __init__(self, use: RecentUsage, cost_s: Callable[[Job], float]) -> None:
         self._use = use

@@ -1,7 +1,7 @@
 """Recent usage per person, and the delays that a fair order causes.
 
 Time in a lane with a greater weight counts less. A running job counts from its start with its
-expected time. In memory only; a restart begins with what the store counted.
+expected time. In memory only; after a restart, counting begins with what the store has recorded.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -104,7 +104,7 @@ class FairDelays:
         self._restored: set[QueueKey] = set()  # queues with overtakers from an earlier run
 
     def restore(self, job: Job, cost_s: float) -> None:
-        """Record an ended job that overtook jobs which still wait: those keep their delays."""
+        """Record an ended job that overtook waiting jobs, whose delays still count."""
         self._goes_before(job, cost_s)
         self._restored.add((job.model, job.lane))
 
@@ -148,9 +148,8 @@ class FairDelays:
     def moments(self, queue: QueueHead) -> Sequence[float]:
         """Return the arrival times of the jobs that would now wait by arrival, in that order.
 
-        An overtaker leaves its own arrival time to the jobs it overtook. If they kept theirs, the
-        queue would seem to have waited longer than by arrival, and would take starts from other
-        models.
+        The jobs that an overtaker passed get its arrival time. With their own times, the queue
+        would seem to have waited longer than by arrival, and would take starts from other models.
         """
         waiting = {job.id: job.queued_at for job in queue.heads}
         overtakers = self._overtakers.get((queue.model, queue.lane), {})
@@ -158,7 +157,7 @@ class FairDelays:
         return sorted((*waiting.values(), *begun))[len(begun) :]
 
     def _let_come(self, queue: QueueHead) -> None:
-        """Let restored overtakers count only for the jobs that wait now.
+        """Limit restored overtakers to the jobs that wait now.
 
         After a restart, places in the queue are assigned anew, including those of overtakers that
         have ended.
@@ -176,7 +175,7 @@ class FairDelays:
         overtakers: Collection[Overtaker],
         now: float,
     ) -> Sequence[Claim]:
-        """Return the claims with their delays by the clock, and record since when they are late."""
+        """Return the claims with their delays by the clock. Also records when each became late."""
         key = queue.model, queue.lane
         known = self._late_since.get(key, {})
         until = self._busy_until.get(key, now)

@@ -119,7 +119,7 @@ class Copies:
             self.leaving(spec.name, backend)
 
     def found(self, spec: ModelSpec, backend: str) -> None:
-        """Record a copy that was in a server's memory already, or was when an earlier run ended."""
+        """Record a copy that a server already holds, or held when an earlier run ended."""
         self.ready(spec, backend)
         self._found.add((spec.name, backend))
 
@@ -140,7 +140,7 @@ class Copies:
         self._draining.add((model, backend))
 
     def wanted(self, model: str, backend: str) -> None:
-        """Keep a copy that is still loading, even if `unwanted` was called for it."""
+        """Keep a copy that is still loading, even after a call of `unwanted`."""
         copy = self.get(model, backend)
         if copy is not None and copy.residency is Residency.LOADING:
             self._draining.discard((model, backend))
@@ -190,7 +190,7 @@ class Copies:
             self._copies[model, backend] = _altered(copy, idle_since=self._clock.now())
 
     def look_again(self) -> None:
-        """Invalidate the view after the running jobs changed."""
+        """Invalidate the view after the running jobs have changed."""
         self._view = None
 
     def _put(self, spec: ModelSpec, backend: str, residency: Residency, *, ready_at: float) -> None:

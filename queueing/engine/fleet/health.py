@@ -42,7 +42,8 @@ class BackendHealth:
         self, backends: Iterable[BackendSpec], clock: Clock, changed: Callable[[], None]
     ) -> None:
         self.look_soon: Callable[[str], None] = lambda _backend: None
-        self.may_sleep: Callable[[str], bool] = lambda _backend: False  # logged as info then
+        # Whether a backend's host may be asleep: its being down is then logged as info.
+        self.may_sleep: Callable[[str], bool] = lambda _backend: False
         self._clock = clock
         self._changed = changed
         self._names: dict[str, str] = {}
@@ -82,7 +83,7 @@ class BackendHealth:
             self._changed()
 
     def down(self, backend: str, error: str) -> None:
-        """Record that a backend is down. This ends its being wedged: it may have restarted."""
+        """Record that a backend is down. It is not wedged then, as it may have restarted."""
         health = self._health[backend]
         news = health.up or health.error is None  # None also before the first check
         if news:
@@ -103,8 +104,8 @@ class BackendHealth:
     def wedged(self, backend: str, error: str) -> None:
         """Record that a backend answers but never ran the work it accepted.
 
-        Its answers to checks prove nothing, so it comes back after a restart, or for a trial after
-        a pause that doubles each time.
+        Its answers to checks prove nothing. It comes back after a restart, or for a trial after a
+        pause that doubles each time.
         """
         now, health = self._clock.now(), self._health[backend]
         pause_s = min(WEDGE_PAUSE_S * 2 ** min(health.wedges, 16), LONGEST_WEDGE_PAUSE_S)
@@ -134,8 +135,8 @@ class FailureStreak:
     """A model's consecutive failed loads, and when it may be retried.
 
     `good_at` is the time of a successful load, which ends the streak only if its copy lasts for
-    `LASTING_S`. `told` counts the failures already reported with failed jobs. `unknown`: the last
-    failure had no known cause, so a retry must not evict other models.
+    `LASTING_S`. `told` counts the failures already reported with failed jobs. `unknown` means that
+    the last failure had no known cause, so a retry must not evict other models.
     """
 
     count: int = 0
@@ -173,7 +174,7 @@ class LoadFailures:
         return count
 
     def given_up(self, model: str) -> int:
-        """Return the failures to report with the jobs that fail now; the next count from zero."""
+        """Return the failures to report with the jobs that fail now, then count from zero."""
         streak = self.of(model)
         self._failures[model] = replace(streak, told=streak.count)
         return streak.count - streak.told

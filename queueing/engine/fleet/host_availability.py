@@ -21,17 +21,18 @@ from queueing.planning.hosts import why_rests
 
 log = logging.getLogger(__name__)
 
-OVERDUE_SHARE = 0.15  # of the usual wake time: the least that remains until it is awake
+OVERDUE_SHARE = 0.15  # of the usual wake time: the least time assumed until a machine is awake
 SINKS_S = 90.0  # how long a machine may keep answering after it is put to sleep
 OTHERS_S = 10.0  # how long to wait for a machine's other servers after the first is back
-PATIENCE, LEAST_PATIENCE_S = 3.0, 180.0  # times the usual wake time: then waking has failed
+# Waking has failed after this many usual wake times, but not before this many seconds.
+PATIENCE, LEAST_PATIENCE_S = 3.0, 180.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slumber:
     """The sleep state of a machine.
 
-    `up` is set while one of its servers answers, and `sinks_until` while it goes to sleep.
+    `up` is set while one of its servers answers. `sinks_until` is set while it is falling asleep.
     `woken_at` is when waking began, and `back_at` when its first server answered again. `overslept`
     is set if it did not wake in time.
     """
@@ -43,7 +44,7 @@ class Slumber:
     overslept: bool = False
 
 
-_UP = Slumber()  # most machines at most times; every step asks
+_UP = Slumber()  # shared, because most machines are up and every step asks
 
 
 class HostSleep:
@@ -81,7 +82,7 @@ class HostSleep:
         self._known[host.machine_name] = Slumber()
 
     def woken(self, host: HostSpec) -> None:
-        """Record that a machine is being woken. One that overslept stays reported as down."""
+        """Record that a machine is being woken. One that overslept is still reported as down."""
         known = self.of(host)
         if known.woken_at is None:
             log.info("waking %s", host.machine_name)
@@ -171,7 +172,7 @@ class HostAvailability:
         )
 
     def _quiet_of(self, host: HostSpec, now: float) -> tuple[QuietSpan, ...]:
-        """Return the coming quiet hours, without those over before an admin lets the host rest."""
+        """Return the coming quiet hours, except those over before an admin lets the host rest."""
         if host.quiet is None:
             return ()
         spans = host.quiet.coming(now)

@@ -55,7 +55,7 @@ class MemoryBudget:
         return news
 
     def forget_lent(self, hosts_of: Mapping[str, Collection[str]]) -> None:
-        """Forget what servers held that were removed or have moved to another host."""
+        """Forget what removed or moved servers held for other programs."""
         self._lent_mb = {
             host: {name: mb for name, mb in held.items() if host in hosts_of.get(name, ())}
             for host, held in self._lent_mb.items()
@@ -133,8 +133,8 @@ class MemoryBudget:
     def unknown_mb(self, host: HostSpec, kept_mb: int) -> int:
         """Return what to reserve for a copy of unknown size: all memory that can become free.
 
-        This is the whole host, or what `kept_mb` leaves of it: copies that never leave. Waiting for
-        the memory of those would never end.
+        This is the whole host, less `kept_mb`, which copies hold that never leave: a load would
+        wait forever for their memory.
         """
         left_mb = self.usable_mb(host) - kept_mb
         return left_mb if kept_mb and left_mb > 0 else host.usable_mb
@@ -165,7 +165,7 @@ class HostMemory:
         self._weightless: dict[str, bool] = {}  # models that take no memory on any server
 
     def forget(self) -> None:
-        """Forget, after a reload, what removed servers held and which models take no memory."""
+        """After a reload, forget what removed servers held and which models take no memory."""
         self.budget.forget_lent(self.catalog.hosts_of)
         self._weightless.clear()
 
@@ -260,7 +260,7 @@ class HostMemory:
         return self.budget.unknown_mb(self.catalog.hosts[host], self._kept_mb(host))
 
     def _kept_mb(self, host: str) -> int:
-        """Return what copies take on a host that never leave to make room for another model.
+        """Return the MB on a host held by copies that never leave to make room for another model.
 
         Copies without a known or bounded size do not count: they would leave no memory at all.
         """

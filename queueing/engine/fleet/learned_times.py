@@ -70,7 +70,7 @@ class LearnedTimes:
     def tables(self, spec: ModelSpec, backends: Sequence[str]) -> _Tables:
         """Return the load and service times of a model's typical job by backend; "" is any backend.
 
-        Cached until something is learned, because every step asks for all of them.
+        Cached until something is learned, because every step asks for the times of all models.
         """
         asked, tables = self._worked_out.get(spec.name, ((), None))
         if tables is None or asked != backends:
@@ -148,7 +148,7 @@ class Checkpoint:
     async def write(self) -> None:
         """Write what has changed. On return, all changes made before the call are durable.
 
-        Raises `StoreError`; the next call retries the unwritten changes then.
+        Raises `StoreError`; the next call then retries the unwritten changes.
         """
         async with self._writing:
             if self._fleet.copies.unsaved:

@@ -33,7 +33,7 @@ class Pins:
         self._dropped.add(place)
 
     def came(self, place: Place) -> None:
-        """Record that a model is loaded or being loaded."""
+        """Record that a pinned model is loaded or being loaded."""
         self._dropped.discard(place)
 
     def add(self, model: str, backend: str) -> None:

@@ -18,7 +18,7 @@ from queueing.core.ports import Clock
 
 @dataclass(slots=True)
 class _Gpu:
-    """A GPU's clock: a job running on it all along would have taken `share_s` by the time `at`."""
+    """A GPU's clock: by `at`, a job running on it all along would have taken `share_s` seconds."""
 
     at: float
     share_s: float = 0.0
@@ -33,7 +33,7 @@ class _Gpu:
 
 @dataclass(slots=True)
 class _Metered:
-    """A job on its GPUs: `taken_s` before it last resumed, when their shares were `since_s`."""
+    """A job on its GPUs: `taken_s` until it last resumed, when the clocks showed `since_s`."""
 
     gpus: tuple[_Gpu, ...]
     taken_s: float
@@ -121,7 +121,8 @@ class RunningJobs:
     def __init__(self, catalog: Catalog, clock: Clock, changed: Callable[[], None]) -> None:
         """Create it; `changed` is called when the scheduler should run a step."""
         self.catalog = catalog
-        # Called when the jobs of copies change, and with the model and backend of an ended job.
+        # `shown` is called when the running jobs of copies change, `ended` with the model and
+        # backend of an ended job.
         self.shown: Callable[[], None] = lambda: None
         self.ended: Callable[[str, str], None] = lambda _model, _backend: None
         self.meter = GpuMeter(clock)
