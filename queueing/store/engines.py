@@ -32,11 +32,14 @@ async def open_database(
     The address is `sqlite:///relative/path`, `sqlite:////absolute/path`, `sqlite://` for a database
     in memory, or `postgresql://user:password@host/database`, which must exist.
 
-    `migrations` are further sets in addition to the queue's. `inline` does all work in the calling
-    thread. `most_mb` limits the size of a SQLite file: at the limit, writes fail as on a full disk
-    until something is deleted. It does not apply to PostgreSQL. `lease` is for PostgreSQL only:
-    once another process takes its role, every write raises `Fenced`. `shared` lets several
-    processes open a PostgreSQL database at once; they may write everything except jobs.
+    - `migrations` are sets in addition to the queue's.
+    - `inline` does all work in the calling thread.
+    - `most_mb` limits the size of a SQLite file: at the limit, writes fail as on a full disk until
+      something is deleted. PostgreSQL ignores it.
+    - `lease` is for PostgreSQL only: once another process takes its role, every write raises
+      `Fenced`.
+    - `shared` lets several processes open a PostgreSQL database at once; they may write everything
+      except jobs.
 
     Raises `StoreError`, which says what to do, if the database cannot be used.
     """

@@ -1,8 +1,8 @@
 """Limits that are checked when a job is accepted: open jobs, hourly quotas and GPU time.
 
-A job has one row in the hourly quota. It is written with the job and deleted if the job fails;
-otherwise only its age removes it. GPU time is stored as sums per quarter of an hour: few rows, and
-the days of every time zone consist of whole quarters.
+A job has one row in the hourly quota. The row is written with the job, and deleted if the job fails
+or once it is an hour old. GPU time is stored as sums per quarter of an hour. This needs few rows,
+and in every time zone a day consists of whole quarters.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -118,7 +118,7 @@ class GpuUse:
     ) -> LimitReached | None:
         """Return why one more job is refused, or None if its owner has GPU time left.
 
-        The job itself may take more than is left; it is the last one then.
+        The last job accepted may take more than is left.
         """
         if limits.max_gpu_s is None:
             return None

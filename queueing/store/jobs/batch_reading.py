@@ -57,7 +57,8 @@ def counts_of_inputs(connection: Connection, job_ids: Collection[int]) -> dict[i
 def load_places(connection: Connection) -> PositionIndex:
     """Read the places of all waiting jobs.
 
-    Thousands arrive as one row: for each separate row, the thread would have to wait for its turn.
+    Thousands arrive as one row. With a row for each, the thread would have to wait for the
+    interpreter lock as often.
     """
     places = PositionIndex()
     queues = connection.execute(queries.QUEUES).fetchall()

@@ -164,7 +164,7 @@ class StoredJobReader(StoredFiles):
         return await self._many(queries.PROCESSING)
 
     async def overtaking(self) -> list[Job]:
-        """Return the ended jobs that started before a job which waits ahead of them, oldest first.
+        """Return the ended jobs that started before jobs that still wait ahead of them, oldest first.
 
         After a restart, a later job may be given the place of one of them.
         """

@@ -24,7 +24,9 @@ from queueing.store.jobs.rows import changed
 from queueing.store.sql.batcher import ChangeKind, Item, Result
 from queueing.store.sql.database import Connection, Database, DatabaseAway, DiskFull
 
-_LOOKS = 3  # a queue may change during a read; in a flood, a slightly outdated view is good enough
+_LOOKS = (
+    3  # a queue may change during a read; under constant change, a slightly outdated view will do
+)
 
 
 class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
@@ -161,7 +163,7 @@ class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
         """Return every queue that has waiting jobs, reading only those that changed.
 
         A queue that changes during the read is read again, so that no job is shown as waiting that
-        started before the call. The compare-and-set in `apply` covers what remains.
+        started before the call. The compare-and-set in `apply` covers the remaining races.
         """
         places = self._places or await self._load()
         for _ in range(_LOOKS):

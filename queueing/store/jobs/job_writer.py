@@ -1,6 +1,6 @@
 """Accepts and changes jobs in batches, inside the writer's transaction.
 
-Runs in the writer's thread. Must not write anything for an item that it answers with an exception:
+Runs in the writer's thread. Nothing may be written for an item whose outcome is an exception, so
 every check comes before the first write.
 """
 

@@ -112,14 +112,17 @@ class PostgresDatabase(Database):
             self._looking = asyncio.create_task(self._look(), name="look for the database server")
 
     async def _look(self) -> None:
-        """Try empty transactions until one succeeds: nothing else writes as no job is accepted."""
+        """Try empty transactions until one succeeds.
+
+        Nothing else writes in that time, because no job is accepted.
+        """
         found = False
         while not found:
             await asyncio.sleep(_LOOK_EVERY_S)
             try:
                 await self.write(change_nothing)
             except (Damaged, Fenced):
-                found = True  # it answers, but must not be written
+                found = True  # the server answers, but the database must not be written
             except StoreError as error:
                 log.debug("the database server is still away: %s", error)
             else:
@@ -201,8 +204,8 @@ def _prepared(
 def _begin_writing(lock: SessionLock, plain: Plain) -> None:
     """Take the lock, and make the planner use indexes whatever it knows about the tables.
 
-    Statements are planned once. A plan made while there were few rows would otherwise scan whole
-    tables for each batch of changes.
+    Statements are planned only once. A plan made while there were few rows would keep scanning
+    whole tables for each batch of changes.
     """
     lock(plain)
     for way in ("seqscan", "hashjoin", "mergejoin"):

@@ -142,9 +142,10 @@ class Confirmed:
         self.epochs[name] = epoch
 
     def used(self, name: str, reserved: int, *, in_order: bool) -> int:
-        """Return the highest job id that may be missing from the database, or 0 if none can be.
+        """Return the highest job id that may be missing from the database, or 0 if none can.
 
-        None can be if the last holder stopped in order and the database has all that it wrote.
+        No id can be missing if the last holder stopped in order and the database has all that it
+        wrote.
         """
         certain = in_order and self.numbers <= reserved and name not in self.lower
         return 0 if certain else max(self.numbers, reserved)
@@ -213,9 +214,9 @@ class LeaseSession:
     def _is_gone(self, asked: Application, role: _Seen) -> bool:
         """Return whether the holder of an abandoned lock has certainly ended.
 
-        The server may have ended the session of a holder that is alive but cut off, and that works
-        on until its lease expires. The holder has ended if nobody listens at its address, or if the
-        address is this process's. Without an address, the lost session is all there is to go by.
+        The server may have ended the session of a holder that is cut off but alive, and that keeps
+        working until its lease expires. The holder has ended if nobody listens at its address, or
+        if the address is this process's. Without an address, the lost session counts as its end.
         """
         if role.address in {"", asked.address}:
             return True
@@ -242,7 +243,8 @@ class LeaseSession:
     def intact(self, lease: Lease, *, speaking: bool) -> bool:
         """Return whether this session is alive and holds the lock of a role that it has confirmed.
 
-        Unless `speaking`, any data from the server means that the session has ended.
+        Unless a call is in progress (`speaking`), any data from the server means that the session
+        has ended.
         """
         if not self._locks:
             return True
@@ -365,14 +367,14 @@ class LeaseSession:
 
 
 def _refuses(address: str) -> bool:
-    """Return whether a machine answers that nobody listens at one of its addresses."""
+    """Return whether connections to an address are refused, because nobody listens there."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), CALL_S):
             return False
     except ConnectionRefusedError:
         return True
-    except (OSError, ValueError):  # perhaps unreachable, as it was for the server
+    except (OSError, ValueError):  # perhaps unreachable from here too
         return False
 
 

@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 class PostgresLeases:
-    """`LeaseStore` on a server, over its own session. A second session listens for freed roles.
+    """`LeaseStore` on a server, over a separate session. A second session listens for freed roles.
 
-    `quick` enables locks and notifications. Without them, a successor waits until the lease expires
-    and it polls again. Every call runs in a thread, and a cancelled call continues there. Roles
-    that are requested at the same time are read together.
+    `quick` enables locks and notifications. Without them, a successor waits until the lease has
+    expired and its next poll. Every call runs in a thread, and a cancelled call continues there.
+    Roles that are requested at the same time are read together.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""SessionLock: locks of the writer's session, which show who may write and who is alive."""
+"""SessionLock: the locks of the writer's session. They show who may write and who is alive."""
 
 import secrets
 
@@ -39,9 +39,9 @@ LINGERS_TRIES = 10
 class SessionLock:
     """The writer's hold on a database: advisory locks that end with its session.
 
-    It is called with each new session of the writer. A lost session may still hold the lock, so it
-    is terminated. With `shared`, several processes that all use `shared` may hold the lock. With a
-    `lease`, its fence replaces the lock. `run` is a number that identifies this opening to other
+    It is called with each new session of the writer. A lost session that still holds the lock is
+    terminated. With `shared`, several processes may hold the lock if all of them use `shared`. With
+    a `lease`, its fence replaces the lock. `run` is a number that identifies this opening to other
     processes while the session is alive.
     """
 

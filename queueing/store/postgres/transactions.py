@@ -95,7 +95,8 @@ class PostgresTransactions(Batcher):
     async def _run(self) -> None:
         """Turn `_batch` into `_outcomes`. Cuts the connection if the server is silent for `MUTE_S`.
 
-        Network timeouts do not detect a frozen server, or a proxy that swallows everything.
+        Network timeouts do not detect a frozen server, or a proxy that accepts everything and
+        answers nothing.
         """
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._threads, self._apply, self._batch)
@@ -222,8 +223,8 @@ class PostgresTransactions(Batcher):
     def _has_happened(self, number: int, written: int) -> bool:
         """Ask the server, once it answers again, whether a transaction was committed.
 
-        Nothing else may be written before this is known: otherwise jobs would exist that nobody
-        looks for.
+        Nothing else may be written before this is known. Otherwise there could be jobs that no
+        caller knows about.
         """
         while True:
             self._session.drop()
@@ -257,6 +258,6 @@ def of_role(lease: Lease) -> tuple[str, int, str]:
 
 
 def _expect_commit(committing: PostgresCursor) -> None:
-    """Raise `StoreError` if a commit was answered, without an error, by a rollback."""
+    """Raise `StoreError` if the server answered a commit with a rollback instead of an error."""
     if committing.status != "COMMIT":
         raise StoreError("the database server rolled back a transaction: see its log")

@@ -40,8 +40,8 @@ class EngineStatements:
     places: str
     """Ids and places in the queue of a model and lane after a place, limited, in order.
 
-    Returns one row with two JSON arrays as text, both empty if nothing follows. For each of
-    thousands of rows, the thread would have to wait for its turn.
+    Returns one row with two JSON arrays as text, both empty if nothing follows. With thousands of
+    rows, the thread would have to wait for the interpreter lock as often.
     """
 
     columns: str
@@ -118,13 +118,14 @@ class Connection(Protocol):
         """Run groups of changes one after the other. Returns which runs changed a row."""
 
     def piece(self, table: str, key: Mapping[str, Value], start: int, length: int) -> bytes | None:
-        """Return up to `length` bytes from `start` of the column `data` of a row, or None.
+        """Return up to `length` bytes from `start` of the column `data` of a row.
 
-        Large files can thus be sent without being in memory as a whole.
+        Returns None if the row does not exist. Large files can thus be sent without being in memory
+        as a whole.
         """
 
     def is_spoilt_by(self, error: Exception) -> bool:
-        """Return whether the transaction cannot continue, because the engine failed."""
+        """Return whether the engine has failed, so that the transaction cannot continue."""
 
     def scrub(self) -> None:
         """Overwrite deleted data after the commit, as far as the engine can. Never raises."""

@@ -113,7 +113,7 @@ class SqliteConnection(sqlite3.Connection):
             return blob.read(length)
 
     def is_spoilt_by(self, error: Exception) -> bool:
-        """Return whether SQLite failed or has rolled back the transaction by itself."""
+        """Return whether SQLite failed, or has rolled back the transaction by itself."""
         return not self.in_transaction or isinstance(explain(error), StoreError)
 
     def scrub(self) -> None:

@@ -27,8 +27,8 @@ def is_short(file: Path) -> bool:
     """Return whether the remaining disk space must be reserved for jobs that are already accepted.
 
     Every change needs some space. If new jobs filled the disk, no job could be cancelled and
-    nothing could be deleted. The write-ahead log is written to the file later and may make it
-    larger by as much.
+    nothing could be deleted. The write-ahead log counts too: when it is written to the file, the
+    file may grow by its size.
     """
     log = file.with_name(file.name + "-wal")
     try:
