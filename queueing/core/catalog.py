@@ -287,7 +287,7 @@ class _Joined:
     def add(self, model: ModelSpec) -> None:
         """Add a model's server to an existing model of the same file, or add a new model."""
         (backend,) = model.backends
-        named = self._under(model.name)
+        named = self._named(model.name)
         alike = [self.models[name] for name in self._files[_file(model)]]
         if any(backend in each.backends for each in (*alike, *([named] if named else []))):
             return
@@ -297,12 +297,12 @@ class _Joined:
             both = (*copy.backends, backend)
             self.models[copy.name] = replace(copy, backends=both, parallel=parallel)
             return
-        name = next(name for name in _names(model.name, backend) if self._under(name) is None)
+        name = next(name for name in _names(model.name, backend) if self._named(name) is None)
         self.models[name] = replace(model, name=name, discovered=True)
         self._names[name.casefold()] = name
         self._files[_file(model)].append(name)
 
-    def _under(self, word: str) -> ModelSpec | None:
+    def _named(self, word: str) -> ModelSpec | None:
         name = self._names.get(word.casefold())
         return None if name is None else self.models[name]
 

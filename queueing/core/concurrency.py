@@ -140,7 +140,7 @@ def in_daemon_thread(work: Callable[[], T], name: str) -> "asyncio.Future[T]":
     Cancelling the future does not stop the thread. An error that nothing awaits is dropped.
     """
     done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-    done.add_done_callback(_seen)
+    done.add_done_callback(_mark_retrieved)
     threading.Thread(target=_call, args=(work, done), daemon=True, name=name).start()
     return done
 
@@ -164,7 +164,7 @@ def _fail(done: "asyncio.Future[T]", error: Exception) -> None:
         done.set_exception(error)
 
 
-def _seen(done: "asyncio.Future[T]") -> None:
+def _mark_retrieved(done: "asyncio.Future[T]") -> None:
     """Keep the event loop from logging an error that nothing awaits."""
     if not done.cancelled():
         done.exception()

@@ -258,7 +258,7 @@ class SystemClock:
         real, steady = time.time(), awake_s()
         passed = steady - self._steady
         self._steady = steady
-        if real - self._now - passed > JUMP_S and self._stays(steady):
+        if real - self._now - passed > JUMP_S and self._ignores_jump(steady):
             self._now += passed
         else:
             self._ahead_since = None
@@ -294,7 +294,7 @@ class SystemClock:
             return "the clock is days ahead of the newest time stored: correct it if it is wrong"
         return None
 
-    def _stays(self, steady: float) -> bool:
+    def _ignores_jump(self, steady: float) -> bool:
         """Return whether to keep ignoring a jump of the clock."""
         if self._behind or not _SEES_SLEEP:
             return False

@@ -70,10 +70,10 @@ def _spans(hours: QuietHours, hour: int) -> tuple[QuietSpan, ...]:
     zone = ZoneInfo(hours.zone)
     today = datetime.fromtimestamp(hour * 3600, UTC).astimezone(zone).date()
     days = [today + timedelta(days=day) for day in range(-1, AHEAD.days + 1)]
-    return tuple(_joined(_on(hours.windows, days, zone)))
+    return tuple(_joined(_spans_on(hours.windows, days, zone)))
 
 
-def _on(
+def _spans_on(
     windows: Iterable[WeeklyWindow], days: Iterable[date], zone: ZoneInfo
 ) -> Iterator[tuple[float, float]]:
     days = tuple(days)

@@ -79,7 +79,7 @@ class Pauses:
             everything=self.everything or (model is None and host is None),
             models=self.models | _one(model),
             hosts=self.hosts | _one(host),
-            awake=self._awake_but(host),
+            awake=self._awake_without(host),
         )
 
     def without(self, *, model: str | None, host: str | None) -> "Pauses":
@@ -98,9 +98,9 @@ class Pauses:
 
     def asleep(self, host: str) -> "Pauses":
         """Return a copy in which a host rests when it has a reason to."""
-        return replace(self, awake=self._awake_but(host))
+        return replace(self, awake=self._awake_without(host))
 
-    def _awake_but(self, host: str | None) -> Mapping[str, float]:
+    def _awake_without(self, host: str | None) -> Mapping[str, float]:
         return {name: until for name, until in self.awake.items() if name != host}
 
 

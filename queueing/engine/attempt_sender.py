@@ -67,7 +67,7 @@ class AttemptSender:
         if not self._held():
             raise Fenced("this process has lost the queue's lease: nothing is sent")
         sent()
-        fetch = await self._found_before(job, files, backend, report)
+        fetch = await self._resume_previous(job, files, backend, report)
         return fetch or await server.run(spec, self._work(job, files), report)
 
     async def resume(self, job: Job, backend: str, report: Report) -> Fetch:
@@ -88,12 +88,12 @@ class AttemptSender:
                     raise
                 await asyncio.sleep(2.0)
             else:
-                fetch = fetch or await self._found_before(job, files, backend, report)
+                fetch = fetch or await self._resume_previous(job, files, backend, report)
                 if fetch is None:
                     raise Lost
                 return fetch
 
-    async def _found_before(
+    async def _resume_previous(
         self, job: Job, files: tuple[File, ...], backend: str, report: Report
     ) -> Fetch | None:
         """Resume the previous attempt of a suspect, if its server still has it.
@@ -136,7 +136,7 @@ class AttemptSender:
         try:
             work = self._work(job, await self._jobs.inputs(job) or ())
             async with timeout(ABANDON_S):  # cancelling a resumed attempt stops it
-                await self._backends[job.backend].resume(spec, work, _unheard)
+                await self._backends[job.backend].resume(spec, work, _ignore_progress)
         except TimeoutError:
             log.info("job %d was cancelled: stopped on %s", job.id, job.backend)
         except Exception as error:  # noqa: BLE001 - a courtesy to the server; no caller waits for it
@@ -152,5 +152,5 @@ class AttemptSender:
         return Work(key=str(key), request=job.request, files=files)
 
 
-def _unheard(_progress: Progress) -> None:
+def _ignore_progress(_progress: Progress) -> None:
     """Ignore progress."""

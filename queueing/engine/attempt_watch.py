@@ -123,9 +123,9 @@ class ProgressEstimate:
         if progress.step is None:
             return self._usual_end if begins else None
         ends_at = self.seen(progress.step, now)
-        return ends_at and self._sooner(progress, now, ends_at)
+        return ends_at and self._earlier_end(progress, now, ends_at)
 
-    def _sooner(self, progress: Progress, now: float, ends_at: float) -> float:
+    def _earlier_end(self, progress: Progress, now: float, ends_at: float) -> float:
         """Return an earlier end for a job that is nearly done, based on its share of all work."""
         share, (number, total) = progress.fraction or 0.0, progress.step or (0, 0)
         done = number - self._first[0]

@@ -130,7 +130,7 @@ class ChangeTracker:
             self._long_queues.touch(event.entered)
             self._moved.add(event.entered)
         if event.event is None:
-            if self._fair.is_on or _waits_beside(job, snapshot):
+            if self._fair.is_on or _has_jobs_in_other_lanes(job, snapshot):
                 self._moved.add(job.model)
         elif self._fair.is_on and snapshot is not None:
             self._moved.update(name for name, view in snapshot.models.items() if view.waiting)
@@ -149,7 +149,7 @@ class ChangeTracker:
             model
             for model in before.keys() | reasons.keys()
             if before.get(model) is not reasons.get(model)
-            and _gist(before.get(model)) != _gist(reasons.get(model))
+            and _identity(before.get(model)) != _identity(reasons.get(model))
         }
         report = news(self._seen, seen, self._moved | changed, changed)
         self._seen, self._reasons, self._moved = seen, reasons, set()
@@ -166,18 +166,18 @@ class ChangeTracker:
         for model in self._logged.keys() - reasons.keys():
             del self._logged[model]
         for model, reason in reasons.items():
-            gist = _gist(reason)
+            gist = _identity(reason)
             if reason.why is not WaitCause.STARTING and self._logged.get(model) != gist:
                 self._logged[model] = gist
                 log.info("%s waits: %s", model, code(reason))
 
 
-def _waits_beside(job: Job, snapshot: Snapshot | None) -> bool:
+def _has_jobs_in_other_lanes(job: Job, snapshot: Snapshot | None) -> bool:
     """Return whether the job's model had jobs in other lanes at the last step."""
     view = snapshot.models.get(job.model) if snapshot else None
     return view is not None and any(queue.lane != job.lane for queue in view.waiting)
 
 
-def _gist(reason: Reason | None) -> _Gist | None:
+def _identity(reason: Reason | None) -> _Gist | None:
     """Return the parts of a reason that identify it. Its times are left out: they only advance."""
     return None if reason is None else (reason.why, reason.host, reason.other)

@@ -81,7 +81,7 @@ class DeferredJobs:
             ):
                 taken |= self._could_begin_on(self._fleet.catalog.models[model])
         self._open = {each.model for each in later if self._is_open(each, taken)}
-        seen = [self._seen(queue, alone=queue.model not in waiting) for queue in later]
+        seen = [self._visible_part(queue, alone=queue.model not in waiting) for queue in later]
         return [each for each in seen if each.heads or each.model in self._open]
 
     def _note_pauses(self) -> None:
@@ -95,14 +95,14 @@ class DeferredJobs:
         spec = self._fleet.catalog.models[queue.model]
         if not taken.isdisjoint(self._hosts(spec)):
             return False
-        if self._fleet.copies.of(spec.name) or self._disturbs_no_one(spec):
+        if self._fleet.copies.of(spec.name) or self._delays_nobody(spec):
             return True
         took_at = self._took_at.get(spec.name, 0.0)
         if takes_any_pause(queue.first_queued_at, took_at, self._clock.now()):
             self._impatient.add(spec.name)
         return spec.name in self._impatient
 
-    def _seen(self, queue: QueueHead, *, alone: bool) -> QueueHead:
+    def _visible_part(self, queue: QueueHead, *, alone: bool) -> QueueHead:
         if queue.model in self._open:
             return queue
         heads = tuple(job for job in queue.heads if job.id in self.urged)
@@ -147,7 +147,7 @@ class DeferredJobs:
 
     # ------------------------------------------------------------ what a load would put out
 
-    def _disturbs_no_one(self, spec: ModelSpec) -> bool:
+    def _delays_nobody(self, spec: ModelSpec) -> bool:
         """Return whether a load for deferred jobs of a model probably delays nobody."""
         now, durations = self._clock.now(), self._times.durations
         in_the_way_s = (
@@ -156,12 +156,12 @@ class DeferredJobs:
         return any(
             all(
                 may_leave(self._leaver(copy, now), in_the_way_s)
-                for copy in self._would_leave(spec, backend)
+                for copy in self._eviction_candidates(spec, backend)
             )
             for backend in self._fleet.serving(spec)
         )
 
-    def _would_leave(self, spec: ModelSpec, backend: str) -> Sequence[Copy]:
+    def _eviction_candidates(self, spec: ModelSpec, backend: str) -> Sequence[Copy]:
         """Return the idle copies among which a load would evict. Empty if the model fits."""
         fleet = self._fleet
         hosts = tuple(fleet.catalog.parts_of(spec, backend))

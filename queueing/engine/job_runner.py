@@ -321,12 +321,12 @@ class JobRunner:
         """Record what an error says about its server. Returns whether the job ran alone there."""
         match error:
             case Unavailable():
-                alone = self._crowd(job, backend)
+                alone = self._ran_alone(job, backend)
                 self._fleet.health.down(backend, str(error))
                 return alone
             case ModelCrashed():
                 self._fleet.health.look_soon(backend)
-                return self._crowd(job, backend)
+                return self._ran_alone(job, backend)
             case UnreadableAnswer() | UnknownFailure():  # up while it passes health checks
                 self._fleet.health.look_soon(backend)
             case NotLoaded():
@@ -335,7 +335,7 @@ class JobRunner:
                 self._fleet.health.wedged(backend, str(error))
         return True
 
-    def _crowd(self, job: Job, backend: str) -> bool:
+    def _ran_alone(self, job: Job, backend: str) -> bool:
         """Return whether a job was alone on a server that crashed, so that it can be blamed.
 
         Otherwise marks the other jobs there, so that none of them is blamed either.

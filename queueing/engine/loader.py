@@ -159,7 +159,7 @@ class Loader:
         spec = self._fleet.catalog.models[load.model]
         if load.evict and self._fleet.load_failures.of(load.model).unknown:
             self._fleet.load_failures.unable(load.model, load.backend, _COSTLY)
-            self._spawn(self._not_again(spec, load.backend), f"no load of {load.model}", work)
+            self._spawn(self._refuse_retry(spec, load.backend), f"no load of {load.model}", work)
             return
         for victim in load.evict:
             self._fleet.copies.leaving(victim.model, victim.backend)
@@ -201,7 +201,7 @@ class Loader:
         try:
             await self._store_load()
             await self._leave(load.evict)
-            await self._bring(spec, load.backend)
+            await self._load_making_room(spec, load.backend)
         except asyncio.CancelledError:
             self._fleet.copies.gone(spec.name, load.backend)
             raise
@@ -238,7 +238,7 @@ class Loader:
                 log.warning("loading waits for the database: %s", error)
                 await asyncio.sleep(STORE_PAUSE_S)
 
-    async def _bring(self, spec: ModelSpec, backend: str) -> None:
+    async def _load_making_room(self, spec: ModelSpec, backend: str) -> None:
         try:
             await self._attempt(spec, backend)
         except OutOfMemory as error:
@@ -257,7 +257,7 @@ class Loader:
 
     # ------------------------------------------------------------ failed loads
 
-    async def _not_again(self, spec: ModelSpec, backend: str) -> None:
+    async def _refuse_retry(self, spec: ModelSpec, backend: str) -> None:
         await self._failed(spec, backend, UnknownFailure(_COSTLY), costly=True)
 
     async def _failed(

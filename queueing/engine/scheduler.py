@@ -59,15 +59,15 @@ class Decided:
 
     async def about(self, jobs: Collection[Job]) -> None:
         """Wait until each job is running or has a reason to wait, at most `PATIENCE_S`."""
-        if not self._open(jobs):
+        if not self._any_undecided(jobs):
             return
         with suppress(TimeoutError):
             async with timeout(PATIENCE_S):
-                while self._open(jobs):
+                while self._any_undecided(jobs):
                     self._stepped.clear()
                     await self._stepped.wait()
 
-    def _open(self, jobs: Collection[Job]) -> bool:
+    def _any_undecided(self, jobs: Collection[Job]) -> bool:
         waiting = [job for job in jobs if job.state is JobState.PENDING and not job.held]
         slots = self._slots() if waiting else {}
         return any(
@@ -190,9 +190,9 @@ class Scheduler:
                 await asyncio.sleep(pause_s(failures))
             else:
                 failures = 0
-                await self._rest()
+                await self._wait_for_work()
 
-    async def _rest(self) -> None:
+    async def _wait_for_work(self) -> None:
         look_at = self.plan.look_at
         rest_s = TICK_S if look_at is None else min(TICK_S, look_at - self._clock.now())
         if rest_s > 0:

@@ -169,14 +169,14 @@ class Simulation:
             while events and events[0][0] <= now:
                 _, what, model, backend = heappop(events)
                 copy = self._apply_event(what, model, backend)
-                goes_on = what == _ENDED and copy is not None and self._goes_on(now, copy)
+                goes_on = what == _ENDED and copy is not None and self._continue_queue(now, copy)
                 obvious = obvious and goes_on
                 if not goes_on and model in self._queues_of:
                     self._moved.add(model)
         self.now = now
         self._show()
 
-    def _goes_on(self, now: float, copy: CopyState) -> bool:
+    def _continue_queue(self, now: float, copy: CopyState) -> bool:
         """Start the next job of a queue on a copy that just finished one, if that is obvious."""
         model = copy.model.view.name
         queues = [queue for queue in self._queues_of.get(model, ()) if queue.left > 0]

@@ -64,14 +64,14 @@ def _place(state: FleetState, job: Job, copies: Sequence[CopyState]) -> CopyStat
     for copy in copies:
         if copy.backend.view.name == job.remembered_by:
             reserved = any(host.reservation is not None for host in copy.hosts)
-            if reserved or _beside(copy) > _beside(best):
+            if reserved or _jobs_of_other_servers(copy) > _jobs_of_other_servers(best):
                 return best
             state.called_back = True
             return copy
     return best
 
 
-def _beside(copy: CopyState) -> int:
+def _jobs_of_other_servers(copy: CopyState) -> int:
     """Return how many jobs other servers run on the copy's host, or on the busiest of its GPUs."""
     own = sum(other.running for other in copy.backend.copies)
     return max(0, *[host.running - own for host in copy.hosts])

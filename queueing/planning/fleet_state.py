@@ -64,7 +64,7 @@ class FleetState:
         self.preloads = any(model.view.wanted_by_admin for model in self.models.values())
         self.doubles = 0  # copies on a host that has another of the same model
         for copy in snapshot.copies:
-            self._put(copy)
+            self._add_copy(copy)
         self._begin(snapshot.now, snapshot.reservations)
 
     def _begin(self, now: float, reservations: tuple[Reservation, ...]) -> None:
@@ -74,7 +74,7 @@ class FleetState:
             self._note_rests()
         self.reservations = reservations
         self.waiting = [model for model in self.models.values() if model.lanes]
-        self.asking = self.waiting if not self.preloads else self._asking()
+        self.asking = self.waiting if not self.preloads else self._models_to_place()
         self.starts: list[Start] = []
         self.loads: list[Load] = []
         self.evictions: list[Evict] = []
@@ -89,7 +89,7 @@ class FleetState:
                 if lane.view.next_start_at is not None:
                     self.look(lane.view.next_start_at)
 
-    def _asking(self) -> list[ModelState]:
+    def _models_to_place(self) -> list[ModelState]:
         """Return the models for which jobs wait, or which an admin wants loaded."""
         return [
             model for model in self.models.values() if model.lanes or model.view.wanted_by_admin
@@ -151,7 +151,7 @@ class FleetState:
             return rests(backend.host.view, self.now)
         return any(rests(host.view, self.now) for host in backend.hosts)
 
-    def _put(self, copy: Copy) -> None:
+    def _add_copy(self, copy: Copy) -> None:
         backend = self.backends[copy.backend]
         model = self.models.get(copy.model)
         if model is None:  # not in the snapshot: the copy only takes memory
@@ -199,7 +199,7 @@ class FleetState:
         for host in backend.hosts:
             self.changed(host)
         self.loads.append(Load(model=model.view.name, backend=name, evict=evict))
-        self._put(
+        self._add_copy(
             Copy(
                 model=model.view.name,
                 backend=name,

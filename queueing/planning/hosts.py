@@ -207,7 +207,7 @@ def to_wake(snapshot: Snapshot) -> tuple[str, ...]:
         host: None
         for model in snapshot.models.values()
         if any(queue.count for queue in model.waiting) and not model.paused
-        if (host := _for(snapshot, model)) is not None
+        if (host := _host_to_wake(snapshot, model)) is not None
     }
     return tuple(chosen)
 
@@ -227,7 +227,7 @@ def is_busy(snapshot: Snapshot, host: str) -> bool:
     )
 
 
-def _for(snapshot: Snapshot, model: ModelView) -> str | None:
+def _host_to_wake(snapshot: Snapshot, model: ModelView) -> str | None:
     asleep: list[tuple[bool, str]] = []
     for name, gpus in fitting(snapshot, model):
         backend = snapshot.backends[name]

@@ -172,11 +172,11 @@ def _kept(state: FleetState, reserved: Reservation, model: ModelState) -> list[B
         if backend.usable
         and not backend.occupied
         and has_time_to_load(state, model, backend)
-        and (len(backend.hosts) == 1 or _lies_on(model, backend, hosts))
+        and (len(backend.hosts) == 1 or _is_within(model, backend, hosts))
     ]
 
 
-def _lies_on(model: ModelState, backend: BackendState, hosts: Sequence[HostState]) -> bool:
+def _is_within(model: ModelState, backend: BackendState, hosts: Sequence[HostState]) -> bool:
     return backend.view.name in model.view.backends and all(
         host in hosts for host in model.hosts_at(backend)
     )

@@ -44,7 +44,7 @@ def plan(snapshot: Snapshot) -> Plan:
     Then every model that still waits gets its reason.
     """
     state = decided(snapshot)
-    return _answer(state, explain(state))
+    return _plan_of(state, explain(state))
 
 
 def preload_waits_for(snapshot: Snapshot, model: str) -> Reason | None:
@@ -58,9 +58,9 @@ def preload_waits_for(snapshot: Snapshot, model: str) -> Reason | None:
 
 def decided(snapshot: Snapshot) -> FleetState:
     """Return the fleet state after every decision; a forecast continues from it."""
-    state = _tried(snapshot, conversations=True)
+    state = _decided_with(snapshot, conversations=True)
     if state.called_back:  # 1a
-        plain = _tried(snapshot, conversations=False)
+        plain = _decided_with(snapshot, conversations=False)
         if _moves(state) != _moves(plain):
             state.dissolve()
             return plain
@@ -68,7 +68,7 @@ def decided(snapshot: Snapshot) -> FleetState:
     return state
 
 
-def _tried(snapshot: Snapshot, *, conversations: bool) -> FleetState:
+def _decided_with(snapshot: Snapshot, *, conversations: bool) -> FleetState:
     state = FleetState(snapshot, conversations=conversations)
     decide(state)
     return state
@@ -97,7 +97,7 @@ def _moves(state: FleetState) -> tuple[object, ...]:
     return [start.job for start in state.starts], state.loads, state.evictions, state.kept()
 
 
-def _answer(state: FleetState, reasons: Mapping[str, Reason]) -> Plan:
+def _plan_of(state: FleetState, reasons: Mapping[str, Reason]) -> Plan:
     answer = Plan(
         starts=tuple(state.starts),
         loads=tuple(state.loads),

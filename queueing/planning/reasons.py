@@ -17,16 +17,16 @@ from queueing.planning.states import BackendState, CopyState, Cutoff, HostState,
 
 def explain(state: FleetState) -> Mapping[str, Reason]:
     """Return the reason of every model that had waiting jobs when the decision began."""
-    keeping = _keeping(state)
+    keeping = _hosts_with_fixed_copies(state)
     return {model.view.name: _reason(state, model, keeping) for model in state.waiting}
 
 
 def why_not_loaded(state: FleetState, model: ModelState) -> Reason:
     """Return why a wanted model is not being loaded."""
-    return _why_not_loaded(state, model, _keeping(state))
+    return _why_not_loaded(state, model, _hosts_with_fixed_copies(state))
 
 
-def _keeping(state: FleetState) -> Collection[str]:
+def _hosts_with_fixed_copies(state: FleetState) -> Collection[str]:
     """Return the hosts that have a copy which never leaves for others; usually none."""
     return {
         host.view.name
@@ -81,13 +81,13 @@ def _why_not_started(state: FleetState, model: ModelState, ready: Sequence[CopyS
     if backend.alone or backend.waits_for is not None:
         return Reason(why=WaitCause.SUSPECT, model=name, host=host, other=_runner(backend))
     if copy.free and copy.cutoff is not None:
-        return _plain(WaitCause.GATED, name, _emptied(copy, copy.cutoff), copy.cutoff.model)
+        return _cached_reason(WaitCause.GATED, name, _emptied(copy, copy.cutoff), copy.cutoff.model)
     if copy.running == 0 and backend.occupied:
         for gpu in copy.hosts:
             if gpu.loading is not None and gpu.loading.backend is backend:
                 return _loader_busy(name, gpu)
-        return _plain(WaitCause.ROOM_BUSY, name, host, _runner(backend))
-    return _plain(WaitCause.QUEUED, name, host)
+        return _cached_reason(WaitCause.ROOM_BUSY, name, host, _runner(backend))
+    return _cached_reason(WaitCause.QUEUED, name, host)
 
 
 def _emptied(copy: CopyState, cutoff: Cutoff) -> str:
@@ -156,13 +156,15 @@ def _why_not_usable(state: FleetState, model: ModelState) -> Reason:
             why=WaitCause.OFFLINE,
             model=name,
             host=None if last is None else _place(last),
-            backend=None if last is None or not _works_besides(state, last) else last.view.name,
+            backend=None
+            if last is None or not _has_other_server_up(state, last)
+            else last.view.name,
             since=None if last is None else last.view.since,
         )
     return _why_resting(state, name, up)
 
 
-def _works_besides(state: FleetState, away: BackendState) -> bool:
+def _has_other_server_up(state: FleetState, away: BackendState) -> bool:
     """Return whether another server of its hosts answers, so that the hosts are not offline."""
     return any(
         other.view.up and any(host in away.hosts for host in other.hosts)
@@ -198,12 +200,12 @@ def _why_no_room(
     name = model.view.name
     able, kept = _able(model, usable, keeping)
     if not able:
-        return _never(model, usable[0]) if kept is None else _stays(model, *kept)
+        return _taken_by_others(model, usable[0]) if kept is None else _kept_by_copy(model, *kept)
     backend = _soonest(model, able)
     if backend is None:
         first = next(host for host in model.hosts_at(able[0]) if host.reservation is not None)
         other = None if first.reservation is None else first.reservation.model
-        return _plain(WaitCause.RESERVED, name, first.view.name, other)
+        return _cached_reason(WaitCause.RESERVED, name, first.view.name, other)
     needs = model.needs(backend)
     for host, _ in needs:
         if host.loading is not None:
@@ -213,8 +215,8 @@ def _why_no_room(
             continue
         for copy in host.copies:
             if copy.running > 0:
-                return _plain(WaitCause.ROOM_BUSY, name, host.view.name, copy.view.model)
-    return _plain(WaitCause.ROOM_BUSY, name, needs[0][0].view.name)
+                return _cached_reason(WaitCause.ROOM_BUSY, name, host.view.name, copy.view.model)
+    return _cached_reason(WaitCause.ROOM_BUSY, name, needs[0][0].view.name)
 
 
 def _able(
@@ -249,19 +251,19 @@ def _over_gpus(
     return lacks, any(host.name in keeping for host, _ in needs)
 
 
-def _never(model: ModelState, backend: BackendState) -> Reason:
+def _taken_by_others(model: ModelState, backend: BackendState) -> Reason:
     """Return the reason that other programs hold memory the model needs, with the GPU."""
     needs = [(host.view, mb) for host, mb in model.needs(backend)]
     full = next((view.name for view, mb in needs if view.usable_mb < mb), needs[0][0].name)
-    return _plain(WaitCause.NO_ROOM, model.view.name, full)
+    return _cached_reason(WaitCause.NO_ROOM, model.view.name, full)
 
 
-def _stays(model: ModelState, backend: BackendState, kept: CopyState) -> Reason:
+def _kept_by_copy(model: ModelState, backend: BackendState, kept: CopyState) -> Reason:
     """Return the reason that a copy stays on a GPU that the model needs and that lacks room."""
     shared = [(host, mb) for host, mb in model.needs(backend) if host in kept.hosts]
     full = (host for host, mb in shared if lacking_mb(host, mb) > 0)
     why = WaitCause.PINNED if kept.view.pinned else WaitCause.KEPT
-    return _plain(why, model.view.name, next(full, shared[0][0]).view.name, kept.view.model)
+    return _cached_reason(why, model.view.name, next(full, shared[0][0]).view.name, kept.view.model)
 
 
 def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | None:
@@ -282,6 +284,6 @@ def _soonest(model: ModelState, able: Sequence[BackendState]) -> BackendState | 
 
 
 @lru_cache(maxsize=10_000)
-def _plain(why: WaitCause, model: str, host: str, other: str | None = None) -> Reason:
+def _cached_reason(why: WaitCause, model: str, host: str, other: str | None = None) -> Reason:
     """Return a cached reason without times: the same few are returned again and again."""
     return Reason(why=why, model=model, host=host, other=other)

@@ -85,7 +85,7 @@ def _is_needed(state: FleetState, model: ModelState, backend: BackendState) -> b
 def _empty_for(state: FleetState, model: ModelState, given: set[BackendState]) -> None:
     """Close the surplus copies whose memory or server the model needs."""
     idle = may_leave_now(state, model)
-    for backend in sorted(candidates(state, model), key=_rests_at):
+    for backend in sorted(candidates(state, model), key=_free_at):
         hosts = model.hosts_at(backend)
         if backend in given or any(host.reservation is not None for host in hosts):
             continue
@@ -103,7 +103,7 @@ def _empty_for(state: FleetState, model: ModelState, given: set[BackendState]) -
             return
 
 
-def _rests_at(backend: BackendState) -> float:
+def _free_at(backend: BackendState) -> float:
     """Return when a server will have finished its running jobs, as far as is known."""
     running = [copy for copy in backend.copies if copy.running]
     return max((max(copy.view.ends_at, default=inf) for copy in running), default=0.0)
@@ -256,7 +256,7 @@ def _loss(state: FleetState, model: ModelState, room: Eviction, drain_s: float) 
         elif not _could_return(state, copy, model, room):
             waits += victim.view.rate_per_s * (AWAY_SHARE * drain_s) ** 2 / 2
         reloads += waits
-    return reloads + _delayed(state, model, room) * load_s * load_s / 2
+    return reloads + _delayed_per_s(state, model, room) * load_s * load_s / 2
 
 
 def _could_return(state: FleetState, victim: CopyState, model: ModelState, room: Eviction) -> bool:
@@ -284,7 +284,7 @@ def _left_mb(state: FleetState, host: HostState, model: ModelState, room: Evicti
     return free_mb - sum(coming)
 
 
-def _delayed(state: FleetState, model: ModelState, room: Eviction) -> float:
+def _delayed_per_s(state: FleetState, model: ModelState, room: Eviction) -> float:
     """Return the arrivals per second that would have to wait for this load to end.
 
     They need the host's one loader or, on a serial backend, their copies cannot run during the

@@ -96,8 +96,8 @@ def renew(state: FleetState) -> None:
         if due is None or due > state.now or not _still_waits(state, model, backend):
             continue
         held = state.hosts[old.host].held
-        if held is None or held.reservation is not old or not _holds(held):
-            room = _room_among(old, model, backend)
+        if held is None or held.reservation is not old or not _is_unchanged(held):
+            room = _room_from_victims(old, model, backend)
             if room is not None:
                 _reserve(state, model, room)
         elif old.due == due:
@@ -106,13 +106,15 @@ def renew(state: FleetState) -> None:
             _reserve(state, model, held.space)
 
 
-def _holds(held: HeldReservation) -> bool:
+def _is_unchanged(held: HeldReservation) -> bool:
     """Return whether no copy on any of its hosts has come or gone."""
     hosts = held.space.hosts
     return len(hosts) == 1 or all(host.held is held for host in hosts)
 
 
-def _room_among(old: Reservation, model: ModelState, backend: BackendState) -> Eviction | None:
+def _room_from_victims(
+    old: Reservation, model: ModelState, backend: BackendState
+) -> Eviction | None:
     """Return the space that the earlier victims still make, None if it no longer suffices."""
     names = {(victim.model, victim.backend) for victim in old.victims}
     victims = [
@@ -207,7 +209,7 @@ def _may_be_reserved(state: FleetState, model: ModelState) -> May:
 
 def _preference(state: FleetState, model: ModelState, room: Eviction) -> tuple[float, float, int]:
     empty_at = max(
-        (_leaves_at(state, model, room.backend, copy) for copy in _gated(room)),
+        (_leaves_at(state, model, room.backend, copy) for copy in _copies_with_cutoff(room)),
         default=state.now,
     )
     for host in room.hosts:
@@ -216,7 +218,7 @@ def _preference(state: FleetState, model: ModelState, room: Eviction) -> tuple[f
     return empty_at, room.cost, room.backend.order
 
 
-def _gated(room: Eviction) -> Iterator[CopyState]:
+def _copies_with_cutoff(room: Eviction) -> Iterator[CopyState]:
     """Yield the copies that get a cutoff: the victims, and all copies on a serial target.
 
     A serial backend loads only while it does nothing else, so all its copies must pause.
@@ -275,7 +277,9 @@ def _reserve(state: FleetState, model: ModelState, room: Eviction) -> None:
         victims=victims,
         hosts=hosts if len(hosts) > 1 else (),
     )
-    cutoffs = tuple((copy, _cutoff(state, model, room.backend, copy, due)) for copy in _gated(room))
+    cutoffs = tuple(
+        (copy, _cutoff(state, model, room.backend, copy, due)) for copy in _copies_with_cutoff(room)
+    )
     _close(state, model, HeldReservation(reservation, room, cutoffs))
 
 

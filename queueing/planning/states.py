@@ -244,8 +244,8 @@ class ModelState:
     def __post_init__(self) -> None:
         """Count the waiting jobs, and find the oldest one and the usual times."""
         self.left_at = self.view.left_at
-        self.usual_service_s = _usual(self.view.service_s, DEFAULT_SERVICE_S)
-        self.usual_load_s = _usual(self.view.load_s, DEFAULT_LOAD_S)
+        self.usual_service_s = _usual_s(self.view.service_s, DEFAULT_SERVICE_S)
+        self.usual_load_s = _usual_s(self.view.load_s, DEFAULT_LOAD_S)
         self.load_work_s = self.usual_load_s * self.view.parallel
         if self.view.shares:
             self.spans = any(len(shares) > 1 for shares in self.view.shares.values())
@@ -318,5 +318,5 @@ def typical_s(model: ModelView, backend: str) -> float:
     return model.service_s.get(backend, model.service_s.get("", DEFAULT_SERVICE_S))
 
 
-def _usual(times: Mapping[str, float], default: float) -> float:
+def _usual_s(times: Mapping[str, float], default: float) -> float:
     return times[""] if "" in times else min(times.values(), default=default)

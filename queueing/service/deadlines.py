@@ -198,7 +198,7 @@ class Slack:
         """Return the models that cannot share memory or run with this one on one of the hosts."""
         durations, there = self._times.durations, dict[str, ModelSpec]()
         for host in site.hosts:
-            there |= self._crowding(host)
+            there |= self._competing_models(host)
         return [
             Rival(
                 load_s=durations.load(other, "").median_s,
@@ -209,7 +209,7 @@ class Slack:
             if other is not spec and not self._fleet.rests.paused.stops_model(other.name)
         ]
 
-    def _crowding(self, host: HostView) -> Mapping[str, ModelSpec]:
+    def _competing_models(self, host: HostView) -> Mapping[str, ModelSpec]:
         """Return the models that may load on a host; none if they all fit and run at once."""
         fleet, catalog = self._fleet, self._fleet.catalog
         needed_mb = {

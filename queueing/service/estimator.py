@@ -206,7 +206,7 @@ class Estimator:
             return None
         view = snapshot.models.get(spec.name)
         found = (
-            self._after_the_last(snapshot, view)
+            self._after_queue(snapshot, view)
             if view is not None and view.waiting
             else self._at_once(spec)
         )
@@ -215,7 +215,7 @@ class Estimator:
         category = self._category_of("normal", spec.name, found.backend)
         return self._estimate(category, self._clock.now(), found.done_at)
 
-    def _after_the_last(self, snapshot: Snapshot, view: ModelView) -> Expected | None:
+    def _after_queue(self, snapshot: Snapshot, view: ModelView) -> Expected | None:
         queue = max(view.waiting, key=lambda waiting: waiting.count)
         if not queue.heads:
             return None

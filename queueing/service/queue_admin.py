@@ -126,7 +126,7 @@ class LocalQueueAdmin:
         await self.pause(host=host)
         await self._looked.wait()
         hosts = _hosts_named(self._fleet.catalog, host)
-        while not all(self._is_still(each) for each in hosts):
+        while not all(self._is_quiet(each) for each in hosts):
             if not self._fleet.rests.paused.hosts.issuperset(hosts):
                 why = problem(ProblemKind.RESUMED, host=host)
                 raise Refused(f"{host} was resumed before it was empty", problem=why)
@@ -138,7 +138,7 @@ class LocalQueueAdmin:
             self._check_empty(each)
         log.info("%s is drained", host)
 
-    def _is_still(self, host: str) -> bool:
+    def _is_quiet(self, host: str) -> bool:
         busy = {slot.backend for slot in self._fleet.jobs.slots.values()}
         servers = {spec.name for spec in self._fleet.catalog.hosts[host].backends}
         return self._fleet.memory.quiet(host) and not busy & servers

@@ -181,7 +181,7 @@ class LocalQueueStatus:
 
         Raises `StoreError`.
         """
-        jobs = [await self._as_it_is(job) for job in jobs]
+        jobs = [await self._refreshed(job) for job in jobs]
         waiting = [job for job in jobs if job.state is JobState.PENDING]
         if not waiting:
             return {job.id: self._standing(job) for job in jobs}
@@ -205,7 +205,7 @@ class LocalQueueStatus:
             for job in jobs
         }
 
-    async def _as_it_is(self, job: Job) -> Job:
+    async def _refreshed(self, job: Job) -> Job:
         """Return the newest state of a job, because entering its queue causes no event."""
         if (
             slot := self._fleet.jobs.slots.get(job.id)
@@ -230,10 +230,10 @@ class LocalQueueStatus:
         return _Queue(
             reason=reason,
             ready=any(c.residency is Residency.READY for c in self._fleet.copies.of(model)),
-            lanes=competing(model, self._of_usual(model, counts), spent, self._weights),
+            lanes=competing(model, self._startable(model, counts), spent, self._weights),
         )
 
-    def _of_usual(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> Mapping[str, int]:
+    def _startable(self, model: str, counts: Mapping[str, Mapping[str, int]]) -> Mapping[str, int]:
         """Return how many jobs of each lane could start.
 
         Deferred jobs count only if the planner sees them.

@@ -47,12 +47,12 @@ class ShownEstimates:
         elif now - shown.gone_since >= GONE_FOR_S:
             shown.value = None
         shown.value = after(shown.value, fresh, now)
-        return _as_of(shown.value, now)
+        return _marked_soon(shown.value, now)
 
     def look_up(self, key: Hashable, fresh: Estimate | None, now: float) -> Estimate | None:
         """Return the estimate as it was last shown, else the fresh one. Changes nothing."""
         shown = self._shown.get(key)
-        return _as_of(after(None if shown is None else shown.value, fresh, now), now)
+        return _marked_soon(after(None if shown is None else shown.value, fresh, now), now)
 
     def __len__(self) -> int:
         """Return the number of estimates kept."""
@@ -87,7 +87,7 @@ def before(starts: Estimate, ends: Estimate) -> Estimate:
     )
 
 
-def _as_of(estimate: Estimate | None, now: float) -> Estimate | None:
+def _marked_soon(estimate: Estimate | None, now: float) -> Estimate | None:
     if estimate is None:
         return None
     near = estimate.earliest <= now + SOON_S or estimate.latest <= now + SURELY_SOON_S

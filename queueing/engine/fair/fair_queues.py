@@ -78,7 +78,7 @@ class FairQueues:
         for job in running:
             self.began(job)
 
-    def _leave_off(self) -> None:
+    def _stop_ordering(self) -> None:
         """Return to the order of arrival and discard all counts."""
         self.is_on = False
         self.use = RecentUsage(self._rules.lane_weights)
@@ -94,7 +94,7 @@ class FairQueues:
         self._ordered.clear()
         self._key_of.clear()
         if self.is_on and not self.is_wanted:
-            self._leave_off()
+            self._stop_ordering()
 
     def on_event(self, event: Event) -> None:
         """Count jobs that start and end."""
@@ -130,7 +130,7 @@ class FairQueues:
         for gone in self._ordered.keys() - keys:
             self._forget(gone)
         self._late.keep(keys)
-        return [self._of(queue, now, per_queue).shown for queue in found]
+        return [self._ordered_queue(queue, now, per_queue).shown for queue in found]
 
     def real(self, job: Job) -> Job:
         """Return the job with its real arrival time, as `queues` may have changed it."""
@@ -138,10 +138,10 @@ class FairQueues:
         place = None if ordered is None else ordered.places.get(job.id)
         return job if ordered is None or place is None else ordered.jobs[place]
 
-    def _of(self, queue: QueueHead, now: float, per_queue: int) -> _Ordered:
+    def _ordered_queue(self, queue: QueueHead, now: float, per_queue: int) -> _Ordered:
         key = queue.model, queue.lane
         known = self._ordered.get(key)
-        if known is not None and known.queue is queue and self._holds(known):
+        if known is not None and known.queue is queue and self._is_valid(known):
             return known
         if known is not None:
             self._forget(key)
@@ -149,7 +149,7 @@ class FairQueues:
         self._key_of.update(dict.fromkeys(ordered.places, key))
         return ordered
 
-    def _holds(self, ordered: _Ordered) -> bool:
+    def _is_valid(self, ordered: _Ordered) -> bool:
         changed = self.use.changed
         return all(changed.get(person, 0) <= ordered.changes for person in ordered.persons)
 

@@ -105,16 +105,16 @@ class FairDelays:
 
     def restore(self, job: Job, cost_s: float) -> None:
         """Record an ended job that overtook waiting jobs, whose delays still count."""
-        self._goes_before(job, cost_s)
+        self._add_overtaker(job, cost_s)
         self._restored.add((job.model, job.lane))
 
     def began(self, job: Job, cost_s: float, now: float) -> None:
         """Count a job that has started."""
         if job.seq is not None:
-            self._goes_before(job, cost_s)
+            self._add_overtaker(job, cost_s)
             self._busy_until[job.model, job.lane] = now + cost_s
 
-    def _goes_before(self, job: Job, cost_s: float) -> None:
+    def _add_overtaker(self, job: Job, cost_s: float) -> None:
         overtakers = self._overtakers.setdefault((job.model, job.lane), {})
         overtakers[job.id] = Overtaker(job.seq or 0, cost_s, job.queued_at)
 
@@ -135,7 +135,7 @@ class FairDelays:
         key = queue.model, queue.lane
         if key in self._restored:
             self._restored.discard(key)
-            self._let_come(queue)
+            self._limit_restored(queue)
         first = min((job.seq or 0 for job in queue.heads), default=0)
         kept = {
             job_id: each
@@ -156,7 +156,7 @@ class FairDelays:
         begun = [each.came_at for job_id, each in overtakers.items() if job_id not in waiting]
         return sorted((*waiting.values(), *begun))[len(begun) :]
 
-    def _let_come(self, queue: QueueHead) -> None:
+    def _limit_restored(self, queue: QueueHead) -> None:
         """Limit restored overtakers to the jobs that wait now.
 
         After a restart, places in the queue are assigned anew, including those of overtakers that

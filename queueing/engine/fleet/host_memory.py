@@ -213,7 +213,11 @@ class HostMemory:
 
     def _is_unmeasured(self, copy: Copy) -> bool:
         spec = self.catalog.models.get(copy.model)
-        return self._keeps(copy.backend) and spec is not None and self.known_vram_mb(spec) is None
+        return (
+            self._never_unloads(copy.backend)
+            and spec is not None
+            and self.known_vram_mb(spec) is None
+        )
 
     def unmeasured(self, host: str, since: float) -> None:
         """Fall back to the configured memory of a host that has not been measured since then."""
@@ -267,12 +271,12 @@ class HostMemory:
         return sum(
             _mb_on(copy, host)
             for copy in self.copies_on(host)
-            if (copy.pinned or self._keeps(copy.backend))
+            if (copy.pinned or self._never_unloads(copy.backend))
             and (spec := self.catalog.models.get(copy.model)) is not None
             and (self.known_vram_mb(spec) or self.budget.bound_mb(host, spec.name)) is not None
         )
 
-    def _keeps(self, backend: str) -> bool:
+    def _never_unloads(self, backend: str) -> bool:
         """Return whether a server never unloads a model, neither on request nor to load another."""
         bound = self.catalog.backends[backend].max_models
         return bound is None and not self._backends[backend].can_unload

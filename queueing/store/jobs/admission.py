@@ -214,7 +214,7 @@ class AdmissionCounters:
         """Count a job. Returns its id and its place, which is None in its owner's overflow."""
         whose, seq = account(new), None
         unended, placed = self._open.get(whose, 0), self._placed.get(whose, 0)
-        if not _must_stand_back(unended, placed, max_queued):
+        if not _must_join_overflow(unended, placed, max_queued):
             seq = self.next_place((new.model, new.lane))
             placed += 1
         self._waiting[new.model] = self._waiting.get(new.model, 0) + 1
@@ -288,7 +288,7 @@ def account(job: Job | NewJob) -> str:
     return account_of(job.owner, bulk=is_bulk(job.request), later=job.lane == LATER)
 
 
-def _must_stand_back(unended: int, placed: int, max_queued: int | None) -> bool:
+def _must_join_overflow(unended: int, placed: int, max_queued: int | None) -> bool:
     if max_queued is None:
         return False
     # A job also joins its owner's existing overflow if the limit was raised, so that it does not

@@ -251,7 +251,7 @@ class LeaseSession:
         key = (lease.name, lease.epoch)
         if key not in self.locked or key not in self._renewed or self.plain.closed:
             return False
-        return speaking or not _says_something(self.plain)
+        return speaking or not _has_data(self.plain)
 
     def renew(self, lease: Lease) -> bool:
         """Extend a lease. Returns False if it was lost or the clocks disagree."""
@@ -378,7 +378,7 @@ def _refuses(address: str) -> bool:
         return False
 
 
-def _says_something(plain: Plain) -> bool:
+def _has_data(plain: Plain) -> bool:
     ready = select.poll()
     try:
         ready.register(plain.fileno(), select.POLLIN)

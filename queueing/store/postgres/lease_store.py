@@ -147,7 +147,7 @@ class PostgresLeases:
         try:
             if self._session is None:
                 self._session = self._begin()
-            return self._done(work, self._session)
+            return self._run(work, self._session)
         except psycopg.Error as error:
             if is_away(error):  # other failures leave the session and its locks intact
                 self._drop()
@@ -162,7 +162,7 @@ class PostgresLeases:
             if self._stopping.is_set() and self._session is not None:
                 self._session.plain.close()  # it may have begun after `aclose`
 
-    def _done(self, work: Callable[[LeaseSession], T], session: LeaseSession) -> T:
+    def _run(self, work: Callable[[LeaseSession], T], session: LeaseSession) -> T:
         result = work(session)
         self._compared(self._confirmed.off_s)
         return result

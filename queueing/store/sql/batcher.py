@@ -86,7 +86,7 @@ class Batcher(ABC):
 
     @abstractmethod
     def _concerns_all(self, explained: Exception) -> bool:
-        """Return whether a failure affects every item, so that retrying them one by one is useless."""
+        """Return whether a failure affects every item, so that retrying each alone is useless."""
 
     @abstractmethod
     def _run_inline(self) -> None:

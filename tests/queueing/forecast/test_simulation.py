@@ -26,7 +26,7 @@ NAMES = ("b0", "b1", "b2")
 class Asking(Simulation):
     """A simulation that asks the planner about every job that ends."""
 
-    def _goes_on(self, _now: float, _copy: CopyState) -> bool:
+    def _continue_queue(self, _now: float, _copy: CopyState) -> bool:
         return False
 
 
