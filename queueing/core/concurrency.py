@@ -58,7 +58,7 @@ else:
 async def together(*work: Coroutine[Any, Any, object]) -> None:
     """Run coroutines concurrently until all of them have ended.
 
-    The first failure cancels the rest. It is raised by itself, not in a group.
+    The first failure cancels the rest. It is raised directly, not in a group.
     """
     try:
         async with TaskGroup() as group:

@@ -124,7 +124,7 @@ class Job:
       been removed since.
     - `gpu_s` is its expected GPU time, 0 if its owner's time is not limited.
     - `due_at` is when it should be done, `expires_at` when it ends if it has not started.
-    - `moved` says that it was put first in its queue, ahead of the regular order.
+    - `moved`: an admin put it first in its queue, ahead of the regular order.
     """
 
     id: int

@@ -115,7 +115,7 @@ class LeaseStore(Protocol):
     async def introduce(self, role: Leader, about: str) -> None:
         """Replace what a role's holder publishes.
 
-        Does nothing if another process holds the role by then.
+        Does nothing if another process has taken the role.
         """
 
     async def secret(self, name: str, epoch: int) -> bytes | None:

@@ -168,7 +168,7 @@ class QueueHead:
     - `heads` are the first startable ones in order.
     - `first_queued_at` is when the very first waiting job was accepted, startable or not.
     - `next_start_at` is when a delayed or pausing job before or among the heads becomes startable.
-    - `held` says that such a job has never started, because its prompt is being enhanced.
+    - `held`: such a job has never started, because its prompt is being enhanced.
     - `passed` are the jobs before the first head, which others pass while they pause.
     """
 

@@ -141,7 +141,7 @@ class Trouble:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """Where a job stands, for the person who waits.
+    """The status of a job, for the person who waits.
 
     - `shown` is "pending", "needs-loading", "ready" or a stored state's value.
     - `position` is 1 + the number of requests of its model that start first. None if the job does
@@ -326,7 +326,7 @@ class HostStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatusReport:
-    """Where models, servers and hosts stand at one moment, each in the configuration's order.
+    """The state of models, servers and hosts at one moment, each in the configuration's order.
 
     `running` are the running jobs, in order of their start.
     """

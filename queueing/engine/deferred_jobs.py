@@ -66,7 +66,7 @@ class DeferredJobs:
         self._queues: set[str] = set()  # models with deferred jobs
         self._open: set[str] = set()  # the models whose deferred jobs are all shown
         self._impatient: set[str] = set()  # models shown because they have waited `PATIENCE_S`
-        self._took_at: dict[str, float] = {}  # by model: when such a load last began in this run
+        self._took_at: dict[str, float] = {}  # by model: start of its last such load in this run
 
     def shown(
         self, later: Sequence[QueueHead], waiting: Mapping[str, Sequence[Waiting]]
@@ -187,7 +187,7 @@ class DeferredJobs:
         )
 
     def _has_unused_copy(self, model: str) -> bool:
-        """Return whether a copy of a model was loaded and has run nothing because other jobs came.
+        """Return whether a copy of a model was loaded but has run nothing, because other jobs arrived.
 
         One deferred job may run then. Otherwise every pause could cause a load and none of them a
         job.

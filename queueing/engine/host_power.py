@@ -25,7 +25,7 @@ CALLED_LATE_S = 60.0  # the same for a machine that did not wake in time
 
 
 class HostPower:
-    """Checks the machines at every step of the scheduler; does nothing if there are none."""
+    """Checks the machines that can sleep, at every step of the scheduler."""
 
     def __init__(
         self, *, fleet: Fleet, health: HealthChecker, machines: HostControl | None, clock: Clock

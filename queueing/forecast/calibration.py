@@ -27,7 +27,7 @@ ENOUGH = 30  # scores in a category; with fewer, related categories count as wel
 MEASURED = (-0.15, -0.08, -0.03, 0.0, 0.04, 0.08, 0.15, 0.3, 0.6)
 """Prior scores for a model whose times are known."""
 NEW = (-0.75, -0.65, -0.5, -0.3, 0.0, 0.5, 1.2, 2.5, 4.0)
-"""Prior scores for a model that never ran there: its kind says little about its speed."""
+"""Prior scores for a model that never ran there: its kind is a poor guide to its speed."""
 
 
 class Category(NamedTuple):

@@ -77,7 +77,7 @@ def _decided_with(snapshot: Snapshot, *, conversations: bool) -> FleetState:
 def decide(state: FleetState) -> None:
     """Make every decision on a fleet state.
 
-    Its `conversations` says whether they return to their copy.
+    With its `conversations`, these return to the copies that remember them.
     """
     _clear_resting_hosts(state)  # 0
     if state.rules.gate:

@@ -177,7 +177,7 @@ class LocalQueueStatus:
         await self._router.decided.about(jobs)
 
     async def standings(self, jobs: Sequence[Job]) -> Mapping[int, Standing]:
-        """Return where each job stands, by id, without waiting for a decision.
+        """Return the status of each job, by id, without waiting for a decision.
 
         Raises `StoreError`.
         """
@@ -305,7 +305,7 @@ class LocalQueueStatus:
     # ------------------------------------------------------------ models, servers, hosts
 
     def snapshot(self) -> StatusReport:
-        """Return where models, servers and hosts stand now."""
+        """Return the present state of models, servers and hosts."""
         return StatusReport(
             models=self._models(),
             backends=backend_statuses(self._fleet),

@@ -1,6 +1,6 @@
 """Fair order of a queue: the next start goes to the person with the least recent usage. Pure.
 
-No job is overtaken indefinitely: jobs that came later and start before it may take at most
+No job is overtaken indefinitely: later arrivals that start before it may take at most
 `overtaken_s` in total. With one person or a bound of 0, this is the order of arrival.
 """
 

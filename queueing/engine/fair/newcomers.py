@@ -1,6 +1,6 @@
 """Newcomers: estimates which future jobs will start before jobs that already wait in fair queues.
 
-Based on how often each person comes. In memory only; observation starts anew after a restart.
+Based on how often each person submits jobs. In memory only; counting starts over after a restart.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -95,7 +95,7 @@ QueueKey = tuple[str, str]
 
 
 class FairDelays:
-    """Tracks the jobs of each queue that started before others which came first."""
+    """Tracks the jobs of each queue that started before jobs that had arrived earlier."""
 
     def __init__(self) -> None:
         self._overtakers: dict[QueueKey, dict[int, Overtaker]] = {}

@@ -90,7 +90,7 @@ _SETTINGS = (
 
 
 def connect(address: Address) -> Plain:
-    """Open a session. Raises `StoreError`; its subclass `DatabaseAway` may go away by itself."""
+    """Open a session. Raises `StoreError`, or `DatabaseAway` if a retry may succeed."""
     try:
         plain: Plain = psycopg.connect(
             make_conninfo("", **address.options),

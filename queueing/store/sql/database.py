@@ -221,7 +221,7 @@ class Database(ABC):
     fails, including its subclasses `DiskFull` and `Damaged`.
 
     `id` is created once per database. `run` is a unique name for this opening of the database.
-    `alone` says whether no other process can write to it while it is open.
+    `alone` is set if no other process can write to it while it is open.
     """
 
     size_query: ClassVar[str]  # returns the bytes in use
