@@ -161,7 +161,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SubmitLimits:
-    """The limits one acceptance is checked against; None for no limit.
+    """The limits that a new job is checked against; None for no limit.
 
     Bulk jobs (`is_bulk`), deferred jobs and all others of an owner are counted separately.
 

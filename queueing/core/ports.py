@@ -307,7 +307,7 @@ class SystemClock:
 
 
 def is_off(off_s: float) -> bool:
-    """Return whether the difference between two clocks is too large to be imprecision."""
+    """Return whether the difference between two clocks is too large to be a measuring error."""
     return abs(off_s) > OFF_MOST_S
 
 

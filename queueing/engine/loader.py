@@ -153,8 +153,8 @@ class Loader:
     def begin(self, load: Load, expected_s: float, work: TaskGroup) -> None:
         """Reserve the memory immediately and load in a new task.
 
-        If the model's last load failed for an unknown reason, it is not loaded if that would evict
-        other models.
+        Refuses a load that would evict other models if the model's last load failed for an unknown
+        reason.
         """
         spec = self._fleet.catalog.models[load.model]
         if load.evict and self._fleet.load_failures.of(load.model).unknown:

@@ -90,7 +90,7 @@ def _drain(waiting: list[Share], slots: float, now: float) -> None:
 
 
 def _paces(waiting: list[Share], slots: float) -> list[float]:
-    """Return the starts per second of each: its part of the slots, limited by its maximum."""
+    """Return the starts per second of each share: its part of the slots, up to its maximum."""
     wanted = sum(share.slots for share in waiting)
     return [
         max(min(share.slots * slots / wanted, share.most_slots), _LEAST) / share.service_s

@@ -68,7 +68,7 @@ class FleetState:
         self._begin(snapshot.now, snapshot.reservations)
 
     def _begin(self, now: float, reservations: tuple[Reservation, ...]) -> None:
-        """Prepare a decision that follows one with these reservations."""
+        """Prepare a decision; `reservations` are those of the last one."""
         self.now = now
         if self.quiet:
             self._note_rests()

@@ -36,7 +36,7 @@ def rests(view: HostView, now: float) -> bool:
 
 
 def wakes(view: HostView, now: float) -> bool:
-    """Return whether a host has been called and is still waking."""
+    """Return whether a host has been sent a wake-up packet and is still waking."""
     return view.waking_until is not None and now < view.waking_until
 
 

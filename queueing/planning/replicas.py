@@ -274,7 +274,7 @@ def _could_return(state: FleetState, victim: CopyState, model: ModelState, room:
 
 
 def _left_mb(state: FleetState, host: HostState, model: ModelState, room: Eviction) -> int:
-    """Return a host's free MB with the further copy; copies no job needs count as free."""
+    """Return a host's free MB with the further copy, counting copies that no job needs as free."""
     free_mb = host.view.usable_mb - host.used_mb
     for copy in host.copies:
         needless = is_idle(copy) and not copy.view.pinned and not is_awaited(state, copy)

@@ -146,7 +146,7 @@ class LocalModelReader:
         return {k: v for name in servers for k, v in self._backends[name].usual(spec).items()}
 
     def extend(self, models: Iterable[ModelSpec]) -> None:
-        """Add models found on servers, as `with_found` joins them."""
+        """Add models found on servers, merged by `with_found`."""
         known = self._fleet.catalog
         joined = with_found(known, models)
         for model in joined:

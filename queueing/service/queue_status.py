@@ -206,7 +206,7 @@ class LocalQueueStatus:
         }
 
     async def _refreshed(self, job: Job) -> Job:
-        """Return the newest state of a job, because entering its queue causes no event."""
+        """Return the newest state of a job. Entering its queue causes no event, for example."""
         if (
             slot := self._fleet.jobs.slots.get(job.id)
         ) is not None and slot.job.version > job.version:

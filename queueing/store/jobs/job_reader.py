@@ -237,7 +237,7 @@ class StoredJobReader(StoredFiles):
         return await self._database.read(query)
 
     async def expired(self, now: float) -> list[Job]:
-        """Return the jobs that have not started before their expiry."""
+        """Return the jobs that expired before they started."""
         return await self._many(queries.EXPIRED, now)
 
     async def newest_moment(self) -> float | None:

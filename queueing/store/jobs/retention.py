@@ -55,7 +55,7 @@ def _purge_some(connection: Connection, before: float) -> int:
 
 
 def _drop_some_bytes(connection: Connection, keep_mb: int) -> int:
-    """Delete the files and texts of some acknowledged jobs beyond a size. Returns of how many jobs.
+    """Delete the files and texts of some acknowledged jobs beyond a size. Returns how many jobs.
 
     Jobs that are open or not delivered keep their files at any size.
     """

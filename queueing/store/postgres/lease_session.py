@@ -105,7 +105,7 @@ class Application:
 
 @dataclass
 class Confirmed:
-    """What the database has confirmed. If it later reports less, it has lost commits.
+    """The state that the database has confirmed. If it later reports less, it has lost commits.
 
     `epochs` has the highest epoch of each role, and `numbers` is the highest reserved job id.
     `lower` are the roles whose epoch has fallen since they were last taken here. `off_s` is how far

@@ -81,7 +81,7 @@ class PostgresLeases:
         return await self._call(lambda session: session.renew(lease))
 
     def intact(self, lease: Lease) -> bool:
-        """Return at once whether the session that keeps a role is alive, or none is needed."""
+        """Return at once whether the session that guards a role is alive, or not needed."""
         session = self._session
         if session is None:
             return not self._quick
