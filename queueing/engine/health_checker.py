@@ -40,9 +40,7 @@ class HealthChecker:
         self._held: dict[str, dict[str, int]] = {}  # by server: MB per model of other programs
         self._measured_at: dict[str, float] = {}  # by host: when it was last measured
         self._reported_at: dict[str, float] = {}  # by server: when it last reported these models
-        self._end_watches: dict[
-            str, asyncio.Task[None]
-        ] = {}  # by wedged server: waits for its process to end
+        self._end_watches: dict[str, asyncio.Task[None]] = {}  # by wedged server: waits for its end
         self._again = {name: asyncio.Event() for name in backends}
         self._watches: TaskGroup | None = None
         self._watched: dict[str, asyncio.Task[None]] = {}
@@ -210,9 +208,7 @@ class HealthChecker:
         hosts, unmeasured = self._fleet.catalog.hosts_of[name], []
         for host in hosts:
             measured = await self._gpu(host)
-            if (
-                measured is None and len(hosts) == 1
-            ):  # of several GPUs, the server may report any one
+            if measured is None and len(hosts) == 1:  # of several, it may have reported any
                 measured = _reported(info)
             if measured is None:
                 unmeasured.append(host)

@@ -18,9 +18,7 @@ from queueing.planning.hosts import is_busy, to_wake
 
 log = logging.getLogger(__name__)
 
-CALLED_AGAIN_S = (
-    10.0  # a wake-up packet may be lost, or arrive before the machine has fallen asleep
-)
+CALLED_AGAIN_S = 10.0  # a wake-up packet may be lost, or arrive before the machine is asleep
 CALLED_LATE_S = 60.0  # the same for a machine that did not wake in time
 
 

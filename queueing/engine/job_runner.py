@@ -49,14 +49,10 @@ class _Attempt:
 
     task: asyncio.Task[None]
     backend: str | None = None  # None for an attempt that only returns its job to the queue
-    started: asyncio.Future[None] | None = (
-        None  # done once the start is stored or the attempt is over
-    )
+    started: asyncio.Future[None] | None = None  # done once the start is stored or this is over
     sent: asyncio.Event = field(default_factory=asyncio.Event)  # set when sent or over
     finished: bool = False  # the server has finished; the output has yet to be fetched and stored
-    crowded: bool = (
-        False  # the server crashed while other jobs ran there, or after this one had finished
-    )
+    crowded: bool = False  # the server crashed with other jobs there, or after this one's end
     stored: bool = False  # the output is stored; the slot was freed earlier
 
 

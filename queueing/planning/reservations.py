@@ -20,9 +20,8 @@ from queueing.planning.states import (
 
 CLOSED_AFTER_LOADS = 4.0  # no job starts from this many swaps after `arrived_by`
 LOADS_IN_LIMIT = 2.0  # the age limit includes this many loads of the waiting model
-CROWD_SHARE = (
-    3.0  # growth of the age limit per model in excess of the hosts, as a multiple of 1 / hosts
-)
+# With n models for H hosts, the age limit grows by this times (n - H) / H.
+CROWD_SHARE = 3.0
 
 
 def age_limit_s(state: FleetState, model: ModelState) -> float:

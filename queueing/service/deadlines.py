@@ -183,9 +183,7 @@ class Slack:
     def _way(self, spec: ModelSpec, site: StartOption, snapshot: Snapshot) -> Way:
         """Return the delays of a job on a server: on several GPUs, those of all of them."""
         load_s = self._times.load_s(spec.name, site.backend)
-        own_s = self._times.durations.typical_service(
-            spec, ""
-        ).mean_s  # of a job that has just started
+        own_s = self._times.durations.typical_service(spec, "").mean_s  # of one just started
         specs = [self._fleet.catalog.hosts[host.name] for host in site.hosts]
         return Way(
             quiet=tuple(quiet for host in site.hosts for quiet in host.quiet),

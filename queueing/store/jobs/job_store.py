@@ -24,9 +24,7 @@ from queueing.store.jobs.rows import changed
 from queueing.store.sql.batcher import ChangeKind, Item, Result
 from queueing.store.sql.database import Connection, Database, DatabaseAway, DiskFull
 
-_LOOKS = (
-    3  # a queue may change during a read; under constant change, a slightly outdated view will do
-)
+_LOOKS = 3  # a queue may change during a read; a slightly outdated view is good enough
 
 
 class JobStore(StoredJobReader, FleetRecords, StoredUpkeep):
