@@ -106,7 +106,7 @@ def _urgency(state: FleetState, model: ModelState) -> tuple[bool, bool, float, i
         return False, False, 0.0, model.order
     preload = bool(model.view.wanted_by_admin) and bool(unmet_preloads(state, model))
     since = max(oldest, model.left_at)
-    half_at = since + age_limit_s(state, model) / 2  # no decision then: it alone changes nothing
+    half_at = since + age_limit_s(state, model) / 2  # no `look` then: urgency alone starts nothing
     return not preload, half_at > state.now, oldest, model.order
 
 
