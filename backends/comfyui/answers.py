@@ -1,7 +1,7 @@
-"""Parses a ComfyUI server's answers and file lists into plain values. Pure.
+"""Parses a ComfyUI server's responses and file lists into plain values. Pure.
 
-It reads only the fields that are used. An answer of any other shape means that the server does not
-work properly.
+It reads only the fields that are used. A response of any other shape means that the server is not
+working properly.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ class Stage(StrEnum):
 
 
 class ServerFile(BoundedRecord):
-    """A file the server wrote; the three fields are the parameters of /view."""
+    """A file that the server wrote; the three fields are the parameters of /view."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -40,7 +40,7 @@ class ServerFile(BoundedRecord):
 
 
 class NodeFailure(BoundedRecord):
-    """A node's exception. The message may contain paths and people's texts: only for the log."""
+    """A node's exception. Its message is only for the log: it may contain paths and prompts."""
 
     node_id: str = ""
     node_type: str = ""
@@ -50,9 +50,10 @@ class NodeFailure(BoundedRecord):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """An attempt that has ended on the server: its files, or why there are none.
+    """An attempt that has ended on the server: its files, or why it has none.
 
-    With `told`, the result comes from websocket messages and counts only once the history is gone.
+    With `told`, the result comes from websocket messages. It is only used if the server's history
+    has been cleared.
     """
 
     files: tuple[ServerFile, ...] = ()
@@ -150,12 +151,12 @@ _IN_JOBS = {"pending": Stage.WAITING, "in_progress": Stage.RUNNING}
 
 
 def read_job(body: JsonValue) -> Stage | None:
-    """Return an attempt's stage from an answer of /api/jobs/{id}; None if it has ended."""
+    """Read an attempt's stage from a response of /api/jobs/{id}; None if it has ended."""
     return _IN_JOBS.get(_read(_JOBS, body).status)
 
 
 def read_queue(body: JsonValue, key: str) -> Stage | None:
-    """Return an attempt's stage from an answer of /queue; None if it is not listed."""
+    """Read an attempt's stage from a response of /queue; None if it is not listed."""
     queue = _read(_QUEUES, body)
     if any(key in item[1:2] for item in queue.queue_running):
         return Stage.RUNNING
@@ -163,7 +164,7 @@ def read_queue(body: JsonValue, key: str) -> Stage | None:
 
 
 def read_ahead(body: JsonValue, key: str) -> int:
-    """Return how many prompts are ahead of a waiting one, from an answer of /queue."""
+    """Read from a response of /queue how many prompts are ahead of a waiting one."""
     queue = _read(_QUEUES, body)
     own = next((item[0] for item in queue.queue_pending if key in item[1:2]), None)
     if own is None:
@@ -173,26 +174,26 @@ def read_ahead(body: JsonValue, key: str) -> int:
 
 
 def read_running(body: JsonValue) -> ServerPrompt | None:
-    """Return the running prompt from an answer of /queue."""
+    """Read the running prompt from a response of /queue."""
     for item in _read(_QUEUES, body).queue_running:
         return _prompt(item)
     return None
 
 
 def read_ended(body: JsonValue, key: str) -> Ended | None:
-    """Return how an attempt ended from an answer of /history/{id}; None if it is not listed."""
+    """Read how an attempt ended from a response of /history/{id}; None if it is not listed."""
     entry = _read(_HISTORIES, body).get(key)
     return _ended(entry) if entry else None
 
 
 def read_newest(body: JsonValue) -> list[tuple[ServerPrompt, Ended]]:
-    """Return the latest ended prompts, newest first, from an answer of /history."""
+    """Read the latest ended prompts, newest first, from a response of /history."""
     entries = reversed(_read(_HISTORIES, body).values())
     return [(_prompt(entry.prompt), _ended(entry)) for entry in entries]
 
 
 def read_stats(body: JsonValue) -> Stats:
-    """Return version and memory from an answer of /system_stats."""
+    """Read version and memory from a response of /system_stats."""
     return _read(_STATS, body)
 
 
@@ -213,9 +214,9 @@ def _ended(entry: _History) -> Ended:
 
 
 def files_of(outputs: Iterable[Mapping[str, Any]]) -> tuple[ServerFile, ...]:
-    """Return the files that nodes kept, without duplicates, whatever key a node lists them under.
+    """Return the files that nodes saved, without duplicates, whatever key a node lists them under.
 
-    Omits previews, which are temporary, and entries that name no file.
+    Omits previews, which are temporary, and entries without a file name.
     """
     items = [
         item
@@ -275,13 +276,13 @@ _METADATA = TypeAdapter(Annotated[dict[str, Any], StopsEarly])
 
 
 def read_names(body: JsonValue) -> tuple[str, ...]:
-    """Return the unique names of a folder's files, without names too long for any disk."""
+    """Return the unique names of a folder's files. Omits names that are too long for any disk."""
     names: list[str] = _read_list(_NAMES, body)
     return tuple(dict.fromkeys(name for name in names if len(name) <= NAME_MOST))
 
 
 def read_sizes(body: JsonValue) -> Mapping[str, int]:
-    """Return a folder's file sizes in bytes by name, with forward slashes on every system."""
+    """Return a folder's file sizes in bytes by name; names always have forward slashes."""
     return {each.name: each.size for each in _read_list(_SIZES, body)}
 
 

@@ -1,7 +1,8 @@
 """Runs prompts on one ComfyUI server: sends each once, watches it, and stops it if cancelled.
 
 Websocket messages are only hints (see `progress`), except the one that reports success. Every other
-outcome is read from the server. A prompt is never sent twice: a repeated id would run twice.
+outcome is read from the server. A prompt is never sent again with the same id, because the server
+would run it twice.
 """
 
 import asyncio
@@ -31,12 +32,12 @@ ASK_S = 2.0  # poll interval of a running attempt while its websocket is open
 ASK_LOST_S = 0.5  # poll interval while it is closed
 GRACE_S = 5.0  # how long a server may not answer before its attempt counts as lost
 STOP_S = 2.5  # for a server to accept a stop; the bot's shutdown waits for it
-GIVE_WAY_S = 0.25  # how long fetching a result yields to the next prompt
+GIVE_WAY_S = 0.25  # how long fetching a result waits while the next prompt is sent
 STUCK_S = 60.0  # a stopped attempt may finish its node; after this, the worker hangs
 
 
 class Attempts:
-    """The attempts at one server by key, including stopped ones that have not ended."""
+    """The attempts on one server, by key, including stopped ones that have not ended."""
 
     def __init__(
         self, server: ComfyUIServer, socket_url: str, headers: Mapping[str, str], *, name: str
@@ -61,7 +62,7 @@ class Attempts:
         server.
         """
         async with self._watching(key, graph, report) as watch:
-            await watch.settled()  # listen first: messages outlive the history
+            await watch.settled()  # listen first: the messages are needed if the history is cleared
             await self._send(key, graph, workflow, request)
             ended = await self._until_ended(key, watch)
         raise_if_failed(workflow, ended)
@@ -79,13 +80,13 @@ class Attempts:
         self._keeps_running = True
 
     async def give_way(self) -> None:
-        """Yield to a prompt that is being sent, because the server is idle until it arrives."""
+        """Wait while a prompt is being sent, because the server is idle until it arrives."""
         with suppress(TimeoutError):
             async with timeout(GIVE_WAY_S):
                 await self._none_being_sent.wait()
 
     async def raise_if_stuck(self) -> None:
-        """Raise `Unavailable` if a stopped attempt still runs after `STUCK_S`: the worker hangs."""
+        """Raise `Unavailable` if the worker hangs: a stopped attempt still runs after `STUCK_S`."""
         now = asyncio.get_running_loop().time()
         for key, since in list(self._stopped.items()):
             seen = await self._server.look(key)
@@ -128,7 +129,7 @@ class Attempts:
         try:
             answer = await undisturbed(sending)
         except asyncio.CancelledError:
-            # The prompt may still arrive, so the stop must follow it.
+            # The prompt may still arrive, so stop it afterwards.
             with suppress(BackendError, TimeoutError):
                 async with timeout(STOP_S / 2):
                     await sending
@@ -146,8 +147,8 @@ class Attempts:
     async def _until_ended(self, key: str, watch: Watch) -> Ended:
         """Poll at every hint and at intervals until the attempt has ended.
 
-        On a success message it returns at once and the result is read later: the server stays idle
-        until this returns.
+        Returns at once on a success message, because the server stays idle until then. The result
+        is read later.
         """
         await watch.settled()
         clock = asyncio.get_running_loop().time

@@ -1,7 +1,7 @@
 """ComfyUI: runs workflow templates on a ComfyUI server.
 
-The attempt's key is the server's prompt id, so an attempt can be found again after any crash.
-`attempts` runs them.
+The attempt's key is the server's prompt id, so an attempt can be found again after a crash.
+`attempts` sends and watches the prompts.
 """
 
 import asyncio
@@ -128,7 +128,7 @@ class ComfyUI(Backend):
         return self._templates(model).usual
 
     def remarks(self, model: ModelSpec) -> Sequence[str]:
-        """Return a warning for each template that takes an image at its original size."""
+        """Return a warning for each template that uses an image at its original size."""
         return [
             f"{workflow.name}: node {key} encodes an image in the size it comes in, up to"
             " 4096 pixels a side: put ImageScale before it."
@@ -160,7 +160,7 @@ class ComfyUI(Backend):
         )
 
     async def gone(self) -> None:
-        """Return when an idle connection breaks, or when the server has forgotten its last prompt.
+        """Wait until an idle connection breaks, or until the server has forgotten its last prompt.
 
         The latter detects a restart behind a proxy, whose connections outlive the server.
         """
@@ -188,15 +188,15 @@ class ComfyUI(Backend):
                 raise BadModel(f"{workflow.name}: no seed is valid for all nodes that take it")
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Return a model for each other file whose family has a shipped template.
+        """Return a model for each further file whose family has a shipped template.
 
-        Logs the other files with the reasons; `probe` also reports them.
+        Logs why the other files are not offered; `probe` reports that too.
         """
         taken = frozenset[str]().union(*(self._templates(model).models for model in known))
         return await self._discovery.look(self._server, taken)
 
     async def loras(self, model: ModelSpec) -> tuple[str, ...]:
-        """Return the names of the server's LoRAs, or none if no template takes one."""
+        """Return the names of the server's LoRAs; empty if no template takes one."""
         workflows = self._templates(model).all
         taking = next((workflow for workflow in workflows if workflow.lora_loader), None)
         files = await self._loras(taking) if taking else ()
@@ -251,7 +251,7 @@ class ComfyUI(Backend):
     # ---------------------------------------------------------------- files in and out
 
     async def _with_lora_files(self, request: Asked, workflow: Template) -> Asked:
-        """Return the request with the server's file names in place of the names people use."""
+        """Replace the LoRA names that people use by the server's file names."""
         if not isinstance(request, Generation) or not request.lora or not workflow.lora_loader:
             return request
         named = await self._loras(workflow)
@@ -274,9 +274,9 @@ class ComfyUI(Backend):
         return fetch
 
     async def _result(self, key: str, workflow: Template, told: Ended) -> Ended:
-        """Read the result of an attempt that the server reported as done.
+        """Read the result of an attempt that the server has reported as done.
 
-        If its history has been cleared, the result from its messages (`told`) is used.
+        If its history has been cleared, returns `told`, the result from its websocket messages.
         """
         seen = await self._server.look(key)
         if isinstance(seen, Ended):
@@ -305,7 +305,7 @@ class ComfyUI(Backend):
             raise BadModel(f"warm-up: {error}", problem=MISCONFIGURED) from error
 
     async def unload(self, model: ModelSpec) -> None:
-        """Free all models of this process; return when its memory is free or after `FREE_S`."""
+        """Free all models of this process. Waits until its memory is free, at most `FREE_S`."""
         if self.weightless(model):
             return
         newest = await self._server.newest()
@@ -317,7 +317,7 @@ class ComfyUI(Backend):
                     await asyncio.sleep(0.1)
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
-        """Return the models that the server's newest prompt used, from any client.
+        """Return the models that the server's running or newest prompt used, whoever sent it.
 
         People also load models from the server's own page. An empty history after a restart means
         that the memory is empty. A model that loads nothing always counts as loaded.
@@ -338,7 +338,7 @@ class ComfyUI(Backend):
         return frozenset(name for name in using if not _unloaded(self._known[name][1], ended))
 
     async def _holds_memory(self) -> bool:
-        """Return whether the worker is busy and cannot free memory, or has not freed it yet."""
+        """Return whether the memory is not free yet: the worker is busy, or has not freed it."""
         if await self._server.running() is not None:
             return True
         return (await self._server.stats()).held_mb > FREED_MB
@@ -378,7 +378,7 @@ class ComfyUI(Backend):
 
 
 def _unloaded(templates: Templates, ended: Ended) -> bool:
-    """Return whether a prompt's end emptied the memory: an OOM makes the server unload all."""
+    """Return whether a prompt's failure emptied the memory: on an OOM the server unloads all."""
     if ended.failure is None:
         return False
     workflow = templates.all[0]

@@ -1,7 +1,7 @@
 """Finds a ComfyUI server's models and offers those whose family has a shipped template.
 
-The file's name determines its family, or else the metadata in the file, or else, for a checkpoint,
-its size. A file that matches none of them has no family; it is never guessed.
+A file's family is determined by its name, or else by the metadata in the file, or else, for a
+checkpoint, by its size. A file that matches no rule has no family: Usher never guesses.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class ServerFiles:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """A model file: its family and the reason, the values for its template, and missing files.
+    """A model file: its family and why, the values for its template, and the files it lacks.
 
     Without a `family`, the file was not recognised. Without `values`, it cannot be offered.
     """
@@ -75,7 +75,7 @@ class Found:
 
     @property
     def called(self) -> str:
-        """The file's name, without the part that distinguishes a pair of experts."""
+        """The file's name, without the part that distinguishes the two files of an expert pair."""
         if not (self.family and self.family.partner):
             return self.file
         return re.sub(r"[-_ ]?high([-_ ]?noise)?", "", self.file, flags=re.IGNORECASE)
@@ -93,7 +93,7 @@ class Found:
 
 
 def recognised(files: ServerFiles) -> tuple[Found, ...]:
-    """Identify each model file, in the order of the server."""
+    """Identify each model file, in the server's order."""
     return tuple(
         _completed(files, folder, name)
         for folder in FOLDERS
@@ -103,14 +103,14 @@ def recognised(files: ServerFiles) -> tuple[Found, ...]:
 
 
 def undecided(folder: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the files that cannot be identified by name, whose metadata must be read."""
+    """Return the files that cannot be identified by name, so their metadata must be read."""
     return tuple(name for name in names if _by_name(folder, name) is None)
 
 
 def family_of(
     folder: str, name: str, *, size: int | None = None, metadata: Mapping[str, str] | None = None
 ) -> tuple[Family, str] | None:
-    """Return a file's family and what it was identified by; None if it is unknown."""
+    """Return a file's family and how it was identified; None if it is unknown."""
     if named := _by_name(folder, name):
         return named, "its name"
     for key in READ:
@@ -125,7 +125,7 @@ def family_of(
 
 
 def stem(name: str) -> str:
-    """Return a file's name in the form that the rules match."""
+    """Normalise a file's name for the rules."""
     bare = name.replace("\\", "/").rpartition("/")[2].casefold()
     return re.sub(r"[\s_]+", "-", _ENDING.sub("", bare))
 
@@ -173,7 +173,7 @@ def _completed(files: ServerFiles, folder: str, name: str) -> Found:
 def _companions(
     files: ServerFiles, folder: str, name: str, family: Family
 ) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield each further placeholder of a family with its file, or the missing file's name."""
+    """Yield a family's other placeholders, each with its file or the name of the missing file."""
     if family.partner:
         partner = _partner_of(files, folder, name)
         yield family.partner, (partner or "", "" if partner else f"{folder}/{_low(name)}")
@@ -183,7 +183,7 @@ def _companions(
 
 
 def _first(names: Sequence[str], rules: Sequence[str]) -> str | None:
-    """Return the first name that matches the best rule that any of them matches."""
+    """Return the first name that matches a rule, trying the best rules first."""
     ordered = sorted(names)
     fitting = (name for rule in rules for name in ordered if re.search(rule, stem(name)))
     return next(fitting, None)
@@ -196,7 +196,7 @@ def _partner_of(files: ServerFiles, folder: str, name: str) -> str | None:
 
 
 def _is_partner(files: ServerFiles, folder: str, name: str) -> bool:
-    """Return whether a file is the second of a pair whose first file exists."""
+    """Return whether a file is the second of an expert pair whose first file exists."""
     first = re.sub("low", "high", name, flags=re.IGNORECASE)
     if first.casefold() == name.casefold():
         return False
@@ -210,7 +210,7 @@ def _low(name: str) -> str:
 
 
 def _plain(rule: str) -> str:
-    """Return a rule as a file name that people can search for."""
+    """Return a rule as a file name to search for."""
     return re.sub(r"[\^$\\?]|\(.*\)", "", rule) + "*"
 
 
@@ -226,7 +226,7 @@ _AT_ONCE = 4  # concurrent requests to one server
 class Discovery:
     """Searches one server's folders and caches the metadata of its files.
 
-    `notes` describe the files found and passed over in the last search, those not offered first.
+    `notes` describe the files of the last search. Files that are not offered come first.
     """
 
     def __init__(self, backend: str) -> None:
@@ -262,7 +262,7 @@ class Discovery:
         )
 
     async def _read_metadata(self, server: ComfyUIServer, folder: str, name: str) -> None:
-        """Read a file's metadata; retry one that the server cannot read in the next search."""
+        """Read a file's metadata. If the server cannot read it now, the next search tries again."""
         if (folder, name) not in self._metadata:
             async with self._gate:
                 with suppress(HttpFailed):  # for example, an unfinished download
@@ -302,7 +302,7 @@ def _spec(name: str, backend: str, found: Found) -> ModelSpec:
 
 @cache
 def _abilities(template: str) -> frozenset[Capability]:
-    """Return what a shipped template and its variants can be asked for."""
+    """Return the capabilities of a shipped template and its variants."""
     return frozenset(able for able in Capability if _serves(template, able))
 
 

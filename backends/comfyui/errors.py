@@ -64,7 +64,7 @@ class _Refusal(BoundedRecord):
 
 
 def refusal(body: JsonValue, workflow: Template, request: Asked) -> BackendError:
-    """Return the error for a prompt that was refused completely or in part."""
+    """Return the error for a prompt that was rejected completely or in part."""
     try:
         read = _Refusal.model_validate(body)
     except ValidationError:
@@ -79,7 +79,7 @@ def refusal(body: JsonValue, workflow: Template, request: Asked) -> BackendError
 
 
 def refused_prompt(refused: HttpRefused, workflow: Template, request: Asked) -> BackendError:
-    """Return the error for a refused request: the prompt's, or that of a proxy or server."""
+    """Return the error for a rejected request: the prompt's, a proxy's or the server's."""
     if refused.status != BAD_PROMPT:
         return judged((), refused.status, refused.body, after_s=refused.after_s)
     try:
@@ -90,7 +90,7 @@ def refused_prompt(refused: HttpRefused, workflow: Template, request: Asked) -> 
 
 @contextmanager
 def answered() -> Iterator[None]:
-    """Convert a bad status in the block into its own error instead of `Unavailable`."""
+    """Raise the actual error for a bad status inside the block, instead of `Unavailable`."""
     try:
         yield
     except HttpFailed as failed:
@@ -103,7 +103,7 @@ def accepted_in_part(body: JsonValue) -> bool:
 
 
 def failure(failed: NodeFailure, workflow: Template) -> BackendError:
-    """Return the error for an attempt that ended because a node raised an exception."""
+    """Return the error for an attempt in which a node raised an exception."""
     cause = (
         f"{workflow.name}: node {failed.node_id} ({failed.node_type}): {failed.exception_type}: "
         f"{failed.exception_message.strip()[:300]!a}"

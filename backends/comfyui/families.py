@@ -16,7 +16,7 @@ Value = int | float | str
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Companion:
-    """A file that a template needs in addition to the model: `names` are rules, the best first."""
+    """A file that a template needs in addition to the model. `names` are rules, the best first."""
 
     word: str
     folder: str
@@ -25,10 +25,10 @@ class Companion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Family:
-    """Models that one template serves, or known models without a shipped template.
+    """A family of models that one template can run, or a known one without a shipped template.
 
-    `word` is the placeholder for the file. With a `partner` placeholder, a second file fills that
-    one: its name has "low" where the first has "high".
+    `word` is the placeholder for the model's file. If `partner` is set, it is the placeholder for a
+    second file, whose name has "low" where the first has "high".
     """
 
     title: str

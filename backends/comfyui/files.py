@@ -1,6 +1,6 @@
 """Prepares files for a ComfyUI server's loaders, and fetches results without their workflow.
 
-`uploaded` and `collected` call the server and run Pillow in a thread.
+`uploaded` and `collected` call the server, and run Pillow in a thread.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ _log = logging.getLogger(__name__)
 async def collected(
     server: ComfyUIServer, files: Sequence[ServerFile], model: str, *, keep_metadata: bool
 ) -> Output:
-    """Return all files of an attempt; `keep_metadata` leaves the workflow in them.
+    """Fetch all files of an attempt; `keep_metadata` leaves the workflow in them.
 
-    The order is videos and animated images, sounds, then images, as detected from their bytes.
-    Files beyond `FILES_MOST` and `BYTES_MOST` stay on the server, and a file whose metadata cannot
-    be removed is omitted; `missing` says so. Raises `Rejected` if no file is left.
+    Videos and animated images come first, then sounds, then images; the file's bytes decide. Files
+    beyond `FILES_MOST` and `BYTES_MOST` stay on the server. A file whose metadata cannot be removed
+    is omitted, and `missing` says so. Raises `Rejected` if no file is left.
     """
     given: list[File] = []
     kept_back = 0
@@ -66,9 +66,9 @@ async def collected(
 
 
 async def _download(server: ComfyUIServer, file: ServerFile, keep_metadata: bool) -> File:
-    """Return one file, with its extension as its name.
+    """Fetch one file; its name in the result is only its extension.
 
-    Raises `UnreadableAnswer` for a page or other text instead of an image, a video or a sound.
+    Raises `UnreadableAnswer` for a web page or other text instead of an image, a video or a sound.
     """
     data, said = await server.download(file)
     mime = mime_of(data)
@@ -131,10 +131,10 @@ class ServerUpload:
 async def uploaded(
     server: ComfyUIServer, files: Mapping[str, File], request: Asked, workflow: Template
 ) -> tuple[dict[str, str], Asked]:
-    """Upload files; return their names on the server by placeholder, and the request.
+    """Upload files. Returns their names on the server by placeholder, and the request.
 
-    If the request has no size, it gets the first image's aspect ratio. If files are missing or have
-    no placeholder, nothing is uploaded: filling the graph then reports the error.
+    A request without a size gets the first image's aspect ratio. If files are missing or have no
+    placeholder, nothing is uploaded; filling the graph then reports the error.
     """
     if not files.keys() <= workflow.placeholders or not workflow.needs <= files.keys():
         return dict.fromkeys(files, ""), request
@@ -177,8 +177,8 @@ def as_upload(file: File) -> ServerUpload:
 def as_mask(file: File, size: tuple[int, int] | None) -> ServerUpload:
     """Return a mask that is transparent and white in the area to paint, and black elsewhere.
 
-    It suits nodes that read opacity and nodes that read a colour. A mask without transparency
-    paints where it is white.
+    It works for nodes that read the opacity and for nodes that read a colour. For a mask without
+    transparency, the area to paint is the white one.
     """
     painted = transparent_parts(file)
     if painted is None:
@@ -192,7 +192,7 @@ def as_mask(file: File, size: tuple[int, int] | None) -> ServerUpload:
 
 
 def stand_in(word: str) -> File:
-    """Return a small placeholder file for the warm-up of a template that needs one."""
+    """Return a small placeholder file, for the warm-up of a template that needs a file."""
     if word == "audio":
         return _named(_silence(), "wav")
     if word == "mask":

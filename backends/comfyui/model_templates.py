@@ -1,6 +1,6 @@
 """A model's ComfyUI templates, and checks whether a server has everything they need.
 
-Reads template files on this machine; never calls a server.
+Reads template files on this machine. Never calls a server.
 """
 
 from collections.abc import Collection, Mapping
@@ -44,7 +44,7 @@ _LACKS: Mapping[Capability, tuple[str, str]] = {
     Capability.IMAGE_EDIT: ("edit_workflow", "it only uses images as a starting point"),
     Capability.UPSCALE: ("workflow", "it has {{prompt}} and creates new images"),
 }
-"""By capability: the setting to check, and why the templates lack the capability."""
+"""By capability: the setting to check, and why the templates lack that capability."""
 
 
 class ModelOptions(Record):
@@ -64,14 +64,14 @@ class ModelOptions(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Templates:
-    """The templates of a model: at least one, and the first one loads the model."""
+    """The templates of a model. There is at least one, and the first one loads the model."""
 
     all: tuple[Template, ...]
 
     def serving(self, request: Asked, files: Collection[str]) -> Template:
         """Return the template for a request with files for these placeholders.
 
-        If none fits, filling the returned one reports why.
+        If none fits, filling the returned template reports why.
         """
         able = request.needs(has_files=bool(files))
         editing = isinstance(request, TextToImage) and request.edit
@@ -86,7 +86,7 @@ class Templates:
 
     @property
     def abilities(self) -> frozenset[Capability]:
-        """What at least one of the templates supports."""
+        """The capabilities that at least one of the templates has."""
         return frozenset[Capability]().union(*(workflow.abilities for workflow in self.all))
 
     @property
@@ -99,7 +99,7 @@ class Templates:
 
     @property
     def usual(self) -> Mapping[str, float]:
-        """The default sizes, steps and lengths of the templates, the largest of each."""
+        """The default sizes, steps and lengths; of several templates, the largest."""
         found: dict[str, float] = {}
         for workflow in self.all:
             for name in ("width", "height", "steps", "seconds", "fps"):
@@ -132,7 +132,7 @@ def read_templates(model: ModelSpec) -> Templates:
 
 
 def choices_of(offered: JsonValue, class_type: str, name: str) -> tuple[str, ...]:
-    """Return the choices for an input of a node type; empty if it has none."""
+    """Return the choices for an input of a node type; empty if there are none."""
     return tuple(choices_in(input_of(offered, class_type, name)) or ())
 
 

@@ -1,7 +1,7 @@
-"""Follows one attempt on a ComfyUI server by its websocket and wakes the task that awaits its end.
+"""Follows one attempt on a ComfyUI server by its websocket, and wakes the task that awaits its end.
 
-A socket may be lost, silent or half-open without notice, so it decides nothing here. It reports
-progress, signals when to poll the server, and collects the reported outputs.
+A socket may be lost, silent or half-open without notice, so its messages decide nothing here. The
+module reports progress, signals when to poll the server, and collects the reported outputs.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from queueing.core.ports import Report
 from queueing.core.requests import File, Progress
 
 HANDSHAKE = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
-"""The first frame of every connection: requests previews that name their prompt."""
+"""The first frame of every connection. It requests previews that name their prompt."""
 
 _LABELLED_PREVIEW = 4  # binary frame type: an image with a JSON header
 _SAMPLER_WEIGHT = 30  # the sampler takes most of the time; every other node weighs 1
@@ -64,7 +64,7 @@ class Message(BoundedRecord):
         return self.data.output if mine and isinstance(self.data.output, dict) else {}
 
     def succeeds(self, key: str) -> bool:
-        """Whether every node of this attempt has run; its history is not written yet."""
+        """Whether every node of this attempt has run. Its history is not written yet."""
         return self.type == "execution_success" and self.data.prompt_id == key
 
 
@@ -83,10 +83,9 @@ def read_message(text: str) -> Message | None:
 
 
 def read_preview(frame: bytes, key: str) -> File | None:
-    """Return the image in a binary frame that belongs to this attempt, or None.
+    """Return the image in a binary frame if it belongs to this attempt, or else None.
 
-    Drops unlabelled frames, because the server broadcasts previews of other people's prompts in
-    them.
+    Drops unlabelled frames, because the server broadcasts other people's previews in them.
     """
     try:
         kind, length = struct.unpack_from(">II", frame)
@@ -103,7 +102,7 @@ def read_preview(frame: bytes, key: str) -> File | None:
 class Tracker:
     """Tracks one attempt through its graph; its fraction and steps never decrease.
 
-    The steps of all samplers are added up: the second expert of a video continues the count of the
+    The steps of all samplers are added up: a video's second expert continues the count of the
     first.
     """
 
@@ -134,7 +133,7 @@ class Tracker:
             case "executing" if data.node is not None:
                 self._enter(data.node)
                 total = sum(self._steps.values())
-                between = 0 < self._made < total  # the steps go on in the next sampler
+                between = 0 < self._made < total  # the next sampler continues the count
                 return self._progress(step=(self._made, total) if between else None)
             case "progress" if data.value is not None and data.max:
                 self._enter(data.node)
@@ -186,7 +185,7 @@ SILENCE_S = 15.0  # silence before reconnecting; a slow step may take longer
 class Watch:
     """Listens for one attempt, with the attempt's key as client id.
 
-    A separate id per attempt protects it from a half-open socket of an earlier attempt. After a
+    A separate id for each attempt protects it from a half-open socket of an earlier one. After a
     crash of the bot, the same id receives the attempt's remaining messages.
     """
 
@@ -208,12 +207,12 @@ class Watch:
 
     @property
     def unbroken(self) -> bool:
-        """Whether the connection has never broken, so the server was not restarted."""
+        """Whether the connection has never broken, so the server cannot have restarted."""
         return self._connected and not self._breaks
 
     @property
     def told(self) -> Ended:
-        """The result of a successful attempt by its messages; no files if some may be missing."""
+        """A successful attempt's result by its messages; no files if some may be missing."""
         return Ended(files=files_of(self._outputs or ()), told=True)
 
     def waits_behind(self, ahead: int) -> None:
@@ -238,15 +237,15 @@ class Watch:
                 await listener
 
     async def settled(self) -> None:
-        """Return once connected, or after `CONNECT_S`; earlier messages are missed."""
+        """Wait until connected, for at most `CONNECT_S`; messages sent before are missed."""
         with suppress(TimeoutError):
             async with timeout(CONNECT_S):
                 await self._settled.wait()
 
     async def wait(self, live_s: float, lost_s: float) -> None:
-        """Return when the server should be polled: after a hint or a time.
+        """Wait until the server should be polled: after a hint or a time.
 
-        `live_s` is the longest wait while the socket is open, `lost_s` while it is closed.
+        `live_s` is the longest wait while the socket is open, and `lost_s` while it is closed.
         """
         with suppress(TimeoutError):
             async with timeout(live_s if self._connected else lost_s):

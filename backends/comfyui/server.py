@@ -1,7 +1,7 @@
-"""The HTTP calls of one ComfyUI server, including old versions; knows no models.
+"""The HTTP calls of one ComfyUI server, including old versions. Contains nothing about models.
 
-Methods raise only `Unavailable`, for a server that is unreachable or sends invalid answers, unless
-stated otherwise.
+Methods raise only `Unavailable`, for a server that is unreachable or sends invalid responses,
+unless stated otherwise.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ PREVIEWS = "latent2rgb"  # costs the GPU nothing; the server's default is no pre
 
 
 class ComfyUIServer:
-    """Client of one server; its only state is what the server's version supports."""
+    """Client of one server. Its only state is what the server's version supports."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -85,7 +85,7 @@ class ComfyUIServer:
         return {}
 
     async def look(self, key: str, *, said_ended: bool = False) -> Stage | Ended:
-        """Return a prompt's state; with `said_ended`, try its history first."""
+        """Return a prompt's state. With `said_ended`, tries its history first."""
         if said_ended and (ended := await self._ended(key)):
             return ended
         if self.knows_jobs:
@@ -102,10 +102,11 @@ class ComfyUIServer:
         return stage or await self._ended(key) or Stage.UNKNOWN
 
     async def send(self, key: str, graph: Graph) -> JsonValue:
-        """Put a prompt into the server's queue and return the answer.
+        """Put a prompt into the server's queue and return the response.
 
-        Raises `HttpRefused` if the prompt is refused. After `Unavailable` it may still be in the
-        queue, so call `look` first: a second prompt with the same key would run too.
+        Raises `HttpRefused` if the server rejects the prompt. After `Unavailable`, the prompt may
+        still be in the queue, so call `look` first: a second prompt with the same key would run
+        too.
         """
         body: JsonValue = {
             "prompt": as_json(graph),
@@ -116,7 +117,7 @@ class ComfyUIServer:
         return await self._http.post_json("/prompt", body)
 
     async def stop(self, key: str) -> None:
-        """Remove a prompt from the queue or interrupt it; does nothing to an ended prompt."""
+        """Remove a prompt from the queue, or interrupt it. Does nothing if it has ended."""
         if self.knows_jobs:
             with suppress(HttpRefused):  # before 0.26
                 await self._http.post_json(f"/api/jobs/{key}/cancel", {})
@@ -135,7 +136,7 @@ class ComfyUIServer:
         return read_running(await self._get("/queue"))
 
     async def newest(self) -> tuple[ServerPrompt, Ended] | None:
-        """Return the last prompt that ended since the server's start, or None.
+        """Return the last prompt that ended since the server started, or None.
 
         Skips prompts that load nothing.
         """
@@ -147,7 +148,7 @@ class ComfyUIServer:
         return None
 
     async def forgets(self) -> None:
-        """Return when the server no longer knows a prompt it knew, which means it was restarted."""
+        """Wait until the server no longer knows a prompt that it knew, so it has restarted."""
         known: str | None = None
         missed = 0  # a single miss may fall into its move between two lists
         while missed < 2:
@@ -161,7 +162,7 @@ class ComfyUIServer:
             await asyncio.sleep(FORGETS_S)
 
     async def _latest(self) -> str | None:
-        """Return the id of a prompt that the server remembers until long after its end."""
+        """Return the id of a prompt that the server will remember long after its end."""
         newest = await self.newest()
         prompt = newest[0] if newest else await self.running()
         return prompt.id if prompt else None

@@ -1,8 +1,8 @@
-"""Classifies a server's error answer by its status, then its codes, then its wording. Pure.
+"""Classifies a server's error response by its status, then its codes, then its wording. Pure.
 
-Servers quote the input they refuse, so the text may contain a caller's words. A sentence blames the
-server only if the whole message matches one that servers are known to send. Each kind of server has
-its own table of rules.
+Servers quote rejected input, so a message may contain the caller's own words. A message counts as
+the server's fault only if all of it matches a sentence that servers are known to send. Each kind of
+server has its own table of rules.
 """
 
 import json
@@ -67,7 +67,9 @@ _OF_LOADS = (  # at any status, as observed with LM Studio
 )
 AWAY = frozenset({502, 503, 504})
 OF_CALLERS = (Rejected, BadModel, NotLoaded)
-NOBODYS = frozenset({OK, UNAUTHORIZED, FORBIDDEN, NO_TIME})  # do not say whose fault it is
+NOBODYS = frozenset(
+    {OK, UNAUTHORIZED, FORBIDDEN, NO_TIME}
+)  # statuses that do not say whose fault it is
 BY_CODE: Mapping[str, int] = {  # for servers that report an error in an answer with status 200
     "rate_limit_exceeded": TOO_MANY,
     "rate_limit_error": TOO_MANY,
@@ -91,11 +93,11 @@ CODED = ("code", "type", "error_id", "status")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorRule:
-    """An error and how servers report it: by a code, a whole sentence, or words in the message.
+    """An error, and how servers report it: by a code, a whole sentence, or words in the message.
 
-    `codes` and `sentences` (expressions that match a whole message) apply to every error. `words`
-    apply only to errors that blame the caller, because the text may quote the caller. `told` is the
-    problem shown to people.
+    `codes` and `sentences` (regular expressions that match a whole message) apply to every error.
+    `words` apply only to errors that blame the caller, because the message may quote the caller.
+    `told` is the problem shown to people.
     """
 
     kind: type[BackendError]
@@ -105,7 +107,10 @@ class ErrorRule:
     sentences: tuple[str, ...] = ()
 
     def matches(self, status: int, said: "_ErrorText") -> bool:
-        """Return whether the answer reports this error; a 4xx only matches `OF_CALLERS`."""
+        """Return whether the response reports this error.
+
+        With a status from 201 to 499, only rules whose kind is in `OF_CALLERS` can match.
+        """
         if OK < status < BROKEN and not issubclass(self.kind, OF_CALLERS):
             return False
         if self.codes & said.codes:
@@ -124,7 +129,7 @@ ABOUT_MEMORY = (
 def judged(
     rules: Sequence[ErrorRule], status: int, body: JsonValue, *, after_s: float | None = None
 ) -> BackendError:
-    """Return the error that an answer reports; `body` is its text or parsed JSON.
+    """Return the error that a response reports; `body` is its text or parsed JSON.
 
     `after_s` is the server's Retry-After in seconds, if it sent one.
     """
@@ -152,13 +157,13 @@ def _judged(
 
 
 def judged_answer(rules: Sequence[ErrorRule], error: HttpRefused | HttpFailed) -> BackendError:
-    """Return the error that an answer with a bad status reports."""
+    """Return the error that a response with a bad status reports."""
     return judged(rules, error.status, error.body, after_s=error.after_s)
 
 
 @contextmanager
 def answers_judged(rules: Sequence[ErrorRule]) -> Iterator[None]:
-    """Convert HTTP errors inside the block into the errors that `rules` define for them."""
+    """Convert HTTP errors raised inside the block, using `rules`."""
     try:
         yield
     except (HttpRefused, HttpFailed) as error:
@@ -168,7 +173,7 @@ def answers_judged(rules: Sequence[ErrorRule]) -> Iterator[None]:
 
 
 def says(message: str, sentences: Sequence[str]) -> bool:
-    """Return whether a whole message, in lower case, matches one of the sentences."""
+    """Return whether a whole lower-case message matches one of the regular expressions."""
     return any(re.fullmatch(each, message, re.DOTALL) for each in sentences)
 
 
@@ -179,7 +184,7 @@ def words_of(body: JsonValue) -> str:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Classify a failed load by the server's own sentence, whatever its status.
+    """Classify a failed load by the server's message, whatever the status.
 
     A 502, 503 or 504 raises `Unavailable`: the server is starting, or a gateway cannot reach it.
     """
@@ -198,9 +203,9 @@ def loading() -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _ErrorText:
-    """An error answer in parts: its words, its first sentence, and its codes.
+    """An error response in parts: its words, its first sentence, and its codes.
 
-    `own` are the words without quoted parts, which may be the caller's.
+    `own` is `words` without the quoted parts, which may come from the caller.
     """
 
     words: str
@@ -228,7 +233,7 @@ class _ErrorText:
         return cls(words=words, sentence=sentence, own=own, codes=frozenset(codes))
 
     def meant(self, status: int) -> int:
-        """Return the effective status: an error inside a 200 may name its own."""
+        """Return the effective status: an error inside a 200 response may carry its own status."""
         if status != OK:
             return status
         numbers = (int(code) for code in self.codes if re.fullmatch("[45][0-9]{2}", code))

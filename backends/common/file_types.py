@@ -1,4 +1,4 @@
-"""Detects a file's type from its bytes. Pure. Ignores file names and a server's declared type."""
+"""Detects a file's type from its bytes. Pure. Ignores file names and declared types."""
 
 from collections.abc import Mapping
 from enum import StrEnum

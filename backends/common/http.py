@@ -1,7 +1,7 @@
 """The HTTP client for one inference server.
 
-It turns every failed call into a `BackendError`, limits how much of an answer is read, and keeps
-addresses and credentials out of all messages. It never repeats a POST. It knows no server's API.
+It turns every failed call into a `BackendError`, limits how much of a response is read, and keeps
+addresses and credentials out of all messages. It never repeats a POST. It contains no server's API.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ PIECES_FROM = 1024 * 1024  # bytes of a request body
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerCall:
-    """A request to a server. Its string form omits host, credentials and query."""
+    """A request to a server. Its string form omits the host, credentials and query."""
 
     method: Literal["GET", "POST", "DELETE"]
     url: URL
@@ -55,7 +55,7 @@ class ServerCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormPart:
-    """A file in a form; several may share a name."""
+    """A file in a form; several parts may share a name."""
 
     name: str
     file: str
@@ -108,7 +108,7 @@ class Http:
         timeout_s: float = ANSWER_S,
         limit: int = WORDS_LIMIT,
     ) -> JsonValue:
-        """GET and return JSON; the whole answer must arrive within `timeout_s`."""
+        """GET and return JSON. The whole response must arrive within `timeout_s`."""
         call = ServerCall(method="GET", url=self._url(path, params))
         return await self._json(call, timeout_s, limit)
 
@@ -120,9 +120,9 @@ class Http:
         timeout_s: float | None = ANSWER_S,
         limit: int = JSON_LIMIT,
     ) -> JsonValue:
-        """POST and return JSON; the whole answer must arrive within `timeout_s`.
+        """POST and return JSON. The whole response must arrive within `timeout_s`.
 
-        Returns None for an empty answer, which ComfyUI sends for /free, /queue and /interrupt.
+        Returns None for an empty response, which ComfyUI sends for /free, /queue and /interrupt.
         """
         return await self._json(self._post(path, body), timeout_s, limit, empty=True)
 
@@ -135,7 +135,7 @@ class Http:
         fields: Mapping[str, str] | None = None,
         timeout_s: float | None = 120.0,
     ) -> JsonValue:
-        """Upload one file with form fields and return the JSON answer."""
+        """Upload one file with form fields and return the JSON response."""
         form = aiohttp.FormData(dict(fields or {}), quote_fields=False)
         # Streamed: sending a large file in one go would block the event loop.
         form.add_field(field, BytesIO(file.data), filename=file.name, content_type=file.mime)
@@ -150,7 +150,7 @@ class Http:
         *,
         timeout_s: float | None,
     ) -> JsonValue:
-        """Send a form with several files and return the JSON answer."""
+        """Send a form with several files and return the JSON response."""
         form = aiohttp.FormData(dict(fields), quote_fields=False)
         for part in parts:
             form.add_field(
@@ -162,11 +162,11 @@ class Http:
     async def post_for_bytes(
         self, path: str, body: JsonValue, *, timeout_s: float | None, limit: int
     ) -> bytes:
-        """POST and return a non-JSON answer of at most `limit` bytes."""
+        """POST and return a non-JSON response of at most `limit` bytes."""
         return await self._whole(self._post(path, body), timeout_s, limit)
 
     async def delete(self, path: str, *, timeout_s: float = ANSWER_S) -> None:
-        """DELETE and ignore the answer's body."""
+        """DELETE and ignore the response body."""
         await self._whole(ServerCall(method="DELETE", url=self._url(path)), timeout_s, ERROR_LIMIT)
 
     async def get_bytes(
@@ -174,7 +174,7 @@ class Http:
     ) -> tuple[bytes, str]:
         """Return a body of at most `limit` bytes and its media type without parameters.
 
-        `read_s` limits each pause in the transfer rather than the whole, because images may be
+        `read_s` limits each pause in the transfer, not the whole transfer, because images may be
         large.
         """
         call = ServerCall(method="GET", url=self._url(path, params))
@@ -190,9 +190,9 @@ class Http:
         *,
         read_s: float | None,
     ) -> AsyncIterator[AsyncIterator[Sequence[str]]]:
-        """POST and yield the answer's lines without line ends, in batches as they arrive.
+        """POST and yield the response in batches of lines, without line ends, as they arrive.
 
-        `read_s` limits each silence, including the one before the answer. Leaving the context
+        `read_s` limits each silence, including the one before the response. Leaving the context
         closes the connection, which stops the work on servers that notice.
         """
         async with self._open(self._post(path, body), read_s) as response:
@@ -213,7 +213,7 @@ class Http:
                 yield texts
 
     async def gone(self) -> None:
-        """Return when the server goes away, even if only for the moment of a restart."""
+        """Wait until the server goes away, even if only briefly for a restart."""
         await websocket.gone(self._address.host or "", self._address.port or 0)
 
     async def aclose(self) -> None:
@@ -253,7 +253,7 @@ class Http:
     async def _json(
         self, call: ServerCall, timeout_s: float | None, limit: int, *, empty: bool = False
     ) -> JsonValue:
-        """Return JSON. Holds only one large answer in memory at a time; `empty` allows None."""
+        """Return JSON. Holds only one large response in memory at a time. `empty` allows None."""
         async with AsyncExitStack() as until_parsed:
 
             async def turn() -> None:
@@ -269,7 +269,7 @@ class Http:
         limit: int,
         turn: Callable[[], Awaitable[None]] | None = None,
     ) -> bytes:
-        """Return the whole body. The timeout also covers a server that sends it in drips."""
+        """Return the whole body. The timeout also covers a server that sends it in small pieces."""
         try:
             async with timeout(timeout_s), self._open(call, None) as response:
                 return await read_body(response, limit, turn=turn)
@@ -295,7 +295,7 @@ class Http:
                     raise await status_error(str(call), response)
                 yield response
             finally:
-                response.close()  # keeps the connection alive if the answer was read completely
+                response.close()  # keeps the connection alive if the response was read completely
 
 
 def _credentials(address: URL) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""Reads an inference server's answers within limits; a bad status raises an error.
+"""Reads an inference server's responses within limits. A bad status raises an error.
 
-Compressed answers are refused: a small one can expand to gigabytes.
+Compressed responses are rejected, because a small one can expand to gigabytes.
 """
 
 import errno
@@ -22,10 +22,10 @@ from pydantic_core import from_json
 from queueing.core.bounded_json import TooManyValues, require_few_values
 from queueing.core.errors import Rejected, Unavailable, UnknownFailure, UnreadableAnswer
 
-JSON_LIMIT = 64 * 1024 * 1024  # of an answer that may contain images
-WORDS_LIMIT = 8 * 1024 * 1024  # of an answer that contains only text about a server
-LARGE = 1024 * 1024  # answers above this size are read and parsed one at a time
-VALUES_MOST = 1_000_000  # JSON values in one answer
+JSON_LIMIT = 64 * 1024 * 1024  # of a response that may contain images
+WORDS_LIMIT = 8 * 1024 * 1024  # of a response that contains only text about a server
+LARGE = 1024 * 1024  # responses above this size are read and parsed one at a time
+VALUES_MOST = 1_000_000  # JSON values in one response
 LINE_LIMIT = 8 * 1024 * 1024
 PIECE = 16 * 1024  # read size for streamed lines, so that a flood does not block the event loop
 ERROR_LIMIT = 64 * 1024  # of an error's body
@@ -35,10 +35,10 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class HttpRefused(Rejected):
-    """The server answered with a 4xx status; `body` is its text, at most `ERROR_LIMIT` bytes.
+    """The server responded with a 4xx status; `body` is its text, at most `ERROR_LIMIT` bytes.
 
-    The text may contain file lists and paths of the server, so it is only for the log. `after_s` is
-    its Retry-After in seconds, if it sent one.
+    The text may contain the server's file lists and paths, so it is only for the log. `after_s` is
+    the server's Retry-After in seconds, if it sent one.
     """
 
     def __init__(self, cause: str, *, status: int, body: str, after_s: float | None = None) -> None:
@@ -49,9 +49,9 @@ class HttpRefused(Rejected):
 
 
 class HttpFailed(Unavailable):
-    """The server answered with another bad status (3xx, 408, 429, 5xx); fields as in `HttpRefused`.
+    """The server responded with another bad status: 3xx, 408, 429 or 5xx.
 
-    Control calls treat the server as unavailable. For jobs, each kind's rules decide.
+    The fields are those of `HttpRefused`. Control calls treat the server as unavailable. For jobs, the rules of its kind decide.
     """
 
     def __init__(self, cause: str, *, status: int, body: str, after_s: float | None = None) -> None:
@@ -62,7 +62,7 @@ class HttpFailed(Unavailable):
 
 
 class ErrorInAnswer(UnknownFailure):
-    """The server reported an error inside an answer with status 200; `body` is its text or JSON."""
+    """The server reported an error in a response with status 200; `body` is its text or JSON."""
 
     def __init__(self, body: JsonValue) -> None:
         super().__init__("an error inside an answer")
@@ -70,10 +70,10 @@ class ErrorInAnswer(UnknownFailure):
 
 
 def parse_json(data: bytes | str) -> JsonValue:
-    """Return parsed JSON.
+    """Parse JSON.
 
-    Raises `UnreadableAnswer` for anything else, however long or deeply nested. Escaped lone
-    surrogates become "?": neither a database nor a chat can store them.
+    Raises `UnreadableAnswer` for invalid JSON of any length or depth. Escaped lone surrogates
+    become "?", because neither a database nor a chat can store them.
     """
     require_values(data)
     with suppress(ValueError):  # for example, a lone surrogate
@@ -89,7 +89,7 @@ def parse_json(data: bytes | str) -> JsonValue:
 
 
 def require_values(data: bytes | str) -> None:
-    """Raise `UnreadableAnswer` for JSON with too many values, which take much memory."""
+    """Raise `UnreadableAnswer` for JSON with too many values, which would use much memory."""
     try:
         if len(data) > VALUES_MOST:
             text = data if isinstance(data, bytes) else data.encode(errors="replace")
@@ -99,7 +99,7 @@ def require_values(data: bytes | str) -> None:
 
 
 async def status_error(call: str, response: aiohttp.ClientResponse) -> HttpRefused | HttpFailed:
-    """Return the error for a bad status; `call` names the request without addresses or secrets."""
+    """Return the error for a bad status. `call` names the request without address and secrets."""
     status = response.status
     body = (await read_body(response, ERROR_LIMIT, cut=True)).decode(errors="replace")
     cause = f"{call}: status {status}: {_excerpt(body)}"
@@ -110,7 +110,7 @@ async def status_error(call: str, response: aiohttp.ClientResponse) -> HttpRefus
 
 
 def _seconds(told: str) -> float | None:
-    """Return a Retry-After header, in seconds or as a date, as seconds; None if it is invalid."""
+    """Convert a Retry-After header, in seconds or as a date, to seconds; None if it is invalid."""
     with suppress(ValueError, OverflowError):
         return max(0.0, float(told)) if isfinite(float(told)) else None
     with suppress(ValueError, OverflowError, TypeError):  # for example, a date without a time zone
@@ -126,7 +126,7 @@ async def read_body(
     cut: bool = False,
     turn: Callable[[], Awaitable[None]] | None = None,
 ) -> bytes:
-    """Read a body. Raises `UnreadableAnswer` above `limit` bytes, or truncates if `cut`.
+    """Read a body. Above `limit` bytes, raises `UnreadableAnswer`, or truncates it with `cut`.
 
     A large body awaits `turn` before the rest is read.
     """
@@ -158,9 +158,9 @@ def _is_compressed(response: aiohttp.ClientResponse) -> bool:
 
 
 class AnswerLines:
-    """The lines of an answer in batches as they arrive, without line ends (CR, LF or CRLF).
+    """The lines of a response in batches as they arrive, without line ends (CR, LF or CRLF).
 
-    Not a generator: the event loop would close an abandoned one in a separate task.
+    Not a generator, because the event loop would close an abandoned one in a separate task.
     """
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:

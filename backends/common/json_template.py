@@ -1,8 +1,8 @@
 """Recognises JSON texts that differ in one string only: the chunks of a streamed answer. Pure.
 
-A server sends hundreds of chunks a second that differ in one word. A text with the same head and
-tail as an examined one, and plain text between them, differs only in that string. It need not be
-parsed.
+A server sends hundreds of chunks a second that differ in one word. If a text has the same start and
+end as an earlier one, and plain characters between them, it differs only in that string. It then
+need not be parsed.
 """
 
 import re
@@ -21,11 +21,11 @@ Kept = TypeVar("Kept")
 
 
 class JsonTemplate(Generic[Kept]):
-    """The template of the last examined text, with the reader's result for it.
+    """The template of the last examined text, with the result that the reader keeps for it.
 
-    `examine` gets a text of that form with `PROBE` as its string and returns the result to keep, or
-    None if such texts must be parsed each time. After `TRIES` examined texts without a match, it
-    stops examining.
+    `examine` receives the text with its string replaced by `PROBE`. It returns the result to keep,
+    or None if such texts must be parsed each time. After `TRIES` examined texts without a match, no
+    more are examined.
     """
 
     def __init__(self, examine: Callable[[str], Kept | None]) -> None:
@@ -36,7 +36,7 @@ class JsonTemplate(Generic[Kept]):
         self._first = True
 
     def read(self, text: str) -> tuple[Kept, str] | None:
-        """Return the kept result and this text's string; None if the text does not match."""
+        """Return the kept result and the string in this text; None if the text does not match."""
         kept, head, tail = self._kept, self._head, self._tail
         if kept is None or not (text.startswith(head) and text.endswith(tail)):
             return None
@@ -47,9 +47,11 @@ class JsonTemplate(Generic[Kept]):
         return kept, said
 
     def learn(self, text: str) -> None:
-        """Examine the form of a valid text if it contains exactly one answer string."""
+        """Examine a valid text if it contains exactly one answer string."""
         if self._first:
-            self._first = False  # a short answer has no second text, and the first often differs
+            self._first = (
+                False  # a short answer has no second text, and the first text often differs
+            )
             return
         places = list(islice(_SAID.finditer(text), 2))
         if self._tries <= 0 or len(places) != 1:

@@ -1,4 +1,4 @@
-"""Names that people type for models and LoRAs, and the server's model that each one means. Pure."""
+"""Maps the names that people type for models and LoRAs to the server's names. Pure."""
 
 import re
 from collections import Counter
@@ -15,9 +15,9 @@ _NAME_MOST = 80  # characters in a LoRA's name
 
 
 def lora_named(word: str, files: Sequence[str]) -> str:
-    """Return the LoRA file that a word means: a path, or a name without folder and extension.
+    """Return the LoRA file for a path, or for a name without folder and extension.
 
-    Raises `Rejected` with the available names.
+    Raises `Rejected`, which lists the available names.
     """
     wanted = word.casefold()
     called = ((file, {file, _base_name(file), lora_name(file)}) for file in files)
@@ -36,9 +36,9 @@ def lora_named(word: str, files: Sequence[str]) -> str:
 
 
 def lora_name(file: str) -> str:
-    """Return the name people use for a LoRA: its file name without folder and extension.
+    """Return the name that people use for a LoRA: its file name without folder and extension.
 
-    Removes invisible characters, because a name must not reverse the text around it.
+    Removes invisible characters, such as those that reverse the direction of the surrounding text.
     """
     bare = _ENDING.sub("", _base_name(file))
     return "".join(char for char in bare if char.isprintable())[:_NAME_MOST]
@@ -72,7 +72,7 @@ def catalog_names(ids: Sequence[str]) -> list[str]:
 def _typed(name: str) -> str:
     """Return a word without spaces and "=", which separate words in a command.
 
-    Removes invisible characters, because a name must not reverse the text around it.
+    Removes invisible characters, such as those that reverse the direction of the surrounding text.
     """
     joined = re.sub(r"[\s=]+", "-", ENDINGS.sub("", name.strip()))
     seen = "".join(char for char in joined.casefold() if char.isprintable())

@@ -1,4 +1,4 @@
-"""The models of one text or image server: detects its flavour, lists, loads and unloads models.
+"""The models of one text or image server: detects the flavour, and lists, loads and unloads models.
 
 It asks the server each time which models are loaded.
 """
@@ -39,8 +39,8 @@ SUFFIX = re.compile(r"(:latest|:\d+|@[\w-]+|\.gguf|\.safetensors|\.ckpt)$")
 class ServedModel:
     """A model as its server lists it.
 
-    `names` are all names it answers to. `loaded` is None if the server does not report it. `failed`
-    is why its last load failed.
+    `names` are all names that it answers to. `loaded` is None if the server does not report it.
+    `failed` is why its last load failed.
     """
 
     id: str
@@ -67,8 +67,8 @@ class ServerFlavour(Protocol[Model]):
     """One kind of server.
 
     Methods raise the `BackendError`s of `Http`; `load` also raises `OutOfMemory`. `load` and
-    `unload` only send the request. The caller holds the model's lock, has checked the model's
-    state, and polls `served` until the change is complete.
+    `unload` only send the request. Before it calls them, the caller takes the model's lock and
+    checks the model's state. Afterwards it polls `served` until the change is complete.
     """
 
     can_unload: ClassVar[bool]
@@ -93,7 +93,7 @@ Flavour = TypeVar("Flavour", bound=ServerFlavour[Any])
 class ModelServer(Generic[Flavour, Model]):
     """A server of one of `flavours`, which are tried in that order. Methods raise `BackendError`s.
 
-    `stranger` is the error message for a server that matches none of them.
+    `stranger` is the error message if no flavour matches the server.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class ModelServer(Generic[Flavour, Model]):
                 await self._load(await self.known(), model, served, wish)
 
     async def unload(self, model: ModelSpec) -> None:
-        """Unload every copy of a model and return when none is left; ignore an unlisted model."""
+        """Unload every copy of a model and wait until none is left. Ignores unlisted models."""
         flavour = await self.known()
         async with self._lock(model):
             served = (await self.listed()).find(served_name(model))
@@ -214,9 +214,9 @@ class ModelServer(Generic[Flavour, Model]):
 
 
 class ModelList(Generic[Model]):
-    """A server's models, found by exact name, or else by the name without folder and suffix.
+    """A server's models, found by exact name, or else by name without folder and suffix.
 
-    With `nameless`, any name means the server's one model.
+    With `nameless`, any name means the server's only model.
     """
 
     def __init__(self, listed: Sequence[Model], *, nameless: bool = False) -> None:
@@ -230,7 +230,7 @@ class ModelList(Generic[Model]):
         return self._only or self._by_name.get(name) or self._by_name.get(plain(name))
 
     def ids(self, models: Sequence[ModelSpec]) -> frozenset[str]:
-        """Return the server's names of the given models, without those it does not list."""
+        """Return the server's names for the given models, without those it does not list."""
         found = (self.find(served_name(model)) for model in models)
         return frozenset(served.id for served in found if served)
 
@@ -249,7 +249,7 @@ def served_name(model: ModelSpec) -> str:
 
 
 def plain(name: str) -> str:
-    """Return a name in comparable form: lower case, without folder and neutral suffixes."""
+    """Normalise a name for comparison: lower case, without folder, tag and file extension."""
     return SUFFIX.sub("", name.replace("\\", "/").rpartition("/")[2].casefold())
 
 
@@ -263,7 +263,7 @@ async def _within(seconds: float, otherwise: str) -> AsyncIterator[None]:
 
 
 def base_of(url: str) -> str:
-    """Return the address without the "/v1" that people copy from other programs' settings."""
+    """Return the address without the "/v1" that people copy from the settings of other programs."""
     return url.rstrip("/").removesuffix("/v1")
 
 

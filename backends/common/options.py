@@ -48,7 +48,8 @@ _WORDS = {
 def in_words(fault: ErrorDetails) -> str:
     """Describe a pydantic error in words.
 
-    Never quotes the value, which may be a secret. "did you mean …?" quotes only an allowed choice.
+    Never quotes the value, which may be a secret. A "did you mean …?" hint only quotes allowed
+    choices.
     """
     words = _WORDS.get(fault["type"])
     if words is None:
@@ -66,10 +67,10 @@ Options = TypeVar("Options", bound=Record)
 
 
 def read_options(record: type[Options], options: Mapping[str, JsonValue], where: str) -> Options:
-    """Return the options as a record.
+    """Parse the options into a record.
 
-    Raises `BadModel` naming each wrong setting under `where` ("models.qwen"). The message contains
-    no values, because one of them is a token.
+    Raises `BadModel`, which names each wrong setting under `where` ("models.qwen"). The message
+    contains no values, because one of them may be a token.
     """
     try:
         return record.model_validate(dict(options))

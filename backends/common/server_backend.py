@@ -1,6 +1,6 @@
-"""The common base of backends whose servers have flavours, for texts and for images.
+"""Base class of the backends for text and image servers, which detect their server's flavour.
 
-It keeps a server's message when it refuses a request, for the program that sent the request.
+If a server rejects a request, its message is kept for the program that sent the request.
 """
 
 import json
@@ -32,7 +32,7 @@ _MESSAGE_KEYS = ("message", "detail", "error", "msg")
 
 @contextmanager
 def reasons_kept() -> Iterator[None]:
-    """Add the server's message to a `Rejected` error that its answer caused."""
+    """Add the server's message to a `Rejected` error raised inside the block."""
     try:
         yield
     except Rejected as error:
@@ -45,7 +45,7 @@ def reasons_kept() -> Iterator[None]:
 
 
 def reason_in(body: JsonValue) -> str:
-    """Return an error's message without addresses, file paths and tokens; "" if there is none."""
+    """Return an error's message without addresses, file paths and tokens; "" if it has none."""
     if isinstance(body, str):
         with suppress(ValueError, RecursionError):
             body = json.loads(body)
@@ -79,7 +79,7 @@ class ServerBackend(Backend):
         return served_name(model)
 
     async def gone(self) -> None:
-        """Return when an idle connection breaks and a new one is refused."""
+        """Wait until an idle connection breaks and a new one is refused."""
         await self._http.gone()
 
     async def loaded(self, models: Sequence[ModelSpec]) -> frozenset[str] | None:
@@ -88,7 +88,7 @@ class ServerBackend(Backend):
             return await self._server.loaded(models)
 
     async def unload(self, model: ModelSpec) -> None:
-        """Unload every copy of a model and return when none is left."""
+        """Unload every copy of a model and wait until none is left."""
         with answers_judged(self.rules):
             await self._server.unload(model)
 

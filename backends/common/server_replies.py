@@ -1,7 +1,7 @@
-"""Validates servers' answers as records.
+"""Parses servers' responses into records.
 
-Unknown keys are ignored. An answer without a required field is the server's failure, whatever its
-status.
+Unknown keys are ignored. A response without a required field counts as the server's failure,
+whatever its status.
 """
 
 from typing import TypeVar
@@ -21,16 +21,16 @@ from backends.common.http_replies import (
 from queueing.core.bounded_json import BoundedRecord, parsed
 from queueing.core.errors import Unavailable, UnreadableAnswer
 
-BUSY = {408, 429, 502, 503, 504}  # these reveal nothing about the kind of server
+BUSY = {408, 429, 502, 503, 504}  # statuses that reveal nothing about the kind of server
 TOKEN = ("invalid_api_key", "api token is required", "invalid api key", "unauthorized")
 
 
 class TokenRefused(Unavailable):
-    """The server refuses this call without another token; jobs wait until an admin fixes it."""
+    """The server rejects this call without another token; jobs wait until an admin fixes it."""
 
 
 class ServerReply(BoundedRecord):
-    """Base of server answers; ignores unknown keys."""
+    """Base class of server responses. Ignores unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -39,7 +39,7 @@ Answer = TypeVar("Answer", bound=ServerReply)
 
 
 def read(record: type[Answer], body: JsonValue) -> Answer:
-    """Return an answer as a record.
+    """Parse a response into a record.
 
     Raises `ErrorInAnswer` if it reports an error, and `UnreadableAnswer` if it is invalid.
     """
@@ -49,11 +49,11 @@ def read(record: type[Answer], body: JsonValue) -> Answer:
 
 
 async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
-    """GET an answer as a record; None if the server has no such call.
+    """GET a response as a record; None if the server has no such call.
 
-    The status does not decide: LM Studio answers 200 with an error to any path, others with a web
-    page. Raises `Unavailable` without an answer, `HttpFailed` if the server is busy, and
-    `TokenRefused` if it requires a token.
+    Checks the content, not only the status: LM Studio sends 200 with an error for any unknown path,
+    and other servers send a web page. Raises `Unavailable` if there is no response, `HttpFailed` if
+    the server is busy, and `TokenRefused` if it requires a token.
     """
     try:
         text, _ = await http.get_bytes(path, limit=WORDS_LIMIT)
@@ -69,14 +69,14 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
 
 
 def _require_token(status: int, body: JsonValue) -> None:
-    """Raise `TokenRefused` if a server answers that the token is missing or wrong."""
+    """Raise `TokenRefused` if the response says that the token is missing or wrong."""
     said = words_of(body).casefold()
     if status in {401, 403} or any(word in said for word in TOKEN):
         raise TokenRefused("the server refuses the token, or requires one (setting `token`)")
 
 
 async def read_whole(record: type[Answer], text: bytes) -> Answer | None:
-    """Return a JSON answer as a record, or None if it does not match. Raises `Unavailable`."""
+    """Parse a JSON response into a record; None if it does not match. Raises `Unavailable`."""
     require_values(text)
     try:
         return await parsed(record.model_validate_json, text)
@@ -85,7 +85,7 @@ async def read_whole(record: type[Answer], text: bytes) -> Answer | None:
 
 
 def validated(record: type[Answer], body: JsonValue) -> Answer:
-    """Return an answer as a record. Raises `UnreadableAnswer` if it does not match."""
+    """Convert parsed JSON to a record. Raises `UnreadableAnswer` if it does not match."""
     try:
         return record.model_validate(body)
     except ValidationError as error:

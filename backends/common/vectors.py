@@ -1,7 +1,8 @@
-"""The vectors of embeddings, all of one length, as one file.
+"""Stores a batch of embedding vectors of equal length in one file.
 
-The file contains little-endian 32-bit floats, or the base64 text of each vector as the server sent
-it. Most callers ask for base64, which then needs no decoding. The file's media type says which.
+The file contains either little-endian 32-bit floats, or the base64 text of each vector as the
+server sent it. Most callers ask for base64, which then need not be decoded. The media type shows
+which form a file has.
 """
 
 import sys
@@ -40,12 +41,12 @@ def texts_of(file: File, count: int) -> Sequence[Part]:
 
 
 def numbers(packed: Part) -> list[float]:
-    """Return the numbers of one vector."""
+    """Return the numbers of one vector as a list."""
     return unpacked(packed).tolist()
 
 
 def unpacked(packed: Part) -> Vector:
-    """Return one vector. Raises `ValueError` if its bytes are not a whole number of floats."""
+    """Convert the bytes of one vector. Raises `ValueError` unless they are whole floats."""
     vector: Vector = array("f")
     vector.frombytes(packed)
     if sys.byteorder == "big":

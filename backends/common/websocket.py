@@ -1,6 +1,6 @@
-"""Websockets to inference servers, with a limit on message size and without redirects.
+"""WebSocket connections to inference servers, without redirects and with limited message size.
 
-It knows no server's messages and raises aiohttp's exceptions.
+This module parses no messages, and raises aiohttp's exceptions.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ AGAIN_S = 5.0  # pause between connections that end at once although the server 
 
 
 async def gone(host: str, port: int) -> None:
-    """Return when the server stops accepting connections, even if only for the moment of a restart.
+    """Wait until the server stops accepting connections, even if only briefly for a restart.
 
-    Servers and proxies close idle connections, so a closed connection does not count if the next
-    one is accepted.
+    Servers and proxies close idle connections, so a closed connection only counts if the next one
+    is refused, or closed at once as by a forwarder without a server.
     """
     held = False
     while True:

@@ -1,9 +1,9 @@
-"""Converts text servers' answers into OpenAI's form: events, or the whole answer at once. Pure.
+"""Converts text servers' answers into OpenAI's form, as chunks or whole. Pure.
 
 Whole answers, streams and `/v1/responses` are all built from this form, so server quirks are
-repaired in one place. A chunk has one choice with a `delta`: `content`, `reasoning_content`,
-`refusal` and `tool_calls`, and its log probabilities. It never has a finish reason, because servers
-send it too early, twice or not at all: `ending` adds it.
+repaired in one place. A chunk has one choice with a `delta` (`content`, `reasoning_content`,
+`refusal` and `tool_calls`) and its log probabilities. It never has a finish reason, because servers
+send it too early, twice or not at all. `ending` adds it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ REASONS: Mapping[str, str] = {
     "content_filter": "content_filter",
     "safety": "content_filter",
 }
-"""OpenAI's finish reasons by those that servers send; any other counts as "stop"."""
+"""OpenAI's finish reasons, by the reasons that servers send. Any other reason counts as "stop"."""
 FAILURES = frozenset({"error", "abort", "insufficient_system_resource"})
 KINDS = ("content", "reasoning_content", "refusal")
 TEXTS = frozenset({"text", "output_text", "input_text"})
@@ -45,22 +45,22 @@ _BESIDE = {"usage": dict, "timings": dict, "system_fingerprint": str}
 UNKNOWN_MOST = 10
 REPLACEMENT = "\ufffd"
 UNLIKELY = -9999.0
-"""OpenAI's log probability for non-finite ones; servers send -Infinity or null."""
+"""The log probability that OpenAI sends for a non-finite one; servers send -Infinity or null."""
 
 
 class AnswerForm:
-    """One answer. `beside` holds the server's metadata; `unknown` names parts it cannot read."""
+    """One answer. `beside` holds the server's metadata; `unknown` names unreadable parts."""
 
     def __init__(self) -> None:
         self.calls = ToolCalls()
         self.beside: dict[str, JsonValue] = {}
         self.unknown: set[str] = set()
         self._reason = ""
-        self._halves: dict[str, str] = {}  # pending high surrogates, by the text they end
+        self._halves: dict[str, str] = {}  # pending high surrogates, by the text that ends in one
 
     @property
     def waits(self) -> bool:
-        """Whether a text ends in a high surrogate, which the next piece completes."""
+        """Whether a text ends in a high surrogate, whose character the next piece completes."""
         return bool(self._halves)
 
     @property
@@ -74,9 +74,9 @@ class AnswerForm:
         return self._reason if self._reason in FAILURES else ""
 
     def take(self, event: Mapping[str, Any]) -> Object | None:
-        """Return an event as a chunk in OpenAI's form, or None if it contains nothing.
+        """Convert an event to a chunk in OpenAI's form, or None if it contains nothing.
 
-        Raises `UnreadableAnswer` for an event of any other form.
+        Raises `UnreadableAnswer` if its form is unknown.
         """
         self.beside |= {
             name: event[name] for name, kind in _BESIDE.items() if isinstance(event.get(name), kind)
@@ -178,7 +178,7 @@ class AnswerForm:
             yield kind, text
 
     def _whole_text(self, piece: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a tool call's piece whose arguments do not end in a lone surrogate."""
+        """Return a piece of a tool call whose arguments do not end in a lone surrogate."""
         function = piece.get("function")
         if not isinstance(function, Mapping):
             return piece
@@ -189,7 +189,7 @@ class AnswerForm:
         return {**piece, "function": {**function, "arguments": self._joined(kind, arguments)}}
 
     def _joined(self, kind: str, text: str) -> str:
-        """Return text without lone surrogates; a high one at its end waits for the next piece."""
+        """Return text without lone surrogates; a high one at its end is kept for the next piece."""
         text = self._halves.pop(kind, "") + text
         if "\ud800" <= text[-1:] <= "\udbff":
             self._halves[kind], text = text[-1], text[:-1]

@@ -1,7 +1,7 @@
-"""Reads a text server's answer line by line: server-sent events in, the answer so far out. Pure.
+"""Reads a text server's answer line by line, from server-sent events to the answer so far. Pure.
 
-One reader serves all servers and handles the deviations seen in them (see the tests). What an error
-means is decided in `errors`.
+One reader serves all servers and handles the deviations seen in them (see the tests). The rules in
+`backends.openai.flavours.errors` classify the errors that servers report.
 """
 
 import json
@@ -41,7 +41,7 @@ class PlainLine:
 class EventReader:
     """Takes lines one by one and returns the event that a line completes, if any.
 
-    Of an event that is too long, it keeps only enough to detect that.
+    It keeps only enough of an overlong event to detect that it is too long.
     """
 
     def __init__(self) -> None:
@@ -101,11 +101,15 @@ KEPT_LIMIT = 32_000_000  # characters of all chunks that are kept for a program
 class AnswerReader:
     """Takes the lines of a response one by one and holds the answer so far.
 
-    `finished` is OpenAI's finish reason ("stop", "length"), None until it is known. `model` is the
-    name of the model that answers. `ended` means that further lines are ignored, `silent` that no
-    event arrived, `thinks` that reasoning was omitted. `odd` describes an unreadable part that was
-    skipped. A server that `interrupts` ends an interrupted answer like a complete one, but without
-    a finish reason.
+    - `finished`: OpenAI's finish reason ("stop", "length"), or None until it is known.
+    - `model`: the name of the model that answers.
+    - `ended`: whether further lines are ignored.
+    - `silent`: whether no event arrived.
+    - `thinks`: whether reasoning was left out.
+    - `odd`: describes an unreadable part that was skipped.
+
+    Set `interrupts` for a server that ends an interrupted answer like a complete one, except for
+    the missing finish reason.
     """
 
     def __init__(self, *, interrupts: bool = False) -> None:
@@ -268,9 +272,9 @@ class AnswerReader:
 
 
 def parsed(data: str) -> Mapping[str, Any]:
-    """Return the JSON object of an event, keeping lone surrogates.
+    """Parse the JSON object of an event, keeping lone surrogates.
 
-    Raises `UnreadableAnswer` for anything else, however long or deeply nested.
+    Raises `UnreadableAnswer` for invalid JSON of any length or depth.
     """
     if len(data) > EVENT_LIMIT:
         raise UnreadableAnswer(f"the server sent an event of more than {EVENT_LIMIT} characters")

@@ -1,7 +1,7 @@
 """OpenAI: texts, embeddings and speech from any server with an OpenAI-compatible API.
 
-It streams answers and maps errors. Flavours list, load and unload models. It does not cache which
-models are loaded.
+The backend sends requests and maps errors. Its flavours list, load and unload the models. It does
+not cache which models are loaded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -88,7 +88,9 @@ other flavours comes before them. `Flavour` comes last.
 """
 
 
-WEIGHTS_TO_VRAM = 1.2  # memory of a copy relative to its weights: context and working memory
+WEIGHTS_TO_VRAM = (
+    1.2  # memory of a copy relative to its weights, including context and working memory
+)
 OVERHEAD_MB = 512
 
 
@@ -134,7 +136,7 @@ class TextServer(ModelServer[Flavour, Served]):
 
 
 class OpenAI(ServerBackend):
-    """A server of texts and speech; see `queueing.core.ports.Backend` for the contract."""
+    """A server for text and speech; see `queueing.core.ports.Backend` for the contract."""
 
     rules = RULES
     ports: ClassVar[tuple[int, ...]] = (
@@ -177,7 +179,7 @@ class OpenAI(ServerBackend):
             )
 
     def options(self, model: ModelSpec) -> frozenset[str] | None:
-        """Return the request fields that speech models honour; other models have none."""
+        """Return the request fields that a speech model honours. Other models have none."""
         return honoured(model)
 
     async def probe(self) -> ServerInfo:
@@ -204,7 +206,7 @@ class OpenAI(ServerBackend):
                 raise BadModel(f"models.{model.name}.voice: {error}") from error
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
-        """Return every other usable model of the server, with a name to type."""
+        """Return every other usable model of the server, with a name that people can type."""
         with classified():
             flavour = await self._server.known()
             listed = await self._server.listed()
@@ -232,7 +234,7 @@ class OpenAI(ServerBackend):
             await self._server.load(model, wish)
 
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
-        """Run a request; cancelling closes the connection, which stops the work."""
+        """Run a request. Cancelling closes the connection, which stops the work."""
         request = work.request
         if not isinstance(request, Chat | Embed | SpeechToText | TextToSpeech):
             raise Rejected(f"{self._name} cannot do {request.kind}")
@@ -323,9 +325,9 @@ class OpenAI(ServerBackend):
     async def _body(
         self, model: ModelSpec, chat: Chat, files: Sequence[File], flavour: Flavour
     ) -> dict[str, JsonValue]:
-        """Build the request, cut to the configured or last reported context length.
+        """Build the request, cut to the configured context length or the one last reported.
 
-        A program's request is passed on uncut, so that the program learns if it is too long.
+        A program's request is sent uncut, so that the program learns if it is too long.
         """
         options = _options(model)
         if chat.passed_on is not None:
@@ -349,7 +351,7 @@ class OpenAI(ServerBackend):
 
 
 def _taken_mb(served: Served) -> int:
-    """Return a copy's memory as the server reports it, or estimated by weights; 0 if unknown."""
+    """Return a copy's memory as reported, or else estimated from its weights; 0 if unknown."""
     if served.taken_mb is not None:
         return served.taken_mb
     return round(served.size_mb * WEIGHTS_TO_VRAM) + OVERHEAD_MB if served.size_mb else 0
@@ -373,8 +375,8 @@ async def _output(output: Output) -> Output:
 class LMStudioOptions(Record):
     """A backend's settings: the API token, if the server requires one (0.4 and newer).
 
-    `idle_unload_s` is how long an unused model stays loaded (0.3; None: as set in LM Studio). Newer
-    versions unload models on request.
+    `idle_unload_s` applies to 0.3: how long an unused model stays loaded, or None for LM Studio's
+    own setting. Newer versions unload models on request.
     """
 
     token: SecretStr | None = None

@@ -24,8 +24,9 @@ ANSWER_SHARE = 0.25  # of the context, reserved if `max_tokens` is not set
 class TextOptions(Record):
     """A text model's settings: the server's name for it, and defaults for its requests.
 
-    `context_length` is in tokens. LM Studio receives it with a load (a loaded copy keeps its own),
-    and conversations are cut to it on every server. `voice` is the default for reading aloud.
+    `context_length` is in tokens. LM Studio applies it when it loads the model, and a loaded copy
+    keeps its own. On every server, conversations are cut to it. `voice` is the default for reading
+    aloud.
     """
 
     model: str = ""
@@ -65,10 +66,10 @@ async def chat_body(
 
 
 def merged(messages: Iterable[ChatMessage], system: str = "") -> tuple[ChatMessage, ...]:
-    """Return the turns in the form that strict chat templates accept.
+    """Return the messages in the form that strict chat templates accept.
 
-    There is at most one system message, in front. Then user and assistant alternate, beginning with
-    the user. The templates of Gemma, Mistral and others refuse anything else.
+    There is at most one system message, at the beginning. User and assistant then alternate,
+    beginning with the user. The templates of Gemma, Mistral and others reject anything else.
     """
     systems = [system] if system else []
     turns: list[ChatMessage] = []
@@ -90,10 +91,10 @@ def merged(messages: Iterable[ChatMessage], system: str = "") -> tuple[ChatMessa
 def within_context(
     messages: tuple[ChatMessage, ...], context_tokens: int | None, max_tokens: int | None
 ) -> tuple[ChatMessage, ...]:
-    """Drop the oldest turns of a conversation that is longer than the model's context.
+    """Drop the oldest turns of a conversation that exceeds the model's context.
 
-    The system message and the newest question always stay: if they alone are too long, the server
-    refuses them and the person sees that error.
+    The system message and the newest question always stay. If they alone are too long, the server
+    rejects them and the person sees that error.
     """
     if context_tokens is None:
         return messages

@@ -37,7 +37,7 @@ from queueing.core.requests import Output, Progress
 from queueing.core.specs import Timeouts
 
 Around = tuple[str, str, str]
-"""The kind of a chunk's only text, and the JSON before and after it in OpenAI's form."""
+"""For a chunk with a single text: its kind, and the JSON before and after it in OpenAI's form."""
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class Gathered:
 
 
 class PassedOnReader(AnswerReader):
-    """Reads the stream of a passed-on answer: keeps each chunk for the program that asked.
+    """Reads an answer for a program, keeping each chunk in OpenAI's form.
 
     An event that differs from an earlier one only in its text is not parsed.
     """
@@ -143,7 +143,7 @@ class InfillReader(PassedOnReader):
 
 
 def _around_text(data: str) -> Around | None:
-    """Return the JSON around the text of a chunk, or None if it contains anything else."""
+    """Return the JSON around a chunk's text, or None if the chunk contains anything else."""
     event, form = parsed(data), AnswerForm()
     chunk = form.take(event)
     if chunk is None or form.finish_reason is not None or "logprobs" in chunk["choices"][0]:
@@ -156,11 +156,11 @@ def _around_text(data: str) -> Around | None:
 
 
 TURN_S = 0.002
-"""How long lines are read before other tasks run, in seconds."""
+"""How long lines are read before other tasks may run, in seconds."""
 
 
 class LoopShare:
-    """Limits one answer's share of the event loop to half the time since its last pause."""
+    """Keeps reading an answer from taking more than half of the event loop's time."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -168,7 +168,7 @@ class LoopShare:
         self._used = 0.0
 
     def fill(self, feed: Callable[[str], bool], lines: Iterator[str]) -> tuple[bool, bool]:
-        """Feed lines for one turn; return whether any showed progress and whether all were read."""
+        """Feed lines for one turn. Returns whether any showed progress and whether all were read."""
         began, progress = self._clock(), False
         for line in lines:
             progress |= feed(line)
@@ -179,7 +179,7 @@ class LoopShare:
         return progress, True
 
     async def pause(self) -> None:
-        """After a turn, sleep until this answer has used at most half of the time."""
+        """Sleep after a turn until this answer has used at most half of the time."""
         if self._used < TURN_S:
             return
         idle = self._clock() - self._since - self._used
@@ -196,10 +196,10 @@ ONLY_THOUGHTS = problem(ProblemKind.ONLY_THOUGHTS)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompletionCall:
-    """A request to a model: its body, the requested name, and how to look the model up again.
+    """A request to a model: its body, its path on the server, and the requested model name.
 
-    `path` is the path it is sent to. A passed-on answer is collected whole and each chunk is
-    reported. It may consist of tool calls alone.
+    `look_up` asks the server for the model again. With `passed_on`, the answer is for a program: it
+    is collected whole, each chunk is reported, and it may consist of tool calls alone.
     """
 
     body: dict[str, JsonValue]
@@ -236,7 +236,7 @@ async def stream_answer(
 async def _stream(
     http: Http, flavour: Flavour, question: CompletionCall, report: Report
 ) -> AnswerReader:
-    """Return the reader of the answer; if `silent`, the stream broke off without an error."""
+    """Read the answer. If the reader is `silent`, the stream broke off without an error."""
     reader = _reader(question, flavour)
     opened = False
     read_s = silence_s(question.timeouts)
@@ -306,10 +306,10 @@ async def require_same(
 
 
 async def _why_silent(http: Http, question: CompletionCall) -> BackendError:
-    """Repeat the request without streaming to learn why the stream was empty.
+    """Repeat the request without streaming to find out why the stream was empty.
 
-    llama-cpp-python ends a stream silently and breaks the connection where it would otherwise answer
-    400.
+    llama-cpp-python ends the stream without an error where it would otherwise respond with 400, and
+    breaks the connection.
     """
     whole: JsonValue = {**question.body, "stream": False, "max_tokens": 1}
     lost: BackendError = UnreadableAnswer("the server ended the answer without any content")
@@ -332,7 +332,7 @@ async def _why_silent(http: Http, question: CompletionCall) -> BackendError:
 def silence_s(timeouts: Timeouts) -> float | None:
     """Return how long a connection may be silent before it counts as dead.
 
-    The job runner's own timeouts are tighter. This only detects a peer that vanished.
+    The job runner's own timeouts are tighter, so this only detects a peer that has vanished.
     """
     if timeouts.first_s is None or timeouts.idle_s is None:
         return timeouts.total_s

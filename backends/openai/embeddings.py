@@ -1,7 +1,7 @@
-"""Embeds a batch on a text server piece by piece, and checks each answer.
+"""Embeds a batch on a text server piece by piece, and checks each response.
 
-An answer must have one vector for each input. All vectors must have the same length, the requested
-one if any, and contain only finite numbers.
+A response must have one vector for each input. All vectors must have the same length (the requested
+one, if any) and contain only finite numbers.
 """
 
 from array import array
@@ -44,7 +44,7 @@ class Marked(ServerReply):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Inputs for a model: the requested name, and how to look the model up again."""
+    """Inputs for one model: its requested name, and `look_up` to ask the server for it again."""
 
     request: Embed
     files: Sequence[File]
@@ -52,7 +52,9 @@ class Batch:
     timeouts: Timeouts
     look_up: Callable[[], Awaitable[Served]]
     kept: bool = False  # keep it loaded without expiry
-    at_once: dict[str, int] = field(default_factory=dict)  # inputs a model answers within `SOON_S`
+    at_once: dict[str, int] = field(
+        default_factory=dict
+    )  # by model: how many inputs it answers within `SOON_S`
 
 
 async def body_of(
@@ -110,7 +112,7 @@ ANSWER_SIZE = 8_000_000  # bytes of base64 in one answer
 _FLOAT = 4  # bytes
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _KNOWN = bytes(each if each in _LETTERS else ord("!") for each in range(256))
-# Three floats are 16 base64 letters. A non-finite one has one of these letters at one of these
+# Three floats are 16 base64 letters. A non-finite float has one of these letters at one of these
 # positions, because all bits of its exponent are set.
 _EXPONENTS = ((4, b"f/"), (10, b"89+/"), (15, b"/"))
 Row: TypeAlias = "bytes | Vector"
@@ -164,7 +166,7 @@ async def _request(
 def next_piece(
     inputs: Sequence[EmbedInput], at: int, form: EmbeddingForm, most: int
 ) -> Sequence[EmbedInput]:
-    """Return the next piece of a batch, to be sent in one call, of at most `most` inputs."""
+    """Return the next piece of a batch: at most `most` inputs, to be sent in one call."""
     piece: list[EmbedInput] = []
     size = 0
     for given in islice(inputs, at, at + most):
@@ -179,7 +181,7 @@ def next_piece(
 
 
 def _most(rows: Sequence[Row], took_s: float) -> int:
-    """Return how many inputs the server can answer in `SOON_S`, given the time for these.
+    """Return how many inputs the server can answer within `SOON_S`, judging by the time for `rows`.
 
     Pieces do not grow for servers that send decimal numbers, which are slow to parse.
     """
@@ -202,7 +204,7 @@ def _file(rows: Sequence[Row]) -> File:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VectorAnswer:
-    """One answer's vectors in the order of the inputs, the tokens read, and the model."""
+    """One response: vectors in the order of the inputs, the tokens read, and the model."""
 
     rows: Sequence[Row]
     tokens: int = 0

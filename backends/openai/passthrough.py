@@ -1,7 +1,7 @@
-"""Completions requested by programs: the fields a server receives, and their form.
+"""Completions requested by programs: which fields a server receives, and in what form.
 
-OpenAI's form has the text after a gap as `suffix`. llama.cpp refuses that field and has a separate
-call, whose answers are read here as completions.
+OpenAI's form has the text after a gap as `suffix`. llama.cpp rejects that field and has a separate
+call, whose answers are converted here to completions.
 """
 
 import asyncio
@@ -136,13 +136,13 @@ DECISIVE = frozenset(
 )
 BESIDE = TUNING | DECISIVE
 _ALIKE = {"repeat_penalty": "repetition_penalty", "repetition_penalty": "repeat_penalty"}
-"""The same penalty by llama.cpp's name and by vLLM's."""
+"""The same penalty under llama.cpp's name and under vLLM's."""
 
 
 def known_fields(asked: Mapping[str, JsonValue], beside: Iterable[str]) -> dict[str, JsonValue]:
-    """Return the fields that a server knows: OpenAI's and those in `beside`.
+    """Return the fields that a server supports: OpenAI's and those in `beside`.
 
-    Raises `Rejected` naming the field if it is in `DECISIVE` and the server does not know it.
+    Raises `Rejected` for an unsupported field in `DECISIVE`, which must not be dropped silently.
     """
     known = STANDARD | frozenset(beside)
     body: dict[str, JsonValue] = {}
@@ -182,7 +182,7 @@ def _url(file: File, readable: frozenset[str]) -> str:
 
 
 def _looks(file: File) -> tuple[str, bool]:
-    """Return an image's format, and whether servers show it as people see it, from its header."""
+    """Return an image's format from its header, and whether servers show it as people see it."""
     try:
         with Image.open(io.BytesIO(file.data), formats=SENT) as image:
             upright = image.getexif().get(_ORIENTATION, 1) == 1
@@ -207,9 +207,10 @@ async def passed_body(
     *,
     more: frozenset[str] = frozenset(),
 ) -> dict[str, JsonValue]:
-    """Return the body of a streamed completion; `more` are further fields that this server knows.
+    """Return the body of a streamed completion.
 
-    Raises `Rejected` for invalid images, and for unsupported fields that must not be omitted.
+    `more` are further fields that this server supports. Raises `Rejected` for invalid images, and
+    for unsupported fields that must not be dropped.
     """
     body = known_fields(passed_on.body, flavour.extra | more)
     if isinstance(messages := body.get("messages"), list):

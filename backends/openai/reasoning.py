@@ -1,7 +1,8 @@
 """Removes reasoning and template marks that servers leave in the text of an answer. Pure.
 
-A server that does not know a model's template passes the model's own marks on: the reasoning
-before the answer, and the mark that ends a turn. The table is by family, from their templates.
+A server that does not know a model's template does not remove the model's own marks: those around
+its reasoning, and the one that ends a turn. The tables below come from the templates of the model
+families.
 """
 
 import re
@@ -69,8 +70,8 @@ _BARE = re.compile(_BARE_START + r"(?=[A-Z])")
 def without_thoughts(content: str, *, over: bool = True) -> str:
     """Return the answer without blocks of reasoning and without the marks that end a turn.
 
-    Marks in code, inline or fenced, are part of the answer. `over` means that nothing more will
-    come; before that, text that may still belong to a mark or a block is withheld.
+    Marks in code, inline or fenced, are part of the answer. `over` means that the text is complete.
+    Until then, text that may belong to a mark or a block is withheld.
     """
     text = _without_blocks(_final_channel(content.lstrip(), over=over), over=over)
     return _without_end(text if over else _without_half_mark(text))
@@ -137,7 +138,7 @@ def _without_end(text: str) -> str:
 
 
 def _without_half_mark(text: str) -> str:
-    """Return a text without an end that may become a mark."""
+    """Return a text without an ending that may become a mark."""
     for at in range(max(0, len(text) - _LONGEST), len(text)):
         if text[at] in _FIRST:
             half = text[at:].lower()

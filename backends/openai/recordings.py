@@ -1,7 +1,7 @@
 """Detects the type of a speech server's audio from its bytes, and joins parts of audio. Pure.
 
 Parts are joined without encoding them again: WAV samples under one header, MP3 and AAC frames one
-after the other, Ogg files as a chained stream.
+after another, Ogg files as a chained stream.
 """
 
 from collections.abc import Sequence
@@ -82,7 +82,7 @@ def plain_wav(samples: memoryview) -> bytes:
 
 
 def _wav(sounds: Sequence[bytes]) -> bytes:
-    """Return the samples of all files under one header with the true length.
+    """Join the samples of all files under one header with the true length.
 
     A streaming server does not know the length in advance and writes 0 or the maximum.
     """

@@ -1,4 +1,4 @@
-"""Reads a text aloud on a server part by part, and joins the parts into one sound."""
+"""Reads a text aloud on a server, part by part, and joins the parts into one sound."""
 
 import asyncio
 import re
@@ -56,7 +56,7 @@ _BREAKS = (
 
 
 def plain_words(text: str) -> str:
-    """Return a text without Markdown syntax, or unchanged if nothing else would be left."""
+    """Return a text without Markdown syntax, or unchanged if nothing would be left."""
     words = text
     for pattern, instead in _LINES:
         words = pattern.sub(instead, words)
@@ -70,7 +70,7 @@ def plain_words(text: str) -> str:
 
 
 def parts_of(text: str, most: int = PART_MOST) -> list[str]:
-    """Return a text in parts of at most `most` characters, split after sentences if possible.
+    """Split a text into parts of at most `most` characters, after sentences if possible.
 
     The parts contain every non-space character of the text, and none is blank.
     """
@@ -145,7 +145,7 @@ class Speech:
 
 
 async def speak(http: Http, form: AudioForm, speech: Speech, report: Report) -> Output:
-    """Return the sound of a text, reporting each part. Cancelling closes the connection.
+    """Read a text aloud, reporting each part. Cancelling closes the connection.
 
     Raises `BackendError`s.
     """
@@ -202,7 +202,7 @@ def body_of(form: AudioForm, speech: Speech, text: str, wanted: SpeechFormat) ->
 
 
 def require_sound(data: bytes, wanted: SpeechFormat) -> None:
-    """Raise the error of an answer with status 200 that is not a sound."""
+    """Raise an error if a response with status 200 is not a sound."""
     if not data:
         raise UnreadableAnswer("the server sent an empty sound")
     if sound_of(data) or (wanted == "pcm" and not is_text(data)):

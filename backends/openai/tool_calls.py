@@ -1,6 +1,6 @@
-"""Numbers the tool calls of one answer like OpenAI, whatever numbers a server sends. Pure.
+"""Renumbers the tool calls of one answer as OpenAI does. Pure.
 
-Servers send the same index for all calls, or none, no ids, or arguments as an object.
+Servers send the same index for all calls or none at all, omit ids, or send arguments as an object.
 """
 
 import json
@@ -44,7 +44,7 @@ class ToolCallMade:
 class ToolCalls:
     """The calls of an answer in order of appearance.
 
-    `length` counts the characters of their pieces; `full` means that no more calls are accepted.
+    `length` counts the characters of their pieces. `full` means that no more calls are accepted.
     """
 
     def __init__(self) -> None:
@@ -55,12 +55,12 @@ class ToolCalls:
         self._by_id: dict[tuple[int | None, str], ToolCallMade] = {}
 
     def take(self, pieces: Sequence[Mapping[str, Any]]) -> list[Object]:
-        """Return pieces of calls in OpenAI's form, without empty ones."""
+        """Convert pieces of calls to OpenAI's form, without empty ones."""
         taken = [self._one(at, piece, len(pieces) == 1) for at, piece in enumerate(pieces)]
         return [piece for piece in taken if piece is not None]
 
     def end(self) -> list[Object]:
-        """Return the missing pieces: calls without a name, and absent arguments."""
+        """Return the pieces still missing at the end: calls without a name, and absent arguments."""
         made = []
         for call in self.calls:
             if not "".join(call.arguments).strip():

@@ -33,8 +33,10 @@ from queueing.core.ports import Report
 from queueing.core.requests import File, Output, Progress, SpeechToText
 from queueing.core.specs import Timeouts
 
-SILENCE = 0.6  # from here, a segment is silent if the model is also unsure of its words
-SURE_SILENCE = 0.8  # from here, a segment is always silent
+SILENCE = (
+    0.6  # from this probability on, a segment is silent if the model is also unsure of its words
+)
+SURE_SILENCE = 0.8  # from this probability on, a segment is always silent
 UNSURE = -1.0  # mean log probability of its words
 BLANK = ("[blank_audio]", "[silence]", "[no speech]")
 NANOSECONDS = 1e7  # longer than any recording in seconds, shorter than any segment in ns
@@ -72,7 +74,7 @@ class SpeechTranscript:
 
 
 def heard(answer: JsonValue) -> SpeechTranscript:
-    """Return the transcript in a server's answer, or raise the error that it reports."""
+    """Read the transcript in a server's response, or raise the error that it reports."""
     if not isinstance(answer, dict):
         raise UnreadableAnswer("unexpected answer: not an object")
     if answer.get("error") or answer.get("object") == "error":
@@ -151,7 +153,7 @@ def _number(value: JsonValue) -> float | None:
 
 
 PIECE_S = 120.0
-PAUSE_S = 20.0  # at the end of a piece, searched for its quietest moment
+PAUSE_S = 20.0  # the end of a piece that is searched for its quietest moment
 RATE = 16_000
 
 _MOMENT = RATE // 10  # samples
@@ -205,7 +207,7 @@ def _quietest(samples: memoryview) -> int:
 
 
 def together(pieces: Sequence[SoundPiece], told: Sequence[SpeechTranscript]) -> SpeechTranscript:
-    """Return the transcripts of the pieces as one transcript."""
+    """Join the transcripts of the pieces."""
     if len(told) == 1 and pieces[0].seconds is None:
         return told[0]
     segments = [
@@ -305,7 +307,7 @@ async def _transcript(
 
 
 def _fault(error: HttpRefused | HttpFailed) -> BackendError:
-    """Return the error of an answer; some servers report a bad image, or only "Invalid request"."""
+    """Return the error of a response; some servers report a bad image, or only "Invalid request"."""
     fault = classify_answer(error)
     if fault.problem == NO_IMAGES or error.body.strip() == UNTOLD:
         return Rejected(str(fault), problem=BAD_SOUND)
@@ -330,7 +332,7 @@ async def _request(
 
 
 def call_of(form: AudioForm, request: SpeechToText) -> tuple[str, dict[str, str]]:
-    """Return a request's path, and its form fields except model and response format. Pure.
+    """Return a request's path, and its form fields except the model and response format. Pure.
 
     Raises `Rejected` for unsupported options.
     """

@@ -26,7 +26,7 @@ _FILE = re.compile(r"\.(safetensors|sft|ckpt|gguf|pth?|bin|onnx)$", re.IGNORECAS
 _DEEPEST = 50
 
 PASSES_ON = ("model", "clip")
-"""The inputs of a LoRA loader that replace its outputs when it is removed."""
+"""The inputs of a LoRA loader that take the place of its outputs when it is removed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +96,7 @@ def link_of(value: JsonValue) -> tuple[str, int] | None:
 
 
 def upstream_of(graph: Graph, key: str) -> frozenset[str]:
-    """Return the nodes a node depends on, which have run when it begins."""
+    """Return the nodes that a node depends on, which have run when it begins."""
     found: set[str] = set()
     todo = [key]
     while todo:
@@ -129,7 +129,7 @@ def _sources(node: Node) -> frozenset[str]:
 
 
 def texts_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[str]:
-    """Yield every text within a value."""
+    """Yield every text in a value."""
     match value:
         case str():
             yield value
@@ -142,7 +142,7 @@ def texts_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[str]:
 
 
 def is_deep(value: JsonValue) -> bool:
-    """Return whether a value is nested deeper than any node needs."""
+    """Return whether a value is nested more deeply than any node needs."""
     level = [value]
     for _ in range(_DEEPEST):
         lists = [list(each.values()) if isinstance(each, dict) else each for each in level]
@@ -156,7 +156,7 @@ def has_broken_placeholder(text: str) -> bool:
 
 
 def texts_by_input(graph: Graph) -> Iterator[tuple[str, str]]:
-    """Yield every text set in a graph, as (input, text)."""
+    """Yield every text in a graph, as (input, text)."""
     for node in graph.values():
         for name, value in node.inputs.items():
             if isinstance(value, str):
@@ -164,13 +164,13 @@ def texts_by_input(graph: Graph) -> Iterator[tuple[str, str]]:
 
 
 def placeholders_in(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[re.Match[str]]:
-    """Yield the placeholders in a value: group 1 is the name, group 2 the default or None."""
+    """Yield the placeholders in a value. Group 1 is the name, group 2 the default or None."""
     for text in texts_in(value):
         yield from _PLACEHOLDER.finditer(text)
 
 
 def whole_placeholder(value: JsonValue) -> str | None:
-    """Return the name of the placeholder that makes up a whole value; None for any other value."""
+    """Return the placeholder's name if the whole value is one placeholder, or else None."""
     found = _PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
     return found[1] if found else None
 
@@ -183,7 +183,7 @@ def names_in(value: JsonValue | Mapping[str, JsonValue]) -> frozenset[str]:
 Asked = TextToImage | TextToVideo | TextToAudio | TextToSpeech
 """The request types that a graph can serve."""
 
-# The placeholders a request can fill, with their names for people. All others are the operator's.
+# The placeholders that a request can fill, with names for people. The operator fills all others.
 WORDS: Mapping[str, str] = {
     "prompt": "prompt",
     "negative": "negative prompt",
@@ -211,17 +211,17 @@ WORDS: Mapping[str, str] = {
 }
 IMAGES = ("image", "image2", "image3", "image4")
 FILES = frozenset({*IMAGES, "mask", "last_image", "audio"})
-"""The placeholders that become a file's name on the server."""
+"""The placeholders that become the name of a file on the server."""
 
 NEEDS_DEFAULT = ("width", "height", "steps", "guidance", "strength", "seconds", "fps", "voice")
 NO_DEFAULT = ("prompt", "seed", "count", "half_steps", *sorted(FILES))
 
 FOLLOWS: Mapping[str, str] = {"frames": "seconds", "half_steps": "steps"}
-"""Placeholders whose value is derived from a field of the request."""
+"""Placeholders whose value is computed from a field of the request."""
 
 
 def places(request: Asked, files: Sequence[File]) -> dict[str, File]:
-    """Return the placeholder that each of a request's files fills.
+    """Assign a request's files to placeholders.
 
     Surplus files get names that no template uses, such as "image5".
     """

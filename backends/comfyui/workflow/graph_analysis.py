@@ -1,6 +1,6 @@
 """What a graph creates, loads and saves, and which output sizes it supports. Pure.
 
-Servers do not refuse other sizes: they cut a video short, or fail when saving it.
+Servers do not reject unsupported sizes: they shorten a video, or fail when they save it.
 """
 
 import re
@@ -48,7 +48,7 @@ _RATES = ("fps", "frame_rate")
 
 
 def grid_of(nodes: Graph) -> int:
-    """Return the number of pixels of which widths and heights must be a multiple."""
+    """Return the number of pixels by which widths and heights must be divisible."""
     kinds = {node.class_type for node in nodes.values()}
     sized = [node.class_type for node in nodes.values() if "width" in names_in(node.inputs)]
     coarse = max((_COARSE.get(kind, 1) for kind in kinds), default=1)
@@ -78,7 +78,7 @@ def rate_of(nodes: Graph) -> float | None:
 
 
 def played_per_made(nodes: Graph) -> float:
-    """Return how many frames a graph plays per generated frame, which interpolation increases."""
+    """Return how many frames a graph plays per generated frame; interpolation adds frames."""
     key = next((key for key, _ in _rated(nodes)), None)
     behind = [nodes[each] for each in upstream_of(nodes, key)] if key else []
     times = [node.inputs.get("multiplier") for node in behind if _BETWEEN.search(node.class_type)]
@@ -92,7 +92,7 @@ def _rated(nodes: Graph) -> list[tuple[str, str]]:
 
 
 def planned_steps(nodes: Graph) -> dict[str, int]:
-    """Return the steps that each sampler will make; 0 if its inputs do not show it."""
+    """Return the planned steps of each sampler; 0 if its inputs do not show them."""
     return {
         key: _steps_of(nodes, node)
         for key, node in nodes.items()
@@ -101,7 +101,7 @@ def planned_steps(nodes: Graph) -> dict[str, int]:
 
 
 def to_grid(pixels: int, grid: int) -> int:
-    """Return the multiple of the grid nearest to a length in pixels."""
+    """Round a length in pixels to the nearest multiple of the grid."""
     return max(round(pixels / grid), 1) * grid
 
 
@@ -129,7 +129,7 @@ def _steps_of(nodes: Graph, sampler: Node) -> int:
 
 
 def _sigmas(nodes: Graph, link: tuple[str, int] | None) -> int:
-    """Return a schedule's steps: from a list of numbers, a number, or one part of a split."""
+    """Return a schedule's steps, given as a list of numbers, a number, or one part of a split."""
     source = nodes.get(link[0]) if link else None
     if link is None or source is None:
         return 0
@@ -164,7 +164,7 @@ def unscaled(nodes: Graph) -> Sequence[str]:
 
 
 def _as_it_came(nodes: Graph, value: JsonValue) -> bool:
-    """Return whether an input is an image that no upstream node has resized."""
+    """Return whether an input is an image that no earlier node has resized."""
     todo, seen = [value], set[str]()
     while todo:
         link = link_of(todo.pop())
@@ -179,7 +179,7 @@ def _as_it_came(nodes: Graph, value: JsonValue) -> bool:
 
 
 class Medium(StrEnum):
-    """What a graph saves. If it saves several kinds, the first of these counts."""
+    """What a graph saves. If it saves several kinds, the first in this order counts."""
 
     VIDEO = "video"
     SOUND = "sound"
@@ -211,15 +211,16 @@ def saves_in(nodes: Graph) -> tuple[str, ...]:
 
 
 def medium_of(nodes: Graph, saves: Collection[str]) -> Medium:
-    """Return what a graph creates; a saving node of an unknown type counts as images."""
+    """Return what a graph creates. A saving node of an unknown type counts as saving images."""
     made = {_saved_by(nodes[key].class_type) for key in saves}
     return next((medium for medium in Medium if medium in made), Medium.IMAGE)
 
 
 def edits(nodes: Graph) -> bool:
-    """Return whether a graph edits its images instead of only starting from them.
+    """Return whether a graph edits its images, rather than only starting from them.
 
-    A starting image needs a strength below 1: at a fixed strength of 1 nothing of it would be left.
+    An image to start from needs a strength below 1, because at a fixed strength of 1 nothing of it
+    remains.
     """
     words = words_in(nodes)
     if not words >= {"image", "prompt"}:
@@ -313,7 +314,7 @@ PLAIN = frozenset(
     }
 )
 """ComfyUI's own nodes that process images, videos, sounds and numbers without a model. Any other
-may load one.
+node may load one.
 """
 
 _KIND = "class_type"
@@ -332,12 +333,12 @@ def all_marks(graph: Graph) -> Marks:
 
 
 def marks_of(graph: Graph, saves: Collection[str]) -> Marks:
-    """Return the texts that distinguish a template's models from others.
+    """Return the texts that distinguish a template's models from other models.
 
-    These are the files it loads, and for loaders without a file name their other texts, such as a
-    short name or a folder. If there are none, all texts that are the same in each of its prompts
-    count. Values that Usher sets never count, nor do the nodes it removes or replaces: `saves` and
-    LoRA loaders.
+    These are the names of the files that it loads, and for loaders without a file name their other
+    texts, such as a short name or a folder. A template without any of these is identified by all
+    texts that are the same in each of its prompts. Values set by Usher are ignored, and so are the
+    nodes that it removes or replaces: `saves` and LoRA loaders.
     """
     kept = {
         key: node
@@ -349,7 +350,7 @@ def marks_of(graph: Graph, saves: Collection[str]) -> Marks:
 
 
 def loaded_by(node: Node) -> Marks:
-    """Return the files a node names, or its other texts if it seems to be a loader."""
+    """Return the files that a node names, or its other texts if it looks like a loader."""
     alone = {"": node}
     named = files_of(alone)
     if named or node.class_type in PLAIN or "load" not in node.class_type.casefold():

@@ -28,9 +28,10 @@ _STRENGTHS = ("strength_model", "strength_clip", "lora_strength", "strength")
 def with_loras(nodes: Graph, loras: Sequence[LoraWeight]) -> Graph:
     """Return a graph in which each LoRA loader with a placeholder loads its LoRAs in a chain.
 
-    Each loader gets all of them, except those made for the other of two experts. A strength set in
-    the template is multiplied by the requested weight. Of several chained loaders only the first is
-    used, and without a LoRA none is. Raises `Rejected` for what a loader cannot do.
+    Each loader gets all LoRAs except those made for the other one of two experts. The requested
+    weight is multiplied by any strength that the template sets. Of several chained loaders only the
+    first is used; without a LoRA, none is. Raises `Rejected` for LoRAs or weights that a loader
+    cannot handle.
     """
     loaders = [key for key, node in nodes.items() if "lora" in names_in(node.inputs)]
     given = {key: _made_for(nodes, key, loras) for key in loaders}
@@ -43,7 +44,7 @@ def with_loras(nodes: Graph, loras: Sequence[LoraWeight]) -> Graph:
 
 
 def _made_for(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> list[LoraWeight]:
-    """Return a loader's LoRAs: Wan's come in pairs, one for each of its two experts."""
+    """Return a loader's LoRAs. Those for Wan come in pairs, one for each of its two experts."""
     texts = " ".join(text for each in _behind(nodes, key) for text in texts_in(nodes[each].inputs))
     own = _EXPERT.search(texts)
     if own is None:
@@ -59,7 +60,7 @@ def _behind(nodes: Graph, key: str) -> frozenset[str]:
 
 
 def _chained(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> Graph:
-    """Replace a loader with a chain; the last one keeps its id, to which other nodes link."""
+    """Replace a loader with a chain. The last one keeps its id, to which other nodes link."""
     node, grown = nodes[key], dict[str, Node]()
     sources = bypass(node)
     if len(loras) > 1 and not sources:
@@ -130,7 +131,7 @@ _SPARED: Mapping[str, frozenset[str]] = {
     "WanVideoImageToVideoEncode": frozenset({"clip_embeds", "end_image"}),
     "WanVaceToVideo": frozenset({"control_video", "control_masks", "reference_image"}),
 }
-"""Inputs that a node does not require, for models that do not require them either."""
+"""Inputs that a node does not require, and neither do the models that it is used with."""
 
 _PASSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "ImageBatch": (("image1",), ("image2",)),
@@ -140,7 +141,7 @@ _PASSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "ReferenceLatent": (("conditioning",),),
     "SetLatentNoiseMask": (("samples",),),
 }
-"""The inputs that replace a removed node's outputs; the first group that is present counts."""
+"""The inputs that take the place of a removed node's outputs: the first group that is present."""
 
 _GROWS = re.compile(r"^(.+\.[A-Za-z_]*)(\d+)$")  # an item of an input list, such as "images.image2"
 _ENCODES = re.compile("TextEncode")  # nodes that can encode a text without an image
@@ -149,14 +150,14 @@ _ENCODES = re.compile("TextEncode")  # nodes that can encode a text without an i
 def without(nodes: Graph, words: Collection[str]) -> Graph:
     """Return a graph without the parts that depend on these placeholders.
 
-    An optional input is removed. A node that only adds something to an input it passes on is
+    An optional input is removed. A node that only adds something to an input and passes it on is
     bypassed. Everything else that depends on the placeholders is removed.
     """
     return _Cut(nodes, words).done()
 
 
 def needed_files(nodes: Graph, saves: Collection[str], words: Collection[str]) -> frozenset[str]:
-    """Return the given placeholders without which a saving node would be removed.
+    """Return the placeholders without which a saving node would be removed.
 
     Without a first image there is no second one either.
     """
@@ -166,7 +167,7 @@ def needed_files(nodes: Graph, saves: Collection[str], words: Collection[str]) -
 
 
 def _missing(word: str) -> frozenset[str]:
-    """Return the placeholders that no request fills without filling this one."""
+    """Return the placeholders that requests only fill together with this one."""
     if word == IMAGES[0]:
         return frozenset({*IMAGES, "last_image", "mask"})
     return frozenset(IMAGES[IMAGES.index(word) :]) if word in IMAGES else frozenset({word})

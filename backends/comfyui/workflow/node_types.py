@@ -1,7 +1,7 @@
 """Inputs of node types as a server describes them, and the releases that introduced nodes. Pure.
 
-Some inputs depend on others: a choice adds its own inputs, and a list has as many as it needs.
-Their names contain dots, such as `format.quality` and `images.image0`.
+Some inputs depend on others: a choice can add its own inputs, and a list grows as needed. Their
+names contain dots, such as `format.quality` and `images.image0`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ class NumberRange:
         return int(min(max(value, self.least), self.most))
 
     def wrapped(self, seed: int) -> int:
-        """Return an allowed seed: the seed itself, or always the same replacement for it."""
+        """Return the seed if it is allowed, or else a replacement that depends only on it."""
         if self.least <= seed <= self.most:
             return seed
         least = 0 if self.least == -inf else int(self.least)
@@ -73,14 +73,14 @@ _NAMES_MOST = 100  # in a list, as in ComfyUI
 
 @dataclass(slots=True)
 class Inputs:
-    """The inputs of a node by name, as determined by its values."""
+    """The inputs of a node by name; they depend on its values."""
 
     required: dict[str, JsonValue] = field(default_factory=dict)
     optional: dict[str, JsonValue] = field(default_factory=dict)
 
 
 def inputs_for(info: Mapping[str, JsonValue], values: Mapping[str, JsonValue]) -> Inputs:
-    """Return the inputs of a node with these values, from the server's description."""
+    """Return the inputs of a node with these values, according to the server's description."""
     found = Inputs()
     for part, kinds in _parts(info.get("input")):
         for name, kind in kinds.items():
@@ -218,7 +218,7 @@ def is_own(kind: str) -> bool:
 
 
 def least_version(kinds: Iterable[str]) -> str | None:
-    """Return the first release that has all of these nodes; None if any release does."""
+    """Return the first release that has all of these nodes; None if every release does."""
     versions = {_NODES[kind] for kind in kinds if kind in _NODES}
     return max(versions, key=_numbers, default=None)
 

@@ -38,7 +38,7 @@ from queueing.core.requests import (
 )
 
 TINY: Mapping[str, int] = {"width": 64, "height": 64, "steps": 1, "seconds": 1, "fps": 1}
-"""The smallest values to ask for. Every tested model could create this size."""
+"""The smallest values to request. Every tested model could create this size."""
 
 _OPTIONS = (
     "negative",
@@ -66,10 +66,10 @@ _FEWEST_HALVES = 2  # two samplers share the steps
 def fill(
     workflow: Template, request: Asked, *, prefix: str, files: Mapping[str, str] | None = None
 ) -> Graph:
-    """Return the graph of a request. Raises `Rejected` for anything the template cannot use.
+    """Return the graph of a request. Raises `Rejected` for anything that the template cannot use.
 
     `prefix` is where the server saves the result. `files` are the server's names of the uploaded
-    files by placeholder. Sizes and frames are rounded to what the nodes accept, and parts that
+    files, by placeholder. Sizes and frames are rounded to values that the nodes accept. Parts that
     depend on an absent file are removed.
     """
     files = files or {}
@@ -223,7 +223,7 @@ def _timing(
 
 
 def _unsaved(nodes: Graph, node: Node) -> Node:
-    """Return a replacement that runs a saving node's inputs without saving, if possible."""
+    """Replace a saving node by one that runs its inputs without saving, if possible."""
     if (images := node.inputs.get("images")) is not None:
         return Node(class_type="PreviewImage", inputs={"images": images})
     if (audio := node.inputs.get("audio")) is not None:

@@ -132,11 +132,11 @@ _ALSO = {"frames": "seconds"}  # values used without a placeholder of that name
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Template:
-    """A checked template in which the operator's values are set.
+    """A checked template, with the operator's values set.
 
-    `nodes` still contain the placeholders of `WORDS`; `defaults` fill those a request leaves open.
-    `saves` are the ids of the nodes that write files, `medium` is what they write. `needs` are the
-    file placeholders without which it creates nothing.
+    `nodes` still contain the placeholders of `WORDS`; `defaults` fill those that a request leaves
+    open. `saves` are the ids of the nodes that write files, and `medium` is the kind of these
+    files. `needs` are the file placeholders without which the template creates nothing.
     """
 
     name: str
@@ -149,24 +149,24 @@ class Template:
 
     @property
     def abilities(self) -> frozenset[Capability]:
-        """What requests it supports."""
+        """The capabilities that it offers to requests."""
         prompted = "prompt" in self.placeholders
         return abilities_of(self.nodes, self.medium, self.needs, prompted=prompted)
 
     @property
     def options(self) -> frozenset[str]:
-        """The request fields this template honours, except the prompt and the files."""
+        """The request fields that it honours, except the prompt and the files."""
         fields = {FOLLOWS.get(word, word) for word in self.placeholders if word != "half_steps"}
         return frozenset(fields) - FILES - {"prompt"}
 
     @property
     def edits(self) -> bool:
-        """Whether it edits its images rather than starting from them."""
+        """Whether it edits its images, rather than only starting from them."""
         return Capability.IMAGE_EDIT in self.abilities
 
     @property
     def lora_loader(self) -> tuple[str, str] | None:
-        """The node type and input that take the LoRA; None without a placeholder for one."""
+        """The node type and input for a LoRA's name; None without a placeholder for one."""
         for node in self.nodes.values():
             for name, value in node.inputs.items():
                 if "lora" in names_in(value):
@@ -175,12 +175,12 @@ class Template:
 
     @property
     def grid(self) -> int:
-        """The number of pixels of which widths and heights must be a multiple."""
+        """The number of pixels by which widths and heights must be divisible."""
         return grid_of(self.nodes)
 
     @property
     def marks(self) -> Marks:
-        """The texts that identify its models in a prompt: equal marks mean equal models."""
+        """The texts that identify its models in a prompt. Equal marks mean equal models."""
         return marks_of(self.nodes, self.saves)
 
     @property
@@ -255,7 +255,7 @@ def taken(words: frozenset[str]) -> frozenset[str]:
 
 
 def blame(workflow: Template, node: str, input_name: str) -> frozenset[str]:
-    """Return the placeholders that filled an input, to tell a request's fault from a template's."""
+    """Return the placeholders that filled an input, to blame either the request or the template."""
     if node not in workflow.nodes:
         return frozenset()
     return names_in(workflow.nodes[node].inputs.get(input_name))

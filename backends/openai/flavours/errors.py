@@ -1,7 +1,7 @@
 """Maps text servers' errors to errors for the queue and problems for people. Pure.
 
-Errors that blame the caller are matched by words under any status: llama.cpp refuses an image with
-500, and LM Studio sends errors with 200.
+Errors that blame the caller are recognised by their words, whatever the status: llama.cpp rejects
+an image with 500, and LM Studio sends errors with 200.
 """
 
 from collections.abc import Sequence

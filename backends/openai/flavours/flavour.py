@@ -1,6 +1,6 @@
-"""Defines a flavour: how one kind of text server is identified, lists, loads and unloads.
+"""Base class of text server flavours: how to identify one kind of server and manage its models.
 
-Flavours implement only these control calls; answers are handled the same for all. They hold no
+Flavours implement only these control calls; answers are read in the same way for all. They keep no
 state and always ask the server which models are loaded.
 """
 
@@ -23,13 +23,16 @@ from queueing.core.specs import ModelSpec
 class AudioForm:
     """The paths of a server's speech calls, None for those it lacks, and the fields they accept.
 
-    `always` are form fields of every transcription. `any_language` is sent as the language if none
-    is requested. With `segments`, the server can send segments, which are requested when a request
-    wants them. With `silence` they are always requested, because they show how likely each one is
-    silent. Without a path for translations, `translate` is the field that requests one. `words` is
-    the template that puts expected words into the prompt, and `tokens` the field that limits an
-    answer. `spoken` are fields of every text to read aloud, `voice` is the default voice, and
-    `mixes` says whether voices can be combined (`a+b`).
+    - `always`: form fields of every transcription.
+    - `any_language`: sent as the language if none is requested.
+    - `segments`: whether the server can send segments, which are requested when needed.
+    - `silence`: request segments always, because they show how likely each one is silent.
+    - `translate`: the field that requests a translation, if there is no path for it.
+    - `words`: the template that puts expected words into the prompt.
+    - `tokens`: the field that limits the length of an answer.
+    - `spoken`: fields of every text to read aloud.
+    - `voice`: the default voice.
+    - `mixes`: whether voices can be combined (`a+b`).
     """
 
     transcriptions: str | None = "/v1/audio/transcriptions"
@@ -59,12 +62,14 @@ IMAGES = frozenset({"JPEG", "PNG", "WEBP"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Served(ServedModel):
-    """A model as its server lists it.
+    """A model as its server lists it. None means that the server does not report the value.
 
-    `instances` are its copies if they have names. `parallel` is how many answers one copy writes at
-    once, `context` how many tokens each may have. `size_mb` is the size of its weights, `taken_mb`
-    the memory that a copy uses. `hears` says whether it transcribes speech, `speaks` whether it
-    reads aloud in one of its `voices`. None means that the server does not report the value.
+    - `instances`: the names of its copies, if they have names.
+    - `parallel`: how many answers one copy writes at once.
+    - `context`: the context length in tokens of each answer.
+    - `size_mb`, `taken_mb`: the size of the weights, and the memory that a copy uses.
+    - `hears`: whether it transcribes speech.
+    - `speaks`: whether it reads aloud, in one of its `voices`.
     """
 
     vision: bool | None = None
@@ -85,16 +90,16 @@ class ImageForm(StrEnum):
     """How a server accepts an image to embed; `NONE` means that it does not."""
 
     NONE = "none"
-    MESSAGES = "messages"  # one per call, as a conversation of one message
-    MEDIA = "media"  # among the texts, with a marker for its position
+    MESSAGES = "messages"  # one image per call, as a conversation of one message
+    MEDIA = "media"  # among the texts, with a marker for each image's position
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddingForm:
     """How a kind of server embeds, and which inputs it accepts.
 
-    `own` means that `path` is the server's own call, used where OpenAI's would silently cut long
-    texts.
+    `own` means that `path` is a call of the server's own API, used because OpenAI's call would
+    silently cut long texts.
     """
 
     path: str = "/v1/embeddings"
@@ -104,7 +109,7 @@ class EmbeddingForm:
 
 
 class Flavour:
-    """One kind of server. The base class is any server that lists models and answers requests.
+    """One kind of server. The base class handles any server that lists models and answers requests.
 
     Methods raise the `BackendError`s of `Http`; `load` also raises `OutOfMemory`.
     """
@@ -153,7 +158,7 @@ class Flavour:
         return ()
 
     async def details(self, http: Http, served: Served) -> Served:  # noqa: ARG002 - for others
-        """Return an entry completed with details that need a separate call, such as vision."""
+        """Return the entry with details that need a separate call, such as vision."""
         return served
 
     async def audio(self, http: Http) -> AudioForm:  # noqa: ARG002 - for others
@@ -199,7 +204,7 @@ def able(served: Served) -> frozenset[Capability]:
 
 
 def lacks(model: ModelSpec, served: Served, flavour: Flavour) -> str | None:
-    """Return in words a configured capability that the server's model lacks, or None."""
+    """Return a configured capability that the server's model lacks, in words, or None."""
     meant = model.capabilities
     if Capability.VISION in meant and served.vision is False:
         return "see images"

@@ -1,4 +1,4 @@
-"""llama.cpp's variants: one model, a router for many, llama-cpp-python's server, and llama-swap."""
+"""llama.cpp's server and router, llama-cpp-python's server, and llama-swap."""
 
 from dataclasses import replace
 from typing import ClassVar
@@ -116,7 +116,7 @@ class LlamaCpp(Flavour):
 class LlamaCppPython(Flavour):
     """llama-cpp-python's own server: one model, one answer at a time.
 
-    A second request interrupts the first, whose answer then ends without a reason.
+    A second request interrupts the first, whose answer then ends without a finish reason.
     """
 
     name: ClassVar[str] = "llama-cpp-python"
@@ -145,7 +145,7 @@ class LlamaCppPython(Flavour):
 class LlamaCppRouter(Flavour):
     """llama.cpp started without a model: it starts a process for each model on demand.
 
-    Its /props?model=X loads X (observed with build 0c1e570), so that is never called.
+    Never call its /props?model=X, which loads X (observed with build 0c1e570).
     """
 
     name: ClassVar[str] = "llamacpp-router"
@@ -174,7 +174,7 @@ class LlamaCppRouter(Flavour):
         return f"llama.cpp router {props.build_info}" if props and props.role == "router" else None
 
     async def notes(self, http: Http) -> tuple[str, ...]:
-        """Return the note unless the router was started as it recommends."""
+        """Return a note for the operator, unless the router was started as the note recommends."""
         props = await ask(http, "/props", Props)
         return () if props and props.max_instances == 0 else await super().notes(http)
 

@@ -112,9 +112,10 @@ class Ollama(Flavour):
         return replace(served, vision="vision" in able, chats=told["chats"], embeds=told["embeds"])
 
     async def load(self, http: Http, served: Served, wish: LoadWish) -> None:
-        """Load the model; it stays as long as Ollama's settings say, or without expiry if `kept`.
+        """Load the model, and return once it is loaded.
 
-        Returns when it is loaded. Requests on /v1 do not change `keep_alive`.
+        It stays as long as Ollama's settings say, or without expiry if `kept`. Requests on /v1 do
+        not change `keep_alive`.
         """
         able = served if served.embeds is not None else await self.details(http, served)
         path = "/api/generate" if able.chats else self.embedding.path  # each refuses the other

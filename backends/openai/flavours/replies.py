@@ -1,6 +1,6 @@
-"""Records of text servers' control answers that several flavours share.
+"""Records of control responses that several flavours share.
 
-Each flavour defines its own records; every server has `Listed`.
+`Listed` is the only one that every server sends.
 """
 
 from pydantic import JsonValue
@@ -56,12 +56,12 @@ class Listing(ServerReply):
 
 
 async def listing(http: Http) -> tuple[Listed, ...]:
-    """Return the entries of GET /v1/models, which every server has."""
+    """Return the entries of GET /v1/models, which every server supports."""
     return read(Listing, await http.get_json("/v1/models")).data
 
 
 async def post_settled(http: Http, path: str, body: JsonValue, settled: str) -> None:
-    """POST and ignore the answer; a refusal containing `settled` means there is nothing to do."""
+    """POST and ignore the response. An error containing `settled` means nothing is to be done."""
     try:
         async with http.stream_lines(path, body, read_s=60.0):  # llama-swap's answer is not JSON
             pass

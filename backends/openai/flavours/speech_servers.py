@@ -147,7 +147,10 @@ class Speaches(Flavour):
         await post_settled(http, f"/api/ps/{quote(served.id)}", None, "already loaded")
 
     async def unload(self, http: Http, served: Served) -> None:
-        """Unload the model. If in use, raises `Unavailable`: it would stay in memory unlisted."""
+        """Unload the model.
+
+        Raises `Unavailable` if it is in use, because it would stay in memory without being listed.
+        """
         try:
             await http.delete(f"/api/ps/{quote(served.id)}")
         except HttpRefused as error:
