@@ -57,7 +57,7 @@ def spoken(text: str, *, voice: str | None = None, speed: float | None = None) -
 
 
 def played(prompt: str, seed: int, seconds: float) -> bytes:
-    """Return a WAV file of that length: four repeating chords with a melody."""
+    """Return a WAV file of `seconds` length: four repeating chords with a melody."""
     notes = random.Random(f"{prompt}|{seed}")  # noqa: S311 - art, not security
     round_ = array("h")
     samples = max(1, round(seconds * RATE))
@@ -71,7 +71,7 @@ def played(prompt: str, seed: int, seconds: float) -> bytes:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words that are spoken as one tone each."""
+    """Return the words that are spoken, as one tone each."""
     return text.split()
 
 
@@ -179,7 +179,7 @@ async def listen(request: SpeechToText, work: Work, pace: Pace) -> Fetch:
 
 
 def heard(request: SpeechToText, seconds: float | None) -> str:
-    """Return the text in place of a transcript."""
+    """Return the text that stands in for a transcript."""
     length = "is of a kind that cannot be measured here"
     if seconds is not None:
         length = f"is {seconds:.1f} seconds long"

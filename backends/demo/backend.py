@@ -1,8 +1,8 @@
-"""Demo: an honest stand-in for an inference server, for trying Usher without one.
+"""Demo: a stand-in for an inference server, for trying Usher without one.
 
 It creates images and videos with Pillow, plays tones, answers from a template and hashes words into
-vectors. It takes as long as a model would, and states in every result that no model was used. It
-stores nothing: after a restart it knows no attempts.
+vectors. It takes as long as a model would, and every result says that no model was used. It stores
+nothing, so after a restart it knows no attempts.
 """
 
 import asyncio
@@ -71,8 +71,8 @@ OFFERED = {
 class DemoBackendOptions(Record):
     """The demo's behaviour. A model's options override its backend's.
 
-    Times are in seconds; None uses the model's own `load_s` and `service_s`. `step_s` is the time
-    for one step of an image or one word of a text and overrides `service_s`. `fail_rate` and
+    Times are in seconds; None means the model's own `load_s` and `service_s`. `step_s` is the time
+    for one step of an image or one word of a text, and overrides `service_s`. `fail_rate` and
     `oom_rate` are the shares of attempts and loads that fail.
     """
 
@@ -154,7 +154,7 @@ class Demo(Backend):
         return frozenset(model.name for model in models if model.name in self._loaded)
 
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
-        """Create the result of `work.request` at the configured speed."""
+        """Create the result of `work.request`, at the configured speed."""
         if model.name not in self._loaded:
             raise NotLoaded(f"{model.name} is not loaded in the demo")
         fails = _chance(work.key) < self._options(model).fail_rate

@@ -64,7 +64,7 @@ def painted(painting: Painting, step: int, steps: int) -> File | None:
 
 
 def starting_image(file: File) -> Image.Image:
-    """Return the image to start from, no larger than the canvas."""
+    """Return the image to start from, scaled down to the canvas if it is larger."""
     image = open_image(file)
     image.thumbnail((CANVAS, CANVAS))
     return image
@@ -73,7 +73,7 @@ def starting_image(file: File) -> Image.Image:
 def _given(
     request: TextToImage, files: Sequence[File]
 ) -> tuple[Image.Image | None, Image.Image | None]:
-    """Return the image to start from, several side by side, and the mask of the area to paint."""
+    """Return the image to start from (several are placed side by side), and the mask to paint."""
     if not request.edit:
         return (starting_image(files[0]) if files else None), None
     shown = files[:-1] if request.mask else files
@@ -123,7 +123,7 @@ def _painting(
 
 
 def _size(request: TextToImage, base: Image.Image | None) -> tuple[int, int]:
-    """Return the requested size; otherwise an image to start from sets the aspect ratio."""
+    """Return the size: as requested, or with the aspect ratio of the image to start from."""
     width, height = (SIDE, SIDE) if base is None else base.size
     shrink = SIDE / max(width, height)
     return (
@@ -171,7 +171,7 @@ _log = logging.getLogger(__name__)
 
 
 async def video(request: TextToVideo, work: Work, pace: Pace) -> Fetch:
-    """Paint the video's scene step by step; its frames are drawn when it is fetched."""
+    """Paint the video's scene step by step. Its frames are drawn when the result is fetched."""
     first_and_last = work.files[:2]
     images = [await asyncio.to_thread(starting_image, file) for file in first_and_last]
     size, steps = video_size(request, images), request.steps or STEPS
@@ -196,7 +196,7 @@ def video_size(request: TextToVideo, images: Sequence[Image.Image]) -> tuple[int
 
 
 def shown_ms(request: TextToVideo, size: tuple[int, int]) -> list[int]:
-    """Return the duration of each frame in milliseconds; they add up to the whole video."""
+    """Return the duration of each frame in milliseconds. They add up to the whole video."""
     seconds, fps = request.seconds or USUAL_S, min(request.fps or USUAL_FPS, 25.0)
     count = max(2, min(round(seconds * fps), PIXELS_MOST // (size[0] * size[1])))
     ends = [round(1000 * seconds * number / count) for number in range(count + 1)]

@@ -17,9 +17,9 @@ class Pace:
 
 
 class Beat:
-    """Keeps the time of steps; work between two steps counts towards the next.
+    """Keeps the time of steps. Work between two steps counts towards the next one.
 
-    Without this, jobs on a busy machine would take longer than configured and miss their estimates.
+    Otherwise, jobs on a busy machine would take longer than configured and miss their estimates.
     """
 
     def __init__(self, step_s: float) -> None:
@@ -34,5 +34,5 @@ class Beat:
 
 
 async def known(output: Output) -> Output:
-    """Return an existing result, like the download from a real server."""
+    """Return an existing result, in the form of a download from a real server."""
     return output

@@ -18,9 +18,9 @@ Colour = tuple[int, int, int]
 
 
 class Painting:
-    """An image in progress; call `paint` for each step, then `finish` once.
+    """An image in progress: call `paint` for each step, then `finish` once.
 
-    `base` is an image to start from, and `strength` (0 to 1) how much of it is painted over. A
+    `base` is an image to start from, and `strength` (0 to 1) is how much of it is painted over. A
     `mask` limits painting to its white area.
     """
 

@@ -1,4 +1,4 @@
-"""Texts and vectors without a model: answers built from the question, and hashes of words. Pure."""
+"""Texts and vectors without a model: answers built from the question, and hashed words. Pure."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ LETTERS_OF_A_WORD_WORTH_NAMING = 4
 
 
 def answer(chat: Chat, images: Sequence[tuple[int, int]] = ()) -> str:
-    """Return Markdown that states it is a stand-in and quotes the question.
+    """Return a Markdown answer that says it is a stand-in and quotes the question.
 
     `images` are the sizes of the attached images in pixels.
     """
@@ -55,7 +55,7 @@ def chunk(word: str, number: int, of: int) -> str:
 
 
 def whole_answer(chat: Chat, words: Sequence[str]) -> str:
-    """Return a whole answer as a server reports it; words count as tokens."""
+    """Return a whole answer in the form that servers send; words count as tokens."""
     asked = sum(len(message.text.split()) for message in chat.messages)
     usage = {
         "prompt_tokens": asked,
@@ -104,7 +104,7 @@ Features = Iterator[tuple[str, float]]
 
 
 def hashed(request: Embed, images: Mapping[int, Image.Image]) -> list[Vector]:
-    """Return a vector for each input of a request; `images` are the ones it refers to."""
+    """Return a vector for each input of a request. `images` are the ones that it refers to."""
     dimensions = request.dimensions or DIMENSIONS
     return [_vector(_features(given, images), dimensions) for given in request.inputs]
 

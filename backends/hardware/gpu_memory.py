@@ -1,9 +1,9 @@
 """Measures the memory of this machine's GPUs, and its main memory.
 
-`gpu: 0` and UUIDs name NVIDIA GPUs and use NVML. `amd:0`, or `amd:` with a PCI address, is read
-from the files of Linux's amdgpu driver. `system` is main memory, for servers without a GPU and for
-Apple's processors, whose graphics share it. It is read from a file on Linux and with psutil
-elsewhere.
+A number or UUID as `gpu` names an NVIDIA GPU, measured with NVML. `amd:0`, or `amd:` with a PCI
+address, names an AMD GPU, read from the files of Linux's amdgpu driver. `system` is main memory,
+for servers without a GPU and for Apple's processors, whose graphics share it. It is read from a
+file on Linux, and with psutil elsewhere.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 class DriverCalls:
     """Makes one driver call at a time, so that a hanging driver blocks only one thread.
 
-    Each fault is logged once until the call works again; `faults` contains the current ones.
+    Each fault is logged once until the call works again. `faults` contains the current ones.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -39,7 +39,7 @@ class DriverCalls:
         self.faults: dict[str, str] = {}
 
     async def try_to(self, what: str, call: Callable[[], Value]) -> Value | None:
-        """Return a blocking call's result, or None if it fails; `what` names it in the log."""
+        """Return a blocking call's result, or None if it fails. `what` names it in the log."""
         try:
             found = await self.make(call)
         except (pynvml.NVMLError, OSError, ValueError) as error:  # TimeoutError is an OSError
@@ -52,10 +52,9 @@ class DriverCalls:
         return found
 
     async def make(self, call: Callable[[], Value]) -> Value:
-        """Return a blocking call's result or raise its exception.
+        """Return a blocking call's result, or raise its exception.
 
-        Raises `TimeoutError` if it takes too long, and immediately while an earlier call still
-        hangs.
+        Raises `TimeoutError` if it takes too long, and immediately while an earlier call hangs.
         """
         async with self._turn:
             if self._hangs:
@@ -103,7 +102,7 @@ class Nvml(Protocol):
 
 
 class NvmlProbe:
-    """Implements `queueing.core.ports.MemoryProbe`; a failing GPU does not raise.
+    """Implements `queueing.core.ports.MemoryProbe`. Never raises, even if a GPU fails.
 
     NVML is initialised on the first call.
     """

@@ -1,7 +1,7 @@
 """Detects other programs that use this machine's GPUs, with NVML's process list and /proc.
 
-A process belongs to a server if it listens on the server's port or descends from the process that
-does. That is read from Linux's /proc. Processes are not reported on other systems, in a container
+A process belongs to a server if it listens on the server's port, or descends from the process that
+does. Both are read from Linux's /proc. No programs are reported on other systems, in a container
 that cannot see the host's processes, or if a server with a loaded model has no process on the GPU.
 """
 
@@ -59,7 +59,9 @@ class GpuPrograms:
         listeners = _listeners(self._proc, [_port(spec) for spec in host.backends])
         owners = {pid: self._owner(pid, host.backends, listeners) for pid in held}
         if not set(loaded) <= set(owners.values()):
-            return GpuLook(busy=busy)  # an unseen server's process could count as another program
+            return GpuLook(
+                busy=busy
+            )  # a server's unseen process could otherwise count as another program
         others = {pid: mb for pid, mb in held.items() if owners[pid] is None}
         return GpuLook(busy=busy, others_mb=max(others.values(), default=0))
 
@@ -91,7 +93,7 @@ def _held_mb(nvml: Any, handle: Any) -> dict[int, int]:
             return {}
         for process in processes:
             if process.usedGpuMemory is None:
-                return {}  # Windows does not report it
+                return {}  # Windows does not report memory per process
             mb = int(process.usedGpuMemory) // MB
             held[process.pid] = max(held.get(process.pid, 0), mb)  # may be in both lists
     return held

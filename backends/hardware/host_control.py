@@ -1,7 +1,7 @@
-"""Wakes hosts over the network, and puts them to sleep by a command or a webhook.
+"""Wakes hosts over the network, and puts them to sleep with a command or a webhook.
 
-The wake-up call is Wake-on-LAN's "magic packet": six 0xFF bytes, then the MAC address sixteen
-times, broadcast over UDP. There is no reply.
+A host is woken by Wake-on-LAN's "magic packet": six 0xFF bytes, then the MAC address sixteen times,
+broadcast over UDP. There is no reply.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class NetworkHostControl:
     """Implements `queueing.core.ports.HostControl`."""
 
     async def wake(self, host: HostSpec) -> None:
-        """Broadcast one packet. Raises `Unavailable` if the network refuses it."""
+        """Broadcast one packet. Raises `Unavailable` if it cannot be sent."""
         if host.wake is not None:
             try:
                 await asyncio.to_thread(_send_packet, host.wake)

@@ -1,6 +1,6 @@
 """Image servers: those with OpenAI's image API, and SwarmUI.
 
-The flavour is detected as with text servers and implements everything that differs between them.
+The flavour is detected as for text servers and contains everything that differs between them.
 """
 
 import asyncio
@@ -135,7 +135,7 @@ class Images(ServerBackend):
         )
 
     async def verify(self, model: ModelSpec) -> None:
-        """Check that the server lists the model and that it creates images."""
+        """Check that the server lists the model and that the model creates images."""
         self.check(model)
         with classified():
             served = await self._server.find(model)
@@ -170,7 +170,7 @@ class Images(ServerBackend):
             await self._server.load(model, LoadWish())
 
     async def run(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
-        """Create images; cancelling stops the work if the server can stop it."""
+        """Create images. Cancelling stops the work if the server can stop it."""
         with reasons_kept(), classified():
             flavour = await self._server.known()
             served = await self._server.find(model)

@@ -1,4 +1,4 @@
-"""Defines a flavour: how one kind of image server lists, loads, unloads and creates images."""
+"""Base class of image server flavours: how one kind of server lists, loads, unloads and creates."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,16 +23,16 @@ MIRRORED = frozenset({"width", "height", "count", "edit"})  # fields of OpenAI's
 class ListedPainter(ServedModel):
     """A model as its server lists it.
 
-    `draws` is False for a model that cannot create images, and None if the list does not say.
+    `draws` is False for a model that cannot create images, and None if the list does not show it.
     """
 
     draws: bool | None = None
 
 
 class ImageFlavour:
-    """One kind of server. The base class is any server with OpenAI's image API.
+    """One kind of server. The base class handles any server with OpenAI's image API.
 
-    `takes` are the request fields it honours. Methods raise the `BackendError`s of `Http`.
+    `takes` are the request fields that it honours. Methods raise the `BackendError`s of `Http`.
     """
 
     name: ClassVar[str] = "generic"
@@ -43,8 +43,8 @@ class ImageFlavour:
     can_unload: ClassVar[bool] = False
     frees_all: ClassVar[bool] = False  # one unload frees all its models
     eager: ClassVar[bool] = False  # a request loads an unloaded model
-    shapes: ClassVar[bool] = False  # requires a size with an image
-    seeds: ClassVar[int] = 2**63  # number of valid seeds
+    shapes: ClassVar[bool] = False  # an edit must have a size
+    seeds: ClassVar[int] = 2**63  # number of valid seeds, counted from 0
     note: ClassVar[str] = "It keeps its model loaded, so its memory is never free for other models."
 
     async def describe(self, http: Http) -> str | None:
@@ -69,7 +69,7 @@ class ImageFlavour:
         """Request a load; may return before it is complete."""
 
     async def unload(self, http: Http, served: ListedPainter) -> None:
-        """Request that a model be unloaded; may return before that is complete."""
+        """Request the unload of a model; may return before it is complete."""
 
     async def loras(self, http: Http) -> tuple[str, ...]:  # noqa: ARG002 - for others
         """Return the server's own names for its LoRAs."""
@@ -81,7 +81,7 @@ class ImageFlavour:
         order: ImageRequest,
         report: Report,  # noqa: ARG002 - no progress is told
     ) -> Sequence[DrawnImage]:
-        """Return the created images; cancelling stops the work if the server can stop it."""
+        """Create images. Cancelling stops the work if the server can stop it."""
         body = {**mirrored(order), **self.own_fields(order)}
         if not order.images:
             answer = await http.post_json("/v1/images/generations", body, timeout_s=order.silence_s)
@@ -93,12 +93,12 @@ class ImageFlavour:
         return drawn(http, answer)
 
     def own_fields(self, order: ImageRequest) -> Mapping[str, JsonValue]:  # noqa: ARG002 - none here
-        """Return the fields that this server knows in addition to OpenAI's."""
+        """Return the request fields that this server supports in addition to OpenAI's."""
         return {}
 
 
 def able(name: str, flavour: ImageFlavour) -> frozenset[Capability]:
-    """Return a model's capabilities guessed from its name, because servers do not report them."""
+    """Guess a model's capabilities from its name, because servers do not report them."""
     draws = {Capability.TEXT_TO_IMAGE}
     if EDITORS.search(name):
         return frozenset(draws | {Capability.IMAGE_TO_IMAGE, Capability.IMAGE_EDIT})
@@ -106,7 +106,7 @@ def able(name: str, flavour: ImageFlavour) -> frozenset[Capability]:
 
 
 def mirrored(order: ImageRequest) -> dict[str, JsonValue]:
-    """Return the fields of OpenAI's own calls."""
+    """Return the request as fields of OpenAI's own calls."""
     request = order.request
     body: dict[str, JsonValue] = {
         "model": order.model,
@@ -135,5 +135,5 @@ def edited(order: ImageRequest) -> tuple[FormPart, ...]:
 
 
 def plain_prompt(prompt: str) -> str:
-    """Return a prompt without the marker that makes stable-diffusion.cpp read settings from it."""
+    """Return a prompt without the marker from which stable-diffusion.cpp reads settings."""
     return prompt.replace("sd_cpp_extra_args", "sd cpp extra args")

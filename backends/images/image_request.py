@@ -40,11 +40,12 @@ class SentImage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageRequest:
-    """One attempt, for a flavour to send.
+    """One attempt, to be sent by a flavour.
 
-    `model` is the server's own name. `size` is in pixels, None for the server's choice. `loras` are
-    the server's own names with their weights. The area to paint is white in `mask` and transparent
-    in `clear_mask`. `silence_s` is how long the server may take.
+    `model` is the server's own name. `size` is in pixels, or None for the server's choice. `loras`
+    are the server's own names with their weights. The area to paint is white in `mask` and
+    transparent in `clear_mask`. `silence_s` is how long a response may take, or a
+    websocket may be silent.
     """
 
     model: str
@@ -68,7 +69,7 @@ class SentImages:
 
 
 def prepared(request: TextToImage, files: Sequence[File]) -> SentImages:
-    """Return the files of a request encoded for sending. Blocking Pillow work.
+    """Encode the files of a request for sending. Blocking Pillow work.
 
     Raises `Rejected` for anything that is not an image, and for a mask without transparency.
     """
@@ -96,8 +97,9 @@ def prepared(request: TextToImage, files: Sequence[File]) -> SentImages:
 def size_of(
     request: TextToImage, usual: tuple[int, int] | None, image: tuple[int, int] | None
 ) -> tuple[int, int] | None:
-    """Return the size to create: as requested, with the aspect ratio of the image or default size.
+    """Return the size to create.
 
+    That is the requested one, or one with the aspect ratio of the image or of the default size.
     None if neither is known.
     """
     if request.width and request.height:

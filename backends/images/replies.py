@@ -1,4 +1,4 @@
-"""Reads image servers' answers: maps errors, and removes metadata from images for people.
+"""Reads image servers' responses: maps errors, and removes metadata from the images.
 
 Images arrive as base64 or as an address on the same server.
 """
@@ -75,7 +75,7 @@ classify_answer = partial(judged_answer, RULES)
 classified = partial(answers_judged, RULES)
 
 
-IMAGES_MOST = 16  # in one answer; some servers add previews or layers
+IMAGES_MOST = 16  # in one response; some servers add previews or layers
 
 
 class ListedName(ServerReply):
@@ -92,14 +92,14 @@ class NameListing(ServerReply):
 
 
 class DrawnItem(ServerReply):
-    """An image of an answer."""
+    """An image in a response."""
 
     b64_json: str | None = None
     url: str | None = None
 
 
 class DrawnItems(ServerReply):
-    """The answer of /v1/images/generations and /v1/images/edits."""
+    """The response of /v1/images/generations and /v1/images/edits."""
 
     data: tuple[DrawnItem, ...]
 
@@ -118,13 +118,13 @@ async def listing(http: Http) -> tuple[str, ...]:
 
 
 def drawn(http: Http, body: JsonValue) -> tuple[DrawnImage, ...]:
-    """Return the images of an answer in OpenAI's form."""
+    """Return the images in a response in OpenAI's form."""
     items = read(DrawnItems, body).data
     return within_bounds([image_at(http, item.b64_json or item.url or "") for item in items])
 
 
 def within_bounds(images: Sequence[DrawnImage]) -> tuple[DrawnImage, ...]:
-    """Return the images of an answer. Raises `UnreadableAnswer` for more than `IMAGES_MOST`."""
+    """Return the images of a response. Raises `UnreadableAnswer` for more than `IMAGES_MOST`."""
     if len(images) > IMAGES_MOST:
         raise UnreadableAnswer(f"unexpected answer: {len(images)} images")
     return tuple(images)
@@ -168,7 +168,7 @@ _log = logging.getLogger(__name__)
 async def collected(
     http: Http, images: Sequence[DrawnImage], model: str, *, keep_metadata: bool
 ) -> Output:
-    """Return all images of an attempt; `keep_metadata` leaves the server's metadata in them.
+    """Fetch all images of an attempt; `keep_metadata` leaves the server's metadata in them.
 
     An image whose metadata cannot be removed is omitted, and `missing` says so. Raises `Rejected`
     if no image is left, and `UnreadableAnswer` for anything that is not an image.

@@ -106,7 +106,7 @@ class StableDiffusionCpp(ImageFlavour):
     shapes: ClassVar[bool] = True
 
     def notes(self) -> tuple[str, ...]:
-        """Return the notes on what the server can neither unload nor stop."""
+        """Return notes: the server can neither unload its model nor stop a running job."""
         return (
             *super().notes(),
             "It cannot stop an image in progress: a cancelled one is completed.",
@@ -166,7 +166,7 @@ async def _capabilities(http: Http) -> SdCapabilities:
 
 
 async def _posted(http: Http, body: JsonValue) -> str:
-    """Post a job and return its path; if cancelled meanwhile, cancel the job as well."""
+    """Post a job and return its path. If the call is cancelled, the job is cancelled too."""
     posting = asyncio.create_task(http.post_json("/sdcpp/v1/img_gen", body))
     try:
         return _path(await undisturbed(posting))

@@ -4,14 +4,14 @@ Based on mcmonkeyprojects/SwarmUI at 062407c7 (2026-08): `docs/API.md`, `docs/AP
 `src/WebAPI/T2IAPI.cs`, `ModelsAPI.cs`, `BasicAPIFeatures.cs`, `BackendAPI.cs`,
 `src/Text2Image/T2IPromptHandling.cs`.
 
-Every call is a POST with a session; errors arrive with any status as `error` and `error_id`.
-`InterruptAll` stops everything its own session runs, so each attempt has a separate session.
+Every call is a POST with a session. Errors arrive with any status as `error` and `error_id`.
+`InterruptAll` stops everything that its own session runs, so each attempt has a separate session.
 Closing the connection stops nothing. `GenerateText2ImageWS` reports progress with previews. With
 `donotsave`, results are data URLs and nothing is saved on the server's disk.
 
-`<...>` in a prompt is a command (it can choose another model or read word lists), so people's angle
-brackets are replaced. White in a mask is painted. Freeing the memory does not change which models
-it lists as loaded, so this module remembers it.
+`<...>` in a prompt is a command that can choose another model or read word lists, so people's angle
+brackets are replaced. White in a mask is painted. SwarmUI still lists models as loaded after their
+memory was freed, so this module remembers that it freed them.
 """
 
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ class SwarmUi(ImageFlavour):
         except (
             Unavailable,
             UnreadableAnswer,
-        ):  # or a web page; `_require_answer` raises if it is down
+        ):  # or a web page. `_require_answer` raises if the server is down
             await _require_answer(http)
             return None
         except BackendError:
@@ -85,7 +85,7 @@ class SwarmUi(ImageFlavour):
         return f"SwarmUI {self._sessions.version}"
 
     async def served(self, http: Http) -> tuple[ListedPainter, ...]:
-        """Return its models; none counts as loaded after its memory was freed."""
+        """Return its models. After its memory was freed, none of them counts as loaded."""
         listed = await self._files(http, "Stable-Diffusion")
         return tuple(
             ListedPainter(

@@ -70,7 +70,7 @@ SwarmAnswer = TypeVar("SwarmAnswer", bound=ServerReply)
 
 
 class SessionForgotten(Unavailable):
-    """The server does not know the session, for example after a restart."""
+    """The server does not know the session any more, for example after a restart."""
 
 
 class SwarmSessions:
@@ -98,7 +98,7 @@ class SwarmSessions:
         record: type[SwarmAnswer],
         limit_s: float | None,
     ) -> SwarmAnswer:
-        """Return the answer to a call, retrying in a new session if the old one is forgotten."""
+        """Make a call and return its response, retrying in a new session if the old one is gone."""
         for last in (False, True):
             try:
                 async with self.lent(http) as session:
@@ -113,7 +113,7 @@ class SwarmSessions:
 
     @asynccontextmanager
     async def lent(self, http: Http) -> AsyncIterator[str]:
-        """Lend a session for exclusive use; interrupt its work if the call fails."""
+        """Provide a session for exclusive use, and interrupt its work if the block fails."""
         session = self._idle.pop() if self._idle else await self.renew(http)
         try:
             yield session
@@ -129,7 +129,7 @@ class SwarmSessions:
 
 
 def checked(answer: JsonValue) -> JsonValue:
-    """Return an answer. Raises `SessionForgotten` if it reports an unknown session."""
+    """Return a response. Raises `SessionForgotten` if it reports an unknown session."""
     if isinstance(answer, dict) and answer.get("error_id") == "invalid_session_id":
         raise SessionForgotten("the session is unknown")
     return answer
@@ -176,7 +176,7 @@ class SwarmMessage(ServerReply):
 
 
 class SwarmDrawing:
-    """The state of one image generation from its messages; `images` are addresses in order."""
+    """The state of one image generation by its messages. `images` are addresses in order."""
 
     def __init__(self, count: int) -> None:
         self.closed = False  # the server has sent everything
@@ -188,7 +188,7 @@ class SwarmDrawing:
 
     @property
     def images(self) -> Sequence[str]:
-        """The final images; intermediate ones have a negative index."""
+        """The final images. Intermediate ones have a negative index."""
         return [where for index, where in self._images.items() if not index.startswith("-")]
 
     def hear(self, message: JsonValue) -> Progress | None:

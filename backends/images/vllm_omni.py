@@ -4,9 +4,9 @@ Based on vllm-project/vllm-omni: `vllm_omni/entrypoints/openai/api_server.py` at
 `protocol/images.py` and `docs/serving/image_edit_api.md` at 00a3619b (2026).
 
 In addition to OpenAI's fields it takes a negative prompt, steps, guidance up to 20 and a seed.
-`image[]` in a form contains the images of an edit. Without a size, an edit has the size of its
-first image, whatever that is. Only some of its models support a mask and a strength and the others
-ignore them silently, so both are refused here. It answers with `b64_json` only and lists no LoRAs.
+`image[]` in a form contains the images of an edit. An edit without a size has the size of its first
+image, however large that is. Only some models support a mask and a strength, and the others ignore
+them silently, so both are rejected here. It sends images only as `b64_json`, and lists no LoRAs.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class VllmOmni(ImageFlavour):
     seeds: ClassVar[int] = 2**32
 
     async def describe(self, http: Http) -> str | None:
-        """Detect it by /version, which other servers have too, and by its models' owner."""
+        """Detect it by /version, which other servers have too, and by the owner of its models."""
         answer = await ask(http, "/version", OmniVersion)
         listed = await ask(http, "/v1/models", NameListing) if answer else None
         if answer is None or listed is None:

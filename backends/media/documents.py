@@ -1,8 +1,8 @@
 """Reads PDFs and office files as text or page images, in a separate confined process.
 
-`read_document` takes a PDF (`usher-bot[media]`), Word, PowerPoint and Excel files since 2007, and
-OpenDocument texts, presentations and spreadsheets. The bytes decide the type. A file's name and
-declared type only say in advance whether it is worth a try (`is_document`).
+`read_document` takes PDFs (with `usher-bot[media]`), Word, PowerPoint and Excel files since 2007,
+and OpenDocument texts, presentations and spreadsheets. The bytes decide the type. A file's name and
+declared type only help to decide whether to try at all (`is_document`).
 """
 
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ WALL_S = 60.0
 class DocumentContents:
     """The contents of a document.
 
-    `text` names pages, slides and sheets in brackets. `pages` is their number, 0 if the file does
-    not state it. A page without text (a scan) becomes one of the JPEG `images`; so do the images in
-    an office file with hardly any text. `truncated` is set if there is more text, or more such
-    pages, than requested.
+    `text` names pages, slides and sheets in brackets. `pages` is their number, or 0 if the file
+    does not state it. A page without text (a scan) becomes one of the JPEG `images`, and so do the
+    images in an office file with hardly any text. `truncated` is set if there is more text, or more
+    such pages, than requested.
     """
 
     text: str
@@ -69,10 +69,10 @@ def reads_pdfs() -> bool:
 async def read_document(
     file: File, *, characters: int = CHARACTERS, images: int = IMAGES, wall_s: float = WALL_S
 ) -> DocumentContents:
-    """Return the contents of a document, with at most that many characters and images.
+    """Read a document. Returns at most `characters` characters and `images` images.
 
-    Raises `DocumentError` if it is of another type, damaged, encrypted, too large, takes too long,
-    or if the library for PDFs is missing.
+    Raises `DocumentError` if it is of another type, damaged, encrypted or too large, if it takes
+    too long, or if the library for PDFs is missing.
     """
     if len(file.data) > MOST_BYTES:
         raise DocumentError(Fault.TOO_LARGE, f"the document has {len(file.data)} bytes")

@@ -1,7 +1,7 @@
 """Removes metadata from image files without encoding the pixels again. Pure.
 
 ComfyUI writes the whole graph into its files: the prompt, file names, sometimes paths. Cameras
-write place and time. Everything that affects the look stays: colours and orientation.
+write place and time. Everything that affects the appearance stays: colours and orientation.
 """
 
 import re

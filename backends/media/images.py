@@ -57,14 +57,14 @@ def _decoded(file: File, use: Callable[[Image.Image], T]) -> T:
         raise Rejected(f"pixel bomb: {error}", problem=HUGE_IMAGE) from error
     except Rejected:
         raise
-    except Exception as error:  # Pillow's readers raise anything for broken files
+    except Exception as error:  # Pillow's readers may raise any exception for broken files
         raise Rejected(f"unreadable image: {error}", problem=BAD_IMAGE) from error
 
 
 def in_eight_bits(image: Image.Image) -> Image.Image:
-    """Return an image whose greys have 16 bits or more in 8; others as they are.
+    """Convert greys of 16 or more bits to 8 bits. Returns other images unchanged.
 
-    Pillow's own conversion clips at 255, so that all but black becomes white.
+    Pillow's own conversion clips at 255, so everything but black would become white.
     """
     if image.mode not in {"I;16", "I;16B", "I;16L", "I", "F"}:
         return image
@@ -80,14 +80,14 @@ def _require_size(image: Image.Image) -> None:
 
 
 def as_jpeg(image: Image.Image, *, quality: int = 90) -> bytes:
-    """Return the image as JPEG bytes."""
+    """Encode an image as JPEG."""
     buffer = io.BytesIO()
     image.convert("RGB").save(buffer, "JPEG", quality=quality)
     return buffer.getvalue()
 
 
 def as_png(image: Image.Image) -> bytes:
-    """Return the image as PNG bytes with light compression: four times as fast, slightly larger."""
+    """Encode an image as PNG with light compression: four times as fast, slightly larger."""
     buffer = io.BytesIO()
     image.save(buffer, "PNG", compress_level=3)
     return buffer.getvalue()
@@ -107,7 +107,7 @@ def _in_srgb(image: Image.Image) -> Image.Image:
 
 
 def _bare(image: Image.Image) -> Image.Image:
-    """Drop all metadata, such as the comment, that Pillow would copy into the next file."""
+    """Drop all metadata that Pillow would copy into the next file, such as the comment."""
     image.info = {}
     return image
 

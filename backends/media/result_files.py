@@ -68,11 +68,11 @@ def _end_of_markup(data: bytes, at: int) -> int:
 
 
 class KeptBack(Exception):
-    """A file that may contain more than what is visible; the text is for the operator."""
+    """A file that may contain hidden data; the text is for the operator."""
 
 
 async def bare(data: bytes) -> bytes:
-    """Return a result without metadata; an AVIF becomes a WebP with the same pixels.
+    """Return a result without metadata. An AVIF becomes a WebP with the same pixels.
 
     Raises `KeptBack`, and `ValueError` for a damaged file.
     """
@@ -105,7 +105,7 @@ def _as_webp(data: bytes) -> bytes:
         return _encoded(Image.open(io.BytesIO(data), formats=("AVIF",)))
     except KeptBack:
         raise
-    except Exception as error:  # Pillow's readers raise anything for broken files
+    except Exception as error:  # Pillow's readers may raise any exception for broken files
         raise ValueError(f"unreadable AVIF: {error}") from error
 
 

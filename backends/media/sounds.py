@@ -1,6 +1,7 @@
 """Converts audio to the formats that servers and chats need, in a separate confined process.
 
-It accepts any audio, and any video with audio: a round video is transcribed like a voice message.
+It accepts any audio, and any video with audio. So a round video message is transcribed like a voice
+message.
 """
 
 from collections.abc import Mapping
@@ -68,7 +69,7 @@ class Voice:
 
 
 async def as_wav(file: File, *, seconds: float = SECONDS_MOST) -> File:
-    """Return audio, or a video's audio, as 16 kHz mono WAV, the best form for transcription.
+    """Convert audio, or a video's audio, to 16 kHz mono WAV, the best form for transcription.
 
     Raises `SoundError`, also if it is longer than `seconds`.
     """
@@ -77,7 +78,7 @@ async def as_wav(file: File, *, seconds: float = SECONDS_MOST) -> File:
 
 
 async def as_voice(file: File, *, seconds: float = SECONDS_MOST) -> Voice:
-    """Return audio as a mono voice message at 32 kbit/s, which every chat plays as one.
+    """Convert audio to a mono voice message at 32 kbit/s, which every chat shows as one.
 
     Raises `SoundError`, also if it is longer than `seconds`.
     """
@@ -87,7 +88,7 @@ async def as_voice(file: File, *, seconds: float = SECONDS_MOST) -> Voice:
 
 
 async def as_form(file: File, form: SpeechFormat) -> File:
-    """Return audio in mono in the format that a program requests.
+    """Convert audio to mono audio in the format that a program requests.
 
     Raises `SoundError`, also if it is longer than `SECONDS_MOST`.
     """
@@ -96,7 +97,7 @@ async def as_form(file: File, form: SpeechFormat) -> File:
 
 
 async def as_music(file: File, *, limit: int = _MUSIC_MOST) -> File:
-    """Return audio for music players: MP3 and AAC unchanged, everything else as MP3.
+    """Prepare audio for music players: MP3 and AAC stay unchanged, everything else becomes MP3.
 
     Raises `SoundError`, also if it cannot be made to fit into `limit` bytes.
     """

@@ -1,6 +1,6 @@
 """Cleans, inspects and re-encodes videos and audio in a separate confined process.
 
-Results are cached for a while, because a retried message asks again.
+Results are cached for a while, because a message that is retried needs them again.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def available() -> bool:
 
 
 async def cleaned(data: bytes, *, wall_s: float = WALL_S) -> bytes:
-    """Return a video or audio file without its metadata; the streams stay bit for bit the same.
+    """Return a video or audio file without its metadata; the streams stay identical bit for bit.
 
     Raises `VideoError` if it cannot be read, or not within `wall_s` seconds.
     """
@@ -74,7 +74,7 @@ async def looked_at(file: File) -> Video:
 
 
 async def fitted(file: File, limit: int) -> File:
-    """Return a video, audio file or animation that plays everywhere and fits into `limit` bytes.
+    """Make a video, audio file or animation play everywhere and fit into `limit` bytes.
 
     Raises `VideoError`, also if it cannot be made to fit.
     """
@@ -106,7 +106,7 @@ async def frames(file: File, most: int = 8, *, wall_s: float = 60.0) -> list[Fil
 
 
 async def with_silence(file: File) -> File:
-    """Return a video with a silent audio track, without which some players treat it as a GIF.
+    """Return a video with a silent audio track. Without one, some players treat it as a GIF.
 
     Raises `VideoError`, also if it already has audio.
     """

@@ -60,7 +60,7 @@ class ToolCalls:
         return [piece for piece in taken if piece is not None]
 
     def end(self) -> list[Object]:
-        """Return the pieces still missing at the end: calls without a name, and absent arguments."""
+        """Return the pieces that are still missing: calls without a name, and absent arguments."""
         made = []
         for call in self.calls:
             if not "".join(call.arguments).strip():

@@ -307,7 +307,7 @@ async def _transcript(
 
 
 def _fault(error: HttpRefused | HttpFailed) -> BackendError:
-    """Return the error of a response; some servers report a bad image, or only "Invalid request"."""
+    """Return the error of a response. Some servers report a bad image, or "Invalid request"."""
     fault = classify_answer(error)
     if fault.problem == NO_IMAGES or error.body.strip() == UNTOLD:
         return Rejected(str(fault), problem=BAD_SOUND)

@@ -15,7 +15,7 @@ _WAV_HZ, _OPUS_HZ, _OPUS_BITS = 16_000, 48_000, 32_000
 
 
 def converted(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order for WAV or a voice message. Raises `Faulty`."""
+    """Convert audio to WAV or to a voice message. Raises `Faulty`."""
     wav = order.task is MediaTask.WAV
     hz = _WAV_HZ if wav else _OPUS_HZ
     out, samples = io.BytesIO(), 0
@@ -70,7 +70,7 @@ _BITS = 64_000  # for speech in mono
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Form:
-    """A codec and its rate, with a container given by media type or by FFmpeg's name."""
+    """A codec and its rate, with a container given by its media type or by FFmpeg's name."""
 
     codec: str
     hz: int
@@ -89,7 +89,7 @@ _FORMS: Mapping[str, _Form] = {
 
 
 def encoded(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order for audio in a format. Raises `Faulty`."""
+    """Convert audio to the ordered format. Raises `Faulty`."""
     form, out, samples = _FORMS[order.form], io.BytesIO(), 0
     with _container(out, form) as target:
         stream = target.add_stream(form.codec, rate=form.hz)

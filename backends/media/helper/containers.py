@@ -48,7 +48,7 @@ def opened(data: bytes, mime: str) -> Any:
 
 
 def made(out: io.BytesIO, mime: str) -> Any:
-    """Open a container for writing, which does not name the program that wrote it."""
+    """Open a container for writing, without the name of the program that wrote it."""
     _, writer = _FORMATS[mime]
 
     def again(_url: str, _flags: int, _options: Any) -> io.BytesIO:
@@ -59,7 +59,7 @@ def made(out: io.BytesIO, mime: str) -> Any:
 
 
 def streams_of(container: Any) -> list[Any]:
-    """Return the video and audio streams of a container: no covers, subtitles, chapters or data."""
+    """Return the video and audio streams of a container, without covers, subtitles and data."""
     return [
         stream
         for stream in container.streams
@@ -89,8 +89,8 @@ def _is_cover(stream: Any) -> bool:
 def length_of(data: bytes, mime: str) -> float:
     """Return the length of a video or audio file in seconds; 0 if it is unknown.
 
-    The length that a container states counts if it is at most 1.5 times that of its packets. The
-    header of streamed audio states nothing, or the maximum.
+    The length that the container states is used if it is at most 1.5 times that of the packets. The
+    header of streamed audio states no length, or the maximum.
     """
     with opened(data, mime) as source:
         stated = seconds_of(source)
@@ -123,12 +123,12 @@ _XIPH = frozenset({"vorbis", "theora"})
 
 
 def cleaned(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order to remove metadata from a video or audio file."""
+    """Remove the metadata from a video or audio file."""
     return Answer(mime=order.mime), clean(data, order.mime)
 
 
 def silenced(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order to add a silent audio track to a video."""
+    """Add a silent audio track to a video."""
     return Answer(mime=order.mime), with_silence(data, order.mime)
 
 
@@ -152,7 +152,7 @@ def clean(data: bytes, mime: str) -> bytes:
 def with_silence(data: bytes, mime: str) -> bytes:
     """Return a video with a silent audio track and without its tags.
 
-    Raises `Unreadable` for anything but a video without audio and of a known length.
+    Raises `Unreadable` unless it is a video without audio whose length is known.
     """
     out = io.BytesIO()
     seconds = length_of(data, mime)

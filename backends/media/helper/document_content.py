@@ -2,7 +2,7 @@
 
 
 class Full(Exception):
-    """No more text is needed."""
+    """Raised when no more text is needed."""
 
 
 class Paper:
@@ -28,14 +28,14 @@ class Paper:
             raise Full
 
     def require(self, characters: int) -> None:
-        """Count text that will be added later. Raises `Full` if it will not fit."""
+        """Reserve space for text that will be added later. Raises `Full` if it will not fit."""
         self._held += characters
         if self._held > self._room:
             self.truncated = True
             raise Full
 
     def release(self) -> None:
-        """Reset the count of `require`, once that text has been added or dropped."""
+        """Drop the reservation of `require`, once that text has been added or dropped."""
         self._held = 0
 
     def text(self) -> str:

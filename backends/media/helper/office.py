@@ -136,7 +136,7 @@ _NOTES = ("word/footnotes.xml", "word/endnotes.xml")
 
 
 def read(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order to read an office file. Raises `Faulty`."""
+    """Read an office file. Raises `Faulty`."""
     if (fault := fault_of_old(data)) is not None:
         raise Faulty(fault)
     package, paper = Package(data), Paper(order.characters)
@@ -199,7 +199,7 @@ class _Pages:
 
 
 def _slides(package: Package) -> list[str]:
-    """Return the slides' files in display order."""
+    """Return the files of the slides, in display order."""
     shown = _Shown()
     package.hear(_SLIDES, shown)
     related = package.related(_SLIDES)

@@ -1,4 +1,4 @@
-"""Creates images of pages, and of images in documents, small enough for vision models."""
+"""Creates page images that are small enough for vision models."""
 
 import io
 

@@ -15,14 +15,14 @@ from backends.media.helper.page import SIDE_MOST, as_page
 from backends.media.helper.protocol import Answer, Faulty, Order
 
 _PAGES_MOST = 1000
-_PROCESSOR_S = 15.0  # afterwards, the answer is what was found until then
+_PROCESSOR_S = 15.0  # afterwards, the answer contains the text found so far
 _WORDLESS = 40  # characters; a page with fewer may be a scan
 _SCALE_MOST = 4.0
 _OBJECTS_MOST = 1000  # examined to detect a scan
 
 
 def read(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order to read a PDF. Raises `Faulty`."""
+    """Read a PDF. Raises `Faulty`."""
     document = _opened(data)
     paper = Paper(order.characters)
     wordless = _written(document, paper)

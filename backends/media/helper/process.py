@@ -125,7 +125,7 @@ async def _read_all(pipe: asyncio.StreamReader, most: int) -> bytes:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill the process: one that a file has taken over may keep running after its answer."""
+    """Kill the process: if a file has taken control of it, it may keep running after its answer."""
     with suppress(ProcessLookupError):
         process.kill()
     if process.stdin is not None:
@@ -134,10 +134,11 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
 
 
 async def _drain_and_wait(process: asyncio.subprocess.Process) -> None:
-    """Discard the process's remaining output, then wait for it.
+    """Discard the process's remaining output, then wait for its end.
 
-    `wait` returns once every pipe has ended (https://github.com/python/cpython/issues/119710, until
-    Python 3.13). A full pipe is not read, so its end would never be seen.
+    Until Python 3.13, `wait` only returns once every pipe has ended
+    (https://github.com/python/cpython/issues/119710). A full pipe is not read, so its end would
+    never be seen.
     """
     while process.stdout is not None and await process.stdout.read(_PIECE):
         pass

@@ -1,4 +1,4 @@
-"""The helper process's orders and answers: one line of JSON each, then bytes."""
+"""The orders and answers of the helper process: one line of JSON each, then bytes."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,10 @@ class MediaTask(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Order:
-    """A task on a file of a media type; `size` bytes follow.
+    """A task on a file; the file's `size` bytes follow the line.
 
-    `limit` is the answer's maximum in bytes, `characters` that of a text, `images` that of images,
-    and `seconds` that of audio. `form` is the audio format to convert to.
+    `limit` is the maximum size of the answer in bytes. `characters`, `images` and `seconds` limit
+    its text, images and audio. `form` is the audio format to convert to.
     """
 
     task: MediaTask
@@ -66,9 +66,9 @@ class Looks:
 class Answer:
     """The outcome of an order: bytes and their media type, or an error.
 
-    The bytes are the file, or an inspected video's first image as a small JPEG. With several
-    pieces, such as a document's text and its images, `parts` are their lengths. `fault` is an error
-    that people can be told.
+    The bytes are the resulting file, or the first image of an inspected video as a small JPEG. If
+    there are several pieces, such as a document's text and its images, `parts` are their lengths.
+    `fault` is an error that may be shown to people.
     """
 
     mime: str = ""
@@ -85,7 +85,7 @@ class Answer:
 
     @classmethod
     def read(cls, line: bytes) -> "Answer":
-        """Parse an answer, perhaps from a hostile file. Raises `ValueError` if it is malformed."""
+        """Parse an answer. Raises `ValueError` if it is malformed, as a hostile file may cause."""
         try:
             fields = json.loads(line)
             looks = fields["looks"]
@@ -115,11 +115,11 @@ def _looks(fields: dict[str, object]) -> Looks:
 
 
 class Faulty(Exception):
-    """A file that cannot be used; the text is a one-word reason that its sender can be told."""
+    """A file that cannot be used. The text is a one-word reason for its sender."""
 
 
 def pieces(made: bytes, lengths: Sequence[int]) -> Iterator[bytes]:
-    """Yield the pieces of an answer, given their lengths."""
+    """Split an answer into pieces of these lengths."""
     at = 0
     for length in lengths:
         yield made[at : at + length]

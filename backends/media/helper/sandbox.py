@@ -1,8 +1,8 @@
 """Confines the helper process with Linux's Landlock and seccomp. Does nothing on other systems.
 
-Once confined, the process reads no files except its libraries' and fonts, changes none, opens no
-socket, starts no program and cannot reach other processes or a terminal. Its pipes stay usable.
-`UNHELD` says what is not guaranteed without a barrier.
+Once confined, the process reads no files except fonts and its libraries, changes none, opens no
+socket, starts no program, and cannot reach other processes or a terminal. Its pipes stay usable.
+`UNHELD` describes the risk if a barrier is missing.
 """
 
 import ctypes
@@ -103,7 +103,7 @@ _END, _UNKNOWN = _step(_RETURN, _KILL), _step(_RETURN, _ERROR | errno.ENOSYS)
 
 
 def filter_for(machine: str, process: int) -> bytes | None:
-    """Return the filter for a process id; None for an unsupported architecture."""
+    """Return the filter for a process id, or None on an unsupported architecture."""
     if machine not in _MACHINES or struct.calcsize("P") != 8:
         return None
     column, seen_as = _MACHINES[machine]
@@ -134,7 +134,7 @@ def _by_argument(process: int) -> Sequence[tuple[_Numbers, Sequence[bytes]]]:
 
 
 def _when(number: int | None, then: Sequence[bytes]) -> list[bytes]:
-    """Return steps that run for one system call; they must end with a verdict."""
+    """Return instructions that run for one system call; `then` must end with a verdict."""
     return [] if number is None else [_step(_EQUALS, number, 0, len(then)), *then]
 
 
@@ -143,13 +143,13 @@ def _loaded(argument: int) -> list[bytes]:
 
 
 def _if_one_of(argument: int, values: Sequence[int]) -> list[bytes]:
-    """Return steps that allow a call if an argument has one of these values."""
+    """Return instructions that allow a call if an argument has one of these values."""
     tests = [part for value in values for part in _when(value, [_YES])]
     return [*_loaded(argument), *tests, _NO]
 
 
 def _unless_any(argument: int, bits: int) -> list[bytes]:
-    """Return steps that allow a call if an argument has none of these bits."""
+    """Return instructions that allow a call if an argument has none of these bits."""
     return [*_loaded(argument), _step(_ANY_BIT, bits, 0, 1), _NO, _YES]
 
 
@@ -249,7 +249,7 @@ def _readable() -> Iterator[Path]:
 
 
 def _calls_refused(kernel: ctypes.CDLL) -> bool:
-    """Refuse the system calls that are not on a list, with a filter in the kernel."""
+    """Install a kernel filter that refuses all system calls except those on a list."""
     program = filter_for(platform.machine(), os.getpid())
     if program is None:
         return False

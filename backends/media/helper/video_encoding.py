@@ -36,10 +36,10 @@ _BITS_LEAST = 8_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VideoPlan:
-    """How to encode a video: its size in pixels, and bits per second for images and audio.
+    """How to encode a video: its size in pixels, and the bits per second for images and audio.
 
-    `sound` is None for a silent video, or if no bits are left for audio. `noisy` is set for a video
-    that takes long to encode and has enough bits for a fast preset.
+    `sound` is None for a silent video, or if no bits are left for audio. `noisy` marks a video that
+    takes long to encode and has enough bits for a fast preset.
     """
 
     width: int
@@ -59,7 +59,7 @@ def video_plan(
     share: float,
     weight: int = 0,
 ) -> VideoPlan | None:
-    """Return how to fit a video of `weight` bytes into `share` of `limit` bytes, or None.
+    """Plan how to fit a video of `weight` bytes into `share` of `limit` bytes; None if impossible.
 
     The image size is reduced before the bits per pixel.
     """
@@ -102,7 +102,7 @@ _TRIES = (
     1.0,
     0.75,
     0.5,
-)  # shares of the limit, tried in order if a difficult video overshoots
+)  # shares of the limit, tried in order if a video turns out too large
 _THREADS = 2
 _CAREFUL = {"preset": "veryfast"}
 _QUICK = {"preset": "ultrafast", "x264-params": "no-deblock=0:deblock=0,0:aq-mode=1"}
@@ -115,7 +115,7 @@ _FRAMES: Any = av.VideoFrame  # its constructor is not typed
 
 
 def fitted(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order to make a file fit."""
+    """Encode a file so that it plays everywhere and fits."""
     made_ = fit(data, order.mime, order.limit)
     if made_ is None:
         return Answer(error="cannot be made to fit"), b""
@@ -230,7 +230,7 @@ class _Graph:
 
 
 def _turned(image: Any, source: Any) -> str:
-    """Return the rotation that brings the first frame upright; "" if it is upright."""
+    """Return the rotation that puts the first frame upright; "" if it is upright."""
     for frame in source.decode(image):
         source.seek(0)
         turns = {90: "cclock", -270: "cclock", -90: "clock", 270: "clock"}

@@ -22,7 +22,7 @@ _STILL_BYTES_MOST = 200_000
 
 
 def looked(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order to inspect a file."""
+    """Inspect a video or audio file."""
     looks, still = look(data, order.mime)
     return Answer(mime="image/jpeg" if still else "", looks=looks), still
 
@@ -56,11 +56,11 @@ def look(data: bytes, mime: str) -> tuple[Looks, bytes]:
 
 _SIDE_MOST = 768  # pixels
 _QUALITY = 85
-_DECODED_MOST = 400  # frames per image; if a video's index is far off, other images result
+_DECODED_MOST = 400  # frames per image; if a video's index is wrong, other frames are used
 
 
 def extracted(order: Order, data: bytes) -> tuple[Answer, bytes]:
-    """Carry out an order for some of a video's images."""
+    """Extract some of a video's images."""
     found = _of_moving if order.mime in MOVING_TYPES else _of_video
     images = [_jpeg(frame) for frame in found(data, order.mime, order.images)]
     if not images:
