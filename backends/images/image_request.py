@@ -44,8 +44,8 @@ class ImageRequest:
 
     `model` is the server's own name. `size` is in pixels, or None for the server's choice. `loras`
     are the server's own names with their weights. The area to paint is white in `mask` and
-    transparent in `clear_mask`. `silence_s` is how long a response may take, or a
-    websocket may be silent.
+    transparent in `clear_mask`. `silence_s` is how long a response may take, or a websocket may be
+    silent.
     """
 
     model: str

@@ -1,7 +1,7 @@
 """Parses listening addresses and decides whether a request comes from this machine. Pure.
 
-A proxy on this machine connects from this machine, whoever it serves. So neither the peer's address
-nor a Host header that the proxy replaced is enough to trust a visitor.
+A proxy on this machine connects from this machine, whoever it serves. So a local peer address does
+not prove that the visitor is local, nor does a Host header, which the proxy may have replaced.
 """
 
 import re
@@ -36,7 +36,7 @@ def is_every_address(host: str) -> bool:
 
 
 def is_public(host: str) -> bool:
-    """Return whether an address is public. Names are not resolved."""
+    """Return whether an address is public. Names are never resolved."""
     try:
         return ip_address(host).is_global
     except ValueError:
@@ -93,7 +93,7 @@ CLIENT_HEADERS = (
 )
 """Headers in which proxies and tunnels name the client."""
 PLACE_HEADERS = (*CLIENT_HEADERS, "X-Forwarded-Host", "X-Original-Host", "Via")
-"""Also the headers that name the requested host or a proxy."""
+"""These headers and those that name the requested host or a proxy."""
 _FORWARDED = re.compile(
     r"via$|x?-?forwarded|x-original-|x-real-|cf-|cdn-loop$|front-end-https$|x-azure-|x-amz"
     r"|x-envoy-|x-cloud-trace|.*client-?ip",
@@ -108,7 +108,7 @@ def opened_by(
 ) -> str | None:
     """Return the setting that makes a server reachable from other machines, or None.
 
-    Proxies do so wherever they run, because they forward other machines' requests.
+    Any configured proxy does, because it forwards other machines' requests.
     """
     if not _is_loopback(host):
         return "host"
@@ -120,11 +120,11 @@ def opened_by(
 
 
 def why_not_local(headers: CIMultiDictProxy[str], names: Collection[str] = ()) -> str | None:
-    """Explain in a sentence why a request does not come from this machine, or return None.
+    """Explain in a sentence why a request does not come from this machine; None if it does.
 
-    `names` are additional host names of this machine. Anybody can write these headers, so they
-    never make a request local. An address in them that is not this machine's makes it foreign, and
-    so does a forwarded request that names no client.
+    `names` are additional host names of this machine. Anybody can write these headers, so they can
+    only make a request foreign: by an address that is not this machine's, or by a forwarded request
+    that names no client.
     """
     for host in headers.getall("Host", [""]):
         if not host_allowed(host, loopback=True, names=names):
@@ -152,10 +152,10 @@ def _places(header: str, value: str) -> Iterator[str]:
 
 
 def _of_forwarded(hop: str) -> Iterator[str]:
-    """Yield the client, proxy and host of one hop. A hop without a client names nobody.
+    """Yield the client, proxy and host of one hop.
 
-    A hop that repeats a name or has further names is yielded unchanged, because proxies may
-    interpret it differently.
+    A hop that names no client, repeats a name or has further names is also yielded unchanged,
+    because proxies may interpret it differently.
     """
     pairs = [pair.partition("=")[::2] for pair in hop.casefold().split(";")]
     named = {name.strip(): value.strip().strip('"') for name, value in pairs}

@@ -1,10 +1,10 @@
 """Identifies visitors, checks Host headers, and limits wrong tokens and repeated log lines.
 
-Only the configured proxies are trusted to name the client, because anybody can write a forwarding
-header. Events that visitors can cause are logged once a minute per kind.
+Only configured proxies may name the client, because anybody can write a forwarding header. Events
+that visitors can cause are logged once a minute per kind.
 
 Wrong tokens are counted in memory by address. A token that was right once is accepted from every
-address, so guesses from a person's own address do not lock that person out.
+address, so other people's guesses from the same address do not lock its owner out.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ def sparing(log: logging.Logger) -> logging.Logger:
 
 
 def forget() -> None:
-    """Forget the logged lines, for tests."""
+    """Forget which lines were logged, for tests."""
     _logged.clear()
 
 
@@ -86,8 +86,8 @@ class Clients:
     def of(self, peer: str, forwarded: Sequence[str]) -> str:
         """Return a request's client. `forwarded` are the values of X-Forwarded-For, in order.
 
-        Each proxy appends the address of its peer. So the last address that is not a proxy's
-        counts; the visitor could have sent the values before it.
+        Each proxy appends the address of its peer. So the client is the last address that is not a
+        proxy's; the visitor may have invented those before it.
         """
         if self.is_proxy(peer):
             hops = [hop.strip() for value in forwarded for hop in value.split(",")]
@@ -141,8 +141,9 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d{1,5})?", re.ASCII)
 def host_allowed(header: str, *, loopback: bool, names: Collection[str]) -> bool:
     """Return whether a request's Host header names this server.
 
-    A hostile site can point its own name at this address (DNS rebinding) and would then be
-    same-origin. It cannot do so with an IP address, so those are safe if the server listens on one.
+    A hostile site can point its own name at this address (DNS rebinding), and its pages would then
+    be same-origin. It cannot do that with an IP address, so an IP address is allowed if the server
+    listens on one.
     """
     name = _name_of(header)
     if name is None:
@@ -167,9 +168,9 @@ def _name_of(header: str) -> str | None:
 
 
 WRONG_AT_ONCE = 20  # different wrong tokens from one address
-_WRONG_EVERY_S = 30.0  # one more is allowed in each such period
+_WRONG_EVERY_S = 30.0  # one more is allowed per period
 _SHUT_S = 60.0
-_ADDRESSES = 10_000  # beyond that, the least recent address is forgotten
+_ADDRESSES = 10_000  # beyond that, the address used least recently is forgotten
 
 
 @dataclass(slots=True)
@@ -190,16 +191,16 @@ class LoginThrottle:
         self._right: set[bytes] = set()
 
     def may_try(self, address: str, token: str) -> bool:
-        """Return whether a token from an address may be looked up."""
+        """Return whether a token from an address may be checked."""
         tried = self._by_address.get(address)
         return tried is None or tried.shut_until <= self._now() or _digest(token) in self._right
 
     def right(self, token: str) -> None:
-        """Record that a token identified a person."""
+        """Record that a token was right."""
         self._right.add(_digest(token))
 
     def wrong(self, address: str, token: str) -> None:
-        """Record a wrong token. Repeats count once, because an old page resends its token."""
+        """Record a wrong token. Repeats count once, because an old page keeps sending its token."""
         tried = self._by_address.setdefault(address, _Address())
         self._by_address.move_to_end(address)
         if len(self._by_address) > _ADDRESSES:

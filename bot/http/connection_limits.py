@@ -1,7 +1,7 @@
 """Decides which connection to close when a server is full. Pure.
 
-Unknown visitors never keep people out. A new connection replaces that of the unknown visitor who
-was idle longest, so a person with a valid cookie gets in even from the address of such visitors.
+Unknown visitors never keep people out. A new connection replaces the one of the unknown visitor who
+was idle longest, so a person with a valid cookie always gets in, even from the same address.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConnectionLimits:
-    """Limits on connections: of everyone, of unknown visitors per address, and per person."""
+    """Limits on connections: in total, of unknown visitors per address, and per person."""
 
     overall: int
     strangers: int
@@ -33,7 +33,7 @@ class OpenConnection:
 
     A proxy's connections carry requests of many people, so its address identifies no one. `busy`
     counts requests in progress. `unsent` is the size of the send buffer at the last check, and
-    `unread` counts the consecutive checks at which it had not changed.
+    `unread` counts the consecutive checks at which that size was the same.
     """
 
     address: str

@@ -1,8 +1,8 @@
 """Sends files over HTTP in pieces, whole or as a range, within limits on memory.
 
-Used for people on the page and for signed links; callers check access first. The next piece is read
-once the previous one was sent, so a stalled download holds one piece in memory. It is closed if
-that piece does not move.
+Used for people's files on the page and for signed links. Callers check access first. The next piece
+is read once the previous one was sent, so a stalled download holds one piece in memory. A download
+whose piece does not move is closed.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ PIECE_S = 30.0  # to send a piece: 9 kB/s; slower connections are considered dea
 WAIT_S = 60.0  # to wait for a slot
 
 FILE_POLICY = "default-src 'none'; sandbox"
-# Types shown or played in the page. All others are only offered as downloads, above all SVG and
-# HTML.
+# Types that the page may show or play. All others, above all SVG and HTML, are only offered as
+# downloads.
 INLINE_TYPES = PLAYED | {"image/png", "image/jpeg", "image/webp", "image/gif", "image/avif"}
 
 ReadPiece = Callable[[int, int], Awaitable[bytes | None]]
@@ -39,7 +39,7 @@ ReadPiece = Callable[[int, int], Awaitable[bytes | None]]
 class Sendable:
     """A file to send: its description, and a function that reads `length` bytes from `start`.
 
-    `tag` is the same as long as the content is. `piece` returns None once the file is gone.
+    `tag` changes only if the content changes. `piece` returns None once the file is gone.
     """
 
     name: str
@@ -93,7 +93,7 @@ class DownloadSlots:
 
 
 class FileSender:
-    """Sends files as responses. A server's routes share one instance, and so its limits."""
+    """Sends files as responses. A server's routes share one instance and thereby its limits."""
 
     def __init__(self, turns: DownloadSlots | None = None, *, piece_s: float = PIECE_S) -> None:
         self._turns = turns or DownloadSlots()
@@ -104,7 +104,7 @@ class FileSender:
     ) -> web.StreamResponse:
         """Send a file or the requested range, using a slot of the person `whose`.
 
-        `headers` take precedence over those that every file has; they set the caching, for example.
+        `headers` override those that every file has, for example to set the caching.
         """
         about = dict(headers) | {"Accept-Ranges": "bytes", "ETag": f'"{file.tag}"'}
         if any(known.value in {file.tag, "*"} for known in request.if_none_match or ()):
@@ -175,7 +175,7 @@ def _response(
 
 
 def _cut(request: web.Request) -> None:
-    """Break the connection, so that the reader does not take the part for the whole."""
+    """Break the connection, so that the client does not mistake the part for the whole file."""
     if request.transport is not None:
         request.transport.abort()
 

@@ -1,8 +1,8 @@
 """Accepts a limited number of connections, and closes silent and surplus ones.
 
-Anyone may connect before being identified, and each connection takes one of the process's few file
-handles, which chats, servers and the database also need. Connections are accepted one by one while
-handles are left. Those of unknown visitors are closed first.
+Anyone can connect before being identified. Each connection takes one of the process's few file
+handles, which chats, servers and the database also need. Connections are therefore accepted one by
+one, while handles are left, and those of unknown visitors are closed first.
 """
 
 import asyncio
@@ -48,19 +48,19 @@ IDLE_S = 75.0  # between requests of a person
 FINISH_S = 2.0
 UNREAD_S = 30.0  # until part of the send buffer is sent
 _UNREAD_CHECKS = 3
-_BACKLOG = 128  # connections that the system queues until they are accepted
+_BACKLOG = 128  # connections that the system queues before they are accepted
 _NO_HANDLES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE_S = 1.0  # after the system ran out of handles
 
 _log = sparing(logging.getLogger(__name__))
 
 NAME: web.RequestKey[Callable[[str], None]] = web.RequestKey("name")
-"""Key of a function that sets a request's person, for servers that learn it later than `who`."""
+"""Key of a function that sets a request's person, for servers that identify it later than `who`."""
 Who = Callable[[web.Request], str | None]
 
 
 def room_for_connections() -> int:
-    """Return how many connections the page may have, with handles left for other parts."""
+    """Return how many connections the page may have, so that other parts have handles left."""
     files = open_files()
     return min(MAX_CONNECTIONS, files - min(128, files // 2))
 
@@ -85,7 +85,7 @@ class Listener:
     ) -> None:
         """Prepare to serve an application.
 
-        With `cancels`, a request is cancelled when its visitor leaves. On close, requests in
+        With `cancels`, a request is cancelled when its visitor disconnects. On close, requests in
         progress have `finish_s` seconds to finish.
         """
         app.middlewares.insert(0, self._heard)
@@ -138,7 +138,7 @@ class Listener:
             except OSError as error:
                 if error.errno in _NO_HANDLES:
                     await self._wait_for_handles(error)
-                continue  # other errors mean that the visitor left
+                continue  # other errors mean that the visitor disconnected
             try:
                 await self._let_in(visitor, str(peer[0]) if peer else "")
             except Exception:  # noqa: BLE001  # an error with one visitor must not end the server
@@ -148,8 +148,8 @@ class Listener:
     async def _end_unread(self) -> None:
         """Close connections whose visitors do not read, because their unsent data is in memory.
 
-        The buffer's size changes with every byte sent, so it only stays the same if nothing is
-        read.
+        The size of a send buffer changes with every byte sent. So it stays the same only if nothing
+        is read.
         """
         while True:
             await asyncio.sleep(self._unread_s / _UNREAD_CHECKS)
@@ -187,7 +187,7 @@ class Listener:
         self._expect(visit)
 
     def _here(self) -> dict[asyncio.BaseProtocol, OpenConnection]:
-        """Return the open connections, after forgetting those that ended."""
+        """Return the open connections, and forget those that have ended."""
         there = self._runner.server.connections if self._runner.server is not None else ()
         gone = self._visits.keys() - set(there)
         for protocol in gone:
@@ -303,7 +303,7 @@ async def _listen(host: str | None, port: int) -> list[socket.socket]:
 
 
 def _quiet_logger() -> logging.Logger:
-    """Return a log for the server's own errors, without tracebacks for what visitors send."""
+    """Return a log for the server's own errors. It omits tracebacks that visitors cause."""
     log = _log.getChild("http")
     if _is_ours not in log.filters:
         log.addFilter(_is_ours)

@@ -1,4 +1,4 @@
-"""Signed links to result files: their contents, their validation, and the response.
+"""Signed links to result files: their format, their validation, and the response.
 
 Anyone with the link gets the file, without signing in and without a key.
 """
@@ -46,13 +46,13 @@ class LinkReader(Protocol):
     """Validates links. Every method raises `StoreError`."""
 
     async def find(self, ticket: Ticket) -> Original | None:
-        """Return the file, or None if the link is invalid or has ended."""
+        """Return the file, or None if the link is invalid, expired or revoked."""
 
     async def piece(self, ticket: Ticket, start: int, length: int) -> bytes | None:
         """Return bytes of the file, or None if the link is no longer valid."""
 
     async def ended(self, job_id: int) -> bool:
-        """Return whether a job's links were ended, which deleting its result does."""
+        """Return whether a job's links were revoked, which deleting its result does."""
 
 
 def is_signed_link(request: web.Request) -> bool:

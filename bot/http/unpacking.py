@@ -1,4 +1,4 @@
-"""Decompresses request bodies, with a limit on how far they expand.
+"""Decompresses request bodies, and limits how far they expand.
 
 The `Listener` turns off aiohttp's own decompression, which would also expand bodies that no route
 reads.
@@ -18,7 +18,7 @@ _LINE_MOST = 8 * 1024
 
 
 class Bomb(Exception):
-    """Raised when a body expands further than legitimate ones do."""
+    """Raised when a body expands further than a legitimate one does."""
 
 
 def encoding_of(request: web.Request) -> str:
@@ -30,7 +30,7 @@ def encoding_of(request: web.Request) -> str:
 class UnpackedBody:
     """Reads a gzip or deflate body, with the interface of a `StreamReader`.
 
-    Reading raises `Bomb`, and `RequestPayloadError` if the body is not in this encoding.
+    Reading raises `Bomb`, or `RequestPayloadError` if the body does not match its encoding.
     """
 
     def __init__(self, packed: StreamReader, encoding: str) -> None:

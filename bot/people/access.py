@@ -1,7 +1,7 @@
 """What each person may do, and how much. Makes decisions and stores nothing.
 
-Several machines share a queue, and a day must not depend on which of them is asked. Days follow the
-configured time zone, or the machine's if there is none.
+Days follow the configured time zone, or the machine's if there is none. Machines that share a queue
+need the configured one, so that they agree on when a day begins.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,9 +20,9 @@ class PersonLimits:
     """Limits of one person. None means no limit.
 
     A person may have `open_per_person` open jobs. Of these, `queued_per_person` are in the queue at
-    once and the rest wait in the person's overflow. `per_hour` counts jobs accepted in an hour,
-    except failed ones. `lane` is the lane of the person's jobs. Embeddings only count against
-    `embeddings_open`; as many of them are in the queue at once as other jobs. `gpu_seconds_per_day`
+    once, and the rest wait in the person's overflow. `per_hour` limits the jobs accepted in an
+    hour, not counting failed ones. `lane` is the lane of the person's jobs. Embeddings count only
+    against `embeddings_open`; `queued_per_person` applies to them separately. `gpu_seconds_per_day`
     covers all of a person's jobs.
     """
 
@@ -36,9 +36,10 @@ class PersonLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Role:
-    """A group of people with their own limits.
+    """A group of people with separate limits.
 
-    `members` are users ("telegram:42") and rights ("discord-role:7") whose holders are members.
+    `members` are users ("telegram:42"), and rights ("discord-role:7") that make their holders
+    members.
     """
 
     name: str
@@ -49,9 +50,9 @@ class Role:
 class Access:
     """Decides by user id ("telegram:42") and by the rights that come with a call.
 
-    A right only counts for the call it comes with, so it is checked on every call: in another
-    server or a direct message, the same person does not have it. Hiding commands in a client's menu
-    is only a courtesy.
+    A right only counts for the call that it comes with, so it is checked on every call. In another
+    server or in a direct message, the same person does not have it. Hiding commands in a client's
+    menu is only a convenience.
     """
 
     def __init__(
@@ -66,9 +67,9 @@ class Access:
     ) -> None:
         """Create from the operator's settings.
 
-        `admins` are users and rights. `allowed` lists the chats of each platform that may call.
-        `allowed_roles` lists rights of which a caller needs one. Days and times of day are in
-        `zone`, or in the machine's zone if None.
+        `admins` are users and rights. `allowed` lists the chats of each platform from which calls
+        are accepted. `allowed_roles` lists rights of which a caller needs one. Days and times of
+        day are in `zone`, or in the machine's zone if None.
         """
         self.zone = zone
         self._admins = frozenset(admins)
@@ -86,8 +87,8 @@ class Access:
     def lets_in(self, platform: str, places: Collection[str]) -> bool:
         """Return whether calls from a chat are accepted.
 
-        `places` are the ids of the chat and of its surroundings. All chats of a platform without a
-        list are allowed.
+        `places` are the ids of the chat and of the server or group around it. A platform without a
+        list accepts calls from all chats.
         """
         allowed = self._allowed.get(platform)
         return allowed is None or not allowed.isdisjoint(places)
@@ -108,21 +109,18 @@ class Access:
         return self.admin_by(user, rights) is not None
 
     def admin_by(self, user: str, rights: Collection[str]) -> str | None:
-        """Return what makes a person an admin in a call: their id or a right.
-
-        None if nothing does.
-        """
+        """Return the id or right that makes a person an admin in a call; None if nothing does."""
         if user in self._admins:
             return user
         return min(self._admins.intersection(rights), default=None)
 
     def admin_ids(self, platform: str) -> tuple[str, ...]:
-        """Return the ids of a platform's admins, without the platform's prefix."""
+        """Return the ids of a platform's admins, without the prefix of the platform."""
         mine = (user.partition(":") for user in self._admins if "@" not in user)
         return tuple(user for prefix, _, user in mine if prefix == platform)
 
     def places_of(self, right: str) -> frozenset[str]:
-        """Return the places where a right ("telegram:group-admins") has an effect."""
+        """Return the places where a right ("telegram:group-admins") applies."""
         members = (role.members for role in self._roles)
         named = self._admins.union(*self._needed.values(), *members)
         split = (name.partition("@") for name in named)
@@ -133,7 +131,7 @@ class Access:
         return user == job.owner or self.is_admin(user, rights)
 
     def limits_of(self, person: Person, rights: Collection[str]) -> PersonLimits:
-        """Return a person's limits: those of their first matching role, with admins' changes."""
+        """Return a person's limits: those of the first matching role, with changes by admins."""
         limits = self._limits
         for role in self._roles:
             if person.user in role.members or not role.members.isdisjoint(rights):

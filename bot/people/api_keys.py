@@ -30,17 +30,17 @@ NAMING: Mapping[str, NameForms] = {
     ),
     "api": NameForms(person=IdForm(pattern=LOCAL, example=LOCAL)),
 }
-"""Forms of the names of API users. People behind a service are named after the service."""
+"""Forms of the names of API users. The people of a service are named after the service."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApiKey:
     """A key without its secret, which only its owner knows.
 
-    `user` is the person it identifies, and `user_name` their display name. With `people`, it
-    identifies a service whose calls name the people behind it. `style` is the client that it was
-    created for. Times are UNIX seconds. `used_at` is None until the first use. `expires_at` is None
-    for a key that works until it is revoked.
+    `user` is the person that it identifies, and `user_name` the display name. With `people`, it
+    identifies a service whose calls name the people that they are for. `style` is the client that
+    the key was created for. Times are UNIX seconds. `used_at` is None until the first use.
+    `expires_at` is None for a key that is valid until it is revoked.
     """
 
     id: int
@@ -139,7 +139,7 @@ class ApiKeys:
         return await self._database.read(query)
 
     async def revoke(self, user: str, number: int) -> bool:
-        """Revoke a person's key at once. Returns False if they have no key with this number."""
+        """Revoke a person's key at once. Returns False if there is no key with this number."""
 
         def change(connection: Connection) -> bool:
             return connection.execute(sql.REVOKE_KEY, (number, user)).rowcount > 0
@@ -156,7 +156,7 @@ class ApiKeys:
 
 
 def service_of(user: str) -> str | None:
-    """Return the service that a person is behind, or None."""
+    """Return the service that a person belongs to, or None."""
     service, _, person = user.partition("/")
     return service if person and service.startswith(SERVICE) else None
 
@@ -167,7 +167,7 @@ def new_secret() -> str:
 
 
 def looks_like_key(text: str) -> bool:
-    """Return whether a text has the form of a key. No other text is looked up."""
+    """Return whether a text looks like a key. Only such texts are looked up."""
     return _FORM.fullmatch(text) is not None
 
 

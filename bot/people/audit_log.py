@@ -1,4 +1,4 @@
-"""The audit log: every admin action, with who did what to whom and when."""
+"""The audit log: every admin action, with its actor, its target and its time."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class Act:
 
 
 class AuditLog:
-    """Appends and reads entries in the jobs' database. Entries never change."""
+    """Appends and reads entries in the jobs' database. Entries are never changed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""People invited to the web chat by an admin. Their tokens are only stored as hashes.
+"""People whom an admin has invited to the web chat. Only hashes of their tokens are stored.
 
 The page reads from memory, which is refreshed from the database to see other processes' changes.
 Commands read the database.
@@ -28,7 +28,7 @@ _TAKEN = frozenset({LOCAL.id})
 class Invitation:
     """An invited person, and the link that signs them in.
 
-    `renewed` means that the person was invited before. The earlier link stops working.
+    With `renewed`, the person had been invited before, and the earlier link stops working.
     """
 
     person: WebPerson
@@ -46,7 +46,7 @@ class Invites:
         self._database = database
         self._page = page
         self._known = known
-        # Refreshes are numbered, so that a slow one does not undo a later change.
+        # Refreshes are numbered, so that a slow one cannot undo a later change.
         self._asked = 0
         self._applied = 0
 
@@ -56,7 +56,7 @@ class Invites:
         return cls(database, page, await database.read(_invited))
 
     async def look(self) -> None:
-        """Refresh the invitations that other processes change.
+        """Refresh the invitations from the database, to see other processes' changes.
 
         Keeps the known ones if that fails.
         """
@@ -163,7 +163,7 @@ def _digest(token: str) -> bytes:
 
 
 def _free_id(connection: Connection, name: str) -> str:
-    """Derive an id from a name that no person has or ever had."""
+    """Derive an id from a name. Returns one that no person has or has ever had."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     stem = re.sub(r"[^a-z0-9]+", "-", plain)[:_ID_MOST].strip("-") or "guest"
     taken = {row[0] for row in connection.execute(sql.WEB_IDS)} | _TAKEN

@@ -22,13 +22,13 @@ from queueing.store.sql.database import Connection, Database
 
 
 class LinkEnds:
-    """Counts how often the links to a job's files were ended. Changes are durable on return."""
+    """Counts how often the links to a job's files were revoked. Changes are durable on return."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def end(self, job_id: int) -> None:
-        """End a job's links by counting up. Does nothing if there is no such job."""
+        """Revoke a job's links by raising its count. Does nothing if there is no such job."""
 
         def change(connection: Connection) -> None:
             connection.execute(sql.END_LINKS, (job_id,))
@@ -36,7 +36,7 @@ class LinkEnds:
         await self._database.write(change)
 
     async def of(self, job_id: int) -> int:
-        """Return how often a job's links were ended."""
+        """Return how often a job's links were revoked."""
 
         def query(connection: Connection) -> int:
             row = connection.execute(sql.LINK_ENDS, (job_id,)).fetchone()
@@ -58,8 +58,9 @@ async def key_of(notes: Notes) -> bytes:
 class Links:
     """Creates and validates links. Implements `LinkReader`.
 
-    `page` is the page's URL with a final slash, or None if other machines cannot reach it; then no
-    links are created. Links expire `live.kept_days` after their job. `key` comes from `key_of`.
+    `page` is the page's URL with a final slash, or None if other machines cannot reach it. Without
+    it, no links are created. Links expire `live.kept_days` after their job ended. `key` comes from
+    `key_of`.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Links:
         return None if self._page is None else self._page + (await self.paths(job))(number)
 
     async def paths(self, job: Job) -> Callable[[int], str]:
-        """Return a function that builds the link's path for a file number, counted from 1."""
+        """Return a function that builds the path of a link to a file, given its number from 1."""
         until = int((job.finished_at or job.queued_at) + self._live.kept_days * _DAY_S)
         ends = await self._ends.of(job.id)
 
@@ -97,17 +98,18 @@ class Links:
         return path
 
     async def end(self, job_id: int) -> None:
-        """End all existing links to a job's files. Raises `StoreError`."""
+        """Revoke all existing links to a job's files. Raises `StoreError`."""
         await self._ends.end(job_id)
 
     async def ended(self, job_id: int) -> bool:
-        """Return whether a job's links were ended, which deleting its result does."""
+        """Return whether a job's links were revoked, which deleting its result does."""
         return await self._ends.of(job_id) > 0
 
     async def find(self, ticket: Ticket) -> Original | None:
-        """Return the file, or None.
+        """Return the file that a link names.
 
-        None if the link is invalid or ended, the job was erased, or its owner is banned.
+        None if the link is invalid, expired or revoked, if the job was erased, or if its owner is
+        banned.
         """
         now = self._clock.now()
         expected = self._seal(
@@ -122,7 +124,7 @@ class Links:
         return Original(name=head.name, size=head.size)
 
     async def piece(self, ticket: Ticket, start: int, length: int) -> bytes | None:
-        """Return bytes of the file, or None once access to it has ended."""
+        """Return bytes of the file, or None once the link is no longer valid."""
         if await self.find(ticket) is None:
             return None
         return await self._files.piece(ticket.job_id, ticket.number, start, length)

@@ -1,4 +1,4 @@
-"""Forms of names for people and rights, as used in the configuration and in admin commands.
+"""Forms of names for people and rights, as written in the configuration and in admin commands.
 
 Each platform defines its forms in its settings (`bot.config.chats.ChatConfig`).
 """
@@ -21,11 +21,11 @@ class IdForm:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NameForms:
-    """One platform's names: of people ("telegram:42") and of rights.
+    """The names of one platform: of people ("telegram:42") and of rights.
 
-    A right always includes where it counts, because anyone is admin of a server or group they
-    created. `shared` are names that several people appear under. They can be banned, but never be
-    admins.
+    A right always includes the place where it applies, because anyone is an admin of a server or
+    group that they created. `shared` are names under which several people appear. They can be
+    banned, but can never be admins.
     """
 
     person: IdForm

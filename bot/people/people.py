@@ -11,17 +11,17 @@ from queueing.store.sql.database import Connection, Database
 
 HOUR_S = 3600.0
 NO_LIMIT = -1
-"""Value of `Person.per_hour` and `Person.gpu_per_day`: no limit, whatever the role."""
+"""Value of `Person.per_hour` and `Person.gpu_per_day` for no limit, whatever the role's limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Person:
     """One person's settings. None means not set. Times are UNIX seconds.
 
-    `image_model` to `style` and `edit_model` to `transcribe_model` are the person's defaults.
-    `ask_model_at` is when `ask_model` was set. If `aloud` is 1, answers to their recordings are
-    also read aloud. `lane`, `max_open`, `per_hour` and `gpu_per_day` (in seconds) override those of
-    the role. `banned_until` is None for a permanent ban.
+    The fields `image_model` to `style` and `edit_model` to `transcribe_model` are the person's
+    defaults. `ask_model_at` is when `ask_model` was set. If `aloud` is 1, answers to the person's
+    recordings are also read aloud. `lane`, `max_open`, `per_hour` and `gpu_per_day` (in seconds)
+    override the role's. `banned_until` is None for a permanent ban.
     """
 
     user: str
@@ -53,7 +53,7 @@ class Person:
 _FIELDS = tuple(field.name for field in fields(Person))  # in the order of `sql.PERSON_COLUMNS`
 
 LanguageTold = Callable[[str, str | None], None]
-"""Called when a person chooses a language, or None to use the chat's."""
+"""Called when a person chooses a language; None means the language of the chat."""
 
 
 class People:
@@ -64,14 +64,14 @@ class People:
         self._listeners: set[LanguageTold] = set()
 
     async def get(self, user: str) -> Person:
-        """Return a person, without any settings if none are stored.
+        """Return a person; one without any settings if none are stored.
 
-        A ban of a service also applies to the people behind it, unless their own ban lasts longer.
+        The ban of a service also applies to its people, unless their own ban lasts longer.
         """
         return await self._database.read(lambda connection: _held_to_service(connection, user))
 
     async def known(self, users: Sequence[str]) -> Sequence[Person]:
-        """Return these people, then all others whom an admin has banned or given limits."""
+        """Return these people, then all others whom an admin has banned or given own limits."""
 
         def query(connection: Connection) -> Sequence[Person]:
             found = {user: _held_to_service(connection, user) for user in users}
@@ -128,7 +128,7 @@ def _person(row: Sequence[Any]) -> Person:
 
 
 def _held_to_service(connection: Connection, user: str) -> Person:
-    """Return a person, with the ban of their service applied, whose key could name anyone."""
+    """Return a person with the ban of their service applied, because its key can name anyone."""
     person = _read(connection, user)
     if (service := service_of(user)) is None:
         return person

@@ -57,7 +57,7 @@ NEWEST_ACTS = "SELECT at, actor, action, subject, detail FROM audit ORDER BY id 
 # ---------------------------------------------------------------- invitations
 
 INVITING = "invitations"
-"""Lock for assigning an id, which first checks that the name is free."""
+"""Lock for assigning an id, which requires checking first that the name is free."""
 INVITED = "SELECT digest, id, name FROM web_people WHERE digest IS NOT NULL"
 WEB_IDS = "SELECT id FROM web_people"
 INVITE = "INSERT INTO web_people (id, name, digest, invited_at) VALUES (?, ?, ?, ?)"
@@ -67,7 +67,7 @@ UNINVITE = "UPDATE web_people SET digest = NULL WHERE id = ?"
 # ---------------------------------------------------------------- API keys
 
 ADDING_KEYS = "API keys"
-"""Lock for adding a key, which first counts the existing ones."""
+"""Lock for adding a key, which requires counting the existing ones first."""
 _KEY_COLUMNS = 'id, "user", user_name, name, created_at, used_at, people, style, expires_at'
 ADD_KEY = (
     'INSERT INTO api_keys ("user", user_name, name, digest, created_at, service, people, style,'
@@ -84,7 +84,7 @@ REVOKE_KEYS_OF = 'DELETE FROM api_keys WHERE "user" = ?'
 # ---------------------------------------------------------------- files sent ahead
 
 ADDING_UPLOADS = "uploads"
-"""Lock for storing a file, because the limit is shared by all."""
+"""Lock for storing a file, because all processes share the limit."""
 _UPLOAD_COLUMNS = 'id, "user", name, mime, size, created_at, expires_at'
 ADD_UPLOAD = f"INSERT INTO uploads ({_UPLOAD_COLUMNS}, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 UPLOAD = f'SELECT {_UPLOAD_COLUMNS} FROM uploads WHERE id = ? AND "user" = ? AND expires_at > ?'
@@ -101,7 +101,7 @@ EXPIRE_UPLOADS = "DELETE FROM uploads WHERE expires_at <= ?"
 # ---------------------------------------------------------------- bytes of the last hour
 
 RECEIVING = "received"
-"""Lock for counting bytes, which first adds up the last hour."""
+"""Lock for counting bytes, which requires adding up the last hour first."""
 EXPIRE_RECEIVED = "DELETE FROM received WHERE at <= ?"
 RECEIVED_OF = 'SELECT at, size FROM received WHERE "user" = ? ORDER BY at, id'
 ADD_RECEIVED = 'INSERT INTO received ("user", at, size) VALUES (?, ?, ?) RETURNING id'

@@ -1,7 +1,7 @@
 """Limits the bytes of files that each person sends within an hour, to protect the disk.
 
-Files of requests are counted in the database, across processes. Files sent to a page are in the
-memory of the process that serves it, and are counted there; a restart resets that count.
+Files in requests are counted in the database, across processes. Files sent to a page are kept and
+counted in the memory of the process that serves the page. A restart resets that count.
 """
 
 import logging
@@ -59,9 +59,9 @@ class ReceivedBytes:
         return await self._database.write(change)
 
     async def give_back(self, entry: int | None) -> None:
-        """Undo the count for bytes that were not stored.
+        """Take back the count for bytes that were not stored.
 
-        If that fails, they count for their hour.
+        If that fails, the bytes count until their hour is over.
         """
         if entry is None:
             return
@@ -74,9 +74,10 @@ class ReceivedBytes:
 
 
 def free_at(sent: Sequence[tuple[float, int]], size: int, most: int) -> float | None:
-    """Return when `size` more bytes fit after those in `sent` (oldest first), or None if now.
+    """Return when `size` more bytes fit after those in `sent` (oldest first); None if they fit now.
 
-    A size above the whole limit is accepted in an empty hour: other limits cover single files.
+    A file larger than the whole limit is accepted in an hour without other files, because other
+    limits apply to single files.
     """
     left, free = sum(each for _, each in sent), None
     for at, each in sent:
@@ -95,7 +96,7 @@ class Received:
         self._sent: defaultdict[str, deque[tuple[float, int]]] = defaultdict(deque)
 
     def fits_at(self, user: str, size: int) -> float | None:
-        """Return when `size` more bytes of a person fit, or None if now."""
+        """Return when `size` more bytes of a person fit; None if they fit now."""
         most_mb = self._live.files_per_hour_mb
         if most_mb is None or not size:
             return None

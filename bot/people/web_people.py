@@ -9,7 +9,7 @@ from typing import Protocol
 
 _LEAST_KINDS = 6  # different characters; a random hexadecimal token of 16 has ten
 
-_LEAST_LEFT = 8  # characters in addition to words that every guesser tries
+_LEAST_LEFT = 8  # characters in addition to the words that every attacker tries
 
 _WORDS = re.compile(
     "pass(word|wort)?|geheim|secret|token|usher|admin|owner|change-?me|welcome|willkommen|letmein"
@@ -20,7 +20,7 @@ _WORDS = re.compile(
 
 
 def is_weak(token: str) -> bool:
-    """Return whether a long token can still be guessed: repetition, sequences or common words."""
+    """Return whether a long token is guessable: by repetition, sequences or common words."""
     repeated = (token + token).find(token, 1) < len(token)
     steps = [abs(ord(after) - ord(before)) for before, after in pairwise(token)]
     in_a_row = sum(step <= 1 for step in steps) > len(steps) / 2
@@ -44,20 +44,20 @@ LOCAL = WebPerson(id="local", name="You")
 
 
 class WebPeople(Protocol):
-    """Knows the people of the web chat. Answers from memory and may change at any time."""
+    """Knows the people of the web chat. Reads from memory. The people may change at any time."""
 
     async def look(self) -> None:
         """Refresh from other processes' changes. Called repeatedly."""
 
     def by_token(self, token: str) -> WebPerson | None:
-        """Return the person with this token. Takes the same time for a nearly right token."""
+        """Return the person with this token. An almost right token takes as long as a wrong one."""
 
     def by_id(self, person: str) -> WebPerson | None:
         """Return the person with this id, or None if there is none."""
 
 
 class FixedPeople:
-    """WebPeople from the configuration, each with a token. Raises `ValueError` for a weak token."""
+    """The people in the configuration, each with a token. Raises `ValueError` for a weak token."""
 
     def __init__(self, tokens: Mapping[str, WebPerson]) -> None:
         for token, person in tokens.items():
@@ -82,7 +82,7 @@ class FixedPeople:
 
 
 class CombinedPeople:
-    """Combines several WebPeople."""
+    """Combines several `WebPeople`."""
 
     def __init__(self, *kinds: WebPeople) -> None:
         self._kinds = kinds
@@ -102,7 +102,7 @@ class CombinedPeople:
 
 
 class OnlyLocal:
-    """Treats every visitor of a loopback address without a token as the same person."""
+    """Treats every visitor of a loopback address as the same person, without a token."""
 
     async def look(self) -> None:
         """Do nothing: the only person never changes."""

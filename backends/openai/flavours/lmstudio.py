@@ -1,7 +1,7 @@
 """LM Studio, which loads and unloads on command (0.4) or only on request (0.3).
 
-`backend` handles answers; this module contains LM Studio's control calls. Two traps: loading a
-loaded model makes a second copy, and errors arrive with status 200.
+This module contains LM Studio's control calls. There are two traps: loading a loaded model creates
+a second copy, and errors arrive with status 200.
 """
 
 from dataclasses import replace
@@ -111,8 +111,8 @@ class LMStudio4(Flavour):
     async def load(self, http: Http, served: Served, wish: LoadWish) -> None:
         """Load a copy and return when it is usable.
 
-        If another program has loaded one in the meantime, this copy is unloaded again, because two
-        copies take twice the memory.
+        If another program has loaded the model during this load, this copy is unloaded again,
+        because two copies take twice the memory.
         """
         body: dict[str, JsonValue] = {"model": served.id}
         if wish.context_length is not None:
