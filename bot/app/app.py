@@ -48,8 +48,8 @@ async def chats_served(
 ) -> AsyncIterator[ChatParts]:
     """Serve chats until the block ends, then deliver results for at most `settle_s` seconds.
 
-    Calls are only accepted while `lease` is held. The presenter stops last, so messages are still
-    edited once calls are no longer accepted.
+    Calls are only accepted while `lease` is held. The presenter stops last, so it still edits
+    messages once calls are no longer accepted.
     """
     context = assembly.context(given, admission)
     presenter = assembly.presenter(given, platforms, context)
@@ -89,16 +89,16 @@ class App:
         """Run until cancelled, then shut down in order.
 
         Raises `StoreError` if the database cannot be used, `BadModel` for a model that cannot work,
-        and `ChatRefused` if no chat lets the bot in.
+        and `ChatRefused` if no chat can be used.
         """
         async with self.running() as parts:
             await parts.queue.run()
 
     @asynccontextmanager
     async def running(self, *, lease: Lease | None = None) -> AsyncIterator[BotParts]:
-        """Start the chats and the presenter and provide all parts. The caller runs the queue.
+        """Start the chats and the presenter, and provide all parts. The caller runs the queue.
 
-        With a `lease`, the database rejects writes once another process has taken the lease.
+        With a `lease`, the database rejects writes once another process has taken that lease.
         """
         setup = self._setup
         async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Builds the bot's stores, and the parts between people and the queue."""
+"""Builds the bot's stores, and everything between people and the queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,7 +107,7 @@ def _links(database: Database, in_force: LiveConfig, clock: Clock, key: bytes) -
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SharedParts:
-    """What the parts between people and the queue are built from."""
+    """The objects from which the parts between people and the queue are built."""
 
     in_force: LiveConfig
     clock: Clock
@@ -128,7 +128,7 @@ class SharedParts:
 
 
 def fittings(given: SharedParts, lease: ChatLease = ALONE) -> PlatformParts:
-    """Collect what chat platforms need. They only send and act while the `lease` is held."""
+    """Build what chat platforms need. Platforms only send and act while the `lease` is held."""
     stored, queue = given.stored, given.queue
     return PlatformParts(
         commands=COMMANDS,
@@ -295,7 +295,7 @@ def gateway(
 
 
 def endings(given: SharedParts, api: ApiConfig) -> JobEndings:
-    """Build the part that calls webhooks and acknowledges programs' ended jobs."""
+    """Build the part that calls webhooks and acknowledges the ended jobs of programs."""
     queue = given.queue
     return JobEndings(
         _hooks(given, api), deliveries=queue.deliveries, jobs=queue.jobs, clock=given.clock

@@ -1,7 +1,8 @@
 """One of several processes on a database: runs the queue, chats and API while it holds their roles.
 
-The queue is one role and each chat another, so different processes may hold them. A process's chats
-and API reach the queue over its connection, even if the same process runs the queue.
+The queue is one role and each chat another, so different processes may hold them. The chats and the
+API of a process reach the queue over the process's connection to the leader, even if the same
+process runs the queue.
 """
 
 import asyncio
@@ -33,18 +34,18 @@ from queueing.store.sql.database import Database
 log = logging.getLogger(__name__)
 
 HAND_OVER_S = 0.2
-"""How long running jobs, and then last messages, get on shutdown. Another process continues them.
+"""How long running jobs, and then last messages, may take on shutdown. Another process continues.
 """
 
 UNREACHED_S = 30.0
-"""How long a chat waits for the queue before another process may serve the chat."""
+"""How long a chat waits for the queue before it is left to another process."""
 UNREACHABLE = "the process that holds the queue cannot be reached from here"
 
 AGAIN_S = 2
 """Pause before the API starts again after the database could not be opened."""
 
 Watched = Callable[[Callable[[], str | None]], AbstractContextManager[None]]
-"""Adds a check to those that the heartbeat reports, inside the block."""
+"""Inside the block, adds a check to those that the heartbeat reports."""
 
 
 class ClusterProcess:
@@ -75,8 +76,8 @@ class ClusterProcess:
     async def run(self, roles: Sequence[str], *, serves_api: bool) -> None:
         """Apply for roles, do their work, and serve the API, until cancelled.
 
-        Raises an `ExceptionGroup` of what ends the process: `BadModel`, or `ChatRefused` if none of
-        its chats lets the bot in.
+        Raises an `ExceptionGroup` with what ends the process: `BadModel`, or `ChatRefused` if none
+        of its chats can be used.
         """
         chats = [name for name in roles if name != QUEUE]
         async with TaskGroup() as tasks:

@@ -1,7 +1,7 @@
 """The socket through which `usher reload` and `usher top` reach the running bot.
 
-Each process has one next to its database, named after its process id. Only the process's own user
-may connect. A call is one line. The answer is one line of JSON, which is empty if this process
+Each process has a socket next to its database, named after its process id. Only the process's own
+user may connect. A call is one line. The answer is one line of JSON, which is empty if this process
 cannot answer.
 """
 
@@ -31,7 +31,7 @@ _LONGEST = 100  # bytes of a socket's path; systems allow 104 to 108
 
 Reload = Callable[[], Awaitable[Reloaded]]
 Tell = Callable[[str], Awaitable[bytes | None]]
-"""Answers a call with JSON, or None if this process cannot. Raises `StoreError`."""
+"""Answers a call with JSON, or with None if this process cannot. Raises `StoreError`."""
 
 
 async def _silent(_: str) -> bytes | None:
@@ -42,15 +42,14 @@ NOTHING_KNOWN = "the bot's processes on this machine cannot reach the queue at p
 
 
 class NotRunning(Exception):
-    """Raised when no process of a configuration answers."""
+    """Raised if no process of a configuration answers."""
 
 
 @asynccontextmanager
 async def listening(sign: Path, reload: Reload, tell: Tell = _silent) -> AsyncIterator[None]:
     """Answer calls until the block ends. `sign` is the database file or its substitute.
-
-    `tell` answers all calls except reloads. If the socket cannot be created, that is logged and
-    only SIGHUP reloads.
+    `tell` answers all calls except reloads. If the socket cannot be created, that is logged, and
+    the bot can only be reloaded with SIGHUP.
     """
     _forget_killed(sign)
     file = _of_process(sign, str(os.getpid()))
@@ -106,7 +105,7 @@ def ask(sign: Path, call: str) -> bytes:
 
 
 def call_all(sign: Path) -> Iterator[tuple[str, Reloaded]]:
-    """Reload every process of an installation. Yields each process's id and its answer.
+    """Reload every process of an installation. Yields each process's id and its outcome.
 
     Raises `NotRunning` if there is none.
     """
@@ -127,13 +126,13 @@ def _call(file: Path) -> Reloaded | None:
     except TimeoutError:
         return Reloaded(problems=(f"no answer within {_ANSWER_S:.0f} s",))
     except OSError as error:
-        return Reloaded(problems=(f"it cannot be reached: {error}",))
+        return Reloaded(problems=(f"cannot be reached: {error}",))
     if line is None:
         return None
     try:
         return Reloaded.of_json(json.loads(line))
     except (ValueError, KeyError, TypeError):
-        return Reloaded(problems=("it stopped before answering",))
+        return Reloaded(problems=("stopped before it answered",))
 
 
 def _line(file: Path, call: bytes, patience_s: float) -> bytes | None:
@@ -184,7 +183,7 @@ def _bound(file: Path) -> socket.socket:
 
 @contextmanager
 def _short(file: Path) -> Iterator[str]:
-    """Provide a short path to a socket. A long one goes through a handle of its folder."""
+    """Provide a short path to a socket. A long one is replaced by one through its folder."""
     if len(os.fsencode(file)) <= _LONGEST or not Path("/proc/self/fd").is_dir():
         yield str(file)
         return
@@ -207,7 +206,7 @@ class DashboardAnswers:
 
     @contextmanager
     def offering(self, records: Dashboard) -> Iterator[None]:
-        """Answer from these records until the block ends."""
+        """Inside the block, answer from these records."""
         self._offered.append(records)
         try:
             yield

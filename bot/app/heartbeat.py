@@ -1,7 +1,8 @@
 """A heartbeat for other processes: a file next to the database, rewritten while the bot runs.
 
-A container's health check reads it. A hung event loop stops writing it. Times are of the machine's
-monotonic clock, which cannot be set. They count from a boot, whose id is stored with them.
+A container's health check reads it. If the event loop hangs, the file is no longer written. Times
+are those of the machine's monotonic clock, which cannot be set. They count from a boot, whose id is
+stored with them.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ def file_of(database: Path) -> Path:
 
 
 async def beat(database: Path, look: Callable[[], str | None] = lambda: None) -> None:
-    """Write the file until cancelled, then remove it, so that a stopped bot is not alive.
+    """Write the file until cancelled, then remove it, so that a stopped bot does not look alive.
 
     `look` is called in a thread each time. It returns why the bot accepts no requests, or None.
     """
@@ -52,7 +53,7 @@ async def beat(database: Path, look: Callable[[], str | None] = lambda: None) ->
 
 
 def health(database: Path) -> str | None:
-    """Return what is wrong with a database's bot, or None if it is healthy."""
+    """Return what is wrong with the bot of a database; None if it is healthy."""
     sign = _read(file_of(database))
     if sign is None or sign.boot != _boot() or not 0 <= time.monotonic() - sign.at < LATE_S:
         return "no sign of life"

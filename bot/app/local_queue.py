@@ -35,7 +35,7 @@ from queueing.store.jobs.job_store import JobStore
 from queueing.store.sql.database import Database
 
 AGAIN_S = 60.0  # a list is cheap for a server, but its details take a call per model
-EMPTY_AGAIN_S = 5.0  # for a server without a model, whose first one is expected
+EMPTY_AGAIN_S = 5.0  # for a server without a model, which is probably being set up
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 class ModelDiscovery:
     """Asks servers for their models: at startup, every minute, and when a server comes back.
 
-    A server without models is asked every few seconds, because someone is setting it up. `looked`
-    is set once every server was asked.
+    A server without models is asked every few seconds, because it is probably being set up.
+    `looked` is set once every server was asked.
     """
 
     def __init__(self, models: LocalModelReader, backends: Mapping[str, Backend]) -> None:
@@ -127,7 +127,7 @@ class LocalQueue:
     store: JobStore
     database: Database
     backends: Mapping[str, Backend]
-    lookout: ModelDiscovery
+    discovery: ModelDiscovery
 
 
 async def open_queue(
@@ -170,7 +170,7 @@ async def open_queue(
         store=store,
         database=database,
         backends=queue.backends,
-        lookout=ModelDiscovery(queue.models, queue.backends),
+        discovery=ModelDiscovery(queue.models, queue.backends),
     )
 
 
@@ -178,10 +178,10 @@ async def open_queue(
 async def serving(
     setup: BotSetup, parts: LocalQueue, meters: Meters | None
 ) -> AsyncIterator[tuple[SharedParts, AdmissionService]]:
-    """Run the queue's background tasks until the block ends. The block runs the queue itself.
+    """Run the queue's background tasks until the block ends. The block itself runs the queue.
 
     Enters the block once the servers were asked for their models, or after `FIRST_LOOK_S`. Provides
-    the parts between people and the queue. Raises `StoreError`.
+    the objects between people and the queue. Raises `StoreError`.
     """
     async with AsyncExitStack() as stack:
         if meters is not None:
@@ -199,7 +199,7 @@ async def serving(
         stack.enter_context(setup.desk.offering(assembly.operator_records(given)))
         async with (
             beside(*upkeep(setup, parts, given)),
-            after(parts.lookout.looked, within_s=FIRST_LOOK_S),
+            after(parts.discovery.looked, within_s=FIRST_LOOK_S),
             beside(enhancer.run(), transcriber.run()),
         ):
             yield given, admission
@@ -221,7 +221,7 @@ def reconfiguring(setup: BotSetup, parts: LocalQueue, stack: AsyncExitStack) -> 
             for backend in made.values():
                 stack.push_async_callback(backend.aclose)
             parts.queue.reconfiguration.apply(catalog, made, config.scheduling.rules())
-            parts.lookout.ask_again()
+            parts.discovery.ask_again()
 
         return commit
 
@@ -244,7 +244,7 @@ def upkeep(
 
     Webhooks run here, once for all processes that serve the API.
     """
-    parts.queue.hosts.subscribe(parts.lookout.on_hosts)
+    parts.queue.hosts.subscribe(parts.discovery.on_hosts)
     return (
         tidy(
             parts.database,
@@ -253,7 +253,7 @@ def upkeep(
             setup.clock,
             setup.in_force,
         ),
-        parts.lookout.run(),
+        parts.discovery.run(),
         _recorder(setup, parts, given).run(),
         *_endings(given),
     )

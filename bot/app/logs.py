@@ -1,7 +1,7 @@
 """Sets up logging. Removes secrets and terminal control sequences from every record.
 
-Redaction happens in the formatter of the only handler, on the finished line with its traceback. So
-it also covers third-party loggers, warnings, uncaught exceptions and errors of the event loop.
+The formatter of the only handler redacts the finished line, including its traceback. So redaction
+also covers third-party loggers, warnings, uncaught exceptions and errors of the event loop.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _SHAPES = re.compile(
     r"|(?<=Bot )[\w-]{20,}\.[\w.-]+"
     r"|(?<=[?&]token=)[^\s&'\"]+"
 )
-"""Forms of tokens: of Telegram, Discord and LM Studio, and in headers and URLs."""
+"""Forms of tokens: those of Telegram, Discord and LM Studio, and those in headers and URLs."""
 
 # Escape sequences, carriage returns, and characters that change the text direction.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")

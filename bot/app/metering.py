@@ -23,7 +23,7 @@ class Meters:
     endpoint: MetricsEndpoint
 
     def on_roles(self, keeper: LeaseKeeper, clock: Clock) -> None:
-        """Measure this process's roles, and the database as seen from here."""
+        """Measure this process's roles, its database outages, and the error of its clock."""
         self.instruments.cluster = ClusterState(
             keeper.terms,
             away_s=lambda: keeper.outage.seconds,

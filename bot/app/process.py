@@ -77,7 +77,7 @@ def allow_open_files() -> None:
 
 
 def import_what_comes_late() -> None:
-    """Import modules that libraries import on first use, while file handles are available."""
+    """Import modules that libraries would import on first use, while file handles are available."""
     Image.preinit()
     for plugin in ("WebP", "Avif"):  # readable formats that Pillow does not load by default
         importlib.import_module(f"PIL.{plugin}ImagePlugin")
@@ -89,10 +89,10 @@ def give_memory_back() -> None:
     """Make the allocator return freed memory to the system.
 
     glibc raises its threshold for large blocks to the largest one freed so far, and keeps an arena
-    per thread. A busy hour with 25 MB files would keep that memory permanently. Setting these
-    parameters also turns off the adjustment. Smaller blocks are returned by `stay_small`: returning
-    blocks of a few megabytes at once would make each copy of a large result wait for fresh pages,
-    which takes half of the time.
+    per thread. After a busy hour with 25 MB files, it would never return that memory. Setting these
+    parameters also turns off the automatic threshold. Smaller blocks are returned by `stay_small`:
+    returning blocks of a few megabytes at once would make each copy of a large result wait for
+    fresh pages, which takes half of the time.
     """
     mallopt = _of_glibc("mallopt")
     if mallopt is None:
@@ -134,8 +134,8 @@ def collect_rarely() -> None:
     """Make the garbage collector run rarely.
 
     Jobs leave no reference cycles, so their objects are freed without it. A full collection stops
-    the bot for a tenth of a second, or half a second with ten thousand waiting jobs, and Python
-    runs one every few hundred jobs. Objects that exist by now are never examined again.
+    the bot for a tenth of a second, or for half a second with ten thousand waiting jobs, and Python
+    would run one every few hundred jobs. Objects that exist already are never examined again.
     """
     gc.collect()
     gc.freeze()
@@ -214,7 +214,7 @@ def run_until_signal(work: Coroutine[Any, Any, None]) -> int:
                     raise
 
     run(watched())
-    gc.freeze()  # on exit, so that a last collection does not take 0.3 s
+    gc.freeze()  # so that a last collection on exit does not take 0.3 s
     return 0
 
 

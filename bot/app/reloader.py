@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LiveConfig(LiveSettings):
-    """The configuration in force, and the objects derived from it that parts keep references to."""
+    """The configuration in force, and the objects derived from it that parts keep."""
 
     def __init__(self, config: Config) -> None:
         self._rooms: dict[str, ChatSettings] = {}
@@ -58,7 +58,7 @@ class LiveConfig(LiveSettings):
 log = logging.getLogger(__name__)
 
 OPERATOR = "operator"
-"""The actor of reloads in the audit log: the person at the machine."""
+"""The actor of reloads in the audit log: whoever operates the machine."""
 
 _DETAIL_LIMIT = 400  # characters of the detail in the audit log
 
@@ -66,7 +66,7 @@ Reread = Callable[[], Config]
 """Reads the configuration as at startup. Raises `ConfigError`."""
 
 LogAs = Callable[[Config, Config], None]
-"""Sets up logging for a reload, by the second configuration with the secrets of both."""
+"""Sets up logging as in the second configuration, redacting the secrets of both."""
 
 Afterwards = Callable[[], Awaitable[tuple[str, ...]]]
 """Announces a reload to other processes. Returns notes for the operator. Raises `StoreError`."""
@@ -94,7 +94,7 @@ class Reloaded:
         return cls(**{name: tuple(map(str, value[name])) for name in cls.__dataclass_fields__})
 
     def lines(self) -> tuple[str, ...]:
-        """Describe the outcome to the operator, as lines."""
+        """Describe the outcome to the operator, in lines."""
         if self.problems:
             return (*self.problems, "nothing was changed: the bot keeps its previous configuration")
         told = [f"applied: {', '.join(self.applied)}"] if self.applied else []
@@ -128,7 +128,7 @@ class Reloader:
         self._afterwards: list[Afterwards] = []
 
     def ask(self) -> None:
-        """Request a reload by `run`. Safe in the loop's signal handlers."""
+        """Request a reload, to be done by `run`. Safe in the loop's signal handlers."""
         self._asked.set()
 
     async def run(self) -> None:
@@ -140,7 +140,7 @@ class Reloader:
 
     @contextmanager
     def applying(self, audit: AuditLog, *prepares: Prepare) -> Iterator[None]:
-        """Record reloads in `audit` and let parts prepare for them, inside the block."""
+        """Inside the block, record reloads in `audit`, and call `prepares` before each one."""
         self._audits.append(audit)
         self._prepares.extend(prepares)
         try:
@@ -152,7 +152,7 @@ class Reloader:
 
     @contextmanager
     def telling(self, afterwards: Afterwards, *prepares: Prepare) -> Iterator[None]:
-        """Announce reloads to other processes inside the block."""
+        """Inside the block, announce reloads to other processes."""
         self._afterwards.append(afterwards)
         self._prepares.extend(prepares)
         try:
@@ -165,7 +165,7 @@ class Reloader:
     async def reload(self) -> Reloaded:
         """Read the configuration and apply it.
 
-        Reports errors in the result and then changes nothing.
+        The result reports errors. If there are any, nothing is changed.
         """
         async with self._one_at_a_time:
             try:

@@ -53,9 +53,9 @@ _NAMED = 3
 async def join(config: Config, agreement: Agreement) -> None:
     """Check that this process may join the others on the database. Changes nothing.
 
-    Raises `ConfigError` if the leader has a different configuration, or if there is no leader and
-    open jobs need a model that this configuration lacks. Raises `StoreError` if the database cannot
-    be used.
+    Raises `ConfigError` if the leader has a different configuration. Without a leader, raises
+    `ConfigError` if open jobs need a model that this configuration lacks. Raises `StoreError` if
+    the database cannot be used.
     """
     require_place(config, agreement, await asyncio.to_thread(look_at_server, config.database_url))
 
@@ -103,12 +103,12 @@ async def run(
 ) -> None:
     """Run until cancelled, then shut down in order.
 
-    With `reread`, SIGHUP and `usher reload` reload the configuration; `log_as` then sets up
+    With `reread`, SIGHUP and `usher reload` reload the configuration, and `log_as` then sets up
     logging.
 
-    Raises `StoreError` if the database cannot be used or was found damaged, `BadModel` for a model
-    that cannot work, `ConfigError` for a configuration that does not match the other processes',
-    and `ChatRefused` if no chat lets the bot in. Each of them may be in an exception group.
+    Raises `StoreError` if the database cannot be used or was found to be damaged, `BadModel` for a
+    model that cannot work, `ConfigError` if the configuration does not match that of the other
+    processes, and `ChatRefused` if no chat can be used. Each of them may be in an exception group.
     """
     several = is_postgres(config.database_url)
     grace_s = HAND_OVER_S if several else GRACE_S
@@ -125,7 +125,7 @@ async def _run_alone(setup: BotSetup, version: str) -> None:
     damage = None
     try:
         # The heartbeat starts once this process owns the database, so that a second bot does not
-        # end the first one's.
+        # remove the first one's file.
         async with (
             App(setup).running() as parts,
             beside(heartbeat.beat(config.sign_of_life, parts.database.look_at_file), stay_small()),
@@ -139,7 +139,7 @@ async def _run_alone(setup: BotSetup, version: str) -> None:
             finally:
                 damage = parts.database.damage
     finally:
-        if damage is not None:  # an orderly shutdown, but a failure
+        if damage is not None:  # an orderly shutdown, but the exit status must report a failure
             raise StoreError(damage)
 
 

@@ -39,7 +39,7 @@ class BotSetup:
     """A bot's configuration and factories. Nothing is opened yet.
 
     The overrides are for the demo and for tests: another database, virtual time, other chats, other
-    servers. With `inline`, which goes with virtual time, the database works in the calling thread.
+    servers. With `inline`, which virtual time requires, the database works in the calling thread.
     `reread` reads the configuration again for a reload, and `log_as` then sets up logging.
     """
 

@@ -29,7 +29,7 @@ _DAY_S = 24 * 3600.0
 
 
 def most_mb(kept: RetentionConfig) -> int:
-    """Return the largest size of the database: what retention keeps, plus arrivals between runs.
+    """Return the largest size of the database: the retained data, plus arrivals between deletions.
 
     A larger database counts as a full disk: no request is accepted, and results wait for space.
     """
@@ -37,7 +37,7 @@ def most_mb(kept: RetentionConfig) -> int:
 
 
 async def delete_expired(jobs: JobStore, chat_log: ChatLog, live: LiveSettings, now: float) -> None:
-    """Delete what retention no longer covers, by age or size. Idempotent. Raises `StoreError`.
+    """Delete data beyond the retention limits on age and size. Idempotent. Raises `StoreError`.
 
     The page's images are copies of job results. They may take half of the size, and jobs the rest.
     """
@@ -57,7 +57,7 @@ _MUCH_LEAST_MB = 64
 
 
 async def keep_all_up(platforms: Sequence[ChatPlatform], handler: CommandHandler) -> None:
-    """Run every chat. Raises `ChatRefused` with all reasons once none of them can be used.
+    """Run every chat. Raises `ChatRefused` with all reasons once no chat can be used.
 
     Raises `AddressTaken` instead if that is the only reason.
     """
@@ -160,7 +160,7 @@ async def after(happened: asyncio.Event, *, within_s: float) -> AsyncIterator[No
 async def beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run tasks alongside the block.
 
-    A failed task cancels the block, and the block's end the tasks.
+    If a task fails, the block is cancelled. When the block ends, the tasks are cancelled.
     """
     async with TaskGroup() as group:
         tasks = [group.create_task(each) for each in work]

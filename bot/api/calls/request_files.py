@@ -31,7 +31,7 @@ ADDRESSES_MOST = 16
 WHOLE_S = 60.0
 
 
-class Errands:
+class CallFetcher:
     """Fetches the URLs of one call, within limits for all of them together."""
 
     def __init__(self, fetcher: Fetcher, *, whole_s: float = WHOLE_S) -> None:
@@ -95,11 +95,11 @@ NO_ADDRESS = "send images as data URLs: this server does not fetch other URLs"
 
 
 class CallImages:
-    """Loads the images of one call, up to `IMAGES_MOST`. Fetches URLs only if `errands` is set."""
+    """Loads the images of one call, up to `IMAGES_MOST`. Fetches URLs only if `fetcher` is set."""
 
-    def __init__(self, caller: Caller, errands: Errands | None) -> None:
+    def __init__(self, caller: Caller, fetcher: CallFetcher | None) -> None:
         self.caller = caller
-        self._errands = errands
+        self._fetcher = fetcher
         self._left = IMAGES_MOST
 
     async def named(self, text: str, param: str) -> File:
@@ -156,9 +156,9 @@ class CallImages:
         return await (kept_whole if is_recorded(data) else self.sent)(data, param)
 
     async def _fetched(self, text: str) -> bytes:
-        if self._errands is None:
+        if self._fetcher is None:
             raise NotFetched(NO_ADDRESS)
-        return await self._errands.get(text)
+        return await self._fetcher.get(text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,7 +176,7 @@ class RequestImages:
         now = self.clock.now()
         if (ban := ban_of(caller.person, now)) is not None:
             raise refused(ban, now)
-        return CallImages(caller, None if self.fetcher is None else Errands(self.fetcher))
+        return CallImages(caller, None if self.fetcher is None else CallFetcher(self.fetcher))
 
 
 def require_number(count: int, param: str) -> None:

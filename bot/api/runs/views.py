@@ -249,7 +249,7 @@ def queue_view(snapshot: StatusReport) -> QueueView:
     )
 
 
-def machine_list(snapshot: StatusReport) -> HostList:
+def host_list(snapshot: StatusReport) -> HostList:
     """Build the view of all hosts with their servers. Omits addresses."""
     return HostList(
         data=tuple(

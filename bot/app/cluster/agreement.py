@@ -30,12 +30,13 @@ class Agreement:
     def __init__(self, config: Config, version: str) -> None:
         self._config = config
         self._version = version
-        self._known = 0  # epoch of the leader that was compared last
+        self._known = 0  # epoch of the leader that was last compared
 
     def about(self, role: str) -> About:
-        """Return a function that builds the published text of a role's holder.
+        """Return a function that builds the text that the holder of a role publishes.
 
-        It contains the version and, for the leader, the digests of the settings that must agree.
+        It contains the version. For the leader it also contains the digests of the settings that
+        must be the same everywhere.
         """
 
         def told(secret: bytes) -> str:
@@ -50,8 +51,8 @@ class Agreement:
     async def reloading(self, roles: LeaseStore, config: Config) -> Callable[[], None]:
         """Check the leader, and return a function that adopts a new configuration for later checks.
 
-        A process that is reloaded before the others keeps running next to the leader it agreed
-        with. A new leader may not have been compared yet, so that happens first. Raises
+        A process that is reloaded before the others keeps running next to the leader that it agreed
+        with. A leader that is new may not have been compared yet, so it is compared first. Raises
         `ConfigError` if it differs.
         """
         await self._compare(roles)
@@ -77,7 +78,7 @@ class Agreement:
         return ()
 
     def differences(self, told: LeaderInfo) -> tuple[str, ...]:
-        """Describe the leader's differing settings. Returns () if it published none."""
+        """Describe the settings in which the leader differs; () if it has published none."""
         there = _settings(told.about)
         return () if there is None else differences(marks(self._config, told.secret), there)
 
@@ -95,7 +96,7 @@ class Agreement:
 
     @asynccontextmanager
     async def kept(self, roles: LeaseStore, *, every_s: float) -> AsyncIterator[None]:
-        """Compare with every new leader inside the block, because two processes may start at once.
+        """Inside the block, compare with every new leader, because two processes may start at once.
 
         Raises `ConfigError` in an exception group.
         """
@@ -136,7 +137,7 @@ def _settings(about: str) -> Marks | None:
 
 
 def _content(about: str) -> Mapping[str, object]:
-    """Parse the text that a process published. Returns {} for a later version's format."""
+    """Parse the text that a process published. Returns {} if it has a later version's format."""
     try:
         content = json.loads(about)
     except ValueError:

@@ -22,7 +22,7 @@ NOT_NOW = "does not serve the queue yet, or no longer"
 
 
 class LeaderFinder:
-    """Connects to the leader and notices when another process takes over."""
+    """Connects to the leader, and detects when another process becomes the leader."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class LeaderFinder:
         self._logged: str | None = None
 
     async def dial(self) -> Wire:
-        """Connect to the leader. Raises `WireBroken`. Logs a cause once until it changes."""
+        """Connect to the leader. Raises `WireBroken`. Logs each cause once, until it changes."""
         try:
             wire = await self._connected(await self._holder())
         except (WireBroken, NotTrusted, StoreError) as error:
@@ -50,13 +50,13 @@ class LeaderFinder:
         return wire
 
     async def moved(self) -> None:
-        """Wait until the queue has a different epoch than at the last connection."""
+        """Wait until the queue's epoch differs from that of the last connection."""
         while True:
             await asyncio.sleep(self._look_every_s)
             try:
                 holder = await self._row()
             except StoreError:
-                continue  # the present epoch is unknown
+                continue  # the current epoch is unknown
             if holder is not None and holder.epoch != self._epoch:
                 return
 
@@ -109,7 +109,7 @@ class LeaderFinder:
 
 
 def _hint(holder: Leader) -> str:
-    """Return advice for an address that only its own machine can reach."""
+    """Return a hint if only its own machine can reach the leader's address."""
     if not is_loopback(host_and_port(holder.address)[0]):
         return ""
     return (

@@ -1,6 +1,7 @@
 """Acquires and renews the leases of this process's roles, and runs their work.
 
-By its own clock, a process stops its work before the lease ends, so that two never do the same.
+A process stops the work of a role before its lease ends by the process's own clock. So two
+processes never do the same work.
 """
 
 import asyncio
@@ -18,9 +19,9 @@ from queueing.core.ports import awake_s
 
 
 class Outage:
-    """Adds up the seconds without an answer from the database.
+    """Adds up the seconds in which the database did not respond.
 
-    An outage lasts from the first failed question to the next answer.
+    An outage lasts from the first query that fails to the next one that succeeds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -34,12 +35,12 @@ class Outage:
         return self._before_s + (0.0 if self._since is None else self._clock() - self._since)
 
     def failed(self, asked_at: float) -> None:
-        """Record that a question asked at this time got no answer."""
+        """Record that a query sent at this time got no response."""
         if self._since is None:
             self._since = asked_at
 
     def answered(self) -> None:
-        """Record an answer."""
+        """Record a response."""
         self._before_s, self._since = self.seconds, None
 
 
@@ -47,7 +48,7 @@ PATIENCE_S = 3.0
 
 
 class RoleList:
-    """Implements `LeaseReader` over the leases in the database. `names` are all roles."""
+    """Implements `LeaseReader` for the leases in the database. `names` are all roles."""
 
     def __init__(self, roles: LeaseStore, names: Sequence[str]) -> None:
         self._roles = roles
@@ -85,19 +86,19 @@ log = logging.getLogger(__name__)
 RENEWALS = 3
 """Renewals within the duration of a lease."""
 MARGIN = 0.15
-"""Share of a lease that is left when its holder stops, because cancelling takes a moment."""
+"""Share of the lease that remains when the holder stops, because cancelling takes a moment."""
 POLL_S = 0.25
 """How often to check for a free role, in addition to notifications."""
 LOOK_S = 0.2
 """How often a holder checks its database session."""
 DOUBT_S = 0.4
-"""How long a holder may continue without a session before others take the role without waiting."""
+"""How long a holder continues without a database session; others then take the role at once."""
 FREE_S = 2.0
-"""How long a shutdown waits for a database that does not answer."""
+"""How long a shutdown waits for a database that does not respond."""
 
 
 class GivesWay(Exception):
-    """Raised when a role's work cannot be done here for now. Another process may be able to."""
+    """Raised if a role's work cannot be done here at present. Another process may manage it."""
 
 
 class _End(Enum):
@@ -111,7 +112,7 @@ class _End(Enum):
 
 
 class HeldLease(ChatLease):
-    """Tells a role's work from memory whether this process still holds the lease."""
+    """Answers from memory whether this process still holds the lease of a role."""
 
     def __init__(
         self,
@@ -138,12 +139,11 @@ class HeldLease(ChatLease):
     def held(self) -> bool:
         """Whether the lease is certainly held. Once False, it stays False.
 
-        Another process may take the role after this one's session has ended, so a lost session
-        makes the lease doubtful.
+        A lost session makes the lease doubtful, because another process may then take the role.
         """
         if not self.denied:
             in_doubt_s = 0.0 if self.look() else self._clock() - self._sure_at
-            # A call that was just allowed may still be on its way.
+            # A call that was just allowed may still be under way.
             self.denied = self.left_s <= self._spare_s or in_doubt_s > DOUBT_S
         return not self.denied
 
@@ -164,10 +164,10 @@ Duty = Callable[[HeldLease], Awaitable[None]]
 
 
 class LeaseKeeper:
-    """Applies for roles and runs their work while it holds them.
+    """Applies for roles and runs their work while this process holds them.
 
-    `terms` maps each role that it applies for to its epoch, or 0 while not held. `outage` adds up
-    how long the database did not answer.
+    `terms` maps each requested role to its epoch, or to 0 while it is not held. `outage` adds up
+    how long the database did not respond.
     """
 
     def __init__(
@@ -185,9 +185,9 @@ class LeaseKeeper:
         """Run a role's work whenever this process holds the role.
 
         Ends when cancelled or when the work fails. On cancellation, the work shuts down in order,
-        then the role is freed. Work that returns gives the role up. Work that raises `GivesWay` or
-        `StoreError` leaves the role to others; this process applies again after the duration of a
-        lease.
+        then the role is released. Work that returns gives the role up. If work raises `GivesWay` or
+        `StoreError`, the role is left to others, and this process applies again after the duration
+        of a lease.
         """
         while True:
             self.terms[name] = 0
@@ -229,7 +229,7 @@ class LeaseKeeper:
     async def _hold(self, lease: HeldLease, duty: Duty) -> _End:
         """Run the work while the lease is held.
 
-        Unless the lease is lost, frees the role afterwards.
+        Afterwards, releases the role unless the lease is lost.
         """
         doing = asyncio.ensure_future(duty(lease))
         keeping = asyncio.ensure_future(self._keep(lease))
@@ -272,7 +272,7 @@ class LeaseKeeper:
     async def _until_due(self, lease: HeldLease) -> None:
         """Wait until the renewal is due or the session has ended.
 
-        The lease counts from the request, so the answer's delay is part of it.
+        The lease counts from the request, so it includes the time until the response.
         """
         spare_s = self._lease_s * (1 - 1 / RENEWALS)
         while (due_in_s := lease.left_s - spare_s) > 0:
@@ -281,7 +281,7 @@ class LeaseKeeper:
                 return
 
     async def _renewed(self, lease: HeldLease) -> bool | None:
-        """Renew a lease once. Returns None if the database did not answer."""
+        """Renew a lease once. Returns None if the database did not respond."""
         asked_at = self._clock()
         patience_s = lease.left_s - self._lease_s * MARGIN
         try:

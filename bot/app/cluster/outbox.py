@@ -1,8 +1,8 @@
 """Outgoing frames of a connection, with progress reports in compact form.
 
 A server repeats the whole answer in each report, so only the difference is sent. Text models report
-every token, but writing and sending an event costs many times the token, so reports are batched.
-The first report after a pause is sent at once, so that answers start without delay.
+every token, but an event costs many times more than a token, so reports are sent in batches. The
+first report after a pause is sent at once, so that answers start without delay.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ def _always() -> None:
 
 
 class Outbox:
-    """Frames to send over a wire. `check` raises `WireBroken` if nothing may be sent any more."""
+    """Frames to send over a wire. `check` raises `WireBroken` if nothing may be sent any longer."""
 
     def __init__(self, wire: Wire, check: Callable[[], None] = _always) -> None:
         self._wire = wire
@@ -99,12 +99,10 @@ Piece = tuple[int, int, str]
 
 
 class News(NamedTuple):
-    """A progress report with its texts as differences.
+    """A progress report in which texts are differences from the previous report.
 
-    A tuple, because its JSON has no field names.
-
-    `rest` is the remaining content, or None if there is none. It omits a preview that was sent
-    before.
+    It is a tuple, because then its JSON has no field names. `rest` is the content other than text,
+    or None if there is none. It omits a preview that has been sent already.
     """
 
     job_id: int

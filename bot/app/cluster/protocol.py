@@ -157,7 +157,7 @@ class Failure:
 
 
 def failure_of(error: QueueError) -> Failure:
-    """Convert an error to a value. An unknown class becomes its nearest known base class."""
+    """Convert an error to a value. An unknown class is replaced by its nearest known base class."""
     kind = next(each.__name__ for each in type(error).__mro__ if each.__name__ in _CLASSES)
     known = inspect.signature(_CLASSES[kind].__init__).parameters
     values = {

@@ -1,8 +1,8 @@
 """This process's connection to the leader, which runs the queue.
 
-A call without a connection waits for one. A call whose connection breaks is repeated over the next
-one, although it may have been executed: all calls of the queue are idempotent (`submit` by its key,
-the others by their nature).
+A call without a connection waits for one. If its connection breaks, the call is repeated over the
+next one, although it may have been executed. That is safe because all calls of the queue are
+idempotent: `submit` by its key, the others by their nature.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ RETRY_S = 0.2
 Dial = Callable[[], Awaitable[Wire]]
 """Connects to the leader and authenticates. Raises `WireBroken`."""
 Moved = Callable[[], Awaitable[None]]
-"""Waits until the leader is another process than the one connected last."""
+"""Waits until another process than at the last connection is the leader."""
 
 
 async def never() -> None:
@@ -45,7 +45,7 @@ async def never() -> None:
 class QueueConnection:
     """A connection to the leader that is restored whenever it breaks.
 
-    `reads` are the platforms, and the numbers of jobs, whose text and previews are received.
+    `reads` are the platforms and job numbers whose text and previews this process receives.
     """
 
     def __init__(self, dial: Dial, moved: Moved = never, *, reads: Collection[str] = ()) -> None:
@@ -63,12 +63,12 @@ class QueueConnection:
 
     @property
     def offer(self) -> Offer:
-        """The latest copy. Raises `StoreError` before the first connection."""
+        """The latest offer. Raises `StoreError` before the first connection."""
         return _there(self._offer)
 
     @property
     def snapshot(self) -> StatusReport:
-        """The latest copy. Raises `StoreError` before the first connection."""
+        """The latest snapshot. Raises `StoreError` before the first connection."""
         return _there(self._snapshot)
 
     def subscribe(self, listener: Listener) -> None:
@@ -81,7 +81,7 @@ class QueueConnection:
 
     @contextmanager
     def reading(self, name: str) -> Iterator[None]:
-        """Also receive the text and previews of a platform or job, inside the block."""
+        """Inside the block, also receive the text and previews of a platform or job."""
         self._reads.append(name)
         self._send_reads()
         try:
@@ -160,7 +160,7 @@ class QueueConnection:
                 await asyncio.sleep(RETRY_S)
 
     def _log_end(self, why: str, *, again: bool) -> None:
-        """Log why a connection ended. A cause is not repeated for connections that never opened."""
+        """Log why a connection ended. Logs a cause once for connections that never opened."""
         if again or why != self._logged:
             log.warning("the connection to the queue ended: %s", why)
         self._logged = why

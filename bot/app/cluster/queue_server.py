@@ -1,7 +1,7 @@
 """The leader's side: accepts other processes, executes their calls and sends them events.
 
-The process's address is stored with every role it takes, so it listens from the start. While it is
-not the leader, it closes every connection, and the other process looks for the leader again.
+A process stores its address with every role that it takes, so it listens from the start. While it
+is not the leader, it closes every connection, and the other process looks for the leader again.
 
 The text of a chat's job is only sent to the process that serves the chat. The text of a program's
 job is sent to every process that serves the API, because a repeated call may reach any of them. If
@@ -46,7 +46,7 @@ from queueing.core.status import StatusReport
 
 
 class JobPlatforms:
-    """Maps running jobs to their platforms, as far as known."""
+    """Remembers the platforms of running jobs, as far as they are known."""
 
     def __init__(self) -> None:
         self._of: dict[int, str] = {}
@@ -85,7 +85,7 @@ GREETING_S = 5.0
 COPIES_EVERY_S = 0.25
 """The shortest time between two copies of the offer and snapshot, in seconds."""
 LOOK_EVERY_S = 0.2
-"""How soon a copy is compared again, in seconds. Not every change causes an event."""
+"""How soon a copy is compared again, in seconds. Some changes cause no event."""
 LOST = "this process no longer holds the queue"
 _CHANGES_COPIES = frozenset({"admin", "preloads"})
 
@@ -93,9 +93,10 @@ _CHANGES_COPIES = frozenset({"admin", "preloads"})
 class QueueServer:
     """Serves this process's queue to other processes, each over a `Wire`.
 
-    Sends nothing unless `held()`, nor once the database has rejected a write by this process as
-    fenced. That happens to a process that was suspended while another became the leader. Its
-    connections are then closed, and the others repeat their calls with the new leader.
+    It sends nothing while `held()` is False, and nothing once the database has rejected a write by
+    this process as fenced. That happens if this process was suspended while another became the
+    leader. Its connections are then closed, and the other processes repeat their calls with the new
+    leader.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class QueueServer:
             await asyncio.sleep(COPIES_EVERY_S)
 
     async def serve(self, wire: Wire) -> None:
-        """Serve one process until its connection ends or this is cancelled. Never raises."""
+        """Serve one process until its connection ends or this call is cancelled. Never raises."""
         try:
             async with timeout(GREETING_S):
                 await greet_guest(wire, self._secret)
@@ -213,7 +214,7 @@ class QueueServer:
                 f"an answer of {len(written)} bytes is too long to send to another process"
             )
         if part in _CHANGES_COPIES:
-            # Before the answer, so that a caller who paused a model sees it paused.
+            # Sent before the result, so that a caller who paused a model sees it paused.
             self._push_copies()
         return written
 
@@ -286,7 +287,7 @@ class QueueListener:
 
     @asynccontextmanager
     async def admitting(self, server: QueueServer) -> AsyncIterator[None]:
-        """Run a server and serve all connections with it, inside the block."""
+        """Inside the block, run a server and serve all connections with it."""
         async with TaskGroup() as tasks:
             running = tasks.create_task(server.run())
             self._guests = guests = _Guests(server, tasks)
@@ -356,9 +357,9 @@ async def entrance_at(
     """Listen for other processes inside the block.
 
     `listen` and `advertise` are hosts as configured, with or without a port. By default, it listens
-    on a free port of `local_host()`, the address from which this process reaches the database, and
-    advertises that. Raises `StoreError` if that address is unknown, or if an address is taken or
-    does not belong to this machine.
+    on a free port of `local_host()` and advertises that address. `local_host()` is the address from
+    which this process reaches the database. Raises `StoreError` if that address is unknown, or if
+    an address is in use or does not belong to this machine.
     """
     host, port = host_and_port(listen or await local_host())
     entrance = QueueListener()

@@ -31,11 +31,11 @@ T = TypeVar("T")
 
 
 class RemoteQueue:
-    """Sends async calls to the leader. Values read without waiting come from the latest copies.
+    """Sends async calls to the leader. Other values are read from the latest copies.
 
-    Files of jobs are read from this process's own database, so they are never transferred twice.
-    Once the `lease` is lost, calls raise `Fenced`, as the database does. So a process that has lost
-    a chat's lease cannot submit jobs from that chat.
+    Files of jobs are read from this process's own database connection, so they are never
+    transferred twice. Once the `lease` is lost, calls raise `Fenced`, as the database does. So a
+    process that has lost a chat's lease cannot submit jobs from that chat.
     """
 
     def __init__(self, link: QueueConnection, files: JobFiles, lease: ChatLease = ALONE) -> None:

@@ -21,7 +21,7 @@ BODY_LIMIT = FRAME_LIMIT - 1000  # a frame's head is some tens of bytes
 
 
 class WireBroken(Exception):
-    """Raised when a connection has ended. Frames on their way may or may not have arrived."""
+    """Raised when a connection has ended. Frames under way may or may not have arrived."""
 
 
 class Wire(Protocol):
@@ -37,7 +37,7 @@ class Wire(Protocol):
         """
 
     def known(self) -> None:
-        """Record that the other end is authenticated, and so no unknown visitor."""
+        """Record that the other end is authenticated, so it is not an unknown visitor."""
 
     async def close(self) -> None:
         """Close the connection. Idempotent."""
@@ -89,7 +89,7 @@ class MemoryWire:
 
 
 class _Lane:
-    """The frames on their way to one end."""
+    """The frames that are under way to one end."""
 
     def __init__(self) -> None:
         self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -127,9 +127,9 @@ Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
 
 
 class WebSocketWire:
-    """One end of a WebSocket. Frames are sent in pieces, with room for pings in between.
+    """One end of a WebSocket. Frames are sent in pieces, so that pings fit in between.
 
-    The first byte of a piece says whether it is the frame's last one.
+    The first byte of a piece says whether it is the last one of its frame.
     """
 
     def __init__(self, socket: Socket, known: Callable[[], None] = lambda: None) -> None:
@@ -174,7 +174,7 @@ class WebSocketWire:
     async def _piece(self) -> bytes:
         try:
             message = await self._socket.receive()
-        except (ConnectionError, aiohttp.ClientError) as error:  # from answering a ping
+        except (ConnectionError, aiohttp.ClientError) as error:  # when it answers a ping
             raise WireBroken(str(error)) from None
         if message.type is not aiohttp.WSMsgType.BINARY:
             raise WireBroken(f"the connection was closed ({message.type.name.lower()})")

@@ -41,10 +41,10 @@ def test_a_server_that_comes_later_is_asked_as_soon_as_it_answers() -> None:
         there.servers["one"].up = False
         listing.error = Unavailable("no route")
         async with there.queue() as queue:
-            lookout = ModelDiscovery(queue.models, {"one": listing})  # type: ignore[dict-item]
-            queue.hosts.subscribe(lookout.on_hosts)
-            task = asyncio.create_task(lookout.run())
-            await lookout.looked.wait()
+            discovery = ModelDiscovery(queue.models, {"one": listing})  # type: ignore[dict-item]
+            queue.hosts.subscribe(discovery.on_hosts)
+            task = asyncio.create_task(discovery.run())
+            await discovery.looked.wait()
             await until(lambda: listing.asked_at)
             listing.error = None
             there.servers["one"].up = True
@@ -62,17 +62,17 @@ def test_servers_that_answer_are_asked_once_a_minute() -> None:
     async def scenario() -> None:
         there, listing = offering(), Listing()
         async with there.queue() as queue:
-            lookout = ModelDiscovery(queue.models, {"one": listing})  # type: ignore[dict-item]
-            queue.hosts.subscribe(lookout.on_hosts)
-            task = asyncio.create_task(lookout.run())
-            await lookout.looked.wait()
+            discovery = ModelDiscovery(queue.models, {"one": listing})  # type: ignore[dict-item]
+            queue.hosts.subscribe(discovery.on_hosts)
+            task = asyncio.create_task(discovery.run())
+            await discovery.looked.wait()
             there.servers["two"].up = False
             await asyncio.sleep(20)
             there.servers["two"].up = True
             await asyncio.sleep(AGAIN_S * 2)
             assert len(listing.asked_at) == 3
             listing.offered.append(image_model("wan", "one"))
-            lookout.ask_again()
+            discovery.ask_again()
             await until(lambda: "wan" in queue.models.offer.catalog.models)
             assert len(listing.asked_at) == 4
             task.cancel()
@@ -88,9 +88,9 @@ def test_the_first_model_of_an_empty_server_is_offered_within_seconds() -> None:
         (flux,) = listing.offered
         listing.offered = []
         async with there.queue() as queue:
-            lookout = ModelDiscovery(queue.models, {"one": listing})  # type: ignore[dict-item]
-            task = asyncio.create_task(lookout.run())
-            await lookout.looked.wait()
+            discovery = ModelDiscovery(queue.models, {"one": listing})  # type: ignore[dict-item]
+            task = asyncio.create_task(discovery.run())
+            await discovery.looked.wait()
             await asyncio.sleep(AGAIN_S * 3 + 1)
             listing.offered = [flux]
             came_at = asyncio.get_running_loop().time()

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from bot.api.runs.views import machine_list
+from bot.api.runs.views import host_list
 from bot.monitoring.dashboard import to_json
 from bot.monitoring.live_state import LiveState, now_of
 from queueing.core.snapshot import Reason, Residency, WaitCause
@@ -180,7 +180,7 @@ def test_a_host_at_rest_is_told_from_one_that_an_admin_paused() -> None:
     assert [host.rest for host in now.hosts] == [quiet, None, None]
     assert [host.awake_until for host in now.hosts] == [None, None, NOW + 60]
     assert [host.unmeasured_since for host in now.hosts] == [None, None, NOW - 60]
-    shown = machine_list(replace(SNAPSHOT, hosts=hosts)).data
+    shown = host_list(replace(SNAPSHOT, hosts=hosts)).data
     assert [bool(host.unmeasured_since) for host in shown] == [False, False, True]
 
 

@@ -12,7 +12,7 @@ import pytest
 from bot.api.calls import request_files
 from bot.api.calls.fetch_targets import NotFetched
 from bot.api.calls.fetcher import Fetcher, is_elsewhere
-from bot.api.calls.request_files import Errands
+from bot.api.calls.request_files import CallFetcher
 from tests.fakes.images_example import HOST, Answer, FakeNames, ImagesExample, trusting
 
 URL = f"https://{HOST}/a.png"
@@ -224,7 +224,7 @@ async def test_one_call_has_so_many_addresses_bytes_and_seconds(
     monkeypatch.setattr(request_files, "ADDRESSES_MOST", 3)
     monkeypatch.setattr(request_files, "BYTES_MOST", 10)
     async with example(tmp_path) as (fetcher, server):
-        call = Errands(fetcher)
+        call = CallFetcher(fetcher)
         assert await call.get(URL) == b"pixels"
         with pytest.raises(NotFetched, match="too large"):
             await call.get(URL)
@@ -233,5 +233,5 @@ async def test_one_call_has_so_many_addresses_bytes_and_seconds(
         with pytest.raises(NotFetched, match="more than 3"):
             await call.get(URL)
         with pytest.raises(NotFetched, match="too long"):
-            await Errands(fetcher, whole_s=0).get(URL)
+            await CallFetcher(fetcher, whole_s=0).get(URL)
     assert len(server.asked) == 2
