@@ -48,6 +48,7 @@ class NotRunning(Exception):
 @asynccontextmanager
 async def listening(sign: Path, reload: Reload, tell: Tell = _silent) -> AsyncIterator[None]:
     """Answer calls until the block ends. `sign` is the database file or its substitute.
+
     `tell` answers all calls except reloads. If the socket cannot be created, that is logged, and
     the bot can only be reloaded with SIGHUP.
     """

@@ -18,7 +18,7 @@ from bot.api.jobs.new_jobs import NewJobs
 from bot.api.jobs.webhooks import HookSecret, secret_of
 from bot.api.routes.files import send_file
 from bot.api.runs.runs import Runs
-from bot.api.runs.views import JobList, JobView, job_view, host_list, newest_first, queue_view
+from bot.api.runs.views import JobList, JobView, host_list, job_view, newest_first, queue_view
 from bot.core.queue import JobReader, JobSubmitter, QueueStatus, ResultFiles
 from bot.http.files import FileSender, Sendable
 from queueing.core.bounded_json import LARGE, one_at_a_time
