@@ -1,7 +1,7 @@
 """Builds the HTTP API's web application: routes, authentication, CORS and error responses.
 
-Requests from pages of unlisted origins are rejected in `bot.api.calls.callers`; their responses
-carry no CORS headers.
+`bot.api.calls.callers` rejects requests from pages of unlisted origins. Their responses have no
+CORS headers.
 """
 
 import logging
@@ -42,7 +42,7 @@ _SENT = (
     "x-title",
     *(f"x-stainless-{name}" for name in _STAINLESS.split()),
 )
-"""Headers a page of a listed origin may always send. A preflight can request more."""
+"""Headers that a page of a listed origin may always send. A preflight can request more."""
 _READ = (
     "retry-after",
     "x-should-retry",
@@ -123,7 +123,7 @@ _SENTENCES = {
 
 
 def not_offered(path: str) -> str | None:
-    """Explain why a known path of another API is missing here. Returns None for unknown paths."""
+    """Explain why a known path of another API is not available. Returns None for other paths."""
     match = _PATH.match(path)
     return None if match is None else _SENTENCES.get(match["kind"])
 
@@ -212,8 +212,8 @@ def _measured(paths: Paths, served: Served) -> Middleware:
 def _as_entered(handlers: Mapping[str, Handler]) -> Iterable[tuple[str, str, Handler]]:
     """Yield each route's name with every path that reaches it: the exact path first, then variants.
 
-    Variants cover how people enter base URLs: without "/v1", with "/v1" twice, with extra slashes.
-    Model names may contain slashes.
+    The variants cover base URLs as people enter them: without "/v1", with "/v1" twice, with extra
+    slashes. Model names may contain slashes.
     """
     exact = {name: name.replace("{name}", "{name:.+}") for name in handlers}
     for name, path in exact.items():
@@ -226,7 +226,7 @@ def _as_entered(handlers: Mapping[str, Handler]) -> Iterable[tuple[str, str, Han
 async def _number(request: web.Request, response: web.StreamResponse) -> None:
     """Add the job and request ids to every response, including errors. SDKs show `x-request-id`.
 
-    Only files behind signed links may be embedded by pages of other origins.
+    Pages of other origins may embed only files behind signed links.
     """
     if (job := job_of(request)) is not None:
         response.headers["x-usher-job"] = str(job)

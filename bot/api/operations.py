@@ -91,10 +91,13 @@ JSON = "application/json"
 class Operation:
     """A route with the types of its request and response.
 
-    `answers` maps each content type to the response's type, or to None for a file and for OpenAI's
-    formats that have no record here. `form` maps the fields of a multipart request to schemas.
-    `items` is the type of each event in a stream. `empty` describes when the response is 204.
-    `refusals` are the error statuses specific to the route. An `absent` route only returns errors.
+    - `answers`: the response's type by content type; None for a file, or for a format of OpenAI
+      that has no record here.
+    - `form`: the schemas of the fields of a multipart request.
+    - `items`: the type of each event in a stream.
+    - `empty`: describes when the response is 204.
+    - `refusals`: the error statuses that only this route has.
+    - `absent`: the route only returns errors.
     """
 
     summary: str
@@ -113,7 +116,7 @@ class Operation:
 
 
 ABSENT = ("/v1/responses/", "/v1/images/variations")
-"""Prefixes of OpenAI paths that return only an error, which explains why."""
+"""Prefixes of OpenAI's paths that only return an error, which explains why."""
 EVENTS = "text/event-stream"
 ANY_FILE = "*/*"
 TEXT = "text/plain"
@@ -145,7 +148,7 @@ _RECORDING: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _written_down(**about: Any) -> Operation:
+def _transcribes(**about: Any) -> Operation:
     """Describe a route that transcribes a recording."""
     return Operation(
         answers={JSON: TranscriptAnswer, TEXT: None, EVENTS: None},
@@ -221,11 +224,11 @@ OPERATIONS: Mapping[str, Operation] = {
         headers=_ACCEPTED,
         refusals=_WAITING,
     ),
-    "POST /v1/audio/transcriptions": _written_down(
+    "POST /v1/audio/transcriptions": _transcribes(
         summary="Transcribe a recording",
         form={**_RECORDING, "language": {"type": "string"}},
     ),
-    "POST /v1/audio/translations": _written_down(
+    "POST /v1/audio/translations": _transcribes(
         summary="Transcribe a recording in English", form=_RECORDING
     ),
     "GET /v1/audio/models": Operation(

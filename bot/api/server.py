@@ -117,7 +117,7 @@ class ApiServer:
             ROUTE: OriginalFiles(links, self._clients, self._sender).get,
         }
         described = DocumentRoute([*routes, *public], url=settings.url, open_=settings.open)
-        # Built anew for each run: aiohttp cannot serve an application twice.
+        # Built anew for each run, because aiohttp cannot serve an application twice.
         self._application = partial(
             application,
             self._authentication(keys, people, clock),
@@ -234,7 +234,7 @@ class ApiServer:
 
 
 def _limits(settings: Settings) -> ConnectionLimits:
-    """Limit the open connections to the file descriptors that other parts leave free.
+    """Limit the open connections to the file descriptors that other parts do not need.
 
     One person may use all of them, because a program may open hundreds of connections at once.
     """

@@ -1,9 +1,9 @@
-"""Request and response bodies, bounded in size, time and memory.
+"""Request and response bodies, limited in size, time and memory.
 
-Only requests with a declared content type are read. Each body is bounded, but hundreds at once
-could still exhaust memory. When the total is reached, reading pauses, so the client waits; after a
-while the request is rejected. Results are bounded too: a call takes a slot before it reads one, and
-keeps it until its response is sent.
+Only requests with a declared content type are read. Each body is limited, but hundreds at once
+could still exhaust the memory. When the total is reached, reading pauses, so the client waits.
+After a while, the request is rejected. Results are limited too: a call takes a slot before it reads
+one, and keeps the slot until its response is sent.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ from queueing.core.concurrency import timeout, timeout_at
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat
 
-ROOM = 96 * 1024 * 1024  # bytes of all bodies; processing them takes a multiple
-A_PERSONS = 64 * 1024 * 1024  # bytes of one person's bodies
+ROOM = 96 * 1024 * 1024  # bytes of all bodies together; processing them takes a multiple of that
+A_PERSONS = 64 * 1024 * 1024  # bytes of one person's bodies together
 SMALL = 64 * 1024  # bytes; bodies up to this size never wait
 COPIES = 3
-"""Copies of a text in memory until it is stored: the bytes read, its record, the stored form."""
-# The most bytes to count for the copies; files are copied one at a time.
+"""How often a text is in memory until it is stored: the bytes read, its record, the stored form."""
+# The most bytes to count for these copies; files are copied one at a time.
 COPIES_MOST = 24 * 1024 * 1024
 WAIT_S = 20.0
 
@@ -70,10 +70,11 @@ class BodyMemory:
             release(request)
 
     async def grow(self, body: HeldBody, size: int) -> None:
-        """Count more bytes of a body, and wait until there is room for the next ones.
+        """Count more bytes of a body, then wait until there is room for the next ones.
 
-        Raises `ApiError` (503) if that takes too long. The oldest body overall, and each person's
-        oldest while the total is in bounds, never wait, so some body is always completed.
+        Raises `ApiError` (503) if that takes too long. The oldest body of all never waits. While
+        the total is within its limit, each person's oldest body does not wait either. So some body
+        can always be completed.
         """
         body.size += size
         self._count(body, size)
@@ -149,7 +150,9 @@ T = TypeVar("T")
 
 BODY_LIMIT = 64 * 1024 * 1024  # bytes; enough for several images in base64
 WORDS_LIMIT = 8 * 1024 * 1024  # bytes of JSON without files
-LINES_MOST = 2_000  # read singly: the headers of 64 parts, and the text before the first
+LINES_MOST = (
+    2_000  # that are read line by line: the headers of 64 parts, and the text before the first
+)
 LINE_BYTES_MOST = 256 * 1024
 SILENT_S = 30.0  # until the next byte
 WHOLE_S = 600.0  # until the last byte: 64 MB at 1 Mbit/s
@@ -159,10 +162,10 @@ PIECE = 64 * 1024
 class Body:
     """The body of a request, read piece by piece. Bytes can be put back.
 
-    Every reading method raises `ApiError`: 413 beyond `limit` bytes, 408 if the body stops or takes
-    too long, 400 if its encoding is broken or it has too many lines, and 503 if other bodies leave
-    no memory. Each read yields to other tasks, because aiohttp returns data that has arrived
-    without a pause. aiohttp's multipart reader uses this object as a `StreamReader`.
+    Every reading method raises `ApiError`: 413 for more than `limit` bytes, 408 if the body stops
+    or takes too long, 400 if its encoding is broken or it has too many lines, and 503 if other
+    bodies leave no memory. Each read lets other tasks run, because aiohttp returns data that has
+    arrived without a pause. aiohttp's multipart reader uses this object as a `StreamReader`.
     """
 
     def __init__(self, request: web.Request, limit: int = BODY_LIMIT) -> None:
@@ -246,7 +249,7 @@ def _too_large(limit: int) -> ApiError:
 
 
 def too_many_values(error: TooManyValues) -> ApiError:
-    """Build the error for JSON with too many values, or with an overlong number."""
+    """Return the error for JSON with too many values, or with an overlong number."""
     return invalid(f"The JSON of this request {error.refusal}.")
 
 
@@ -299,7 +302,7 @@ def _bomb() -> ApiError:
 
 
 def broken() -> ApiError:
-    """Build the error for a body that does not match its headers."""
+    """Return the error for a body that does not match its headers."""
     return invalid("The body of the request is broken or incomplete.")
 
 
@@ -322,7 +325,7 @@ RESPONSE_PIECE = 256 * 1024  # bytes
 
 
 class LargeBody(Payload):
-    """A payload sent without copying it. aiohttp would copy the whole body at least once."""
+    """A payload that is sent without a copy. aiohttp would copy the whole body at least once."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -333,7 +336,7 @@ class LargeBody(Payload):
         return str(self._value, encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the body in pieces, each after most of those before it were sent."""
+        """Send the body in pieces, each one after most of the earlier ones were sent."""
         data = memoryview(self._value)
         for at in range(0, len(data), RESPONSE_PIECE):
             await writer.write(data[at : at + RESPONSE_PIECE])
@@ -350,7 +353,7 @@ _HELD: ContextVar[AsyncExitStack | None] = ContextVar("held", default=None)
 
 @asynccontextmanager
 async def until_sent() -> AsyncIterator[None]:
-    """Keep the slots acquired with `take_turn` until the response has been sent."""
+    """Keep the slots taken with `take_turn` until the response has been sent."""
     async with AsyncExitStack() as held:
         token = _HELD.set(held)
         try:
@@ -360,7 +363,7 @@ async def until_sent() -> AsyncIterator[None]:
 
 
 async def take_turn(turns: DownloadSlots, job: Job) -> None:
-    """Wait for a slot to hold another result of the person in memory. Raises `ApiError` (429).
+    """Wait for a slot to hold another of the person's results in memory. Raises `ApiError` (429).
 
     Text answers are small and need no slot.
     """
@@ -374,7 +377,7 @@ async def take_turn(turns: DownloadSlots, job: Job) -> None:
 
 
 def unread() -> ApiError:
-    """Build the error for a person who does not read the results that are being sent."""
+    """Return the error for a person who does not read the results that are being sent."""
     return ApiError(
         status=HTTPStatus.TOO_MANY_REQUESTS,
         message="Too many of your results are waiting to be read.",

@@ -23,7 +23,7 @@ from queueing.core.ports import Clock
 _PERSON = re.compile(r"[A-Za-z0-9@._-]{1,64}", re.ASCII)
 _NAME_MOST = 40
 _OWN = frozenset({"none", "same-origin"})
-"""`Sec-Fetch-Site` values of requests that come from no other site."""
+"""Values of `Sec-Fetch-Site` for requests that no other site has caused."""
 NO_KEY = "This request needs an API key. Send it as “Authorization: Bearer ush_…”. To create a key, send /key new to the bot in a private chat."
 WRONG_KEY = "This API key is unknown or has been revoked."
 EXPIRED = "This API key has expired. To create another, send /key new to the bot in a private chat."
@@ -36,7 +36,7 @@ THIS_MACHINE_ONLY = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caller:
-    """A person who calls the API, and their key (None without one)."""
+    """A person who calls the API, and their key (None if the call has none)."""
 
     person: Person
     name: str
@@ -56,8 +56,8 @@ class Caller:
 class Authentication:
     """Identifies the caller of a request. With `open_`, a call without a key is from `api:local`.
 
-    Calls without a key are only accepted from this machine; `names` are additional host names of
-    it. Pages of `origins` may call the API.
+    Calls without a key are only accepted from this machine, which may have additional host `names`.
+    Pages of `origins` may call the API.
     """
 
     def __init__(
@@ -83,10 +83,8 @@ class Authentication:
     def require_place(self, request: web.Request) -> None:
         """Check whether a request may call the API, before its body is read.
 
-        Raises `ApiError` (403).
-
-        Rejects pages of other origins. Without a key, also rejects requests from other machines and
-        requests that another page embeds. Any page may use signed links.
+        Raises `ApiError` (403). Rejects pages of other origins. Without a key, also rejects requests from other machines and
+        those that another page embeds. Signed links may be used by any page.
         """
         origin = request.headers.get("Origin")
         site = request.headers.get("Sec-Fetch-Site", "none")
@@ -129,10 +127,8 @@ class Authentication:
 def _person_of(request: web.Request, key: ApiKey) -> tuple[str, str]:
     """Return the user and name for a key.
 
-    For keys with `people`, that is the person behind the service.
-
-    Open WebUI sends the headers. They are ignored for keys without `people`, because anybody can
-    send them.
+    For keys with `people`, that is the person for whom the service calls. Open WebUI names this
+    person in headers. They are ignored for other keys, because anybody can send them.
     """
     person = request.headers.get("X-OpenWebUI-User-Id", "")
     if not key.people or not _PERSON.fullmatch(person):
@@ -143,7 +139,7 @@ def _person_of(request: web.Request, key: ApiKey) -> tuple[str, str]:
 
 
 def _secret(request: web.Request) -> str:
-    """Return the request's key. Continue also sends it as `x-api-key`."""
+    """Return the request's key. Continue also sends its key as `x-api-key`."""
     scheme, _, value = request.headers.get("Authorization", "").partition(" ")
     if scheme.casefold() == "bearer":
         return value.strip()
@@ -168,7 +164,7 @@ _PATIENCES = ("x-stainless-read-timeout", "x-stainless-timeout")
 
 
 def clients_patience_s(request: web.Request) -> float:
-    """Return the client's announced timeout for the next byte. Node's is for the headers."""
+    """Return the client's announced timeout for the next byte (in Node, for the headers)."""
     announced = [request.headers.get(name, "") for name in _PATIENCES]
     return min(map(_positive, announced))
 
@@ -182,7 +178,7 @@ def _positive(text: str) -> float:
 
 
 def headers_within_s(request: web.Request) -> float:
-    """Return the latest time to send the headers before the client times out."""
+    """Return how soon the headers must be sent so that the client does not time out."""
     patience_s = clients_patience_s(request)
     return max(patience_s / 2, patience_s - PATIENCE_MARGIN_S)
 
@@ -194,5 +190,5 @@ def leaves(request: web.Request) -> bool:
 
 
 def comes_again_s(request: web.Request) -> float:
-    """Return how long a client may take to retry a broken call. 0 unless it is an SDK."""
+    """Return how long a client may take to retry a broken call; 0 unless it is an SDK."""
     return AGAIN_S if "x-stainless-retry-count" in request.headers else 0.0

@@ -39,8 +39,8 @@ class ApiError(Exception):
 
     `param` names the invalid field, and `code` is for programs. A retry can succeed after
     `retry_after_s`. `repeat` is False if a retry would create a second job or fail again. Create a
-    new instance for each raise: an exception keeps the frames of every raise, which hold request
-    bodies.
+    new instance each time it is raised, because an exception keeps the frames that it passed
+    through, and these hold request bodies.
     """
 
     status: HTTPStatus
@@ -163,11 +163,11 @@ TOO_LONG = (
     "This model's maximum context length is smaller than this request. Please shorten it or start"
     " a new conversation."
 )
-"""Programs recognise requests that are too long by the first words, which are OpenAI's."""
+"""The first words are OpenAI's. Programs use them to recognise requests that are too long."""
 BUSY_S = 30.0
 """Retry delay for a busy server that does not announce one."""
 RESTART_S = 10.0
-"""How long a restart takes. SDKs retry after this."""
+"""How long a restart takes. SDKs retry after this time."""
 
 
 def problem_of(job: Job) -> ApiError:
@@ -311,7 +311,7 @@ def in_words(refusal: Refusal) -> str:
 
 
 def lost() -> ApiError:
-    """Return the error for a connection to the server that broke during the answer."""
+    """Return the error for a connection to the server that broke while it was answering."""
     return ApiError(
         status=HTTPStatus.BAD_GATEWAY,
         message="The connection to the model's server was lost in the middle of the answer.",

@@ -1,6 +1,6 @@
 """Decides which URLs may be fetched: https, a full host name, a public IP address. Pure.
 
-A URL in a request could otherwise reach hosts that only this machine can: routers, metadata
+Without these rules, a caller could reach hosts that only this machine can reach: routers, metadata
 services and model servers.
 """
 
@@ -15,7 +15,7 @@ _NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]
 """A host name with a domain. Matches neither IP addresses in any notation nor local names."""
 
 _UNICAST = IPv6Network("2000::/3")
-"""All global IPv6 addresses. Except for 6to4, forms that embed an IPv4 address are outside."""
+"""All global IPv6 addresses. Except for 6to4, no address in it embeds an IPv4 address."""
 _SPECIAL_V6 = tuple(
     IPv6Network(each) for each in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 )
@@ -27,7 +27,7 @@ class NotFetched(Exception):
 
 
 def target_of(text: str) -> URL:
-    """Parse a URL that may be resolved. Raises `NotFetched`."""
+    """Parse a URL that may be resolved and fetched. Raises `NotFetched`."""
     if len(text) > LONGEST or _FORBIDDEN.search(text):
         raise NotFetched("is not a valid URL")
     try:

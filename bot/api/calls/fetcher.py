@@ -1,7 +1,7 @@
 """Fetches files by URL, with limits on bytes and time, and only from public addresses.
 
-Each name is resolved once. The connection uses the addresses that were checked, which prevents DNS
-rebinding.
+Each name is resolved once, and the connection uses the addresses that were checked. That prevents
+DNS rebinding.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ class _Guard(AbstractResolver):
     ) -> list[ResolveResult]:
         """Resolve a name. Raises `OSError` if any of its addresses is not allowed."""
         await self._free.acquire()
-        # A hostile name server can delay the lookup. It keeps its slot until it ends.
+        # A hostile name server can delay the lookup, which keeps its slot until it ends.
         found = in_daemon_thread(lambda: self._checked(host), "lookup")
         found.add_done_callback(lambda _: self._free.release())
         return [_result(host, address, self._port) for address in await undisturbed(found)]

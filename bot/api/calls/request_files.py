@@ -32,7 +32,7 @@ WHOLE_S = 60.0
 
 
 class CallFetcher:
-    """Fetches the URLs of one call, within limits for all of them together."""
+    """Fetches the URLs of one call, within limits on all of them together."""
 
     def __init__(self, fetcher: Fetcher, *, whole_s: float = WHOLE_S) -> None:
         self._fetcher = fetcher
@@ -103,7 +103,7 @@ class CallImages:
         self._left = IMAGES_MOST
 
     async def named(self, text: str, param: str) -> File:
-        """Load an image from a data URL, base64 or a URL, checked and without metadata.
+        """Load an image from a data URL, base64 or a URL. Checks it and removes its metadata.
 
         Raises `ApiError`, which names the field.
         """
@@ -138,7 +138,7 @@ class CallImages:
             raise invalid(in_words(declined.refusal), param) from None
 
     async def masked(self, image: File, mask: File, param: str) -> File:
-        """Convert a mask to the image's size and the form models expect. Raises `ApiError`."""
+        """Convert a mask to the image's size, in the form that models expect. Raises `ApiError`."""
         try:
             return await mask_of(image, mask)
         except Declined as declined:
@@ -171,7 +171,7 @@ class RequestImages:
     def of(self, caller: Caller) -> CallImages:
         """Return the loader for a new call. Raises `ApiError` for a banned person.
 
-        Other checks come later, but banned people must not cause fetches or decoding.
+        Limits are checked later, but a banned person must not cause fetches or decoding.
         """
         now = self.clock.now()
         if (ban := ban_of(caller.person, now)) is not None:
@@ -191,7 +191,7 @@ _RESULT = re.compile(r"job-(\d{1,18})/(\d{1,4})", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestFiles:
-    """Finds files that a request refers to: `file-…`, `job-12/1`, a data URL or base64."""
+    """Loads files that a request refers to: `file-…`, `job-12/1`, a data URL or base64."""
 
     jobs: JobReader
     uploads: Uploads

@@ -1,7 +1,7 @@
-"""Server-sent events in the form that every client of OpenAI's API can read. Pure.
+"""Server-sent events in a form that every client of OpenAI's API can read. Pure.
 
-A data line must be JSON. A comment is one ASCII line, followed by an empty line. Events only have
-names where OpenAI's do, because names break clients that do not expect them (`llm`).
+A data line must be JSON. A comment is one ASCII line, followed by an empty line. Only events to
+which OpenAI gives names have one, because names break clients that do not expect them (`llm`).
 """
 
 from pydantic import JsonValue
@@ -29,7 +29,7 @@ def named(name: str, value: JsonValue) -> bytes:
 
 
 def comment(value: JsonValue) -> bytes:
-    """Build a comment. Only clients that look for it read it."""
+    """Build a comment. Only clients that look for comments read it."""
     return b": usher " + written(value).encode() + b"\n\n"
 
 

@@ -29,9 +29,9 @@ class Upload:
 
 
 class NoRoom(Exception):
-    """Raised when a person's files, or all files together, reach their limit.
+    """Raised if a person's files, or all files together, have reached their limit.
 
-    `free_at` is when the next file expires, if any does.
+    `free_at` is when the next file expires, if any file does.
     """
 
     def __init__(self, free_at: float | None = None) -> None:

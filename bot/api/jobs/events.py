@@ -1,8 +1,8 @@
 """`GET /v1/jobs/{id}/events`: reports a job's progress as server-sent events.
 
 Each event is a data line with a `type`: `state`, `place`, `progress`, `preview`, `text` or `done`.
-Listeners that connect late receive the latest state. Text is sent from its beginning, or after the
-event named by `Last-Event-ID`, which clients send when they reconnect.
+Listeners that connect late receive the latest state. Text is sent from its beginning, or from after
+the event named by `Last-Event-ID`, which clients send when they reconnect.
 """
 
 import asyncio
@@ -83,8 +83,8 @@ PING_S = 15.0
 
 
 END = "end"
-"""Id of the last event. A program that reconnects with it receives no further events."""
-_PROCESS = secrets.token_hex(4)  # each process counts the pieces separately
+"""Id of the last event. A program that reconnects with it gets no further events."""
+_PROCESS = secrets.token_hex(4)  # each process counts restarts and chunks separately
 _ID = re.compile(rf"{_PROCESS}-(\d{{1,9}})-(\d{{1,9}})", re.ASCII)
 
 

@@ -52,9 +52,10 @@ FormFiles = tuple[FormFile, ...]
 
 
 async def submission(request: web.Request) -> tuple[AnyJobRequest, FormFiles]:
-    """Parse a request for a job. Returns it with the form's files, unchecked. Raises `ApiError`.
+    """Parse a request for a job. Returns it with the form's files, which are not checked yet.
 
-    A form contains the request as JSON in its field `request`, or each field separately.
+    A form contains the request as JSON in its field `request`, or each of its fields separately.
+    Raises `ApiError`.
     """
     try:
         if not is_form(request):

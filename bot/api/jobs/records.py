@@ -87,7 +87,7 @@ Loras = Annotated[str, AfterValidator(_loras), Field(max_length=NAME_LIMIT)]
 class TimedJob(BoundedRecord):
     """When a job may run. With `later`, it runs when nothing else waits for the host.
 
-    With `by`, it also runs when nothing else waits, but starts in time to be done by that moment.
+    With `by`, it also runs when nothing else waits, but starts early enough to be done by then.
     """
 
     later: bool = False
@@ -176,9 +176,9 @@ class MusicJob(MediaJob):
 
 
 class SpeechJob(MediaJob):
-    """A text to read aloud. `speed` is a factor, 1 being normal speed.
+    """A text to read aloud. `speed` is a factor; 1 is normal speed.
 
-    `format` is the file format; servers that cannot produce it use their own.
+    `format` is the file format. Servers that cannot produce it use their own.
     """
 
     kind: Literal["speech"]
@@ -199,7 +199,7 @@ class TranscriptionJob(MediaJob):
 
     `file` is a data URL, base64, the id of an uploaded file, or a file of an earlier result
     (`job-12/1`). A multipart form contains the file itself instead. With `timestamps`, the answer
-    includes when each part was said, if the model supports it.
+    includes when each part was said, if the model supports that.
     """
 
     kind: Literal["transcription"]

@@ -1,8 +1,8 @@
 """Calls webhooks when jobs end: a few at a time per origin, with retries for a day.
 
 An ended job stays unacknowledged until its webhook was called, so the call survives a crash. Once
-acknowledged, retention may delete the job. If several processes serve the API, the one that runs
-the queue makes all calls, so each webhook is called once. After a failover the next leader
+the job is acknowledged, retention may delete it. If several processes serve the API, only the one
+that runs the queue makes calls, so each webhook is called once. After a failover, the new leader
 continues.
 """
 
@@ -58,7 +58,7 @@ class OwedCall:
 class WebhookCalls:
     """Makes webhook calls until they succeed or time out, then reports each job to `settled`.
 
-    A hanging origin only delays its own calls.
+    An origin that hangs only delays its own calls.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class JobEndings:
                     self._ended.pop(job_id, None)
 
     async def run(self) -> None:
-        """Serve until cancelled, starting with the jobs left by an earlier run."""
+        """Serve until cancelled, starting with the jobs that an earlier run left."""
         calls = WebhookCalls(self._hooks, jobs=self._jobs, clock=self._clock, settled=self._settle)
         owed: set[int] = set()
         async with TaskGroup() as tasks:

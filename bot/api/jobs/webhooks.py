@@ -110,7 +110,7 @@ def secret_of(key: bytes, owner: int) -> str:
 def hook_call(
     job: Job, hook: Webhook, *, key: bytes, now: float, url: str | None = None
 ) -> HookCall:
-    """Build the signed call that reports a job's end. `url` is the API's public URL."""
+    """Build the signed call that reports the end of a job. `url` is the API's public URL."""
     name = f"job-{job.id}"
     body = _event(job, name, url).model_dump_json().encode()
     signed = f"{name}.{int(now)}.".encode() + body

@@ -1,1 +1,1 @@
-"""OpenAI's shapes: records of requests, writers of answers; no I/O."""
+"""OpenAI's formats: request records, and writers of answers. No I/O."""

@@ -1,6 +1,6 @@
 """Response types of OpenAI's paths, for the OpenAPI document.
 
-Responses are not built from these records but from the servers' JSON; `tests/bot/api/whole_api.py`
+Responses are not built from these records but from the servers' JSON. `tests/bot/api/whole_api.py`
 checks that they match. Clients must expect more fields, such as llama.cpp's `timings`.
 """
 
@@ -68,7 +68,7 @@ class TokenUsage(AnswerPart):
 class ChatAnswer(AnswerPart):
     """The model's message.
 
-    Its reasoning is in two fields, because clients read one or the other.
+    Its reasoning is sent in two fields, because clients read one or the other.
     """
 
     role: Literal["assistant"]
@@ -89,7 +89,7 @@ class ChatChoice(AnswerPart):
 
 
 class ChatCompletion(AnswerPart):
-    """A complete answer. `metadata` lists the kinds of tools in the request that were left out."""
+    """A complete answer. `metadata` lists the kinds of tools in the request that were dropped."""
 
     id: str
     object: Literal["chat.completion"]
@@ -282,7 +282,7 @@ class ResponseUsage(AnswerPart):
 
 
 class ResponseAnswer(AnswerPart):
-    """A complete response. `metadata` includes the caller's own and lists the tools left out."""
+    """A complete response. `metadata` is the caller's own, with the dropped kinds of tools."""
 
     id: str
     object: Literal["response"]

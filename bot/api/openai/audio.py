@@ -27,7 +27,7 @@ _SEGMENT: Mapping[str, Any] = {
     "compression_ratio": 0.0,
     "no_speech_prob": 0.0,
 }
-"""Defaults for segment fields that clients expect and servers may omit."""
+"""Defaults for segment fields that clients expect but servers may omit."""
 
 
 class Translation(ClientRecord):
@@ -106,7 +106,7 @@ class TranscriptStream:
         return False
 
     def news(self, _run: Run) -> bytes:
-        """Return nothing: the transcript is only sent whole."""
+        """Return nothing, because the transcript is only sent whole."""
         return b""
 
     def place(self, run: Run) -> bytes:
@@ -114,7 +114,7 @@ class TranscriptStream:
         return sse.comment(place_of(run))
 
     def keeping(self) -> bytes:
-        """Return a comment: these streams have no empty event to keep the connection alive."""
+        """Return a comment, because these streams have no empty event."""
         return sse.PING
 
     def closing(self, output: Output) -> bytes:
@@ -229,7 +229,7 @@ class SoundStream:
         return False
 
     def news(self, _run: Run) -> bytes:
-        """Return nothing: servers send audio whole."""
+        """Return nothing, because servers send audio whole."""
         return b""
 
     def place(self, run: Run) -> bytes:
@@ -237,7 +237,7 @@ class SoundStream:
         return sse.comment(place_of(run))
 
     def keeping(self) -> bytes:
-        """Return a comment: these streams have no empty event to keep the connection alive."""
+        """Return a comment, because these streams have no empty event."""
         return sse.PING
 
     def closing(self, output: Output) -> bytes:

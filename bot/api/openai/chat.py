@@ -1,7 +1,8 @@
 """`POST /v1/chat/completions`: the request, its messages, and the body sent to a server. Pure.
 
-Messages are forwarded unchanged, but only with the fields listed here: some servers would fetch a
-URL in any other field. Images become files of the job, and messages refer to them by number.
+Messages are forwarded unchanged, but only with the fields listed here, because some servers would
+fetch a URL in any other field. Images become files of the job, and messages refer to them by
+number.
 """
 
 import json
@@ -28,7 +29,7 @@ Mark = Annotated[str, Field(max_length=MARK_LIMIT)]
 
 
 class CacheControl(ClientRecord):
-    """Marks how far a server should cache the conversation."""
+    """Marks how much of the conversation a server should cache."""
 
     type: Mark
     ttl: Mark | None = None
@@ -105,10 +106,9 @@ class ToolCall(ClientRecord):
 class ClientMessage(ClientRecord):
     """One message.
 
-    The role `developer` is sent to servers as `system`, which local templates expect.
-
-    Models that reason between tool calls need their earlier reasoning. `prefix` and `partial` mark
-    an answer to continue.
+    The role `developer` is sent to servers as `system`, which local templates expect. Models that
+    reason between tool calls need their earlier reasoning. `prefix` and `partial` mark an answer to
+    be continued.
     """
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -168,7 +168,7 @@ def passed_on(messages: Sequence[ClientMessage]) -> list[JsonValue]:
 
 
 def question_of(messages: Sequence[ClientMessage]) -> str:
-    """Return the latest user text, to show in lists of jobs."""
+    """Return the latest text by the user, to show in lists of jobs."""
     texts = [message.text for message in messages if message.role == "user" and message.text]
     return texts[-1] if texts else next((m.text for m in reversed(messages) if m.text), "")
 
@@ -182,7 +182,7 @@ def _image_parts(messages: Sequence[ClientMessage]) -> Iterator[tuple[int, int, 
 
 
 def _name_calls(messages: Sequence[dict[str, Any]]) -> None:
-    """Give ids to calls without one, and to their results in the same order."""
+    """Give ids to calls that have none, and to their results in the same order."""
     made, waiting = 0, list[str]()
     for message in messages:
         for call in message.get("tool_calls", ()):
@@ -233,7 +233,7 @@ TOKENS_LIMIT = 10_000_000
 
 
 class StreamOptions(ClientRecord):
-    """Options for what a stream contains in addition to the answer."""
+    """What a stream contains in addition to the answer."""
 
     include_usage: bool | None = None
 

@@ -1,7 +1,7 @@
 """Chat completions in OpenAI's format, whole and streamed.
 
-Servers use their own ids and model names. Clients get the same id, time and model in every chunk,
-in the order all clients accept: the role, the pieces, the finish reason, then the usage if
+Servers use their own ids and model names. Clients get the same id, time and model in every chunk.
+The order is one that all clients accept: the role, the pieces, the finish reason, then the usage if
 requested.
 """
 
@@ -23,7 +23,7 @@ from queueing.core.requests import Output
 
 Object = dict[str, Any]
 Around = tuple[bytes, ...]
-"""The bytes around a chunk's text, as sent. Reasoning occurs twice, under two names."""
+"""The bytes around a chunk's text, as sent. The text of reasoning occurs twice, under two names."""
 _BESIDE = ("timings", "system_fingerprint")
 NO_USAGE: Object = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
@@ -32,7 +32,7 @@ NO_USAGE: Object = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 
 class Heading:
     """Fields shared by all chunks of an answer. `created` is in UNIX seconds.
 
-    `metadata` lists the kinds of tools in the request that were left out.
+    `metadata` lists the kinds of tools in the request that were dropped.
     """
 
     id: str
@@ -116,7 +116,7 @@ class ChunkStream(ABC):
         return self.sent > 0
 
     def news(self, run: Run) -> bytes:
-        """Return the server's new chunks with this answer's fields, after the opening if due."""
+        """Return the server's new chunks with this answer's fields, after any opening events."""
         fresh = run.chunks_after(self.sent)
         if not fresh:
             return b""
@@ -134,7 +134,7 @@ class ChunkStream(ABC):
         return sse.comment(place_of(run))
 
     def keeping(self) -> bytes:
-        """Return an empty chunk. LangChain gives up 120 s after the last one."""
+        """Return an empty chunk, because LangChain gives up 120 s after the last chunk."""
         return self._event([])
 
     def failing(self, error: ApiError) -> bytes:
@@ -158,7 +158,7 @@ class ChunkStream(ABC):
         return data
 
     def _around(self, chunk: str) -> Around | None:
-        """Return the bytes around the `PROBE` text of a chunk, or None without that text."""
+        """Return the bytes around a chunk's text, which is `PROBE`; None if it has no such text."""
         around = tuple(self._renamed(chunk).split(PROBE.encode()))
         return around if len(around) > 1 else None
 
@@ -178,7 +178,7 @@ class ChatStream(ChunkStream):
     status_open: bool = False
 
     def place(self, run: Run) -> bytes:
-        """Return the place in line. A status in Open WebUI must be cleared later."""
+        """Return the place in line. A status in Open WebUI has to be cleared later."""
         self.status_open = self.form is PlaceForm.OPEN_WEBUI
         return super().place(run)
 
@@ -219,7 +219,7 @@ class ChatStream(ChunkStream):
 def answer_of(output: Output) -> Object:
     """Return the server's answer.
 
-    A job from a chat has only text, which is put in the same form.
+    A chat's job has only a text, which is converted to the same form.
     """
     if output.answer:
         answer: Object = json.loads(output.answer)
@@ -228,7 +228,7 @@ def answer_of(output: Output) -> Object:
 
 
 def under_both_names(said: Object) -> Object:
-    """Add the reasoning of a message or delta under both names that clients read."""
+    """Copy the reasoning of a message or delta to both names that clients read."""
     thought = said.get("reasoning_content")
     return said if thought is None else {**said, "reasoning": thought}
 

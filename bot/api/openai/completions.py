@@ -1,6 +1,6 @@
 """`POST /v1/completions`: the request, the body sent to a server, and the answer. Pure.
 
-Editors use it to complete code and to fill gaps: `suffix` is the text after the gap.
+Editors use it to complete code and to fill gaps. `suffix` is the text after the gap.
 """
 
 import json
@@ -86,9 +86,9 @@ class Completions(Sampling):
 
     @property
     def _is_echoed_here(self) -> bool:
-        """Whether Usher repeats the prompt.
+        """Whether Usher repeats the prompt itself.
 
-        Few servers do, except together with log probabilities.
+        Few servers do so, except together with log probabilities.
         """
         return bool(self.echo) and self.logprobs is None and isinstance(self.prompt, str)
 

@@ -196,7 +196,7 @@ class Vectors:
     def whole(self, output: Output) -> bytes:
         """Return the response as JSON.
 
-        The vectors are joined, not parsed, because they take megabytes.
+        The vectors are joined as text, not parsed, because they take megabytes.
         """
         told: dict[str, JsonValue] = json.loads(output.answer or "{}")
         tokens = told.get("prompt_tokens", 0)

@@ -141,9 +141,8 @@ class ImageEditInJson(ImageEdit):
 class ImageWriter:
     """Builds the response from a job's images.
 
-    `url` maps an image's number to its URL, if requested.
-
-    Otherwise, images are converted to the requested format.
+    If URLs were requested, `url` maps the number of an image to its URL. Otherwise, images are
+    converted to the requested format.
     """
 
     created: int
@@ -163,7 +162,7 @@ class ImageWriter:
 
 @dataclass(kw_only=True, slots=True)
 class ImageStream:
-    """Streams an image: previews spread evenly over the work, then the images.
+    """Streams an image: previews at even intervals during the work, then the images.
 
     Implements `bot.api.runs.answers.Writer`.
     """
@@ -195,7 +194,7 @@ class ImageStream:
         return sse.comment(place_of(run))
 
     def keeping(self) -> bytes:
-        """Return a comment: these streams have no empty event to keep the connection alive."""
+        """Return a comment, because these streams have no empty event."""
         return sse.PING
 
     def closing(self, output: Output) -> bytes:

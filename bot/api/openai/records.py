@@ -1,11 +1,11 @@
 """Base class of all request records, and error messages for invalid requests.
 
 For a field with a union type, pydantic reports one error per member, under paths that contain the
-member's name. The names are removed from the paths shown to people. Only the error with the deepest
-path is reported, because its member matches the request best.
+name of the member. These names are removed from the paths that people see. Only the error with the
+deepest path is reported, because its member matches the request best.
 
 A field that no server here supports is rejected if it affects the answer. Tools are only an offer
-to the model: unsupported kinds are dropped, and the answer's `metadata` lists them.
+to the model, so unsupported kinds are dropped, and the answer's `metadata` lists them.
 """
 
 import re
@@ -29,7 +29,7 @@ LEFT_OUT = "usher_left_out_tools"
 def refused(way: str, *but: JsonValue) -> AfterValidator:
     """Return a validator that rejects a field unless it is empty or one of `but`.
 
-    `way` is the hint to show in the error.
+    `way` is a hint for the error message.
     """
 
     def check(value: JsonValue) -> JsonValue:
@@ -41,7 +41,7 @@ def refused(way: str, *but: JsonValue) -> AfterValidator:
 
 
 def kind_alone(value: Any) -> Any:
-    """Reduce a tool that is not a function to its type, ignoring its other fields."""
+    """Reduce a tool that is not a function to its type, and ignore its other fields."""
     kind = value.get("type") if isinstance(value, dict) else None
     return value if kind is None or kind == "function" else {"type": kind}
 
@@ -55,8 +55,8 @@ def left_out(kinds: Iterable[str]) -> dict[str, str]:
 def require_tool(choice: object, named: str | None, offered: Collection[str | None]) -> None:
     """Check that a required tool call is possible. Raises `ValueError`.
 
-    `offered` are the names of the functions sent to the server. `named` is the function that
-    `choice` requires, if any.
+    `offered` are the names of the functions that are sent to the server. `named` is the function
+    that `choice` requires, if any.
     """
     if choice == "required" and not offered:
         raise ValueError("is “required”, but there is no function to call")
@@ -156,13 +156,13 @@ def _other_part(path: Path, context: Mapping[str, Any]) -> tuple[Path, str]:
 
 
 def _present_name(name: object) -> str:
-    """Return a hint with the present name of a renamed field or kind; "" if it is not renamed."""
+    """Return a hint with the new name of a renamed field or kind; "" if it is not renamed."""
     ours = in_our_words(str(name))
     return f"it is called “{ours}”" if ours != name else ""
 
 
 def _discriminator(context: Mapping[str, Any]) -> str:
-    """Return the name of the union's discriminator field. For jobs, pydantic reports a function."""
+    """Return the name of a union's discriminator field; for jobs, pydantic reports a function."""
     name = str(context["discriminator"]).strip("'")
     return name if name.isidentifier() else "kind"
 
@@ -189,7 +189,7 @@ def _place(kind: Any, path: Path) -> tuple[Path, Path | None]:
 
 
 def _kept(kind: Any, path: Path) -> tuple[str | int | None, ...] | None:
-    """Return the path with None for each name of a union member.
+    """Replace each name of a union member in the path by None.
 
     Returns None if `kind` has no such path.
     """
@@ -229,7 +229,7 @@ NAME_LIMIT = 200  # characters of a model's name
 
 
 class ClientRecord(BoundedRecord):
-    """Base class of request bodies. Unknown fields are ignored, and null means omitted.
+    """Base class of request bodies. Unknown fields are ignored, and null counts as omitted.
 
     Clients send null for optional fields: n8n sends `strict: null`, LangChain `tools: null`. A body
     has at most `bytes_most` bytes and `values_most` values.

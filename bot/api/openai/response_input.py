@@ -1,8 +1,8 @@
 """Converts the input items of `POST /v1/responses` to chat messages. Pure.
 
 All kinds of items share one record, so that an error names the invalid field rather than every kind
-that was tried. The items of a turn are a flat list. Servers expect a turn's function calls in one
-message, followed by their outputs, and the system text at the beginning.
+that was tried. The items of a turn are a flat list. Servers, however, expect the function calls of
+a turn in one message, followed by their outputs, and the system text at the beginning.
 """
 
 from collections.abc import Sequence
@@ -135,7 +135,7 @@ NAME_SHOWN = 100  # characters of a file name
 class InputMessages:
     """Collects chat messages, and their images in the order of their numbers.
 
-    Function outputs can only be text. Images that functions returned follow in a separate message.
+    Function outputs can only be text. Images that a function returned follow in a separate message.
     """
 
     messages: list[Message] = field(default_factory=list)
@@ -174,12 +174,12 @@ class InputMessages:
         role = "system" if item.role == "developer" else item.role
         last = self.messages[-1] if self.messages else {}
         if role == "assistant" == last.get("role") and last.get("content") is None:
-            last["content"] = content  # text after the calls of the same turn
+            last["content"] = content  # text that follows the calls of the same turn
             return
         self._turn(role, content)
 
     def _turn(self, role: str | None, content: str | list[JsonValue] | None) -> Message:
-        """Add a message. An assistant's gets the reasoning that preceded it."""
+        """Add a message. A message by the assistant gets the reasoning that preceded it."""
         message: Message = {"role": role, "content": content}
         if role == "assistant" and self._thoughts:
             message["reasoning_content"] = self._thoughts

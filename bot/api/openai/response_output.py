@@ -1,7 +1,7 @@
-"""Builds the output items of a response and the event for each step. Pure.
+"""Builds the output items of a response, and the events for each step. Pure.
 
 Servers mix pieces of reasoning, text and function calls in any order. Clients expect items: a text
-is complete before another item begins. Function calls stay open until the end, because servers
+must be complete before another item begins. Function calls stay open until the end, because servers
 interleave the pieces of parallel calls.
 """
 
@@ -66,7 +66,7 @@ def likely_in(choice: Mapping[str, Any]) -> list[Object]:
 
 
 def objects_in(listed: Any) -> list[Object]:
-    """Return the objects of a list, ignoring anything else: servers may send malformed values."""
+    """Return the objects in a list, without any malformed values that a server may send."""
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 
 
@@ -87,7 +87,7 @@ _PREFIXES = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
 
 
 class OutputItems:
-    """The items written so far. `number` is the job's, which makes item ids unique."""
+    """The items written so far. `number` is the number of the job, which makes item ids unique."""
 
     def __init__(self, number: int) -> None:
         self.items: list[Object] = []
@@ -97,7 +97,7 @@ class OutputItems:
         self._blank = ("output_text", "")  # white space, which is only sent if more text follows
 
     def take(self, said: Mapping[str, Any], logprobs: Sequence[Object] = ()) -> list[Object]:
-        """Add the server's next piece, or its whole message, and return the events for it."""
+        """Add the server's next piece or whole message, and return the events for it."""
         events: list[Object] = []
         if thought := said.get("reasoning_content"):
             events += self._say("reasoning_text", thought)
@@ -123,7 +123,7 @@ class OutputItems:
     def close(self, *, complete: bool = True) -> list[Object]:
         """Finish all items and return the events.
 
-        An answer without text or a call gets an empty text.
+        An answer without text and calls gets an empty text.
         """
         events = self._end_text()
         for call in self._calls.values():
@@ -151,7 +151,7 @@ class OutputItems:
         return events + self._write(words, logprobs)
 
     def _begin(self, kind: str) -> list[Object]:
-        """Open a part, in the previous item if its kind is the same, otherwise in a new one."""
+        """Begin a part: in the last item if that has the same kind, otherwise in a new item."""
         events = []
         item = self._text.item if self._text is not None else None
         if item is not None and item["type"] == _ITEMS[kind]:

@@ -1,6 +1,6 @@
-"""`POST /v1/responses`: the request, and the chat completion sent to a server. Pure.
+"""`POST /v1/responses`: the request, and the chat completion that is sent to a server. Pure.
 
-Most servers have no Responses API, and those that do differ. All support chat completions.
+Most servers have no Responses API, and those of the others differ. All support chat completions.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ LOGPROBS = "message.output_text.logprobs"
 
 
 class ResponseTool(ClientRecord):
-    """A tool. Local servers only support functions; other kinds are left out."""
+    """A tool. Local servers only support functions; other kinds are dropped."""
 
     type: ToolKind = "function"
     name: str | None = Field(default=None, min_length=1, max_length=256)
@@ -173,7 +173,7 @@ class Responses(Sampling):
 
     @property
     def told(self) -> dict[str, str]:
-        """The answer's `metadata`: the caller's own, and the kinds of tools left out."""
+        """The answer's `metadata`: the caller's own, and the dropped kinds of tools."""
         return (self.metadata or {}) | left_out(tool.type for tool in self.tools or ())
 
     def chat(self, messages: Sequence[JsonValue]) -> dict[str, JsonValue]:

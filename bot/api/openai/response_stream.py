@@ -78,7 +78,7 @@ def is_complete(answer: Mapping[str, Any]) -> bool:
 
 
 def _settings(asked: Responses) -> Object:
-    """Return the fields that echo the request. None means the model's default."""
+    """Return the fields that repeat the request. None means the model's default."""
     settings: Object = {
         "instructions": asked.instructions,
         "max_output_tokens": asked.max_output_tokens,
@@ -171,7 +171,7 @@ class ResponseStream:
         return opening + self._status(line_of(run), done=False)
 
     def keeping(self) -> bytes:
-        """Return an event without news. LangChain gives up 120 s after the last one."""
+        """Return an event without content: LangChain gives up 120 s after the last event."""
         return self._opening() + self._lifecycle("response.in_progress")
 
     def closing(self, output: Output) -> bytes:
@@ -190,7 +190,7 @@ class ResponseStream:
     def failing(self, error: ApiError) -> bytes:
         """Return the end of a stream that failed.
 
-        Clients look for `response.failed`. SDKs only raise an exception for `error`.
+        Clients look for `response.failed`, but SDKs only raise an exception for `error`.
         """
         failure = {"code": _code(error), "message": error.message}
         response = self.frame.response("failed", self.items.items, error=failure)
@@ -210,10 +210,7 @@ class ResponseStream:
         return b"".join([self._event(event) for event in events])
 
     def _delta(self, kind: str, place: Object, said: str) -> bytes:
-        """Build the event for words without escapes.
-
-        Only the words and the sequence number vary.
-        """
+        """Build the event for text without escapes. Only the text and the sequence number vary."""
         known, before, after = self._around
         if known != place:
             event = delta_event(kind, place, PROBE, [])

@@ -1,8 +1,8 @@
 """Sampling parameters and tools: fields that are forwarded to servers, with their ranges.
 
 The first fields are OpenAI's, which every server supports. The others belong to local servers;
-`backends.openai.passthrough` sends them to the servers that support them. All other fields are
-dropped. Some would load, unload or resize a model without the planner's knowledge, or run code by
+`backends.openai.passthrough` sends them to servers that support them. All other fields are dropped.
+Some of those could load, unload or resize a model without the planner's knowledge, or run code from
 the caller: `keep_alive`, `ttl`, `num_ctx`, `id_slot`, `lora`, `chat_template`.
 """
 
@@ -59,7 +59,7 @@ class Sampling(ClientRecord):
     @field_validator("continue_final_message", "add_generation_prompt")
     @classmethod
     def _unless_usual(cls, value: bool | None, info: ValidationInfo) -> bool | None:
-        """Drop values that are every server's default, because clients send them anyway."""
+        """Drop values that are the default of every server, because clients send them anyway."""
         usual = info.field_name == "add_generation_prompt"
         return None if value is usual else value
 
@@ -85,7 +85,7 @@ class Function(ClientRecord):
 
 
 class Tool(ClientRecord):
-    """A tool. Local servers only support functions; other kinds are left out."""
+    """A tool. Local servers only support functions; other kinds are dropped."""
 
     type: ToolKind
     function: Function | None = None
@@ -175,7 +175,7 @@ class Tooling(ClientRecord):
 
     @property
     def left_out(self) -> dict[str, str]:
-        """The `metadata` entry that lists the kinds of tools left out."""
+        """The `metadata` entry that lists the dropped kinds of tools."""
         return left_out(tool.type for tool in self.tools or ())
 
     def tooling(self) -> dict[str, JsonValue]:

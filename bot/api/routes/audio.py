@@ -1,8 +1,8 @@
 """`POST /v1/audio/speech`, `/transcriptions` and `/translations`: results as plain files.
 
-White space would become part of a file, so a long call gets its headers and then nothing until the
-file is ready. A failure after the headers breaks the connection, because a truncated file would
-look complete.
+White space would become part of a file. So a call that takes long gets its headers, and then
+nothing until the file is ready. If it fails after the headers, the connection is broken, because a
+truncated file would look complete.
 """
 
 import asyncio
@@ -121,8 +121,8 @@ class SpeechRoute:
 def in_form(form: SpeechFormat, *, usual: bool = False) -> MakeFile:
     """Return a function that converts a job's audio to a format, whatever its server produced.
 
-    With `usual`, the caller named no format. Audio that cannot be converted is then sent as it is,
-    because programs play more than one format.
+    `usual` means that the caller named no format. Audio that cannot be converted is then sent as it
+    is, because most programs play several formats.
     """
 
     async def make(output: Output) -> File:

@@ -58,7 +58,7 @@ class ChatRoute:
         )
         streams, usage = asked.streams, asked.wants_usage
         form = place_form(caller, asked=bool(asked.usher_progress))
-        # Large and already stored, while the caller may wait for minutes.
+        # These are large and already stored, while the caller may wait for minutes.
         del asked, chat, files, find, taken
         if streams:
             writer = ChatStream(heading=heading, usage=usage, form=form)
@@ -67,13 +67,13 @@ class ChatRoute:
 
 
 def log_left_out(job: Job, metadata: Mapping[str, str]) -> None:
-    """Log which kinds of tools of a request were left out because no server supports them."""
+    """Log which kinds of tools in a request were dropped because no server supports them."""
     if kinds := metadata.get(LEFT_OUT):
         log.info("job %d: left out tools that are not functions: %s", job.id, kinds)
 
 
 def place_form(caller: Caller, *, asked: bool) -> PlaceForm:
-    """Return how a stream reports the place in line. `asked` means as separate data lines."""
+    """Return how a stream reports the place in line. `asked` means in separate data lines."""
     if caller.key is not None and caller.key.style == PlaceForm.OPEN_WEBUI:
         return PlaceForm.OPEN_WEBUI
     return PlaceForm.DATA if asked else PlaceForm.COMMENT
@@ -100,7 +100,7 @@ class CompletionRoute:
         )
         streams, usage = asked.streams, asked.wants_usage
         form = place_form(caller, asked=bool(asked.usher_progress))
-        # Large and already stored, while the caller may wait for minutes.
+        # This is large and already stored, while the caller may wait for minutes.
         del asked
         if streams:
             writer = CompletionStream(heading=heading, usage=usage, form=form)
@@ -108,13 +108,13 @@ class CompletionRoute:
         return await self.answering.whole(request, job, heading.whole)
 
     async def between(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Fill a gap and answer with a chat completion. Raises `ApiError`."""
+        """Fill a gap, and answer with a chat completion. Raises `ApiError`."""
         asked = await read(Completions, request)
         job = await self._submit(request, caller, asked)
         heading = Heading(id=f"fim-{job.id}", model=asked.model, created=int(time.time()))
         streams, usage = asked.streams, asked.wants_usage
         form = place_form(caller, asked=bool(asked.usher_progress))
-        # Large and already stored, while the caller may wait for minutes.
+        # This is large and already stored, while the caller may wait for minutes.
         del asked
         if streams:
             writer = ChatStream(heading=heading, usage=usage, form=form)
@@ -169,7 +169,7 @@ class ResponseRoute:
         log_left_out(job, asked.told)
         asked = asked.model_copy(update={"input": ""})  # the response repeats the other fields
         frame = ResponseFrame(number=job.id, created=int(time.time()), asked=asked)
-        # Large and already stored, while the caller may wait for minutes.
+        # These are large and already stored, while the caller may wait for minutes.
         del chat, files, find, taken
         if asked.streams:
             form = place_form(caller, asked=bool(asked.usher_progress))
@@ -178,7 +178,7 @@ class ResponseRoute:
         return await self.answering.whole(request, job, frame.whole)
 
     async def stored(self, request: web.Request, _caller: Caller) -> web.StreamResponse:
-        """Raise the `ApiError` for a response requested by id."""
+        """Raise `ApiError`: a response cannot be requested by id, because none is stored."""
         name = request.match_info["response"][:60]
         raise ApiError(
             status=HTTPStatus.NOT_FOUND,

@@ -33,7 +33,7 @@ class EmbeddingRoute:
         job = await self.submitting.submit(request, caller, asked.model, wanted, files)
         packed = asked.encoding_format == "base64"
         vectors = Vectors(model=asked.model, count=len(inputs), packed=packed)
-        # Large and already stored, while the caller may wait for minutes.
+        # These are large and already stored, while the caller may wait for minutes.
         del asked, inputs, wanted, files, find, taken
         return await self.answering.whole(request, job, vectors.whole)
 
@@ -41,7 +41,7 @@ class EmbeddingRoute:
 async def with_images(
     given: Sequence[Given], find: FindFile
 ) -> tuple[tuple[EmbedInput, ...], tuple[File, ...]]:
-    """Convert inputs to those of the queue, with their images as files. Raises `ApiError`."""
+    """Convert the inputs for the queue, with their images as files. Raises `ApiError`."""
     inputs: list[EmbedInput] = []
     files: list[File] = []
     for each in given:

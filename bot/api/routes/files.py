@@ -39,7 +39,7 @@ _NAME: Final = re.compile(r"file-[0-9a-f]{24}", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileRoutes:
-    """Serves uploaded files. Another person's file is 404."""
+    """Serves uploaded files. Another person's file gets a 404."""
 
     uploads: Uploads
     images: RequestImages
@@ -161,7 +161,7 @@ class OriginalFiles:
         self._sender = sender
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """Send a link's file. Every invalid link is 404."""
+        """Send a link's file. Every invalid link gets a 404."""
         forwarded = request.headers.getall("X-Forwarded-For", [])
         whose = f"link {self._clients.of(request.remote or '', forwarded)}"
         return await signed_links.answer(request, self._links, self._sender, whose=whose)

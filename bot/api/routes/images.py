@@ -39,7 +39,7 @@ from queueing.core.requests import Capability, File
 class ImageAnswers:
     """Sends images. `url` is the API's public URL, if known.
 
-    Without it, links begin with the URL that the caller used.
+    Otherwise, links begin with the URL that the caller used.
     """
 
     answering: AnswerSender
@@ -149,7 +149,7 @@ async def no_variations(_request: web.Request, _caller: Caller) -> web.StreamRes
 
 
 def _needs(images: int, mask: object) -> Sequence[Capability]:
-    """Return the capabilities of which a model must have one."""
+    """Return the capabilities of which a model needs at least one."""
     return EDITS if images == 1 and mask is None else [Capability.IMAGE_EDIT]
 
 

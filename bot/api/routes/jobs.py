@@ -1,4 +1,4 @@
-"""Routes of the native API. Another person's job is 404, like one that does not exist."""
+"""Routes of the native API. Another person's job gets a 404, like a job that does not exist."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ _WHOLE: Final = re.compile(r"\d{1,18}", re.ASCII)
 
 
 def seconds(request: web.Request, name: str, *, most: float) -> float:
-    """Parse a number of seconds in the query, 0 if missing. Raises `ApiError`."""
+    """Parse a number of seconds in the query; 0 if it is missing. Raises `ApiError`."""
     text = request.query.get(name, "0")
     if not _NUMBER.fullmatch(text) or float(text) > most:
         raise invalid(f"{name}: must be a number from 0 to {most:g}.", name)
@@ -37,7 +37,7 @@ def seconds(request: web.Request, name: str, *, most: float) -> float:
 
 
 def whole(request: web.Request, name: str, *, most: int) -> int | None:
-    """Parse a whole number of at least 1 in the query, None if missing. Raises `ApiError`."""
+    """Parse a whole number of at least 1 in the query; None if it is missing. Raises `ApiError`."""
     text = request.query.get(name)
     if text is None:
         return None
@@ -82,7 +82,7 @@ class JobRoutes:
         return json_response(await self._view(job), status=HTTPStatus.ACCEPTED, headers=location)
 
     async def one(self, request: web.Request, caller: Caller) -> web.Response:
-        """Return a job. With `wait`, responds once it ends or after that many seconds."""
+        """Return a job. With `wait`, responds when it ends, or after that many seconds."""
         job = await self._own(request, caller)
         wait_s = seconds(request, "wait", most=WAIT_MOST_S)
         if wait_s and not job.state.final:

@@ -1,1 +1,1 @@
-"""From a call to its job, and from the job's end to the response."""
+"""Follows API calls from the request to the job, and from the job's end to the response."""

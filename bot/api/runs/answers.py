@@ -1,4 +1,4 @@
-"""Sends a job's answer to its caller: streamed as it is written, or whole once it is complete.
+"""Sends a job's answer to its caller: streamed while it is written, or whole once it is complete.
 
 Clients must not time out while a job waits. A stream sends comments with the place in line. A call
 that does not stream delays its headers, so that its status can still change, and then sends white
@@ -53,7 +53,7 @@ class Writer(Protocol):
         """Whether part of the answer has been sent, so that it cannot start over."""
 
     def news(self, run: Run) -> bytes:
-        """Return events for progress since the last call, or b"" if there is none."""
+        """Return the events for progress since the last call; b"" if there is none."""
 
     def place(self, run: Run) -> bytes:
         """Return an event with the place in line."""
@@ -65,13 +65,13 @@ class Writer(Protocol):
         """Return the end of a complete answer, including all parts not yet sent."""
 
     def failing(self, error: ApiError) -> bytes:
-        """Return the end of a failed stream. Clients must not mistake it for an answer."""
+        """Return the end of a failed stream, which clients must not mistake for an answer."""
 
 
 class Alarm:
     """Sets an event at a time that can be postponed cheaply, for example at every token.
 
-    Postponing does not touch the running timer.
+    Postponing does not touch the timer.
     """
 
     def __init__(self, news: asyncio.Event) -> None:
@@ -81,7 +81,7 @@ class Alarm:
         self._timer: asyncio.TimerHandle | None = None
 
     def put(self, due: float) -> None:
-        """Ring at a time of the loop's clock, no earlier than the previous time."""
+        """Set the time, on the loop's clock. It must not be earlier than the previous one."""
         self._due = due
         if self._timer is None:
             self._timer = self._loop.call_at(due, self._ring)
@@ -105,7 +105,7 @@ CHUNK_EVERY_S = 100.0
 """LangChain's async streams give up after 120 s without a chunk, even if comments arrive."""
 SPACE_EVERY_S = 15.0
 LARGE = 500_000
-"""Bytes of files and texts above which a thread builds the JSON."""
+"""Size of files and texts, in bytes, above which a thread builds the JSON."""
 log = logging.getLogger(__name__)
 
 
@@ -257,9 +257,9 @@ class AnswerSender:
     ) -> web.StreamResponse:
         """Keep the connection alive with white space, then send the body.
 
-        Once the headers are sent, only the body can report a failure. OpenAI's SDKs accept any body
-        of a 200 as an answer. For them, the connection is broken instead: they retry and get the
-        error as a status.
+        Once the headers are sent, only the body can report a failure. But OpenAI's SDKs accept any
+        body of a 200 as an answer. For them, the connection is broken instead, so they retry and
+        get the error as a status.
         """
         response = web.StreamResponse(
             headers={"Content-Type": "application/json", **headers_of(run.job)}
@@ -307,8 +307,8 @@ class AnswerSender:
     async def output_of(self, run: Run) -> Output:
         """Return the output of a job that has ended. Raises `ApiError`.
 
-        Waits if the person's calls hold too many unread results. A large output is released from
-        memory during the wait. Small outputs, such as a single vector, do not wait.
+        Waits if the person's calls hold too many unread results. During the wait, a large output is
+        dropped from memory. Small outputs, such as a single vector, do not wait.
         """
         job = run.job
         if job.state is not JobState.COMPLETED:
@@ -332,7 +332,7 @@ class AnswerSender:
 
     @asynccontextmanager
     async def _while_listening(self, job: Job, *, again_s: float = 0.0) -> AsyncIterator[None]:
-        """Cancel the job if the caller hangs up, after `again_s` seconds for a retry."""
+        """Cancel the job if the caller hangs up and does not retry within `again_s` seconds."""
         try:
             yield
         except (asyncio.CancelledError, ConnectionResetError):
@@ -403,7 +403,7 @@ def headers_of(job: Job) -> dict[str, str]:
 
 
 def accepted(job: Job) -> web.Response:
-    """Build the 202 for a caller who fetches the result later, with the job's path."""
+    """Build the 202 response, with the job's path, for a caller who fetches the result later."""
     headers = {"Location": f"/v1/jobs/{job.id}", "Preference-Applied": "respond-async"}
     return json_response(
         job_view(job), status=HTTPStatus.ACCEPTED, headers={**headers_of(job), **headers}

@@ -4,9 +4,9 @@ Before the end of an answer is sent, the database records that the caller gets i
 other call can receive the answer, even through another process or after a crash. Several processes
 may serve the API. Each knows its own calls, and reports lost callers to the others.
 
-The process that accepted a job attends to it by default, without a database row, until it records
-that the caller has left or was answered. A process counts as alive while its session with the
-database exists. A process wrongly considered dead finds its jobs marked `taken`.
+By default, the process that accepted a job attends to it. Only when the caller has left or was
+answered does that process write a database row. A process counts as alive while its session with
+the database exists. A process that was wrongly considered dead finds its jobs marked `taken`.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ T = TypeVar("T")
 async def seen_through(step: Coroutine[Any, Any, T]) -> T:
     """Return the result of a step that must not be interrupted halfway.
 
-    A cancellation is delayed: the caller gets the result and is cancelled at its next await. A
+    A cancellation is delayed: the caller gets the result, and is cancelled at its next await. A
     second cancellation stops the step.
     """
     work = asyncio.create_task(step)
@@ -85,10 +85,10 @@ class StoredAttendance:
         await self._database.write(change)
 
     async def take_over(self, job_id: int, accepted_by: str) -> bool:
-        """Attend to a job without a caller. Returns False if it has a caller or is settled.
+        """Attend to a job without a caller. Returns False if it has one or is settled.
 
         If several processes try at once, one succeeds. A job is settled once its caller was
-        answered or it was given up.
+        answered, or once it was given up.
         """
         living = await self._living()
 
@@ -121,9 +121,9 @@ class StoredAttendance:
         return await self._database.write(change)
 
     async def give_up(self, job_id: int, accepted_by: str) -> bool:
-        """Leave a job.
+        """Stop attending to a job.
 
-        Returns whether it has no caller left, in which case none can take it over.
+        Returns True if it has no caller left. Then no call can take it over.
         """
         living = await self._living()
 
@@ -136,7 +136,7 @@ class StoredAttendance:
         return await self._database.write(change)
 
     async def show(self) -> None:
-        """Write to the database, so that other processes see this one as alive after an outage."""
+        """Write to the database, so that after an outage others see that this process is alive."""
         await self._database.write(lambda _connection: None)
 
     async def _living(self) -> frozenset[str]:
@@ -144,7 +144,7 @@ class StoredAttendance:
 
 
 def _states(connection: Connection, job_id: int, accepted_by: str) -> Mapping[str, str]:
-    """Return the state of each process for a job, locked until the transaction ends."""
+    """Return the state of each process for a job. Locks them until the transaction ends."""
     connection.execute(connection.statements.turn, (sql.ATTENDING,))
     rows = connection.execute(sql.ATTENDANCE, (job_id,))
     return {accepted_by: _HERE, **dict(rows)}
@@ -161,17 +161,17 @@ def _note(connection: Connection, job_id: int, run: str, state: str) -> None:
 log = logging.getLogger(__name__)
 
 MOST_LOST = 10_000
-"""Number of lost jobs to remember. The oldest are forgotten first."""
+"""How many lost jobs to remember. The oldest are forgotten first."""
 SHOW_EVERY_S = 2.0
-"""How often a process with open calls shows the others that it is alive."""
+"""How often a process with open calls shows the others that it is alive, in seconds."""
 
 
 @dataclass(eq=False, slots=True)
 class Attended:
     """An open call and its jobs. `answered` is set once the response is written.
 
-    `repeatable` are the jobs that a repeated call could take over, each with the process that
-    accepted it. It is emptied once the answer is recorded.
+    `repeatable` maps the jobs that a repeated call could take over to the processes that accepted
+    them. It is emptied once the answer is recorded.
     """
 
     jobs: set[int] = field(default_factory=set)
@@ -237,12 +237,12 @@ class Attendance:
         known = job.id not in self._lost and accepted_by(job) == self._shared.run
         self._come(call, job)
         if not known and not job.state.final:
-            # First report earlier callers, so that this one is not taken for them.
+            # First report callers that left, so that their report does not affect this one.
             await self._report()
             await self._shared.come(job.id)
 
     async def take_over(self, request: web.Request, job: Job) -> bool:
-        """Attend to a job that lost its caller. Returns False if it did not.
+        """Attend to a job that lost its caller. Returns False if it has one.
 
         Raises `StoreError`.
         """
@@ -255,8 +255,8 @@ class Attendance:
         taken = False
         try:
             await self._report()
-            # Not interruptible: if the caller hangs up halfway, the database would assign the job
-            # to a lost call, and no retry could take it over.
+            # Not interruptible: if the caller hung up halfway, the database would assign the job to
+            # a lost call, and no retry could take it over.
             taken = await seen_through(self._shared.take_over(job.id, accepted_by(job)))
         finally:
             if not taken and call is not None:
@@ -274,14 +274,14 @@ class Attendance:
         call = request.get(_CALL)
         if call is None or not call.repeatable:
             return
-        # First report earlier callers who left, so that their report does not overwrite this.
+        # First report callers that left, so that their report does not overwrite this.
         await self._report()
         if not await self._shared.answer(call.repeatable):
             raise _taken_over()
         call.repeatable = {}
 
     def cut(self, request: web.Request) -> None:
-        """Record that a connection is broken on purpose, so that the retry gets the error."""
+        """Record that a connection is broken on purpose, so that a retry gets the error."""
         call = request.get(_CALL)
         if call is not None:
             self._cut |= dict.fromkeys(call.jobs)
@@ -309,9 +309,9 @@ class Attendance:
         return any(job.id in call.jobs for call in self._calls)
 
     async def give_up(self, job: Job) -> bool:
-        """Give up a job if no process has a caller for it. Returns whether that was the case.
+        """Give up a job if no process has a caller for it. Returns whether it was given up.
 
-        After that no call can take the job over. Raises `StoreError`.
+        After that, no call can take the job over. Raises `StoreError`.
         """
         await self._report()
         return await self._shared.give_up(job.id, accepted_by(job))

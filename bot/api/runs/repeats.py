@@ -1,8 +1,8 @@
 """Recognises repeated calls: by their `Idempotency-Key`, or as retries of an SDK.
 
-SDKs retry broken calls without a key, but count the retries. A call with `x-stainless-retry-count`
-above 0 takes over a job of the same person with the same request, if that job lost its caller. Ten
-equal calls at once remain ten jobs.
+SDKs retry broken calls without a key, but count the retries. A call whose `x-stainless-retry-count`
+is above 0 takes over a job of the same person with the same request, if that job has lost its
+caller. Ten equal calls at once are still ten jobs.
 """
 
 import asyncio
@@ -31,8 +31,7 @@ KEY_MOST = 255  # characters of an `Idempotency-Key`
 RECENT_S = 300.0
 """How long an ended job can be taken over. SDKs retry within 8 s, or after `Retry-After`."""
 UNSEEN_S = 2.0
-"""How long a retry waits for the original call to end, which may be noticed only after the retry.
-"""
+"""How long a retry waits for the original call to end, whose end may be noticed later."""
 LOOKED_THROUGH = 200  # of a person's newest jobs
 COUNTED = "x-stainless-retry-count"
 
@@ -88,7 +87,7 @@ class Repeats:
     async def _taken_over(self, request: web.Request, caller: Caller, digest: str) -> str | None:
         """Take over a job for a retry. Returns the job's key, or None if there is no such job."""
         for call in tuple(self._arriving.get((caller.user, digest), ())):
-            await call.wait()  # it may be the original call, whose job is only known then
+            await call.wait()  # it may be the original call, whose job is not known before
         same = [
             (job, origin.key)
             for job in await self._candidates(caller.user)
@@ -117,7 +116,7 @@ class Repeats:
             raise _other_request()
 
     async def _candidates(self, user: str) -> list[Job]:
-        """Return jobs that could be taken over, including embeddings: open ones first."""
+        """Return jobs that could be taken over, including embeddings. Open jobs come first."""
         still_open = await self.jobs.open_jobs(user)
         ended = await self.jobs.history(user, limit=LOOKED_THROUGH, made_for_jobs=True)
         since = self.clock.now() - RECENT_S

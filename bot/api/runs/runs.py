@@ -1,7 +1,7 @@
 """Tracks the progress of programs' open jobs for the callers who wait.
 
 The chunks of an answer are kept until the job ends, so that a caller who reconnects gets them from
-the start. Events are recorded from acceptance on, before the caller knows the job.
+the start. Events are recorded as soon as a job is accepted, before the caller knows it.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 
 PLATFORM = "api"
 CHUNKS_AT_ONCE = 100
-"""Chunks written without a pause. More would delay other answers."""
+"""Chunks that are written without a pause. More would delay other answers."""
 LOOK_EVERY_S = 2.0
-"""How often one query reads the places of all waiting jobs."""
+"""How often a single query reads the places of all waiting jobs, in seconds."""
 STUCK_LOOKS = 3
-"""Consecutive looks after which a reason counts as permanent. Fewer may be a stale measurement."""
+"""How many looks in a row must find a reason before it counts as permanent; one may be outdated."""
 _NEVER_ENDS = frozenset({WaitCause.KEPT, WaitCause.PINNED})
 _altered = altering(Job)
 
@@ -75,7 +75,7 @@ class Run:
 
     @property
     def stuck(self) -> Reason | None:
-        """Why the job can never start under present conditions, or None."""
+        """Why the job can never start under the present conditions, or None."""
         lasting = self.waits and self._stuck_looks >= STUCK_LOOKS
         return self.standing.reason if lasting and self.standing is not None else None
 
@@ -239,7 +239,7 @@ class Runs:
         self._closed = False
 
     def close(self) -> None:
-        """Leave all jobs to the next process and notify their waiting callers."""
+        """Leave all jobs to the next process, and notify the callers who wait for them."""
         self._closed = True
         for run in self._runs.values():
             run.leave()

@@ -24,7 +24,7 @@ from queueing.core.ports import Clock
 from queueing.core.requests import Capability, File, Request
 
 FindFile = Callable[[str, str], Awaitable[File]]
-"""Loads and checks the file that a request refers to. The second text is the field's name."""
+"""Loads and checks the file that a request refers to. The second argument is the field's name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,10 +97,9 @@ class Submitter:
         needs: Capability,
         *others: Capability,
     ) -> None:
-        """Reject a model without any of these capabilities before work on the request begins.
+        """Reject a model without any of these capabilities, before work on the request begins.
 
-        Raises `ApiError`. `submit` performs the same check, except for repeats of an accepted call,
-        which are allowed here as well.
+        Raises `ApiError`. `submit` performs the same check. Both allow repeats of an accepted call.
         """
         if model is None:
             return
@@ -145,9 +144,9 @@ class Submitter:
         return found
 
     def style(self, named: str | None) -> str | None:
-        """Return the style if it exists.
+        """Return the style if it exists, otherwise None.
 
-        OpenAI's clients also send OpenAI's own, such as "vivid".
+        OpenAI's clients also send OpenAI's own styles, such as "vivid".
         """
         styles = {name.casefold() for name in self.admission.styles}
         return named if named is not None and named.casefold() in styles else None

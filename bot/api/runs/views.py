@@ -60,7 +60,7 @@ class View(BaseModel):
 
 
 class FileView(View):
-    """A file of a job's result. `url` is its path in this API. `id` refers to it in later jobs."""
+    """A file of a job's result. `url` is its path in this API. Later jobs refer to it by `id`."""
 
     id: str
     number: int
@@ -93,7 +93,7 @@ class ErrorBody(View):
 
 
 class RangeView(View):
-    """The range in which something will happen with a probability of about 80 percent."""
+    """A range in which something happens with a probability of about 80 percent."""
 
     earliest: str
     latest: str
@@ -154,7 +154,7 @@ class QueueView(View):
 
 
 class ServerView(View):
-    """A server of a host. `since` is when it went up or down; `description` is what it reports."""
+    """A server of a host. `since` is when it went up or down. `description` is its own report."""
 
     name: str
     kind: str
@@ -164,9 +164,10 @@ class ServerView(View):
 
 
 class HostStatusView(View):
-    """A host and its memory. `rest` is why it takes no jobs at present, although it is not paused.
+    """A host and its memory. `rest` is why it takes no jobs at present, apart from a pause.
 
-    `unmeasured_since` is set while the memory used by other programs, measured before, is unknown.
+    `unmeasured_since` is set while the memory used by other programs cannot be measured, although
+    it was measured before.
     """
 
     name: str
