@@ -51,7 +51,8 @@ class HttpRefused(Rejected):
 class HttpFailed(Unavailable):
     """The server responded with another bad status: 3xx, 408, 429 or 5xx.
 
-    The fields are those of `HttpRefused`. Control calls treat the server as unavailable. For jobs, the rules of its kind decide.
+    The fields are those of `HttpRefused`. Control calls treat the server as unavailable. For jobs,
+    the rules of its kind decide.
     """
 
     def __init__(self, cause: str, *, status: int, body: str, after_s: float | None = None) -> None:

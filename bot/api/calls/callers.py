@@ -83,8 +83,9 @@ class Authentication:
     def require_place(self, request: web.Request) -> None:
         """Check whether a request may call the API, before its body is read.
 
-        Raises `ApiError` (403). Rejects pages of other origins. Without a key, also rejects requests from other machines and
-        those that another page embeds. Signed links may be used by any page.
+        Raises `ApiError` (403). Rejects pages of other origins. Without a key, also rejects
+        requests from other machines and those that another page embeds. Signed links may be used by
+        any page.
         """
         origin = request.headers.get("Origin")
         site = request.headers.get("Sec-Fetch-Site", "none")
