@@ -70,7 +70,7 @@ OF_CALLERS = (Rejected, BadModel, NotLoaded)
 NOBODYS = frozenset(
     {OK, UNAUTHORIZED, FORBIDDEN, NO_TIME}
 )  # statuses that do not say whose fault it is
-BY_CODE: Mapping[str, int] = {  # for servers that report an error in an answer with status 200
+BY_CODE: Mapping[str, int] = {  # for servers that report an error in a response with status 200
     "rate_limit_exceeded": TOO_MANY,
     "rate_limit_error": TOO_MANY,
     "server_error": BROKEN,

@@ -87,7 +87,7 @@ class SdImages(ServerReply):
 
 
 class SdJob(ServerReply):
-    """GET /sdcpp/v1/jobs/{id}, and the answer to a posted job."""
+    """GET /sdcpp/v1/jobs/{id}, and the response to a posted job."""
 
     id: str
     status: str

@@ -154,6 +154,6 @@ class SwarmUi(ImageFlavour):
 
 
 async def _require_answer(http: Http) -> None:
-    """Return if the server answers at all. Raises `Unavailable`."""
+    """Return if the server responds at all. Raises `Unavailable`."""
     with suppress(HttpRefused, HttpFailed):
         await http.get_bytes("/", limit=1024 * 1024)

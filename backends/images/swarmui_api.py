@@ -21,7 +21,7 @@ STOP_S = 5.0
 
 
 class SwarmSession(ServerReply):
-    """The answer to GetNewSession."""
+    """The response to GetNewSession."""
 
     session_id: str
     version: str = ""
@@ -36,32 +36,32 @@ class SwarmFile(ServerReply):
 
 
 class SwarmFiles(ServerReply):
-    """The answer to ListModels."""
+    """The response to ListModels."""
 
     files: tuple[SwarmFile, ...]
 
 
 class SwarmDone(ServerReply):
-    """The answer to a command that only succeeds or fails."""
+    """The response to a command that only succeeds or fails."""
 
     success: bool | None = None
 
 
 class SwarmStatus(ServerReply):
-    """The answer to GetCurrentStatus."""
+    """The response to GetCurrentStatus."""
 
     status: dict[str, JsonValue]
 
 
 class SwarmGpu(ServerReply):
-    """A GPU in the answer to GetServerResourceInfo, in bytes."""
+    """A GPU in the response to GetServerResourceInfo, in bytes."""
 
     total_memory: int = 0
     free_memory: int = 0
 
 
 class SwarmResources(ServerReply):
-    """The answer to GetServerResourceInfo; without NVIDIA's tools it lists no GPUs."""
+    """The response to GetServerResourceInfo; without NVIDIA's tools it lists no GPUs."""
 
     gpus: dict[str, SwarmGpu] = Field(default_factory=dict)
 

@@ -76,7 +76,7 @@ def in_eight_bits(image: Image.Image) -> Image.Image:
 
 def _require_size(image: Image.Image) -> None:
     if image.width * image.height > MAX_PIXELS:
-        raise Rejected(f"{image.size} pixels in an image", problem=HUGE_IMAGE)
+        raise Rejected(f"an image of {image.width}x{image.height} pixels", problem=HUGE_IMAGE)
 
 
 def as_jpeg(image: Image.Image, *, quality: int = 90) -> bytes:

@@ -66,7 +66,7 @@ class AnswerForm:
     @property
     def finish_reason(self) -> str | None:
         """OpenAI's finish reason; None until the server sends one."""
-        return self._in_openais_words(self._reason) if self._reason else None
+        return self._as_openai(self._reason) if self._reason else None
 
     @property
     def failed(self) -> str:
@@ -98,11 +98,11 @@ class AnswerForm:
         if calls:
             delta["tool_calls"] = calls
         said = self._chunk(delta, None, {})
-        reason = self._in_openais_words(reason)
+        reason = self._as_openai(reason)
         end = {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
         return [end] if said is None else [said, end]
 
-    def _in_openais_words(self, told: str) -> str:
+    def _as_openai(self, told: str) -> str:
         reason = REASONS.get(told, "stop")
         if reason in {"stop", "tool_calls"}:
             return "tool_calls" if self.calls.calls else "stop"

@@ -123,7 +123,7 @@ def _message(message: ChatMessage, urls: dict[int, str]) -> JsonValue:
 async def data_url(files: Sequence[File], index: int) -> str:
     """Return one of the job's images as a data URL. Raises `Rejected` if it does not exist."""
     if not 0 <= index < len(files):
-        raise Rejected(f"the conversation names image {index} of {len(files)}")
+        raise Rejected(f"the conversation refers to image {index} of {len(files)}")
     return await asyncio.to_thread(_encode, files[index])
 
 

@@ -167,7 +167,7 @@ async def unchanged_url(files: Sequence[File], index: int, readable: frozenset[s
     Raises `Rejected` if the image does not exist or is invalid.
     """
     if not 0 <= index < len(files):
-        raise Rejected(f"the conversation names image {index} of {len(files)}")
+        raise Rejected(f"the conversation refers to image {index} of {len(files)}")
     return await asyncio.to_thread(_url, files[index], readable)
 
 

@@ -68,13 +68,13 @@ class People:
 
         The ban of a service also applies to its people, unless their own ban lasts longer.
         """
-        return await self._database.read(lambda connection: _held_to_service(connection, user))
+        return await self._database.read(lambda connection: _with_service_ban(connection, user))
 
     async def known(self, users: Sequence[str]) -> Sequence[Person]:
         """Return these people, then all others whom an admin has banned or given own limits."""
 
         def query(connection: Connection) -> Sequence[Person]:
-            found = {user: _held_to_service(connection, user) for user in users}
+            found = {user: _with_service_ban(connection, user) for user in users}
             for row in connection.execute(sql.PEOPLE_SET_BY_ADMINS).fetchall():
                 found.setdefault(row[0], _person(row))
             return list(found.values())
@@ -127,7 +127,7 @@ def _person(row: Sequence[Any]) -> Person:
     return Person(**dict(zip(_FIELDS, row, strict=True)))
 
 
-def _held_to_service(connection: Connection, user: str) -> Person:
+def _with_service_ban(connection: Connection, user: str) -> Person:
     """Return a person with the ban of their service applied, because its key can name anyone."""
     person = _read(connection, user)
     if (service := service_of(user)) is None:

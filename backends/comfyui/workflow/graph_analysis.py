@@ -159,11 +159,12 @@ def unscaled(nodes: Graph) -> Sequence[str]:
     return [
         key
         for key, node in nodes.items()
-        if node.class_type.startswith("VAEEncode") and _as_it_came(nodes, node.inputs.get("pixels"))
+        if node.class_type.startswith("VAEEncode")
+        and _is_unresized(nodes, node.inputs.get("pixels"))
     ]
 
 
-def _as_it_came(nodes: Graph, value: JsonValue) -> bool:
+def _is_unresized(nodes: Graph, value: JsonValue) -> bool:
     """Return whether an input is an image that no earlier node has resized."""
     todo, seen = [value], set[str]()
     while todo:

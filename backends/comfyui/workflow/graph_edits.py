@@ -35,7 +35,7 @@ def with_loras(nodes: Graph, loras: Sequence[LoraWeight]) -> Graph:
     """
     loaders = [key for key, node in nodes.items() if "lora" in names_in(node.inputs)]
     given = {key: _made_for(nodes, key, loras) for key in loaders}
-    first = [key for key in loaders if not _behind(nodes, key) & set(loaders)]
+    first = [key for key in loaders if not _nodes_after(nodes, key) & set(loaders)]
     used = [key for key in loaders if given[key] and (key in first or not bypass(nodes[key]))]
     nodes = _without(nodes, [key for key in loaders if key not in used])
     for key in used:
@@ -45,7 +45,9 @@ def with_loras(nodes: Graph, loras: Sequence[LoraWeight]) -> Graph:
 
 def _made_for(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> list[LoraWeight]:
     """Return a loader's LoRAs. Those for Wan come in pairs, one for each of its two experts."""
-    texts = " ".join(text for each in _behind(nodes, key) for text in texts_in(nodes[each].inputs))
+    texts = " ".join(
+        text for each in _nodes_after(nodes, key) for text in texts_in(nodes[each].inputs)
+    )
     own = _EXPERT.search(texts)
     if own is None:
         return list(loras)
@@ -53,7 +55,7 @@ def _made_for(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> list[LoraW
     return [lora for lora, side in sides if side is None or side[1].lower() == own[1].lower()]
 
 
-def _behind(nodes: Graph, key: str) -> frozenset[str]:
+def _nodes_after(nodes: Graph, key: str) -> frozenset[str]:
     """Return the nodes that a loader's model passes through."""
     link = link_of(nodes[key].inputs.get("model"))
     return upstream_of(nodes, link[0]) | {link[0]} if link else frozenset()
@@ -64,7 +66,7 @@ def _chained(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> Graph:
     node, grown = nodes[key], dict[str, Node]()
     sources = bypass(node)
     if len(loras) > 1 and not sources:
-        raise Rejected(f"node {key} loads one LoRA", problem=problem(ProblemKind.ONE_LORA))
+        raise Rejected(f"node {key} can load only one LoRA", problem=problem(ProblemKind.ONE_LORA))
     before: Mapping[str, JsonValue] = {}
     for number, lora in enumerate(loras, start=1):
         own = key if number == len(loras) else _free_id(nodes, f"{key}-lora{number}")
@@ -201,9 +203,9 @@ class _Cut:
         lost = {name for name, value in node.inputs.items() if self._is_lost(value)}
         if not lost:
             return False
-        if lost <= _spared(node, lost):
+        if lost <= _optional_inputs(node, lost):
             kept = {name: value for name, value in node.inputs.items() if name not in lost}
-            self._nodes[key] = replace(node, inputs=_closed_up(node.inputs, kept))
+            self._nodes[key] = replace(node, inputs=_renumbered(node.inputs, kept))
             return True
         for names in _PASSES.get(node.class_type, ()):
             if all(link_of(node.inputs.get(name)) for name in names) and not lost & set(names):
@@ -223,7 +225,7 @@ class _Cut:
         return value
 
 
-def _spared(node: Node, lost: AbstractSet[str]) -> set[str]:
+def _optional_inputs(node: Node, lost: AbstractSet[str]) -> set[str]:
     """Return the inputs of a node that may be missing, given the `lost` ones."""
     found = set(_SPARED.get(node.class_type, ()))
     left = {grown[1] for name in node.inputs.keys() - lost if (grown := _GROWS.match(name))}
@@ -234,7 +236,7 @@ def _spared(node: Node, lost: AbstractSet[str]) -> set[str]:
     return found
 
 
-def _closed_up(
+def _renumbered(
     before: Mapping[str, JsonValue], kept: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
     """Return inputs with renumbered lists: servers require the first item before the second."""

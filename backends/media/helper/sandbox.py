@@ -207,14 +207,14 @@ def confine() -> frozenset[Barrier]:
     held = set()
     if kernel.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
         held.add(Barrier.PRIVILEGES)
-    if _files_out_of_reach(kernel):
+    if _restrict_files(kernel):
         held.add(Barrier.FILES)
-    if _calls_refused(kernel):
+    if _restrict_system_calls(kernel):
         held.add(Barrier.CALLS)
     return frozenset(held)
 
 
-def _files_out_of_reach(kernel: ctypes.CDLL) -> bool:
+def _restrict_files(kernel: ctypes.CDLL) -> bool:
     """Allow reading below a few folders only, and no changes (Linux 5.13 and later)."""
     version = kernel.syscall(_CREATE_RULESET, None, 0, _VERSION)
     if version < 1:
@@ -248,7 +248,7 @@ def _readable() -> Iterator[Path]:
     yield from (Path(path) for path in _SHARED)
 
 
-def _calls_refused(kernel: ctypes.CDLL) -> bool:
+def _restrict_system_calls(kernel: ctypes.CDLL) -> bool:
     """Install a kernel filter that refuses all system calls except those on a list."""
     program = filter_for(platform.machine(), os.getpid())
     if program is None:

@@ -73,7 +73,7 @@ def _received(asked: BinaryIO, size: int) -> bytes:
     data = asked.read(size)
     if len(data) < size:
         raise EOFError("the parent process is gone")
-    threading.Thread(target=_end_with_asker, args=(asked,), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(asked,), daemon=True).start()
     return data
 
 
@@ -105,7 +105,7 @@ def _bound(memory: int, processor_s: int) -> None:
             resource.setrlimit(what, (most, most))
 
 
-def _end_with_asker(asked: BinaryIO) -> None:
+def _exit_with_parent(asked: BinaryIO) -> None:
     asked.read(1)  # returns when the parent closes its end
     os._exit(1)
 

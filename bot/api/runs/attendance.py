@@ -235,14 +235,14 @@ class Attendance:
         if call is not None and job.id in call.jobs:
             return  # the call took the job over
         known = job.id not in self._lost and accepted_by(job) == self._shared.run
-        self._come(call, job)
+        self._add_job(call, job)
         if not known and not job.state.final:
             # First report callers that left, so that their report does not affect this one.
             await self._report()
             await self._shared.come(job.id)
 
     async def take_over(self, request: web.Request, job: Job) -> bool:
-        """Attend to a job that lost its caller. Returns False if it has one.
+        """Attend to a job that lost its caller. Returns False if it has one or is settled.
 
         Raises `StoreError`.
         """
@@ -251,7 +251,7 @@ class Attendance:
             return False
         was_lost = job.id in self._lost
         self._cut.pop(job.id, None)
-        self._come(call, job)  # before another retry can see the job
+        self._add_job(call, job)  # before another retry can see the job
         taken = False
         try:
             await self._report()
@@ -316,7 +316,7 @@ class Attendance:
         await self._report()
         return await self._shared.give_up(job.id, accepted_by(job))
 
-    def _come(self, call: Attended | None, job: Job) -> None:
+    def _add_job(self, call: Attended | None, job: Job) -> None:
         if call is not None:
             call.jobs.add(job.id)
             origin = origin_in(job.reply_to)

@@ -52,7 +52,7 @@ class QueueConnection:
         self._dial = dial
         self._moved = moved
         self._reads = list(reads)
-        self._line: _Line | None = None
+        self._current: _OpenConnection | None = None
         self._connected, self._broken = asyncio.Event(), asyncio.Event()
         self._listeners: list[Listener] = []
         self._numbers = itertools.count(1)
@@ -116,25 +116,25 @@ class QueueConnection:
                 f"a request of {len(body)} bytes is too long to send to another process"
             )
         for _ in range(TRIES):
-            line = await self._next_line()
+            connection = await self._next_connection()
             try:
-                answer = await line.ask(next(self._numbers), called, body)
+                answer = await connection.ask(next(self._numbers), called, body)
             except WireBroken:
-                self._close(line)
+                self._close(connection)
             else:
                 return _result(called, answer)
         raise StoreError(f"the connection to the queue broke {TRIES} times during one call")
 
-    async def _next_line(self) -> "_Line":
-        if self._line is not None:
-            return self._line
+    async def _next_connection(self) -> "_OpenConnection":
+        if self._current is not None:
+            return self._current
         try:
             async with timeout(PATIENCE_S):
-                while (line := self._line) is None:
+                while (connection := self._current) is None:
                     await self._connected.wait()
         except TimeoutError:
             raise StoreError("no process holds the queue, or it cannot be reached") from None
-        return line
+        return connection
 
     # ------------------------------------------------------------ the connection
 
@@ -147,16 +147,16 @@ class QueueConnection:
                 log.debug("cannot reach the queue: %s", error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            line = _Line(wire)
+            connection = _OpenConnection(wire)
             try:
-                await together(line.outbox.run(), self._listen(line), self._leave())
+                await together(connection.outbox.run(), self._listen(connection), self._leave())
             except (WireBroken, ValueError, LookupError) as broken:
-                self._log_end(str(broken), again=line.opened)
+                self._log_end(str(broken), again=connection.opened)
             finally:
-                self._close(line)
-                line.end()
+                self._close(connection)
+                connection.end()
                 await wire.close()
-            if not line.opened:
+            if not connection.opened:
                 await asyncio.sleep(RETRY_S)
 
     def _log_end(self, why: str, *, again: bool) -> None:
@@ -165,22 +165,22 @@ class QueueConnection:
             log.warning("the connection to the queue ended: %s", why)
         self._logged = why
 
-    async def _listen(self, line: "_Line") -> None:
+    async def _listen(self, connection: "_OpenConnection") -> None:
         fresh = {"offer", "snapshot"}  # the leader sends these first
         while True:
-            frame = protocol.read(await line.wire.receive())
-            self._take(line, frame)
+            frame = protocol.read(await connection.wire.receive())
+            self._take(connection, frame)
             if fresh and not (fresh := fresh - {frame.kind}):
-                self._open(line)
+                self._open(connection)
 
     async def _leave(self) -> None:
         """Raise `WireBroken` once another process is the leader."""
         await self._moved()
         raise WireBroken("another process holds the queue now")
 
-    def _open(self, line: "_Line") -> None:
-        self._line = line
-        line.opened = True
+    def _open(self, connection: "_OpenConnection") -> None:
+        self._current = connection
+        connection.opened = True
         self._send_reads()
         self._broken.clear()
         self._connected.set()
@@ -188,29 +188,29 @@ class QueueConnection:
             self._notify(EventsMissed())
         self._was_connected = True
 
-    def _close(self, line: "_Line") -> None:
+    def _close(self, connection: "_OpenConnection") -> None:
         """Make further calls wait for the next connection."""
-        if self._line is line:
-            self._line = None
+        if self._current is connection:
+            self._current = None
             self._connected.clear()
             self._broken.set()
 
     def _send_reads(self) -> None:
-        if self._line is not None:
-            self._line.outbox.put(protocol.written("reads", *self._reads))
+        if self._current is not None:
+            self._current.outbox.put(protocol.written("reads", *self._reads))
 
-    def _take(self, line: "_Line", frame: protocol.Frame) -> None:
+    def _take(self, connection: "_OpenConnection", frame: protocol.Frame) -> None:
         match frame.kind:
             case "result" | "failure":
-                line.answered(frame)
+                connection.answered(frame)
             case "event":
                 event = event_from_json(frame.words[1], frame.body)
                 if isinstance(event, JobChanged):
-                    line.progress.forget(event.job.id)
+                    connection.progress.forget(event.job.id)
                 self._notify(event)
             case "progress":
                 for news in from_json(frame.body, tuple[News, ...]):
-                    self._notify(line.progress.report(news))
+                    self._notify(connection.progress.report(news))
             case "offer":
                 self._offer = from_json(frame.body, Offer)
             case "snapshot":
@@ -224,7 +224,7 @@ class QueueConnection:
                 log.exception("an event listener failed for %s", type(event).__name__)
 
 
-class _Line:
+class _OpenConnection:
     """A single connection, with the calls that wait for answers."""
 
     def __init__(self, wire: Wire) -> None:

@@ -452,7 +452,7 @@ def test_a_loader_that_takes_one_says_so() -> None:
     nodes["unet"] = node("OwnLoader", file="{{lora:plain.safetensors}}")
     own = prepared(nodes)
     two = (LoraWeight(name="a"), LoraWeight(name="b"))
-    with pytest.raises(Rejected, match="loads one"):
+    with pytest.raises(Rejected, match="only one LoRA"):
         fill(own, TextToImage(prompt="a", lora=two), prefix="p")
     with pytest.raises(Rejected, match="no strength"):
         fill(own, TextToImage(prompt="a", lora=(LoraWeight(name="a", weight=0.5),)), prefix="p")

@@ -339,8 +339,8 @@ def test_callers_who_gave_up_leave_nothing_behind(tmp_path: Path) -> None:
             before = len(asyncio.all_tasks())
             await give_up(made)
             await asyncio.sleep(1)
-            assert made.link._line is not None
-            assert not made.link._line._calls
+            assert made.link._current is not None
+            assert not made.link._current._calls
             assert len(asyncio.all_tasks()) <= before
 
     async def give_up(made: Cluster) -> None:
