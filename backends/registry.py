@@ -16,7 +16,8 @@ from queueing.core.specs import BackendSpec
 class BackendKind(Protocol):
     """A class of backends: creates one from a spec and states the defaults of its servers.
 
-    `ports` are the usual ports of its servers; `usher init` probes them.
+    `ports` are the usual ports of its servers, which `usher init` probes. The other fields are the
+    defaults of `BackendSpec`, which explains them.
     """
 
     needs_url: bool
@@ -38,17 +39,18 @@ KINDS: Mapping[str, BackendKind] = {
     "images": Images,
     "demo": Demo,
 }
-"""Every kind of backend by its name in the configuration. If several recognise a server, the first
-one wins.
+"""Every kind of backend, by its name in the configuration.
+
+If several kinds recognise a server, the first one wins.
 """
 
 
 FLAVOURS_OF: Mapping[str, Iterable[str]] = {"openai": FLAVOURS, "images": IMAGE_FLAVOURS}
-"""The servers that share a kind, by the name used in its `flavour` setting."""
+"""The flavours of the kinds that support several servers, as named in the setting `flavour`."""
 
 
 def kinds_of(server: str) -> list[str]:
-    """Return the kinds that support a server's project: `openai` for llama.cpp."""
+    """Return the kinds that support a server, given its project: for llama.cpp, `openai`."""
     named = _letters(server)
     return [
         kind

@@ -276,7 +276,7 @@ _METADATA = TypeAdapter(Annotated[dict[str, Any], StopsEarly])
 
 
 def read_names(body: JsonValue) -> tuple[str, ...]:
-    """Return the unique names of a folder's files. Omits names that are too long for any disk."""
+    """Return the distinct names of a folder's files. Omits names that no disk can store."""
     names: list[str] = _read_list(_NAMES, body)
     return tuple(dict.fromkeys(name for name in names if len(name) <= NAME_MOST))
 

@@ -289,7 +289,7 @@ class ComfyUI(Backend):
     # ---------------------------------------------------------------- memory
 
     async def load(self, model: ModelSpec) -> None:
-        """Run the model's first template once at its smallest size, one step, without a file."""
+        """Run the model's first template once, in one step, at its smallest size and unsaved."""
         if await self.loaded([model]):
             return
         self._allowed.clear()  # the nodes may have changed

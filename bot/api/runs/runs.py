@@ -75,7 +75,7 @@ class Run:
 
     @property
     def stuck(self) -> Reason | None:
-        """Why the job can never start under the present conditions, or None."""
+        """Why the job cannot start until someone changes something, or None."""
         lasting = self.waits and self._stuck_looks >= STUCK_LOOKS
         return self.standing.reason if lasting and self.standing is not None else None
 

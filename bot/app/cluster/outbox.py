@@ -148,7 +148,7 @@ class ProgressNews:
         return News(event.job_id, text, tuple(chunks), same, None if rest == _NOTHING else rest)
 
     def report(self, news: News) -> Progressed:
-        """Restore a report from its differences."""
+        """Rebuild a complete report from its differences."""
         last, told = self._last.setdefault(news.job_id, _Last()), news.rest or _NOTHING
         if news.text is not None:
             last.text = _whole(last.text, news.text)

@@ -52,7 +52,7 @@ _EVENTS: dict[str, type[Event]] = {each.__name__: each for each in get_args(Even
 
 
 def to_json(value: object, kind: Any) -> bytes:
-    """Write a value as JSON, based on its type."""
+    """Write a value as JSON, according to its type hint."""
     return _adapter(kind).dump_json((value,), warnings="error")
 
 
