@@ -16,8 +16,8 @@ from queueing.core.specs import BackendSpec
 class BackendKind(Protocol):
     """A class of backends: creates one from a spec and states the defaults of its servers.
 
-    `ports` are the usual ports of its servers, which `usher init` probes. The other fields are the
-    defaults of `BackendSpec`, which explains them.
+    `ports` are the usual ports of its servers, which `usher init` probes. `serial`,
+    `max_models`, `offloads` and `parallel` are the defaults of these fields in `BackendSpec`.
     """
 
     needs_url: bool
