@@ -61,10 +61,9 @@ _OF_MAIN_MEMORY = (
 )
 NO_MAIN_MEMORY = (f"{_PREFIXES}({_OF_MAIN_MEMORY})",)
 """Known messages for a lack of main memory, which unloading a model from a GPU does not fix."""
-_OF_LOADS = (  # at any status, as observed with LM Studio
-    *OUT_OF_MEMORY,
-    "model loading (was stopped|aborted) due to insufficient system resources.*",
-)
+NO_ROOM = ("model loading (was stopped|aborted) due to insufficient system resources.*",)
+"""LM Studio's message, at any status, for a model that it does not load to spare the memory."""
+_OF_LOADS = (*OUT_OF_MEMORY, *NO_ROOM)
 AWAY = frozenset({502, 503, 504})
 OF_CALLERS = (Rejected, BadModel, NotLoaded)
 NOBODYS = frozenset(

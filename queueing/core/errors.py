@@ -59,6 +59,9 @@ class ProblemKind(StrEnum):
     BLIND = "blind"
     NO_MODEL = "no_model"
     REFUSED = "refused"
+    FILTERED = "filtered"
+    SETTING = "setting"  # name
+    NO_ROOM = "no_room"
     UNKNOWN_FIELD = "unknown_field"  # name
     NO_SUFFIX = "no_suffix"
     NO_COMPLETIONS = "no_completions"

@@ -9,6 +9,7 @@ from functools import partial
 
 from backends.common.error_rules import (
     ABOUT_MEMORY,
+    NO_ROOM,
     REFUSED,
     ErrorRule,
     answers_judged,
@@ -23,10 +24,13 @@ from queueing.core.errors import (
     NotLoaded,
     ProblemKind,
     Rejected,
+    ShortOfMemory,
     problem,
 )
 
 TOO_LONG = problem(ProblemKind.TOO_LONG)
+FILTERED = problem(ProblemKind.FILTERED)
+LOADS_NOTHING = problem(ProblemKind.NO_ROOM)
 NO_IMAGES = problem(ProblemKind.BLIND)
 NO_EMBEDDINGS = problem(ProblemKind.NO_EMBEDDINGS)
 NO_IMAGE_EMBEDDINGS = problem(ProblemKind.NO_IMAGE_EMBEDDINGS)
@@ -50,6 +54,11 @@ CONTEXT = (
     "longer than the model's context",  # SGLang
     "greater than max_seq_len",  # TabbyAPI
     "longer than the cache size",  # ExLlama, with status 503
+    "longer than the maximum model length",  # vLLM
+    "inputs` must have less than",  # TGI
+    "prompt is too long",  # Anthropic and its gateways
+    "prompt too long",  # Ollama
+    "exceeds the maximum number of tokens",  # Gemini
 )
 IMAGES = (
     "does not support image",
@@ -59,6 +68,8 @@ IMAGES = (
     "failed to load image",
     "vision add-on is not loaded",
     "missing data required for image input",
+    "support image input",  # OpenRouter: no endpoint does
+    "no multimodal support",  # MLX
 )
 EMBEDS = (
     "does not support embedding",
@@ -103,7 +114,25 @@ VOICES = (
     "invalid voice",
     "unsupported voice",
 )
+FILTERS = ("content exists risk", "content management policy", "inappropriate content")
+_SETTINGS = ("temperature", "max_tokens")  # of `TextOptions`, each of which is sent if it is set
 TEMPLATE = ("jinja", "chat template", "prompt template", "roles must alternate")
+
+
+def _about_setting(name: str) -> ErrorRule:
+    """Return the rule for a server that does not take a setting, or not its value."""
+    return ErrorRule(
+        kind=Rejected,
+        told=problem(ProblemKind.SETTING, name=name),
+        sentences=(
+            f"unsupported (value|parameter): '{name}'.*",  # OpenAI
+            rf"(litellm[.]\w+: )?\w+ does not support parameters: \['{name}'.*",  # LiteLLM
+            f"invalid {name} value.*",  # DeepSeek
+            f"[`']?{name}[`']? (is too large|is not supported|must be less than or equal to).*",
+        ),
+    )
+
+
 # The first match decides, so the order matters: "No models loaded" carries the code
 # "model_not_found", which alone means that there is no such model.
 RULES: Sequence[ErrorRule] = (
@@ -118,15 +147,33 @@ RULES: Sequence[ErrorRule] = (
         kind=Rejected,
         told=NO_IMAGES,
         words=IMAGES,
-        sentences=("failed to deserialize .*unknown variant `image_url`.*",),
+        sentences=(
+            "failed to deserialize .*unknown variant `image_url`.*",
+            "only 'text' content type is supported.*",  # MLX
+        ),
     ),
+    ErrorRule(
+        kind=Rejected,
+        told=FILTERED,
+        codes=frozenset({"content_filter", "content_policy_violation", "data_inspection_failed"}),
+        words=FILTERS,
+    ),
+    *map(_about_setting, _SETTINGS),
     ErrorRule(kind=Rejected, told=NO_SUFFIX, words=SUFFIX),
     ErrorRule(kind=Rejected, told=NO_HEARING, words=DEAF),
     ErrorRule(kind=Rejected, told=LONG_SOUND, words=LONG_SOUNDS),
     ErrorRule(kind=Rejected, told=BAD_SOUND, words=BAD_SOUNDS),
     ErrorRule(kind=Rejected, told=NO_VOICE, words=VOICES),
     *ABOUT_MEMORY,
-    ErrorRule(kind=Rejected, told=TOO_LONG, words=CONTEXT),
+    # A 4xx is final, and any other status may only be of this moment.
+    ErrorRule(kind=ShortOfMemory, told=LOADS_NOTHING, sentences=NO_ROOM),
+    ErrorRule(kind=Rejected, told=LOADS_NOTHING, sentences=NO_ROOM),
+    ErrorRule(
+        kind=Rejected,
+        told=TOO_LONG,
+        words=CONTEXT,
+        sentences=("(input validation error: )?`inputs` tokens [+] `max_new_tokens` must be.*",),
+    ),
     # Not `NotLoaded`: a request that crashes an engine must be charged.
     ErrorRule(
         kind=ModelCrashed,
@@ -138,7 +185,12 @@ RULES: Sequence[ErrorRule] = (
             "engine( ?core)? (process|encountered an issue|loop is not running).*",
         ),
     ),
-    ErrorRule(kind=Busy, sentences=("server busy[.]?(, please try again.*)?",)),
+    ErrorRule(
+        kind=Busy,
+        sentences=(
+            "(the )?(server|model)( is)?( currently)? (busy|overloaded)[.;,]?( please try .*)?",
+        ),
+    ),
     ErrorRule(
         kind=NotLoaded,
         sentences=(

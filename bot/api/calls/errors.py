@@ -105,6 +105,8 @@ _CLIENTS = frozenset(
         ProblemKind.TOO_LARGE,
         ProblemKind.BLIND,
         ProblemKind.REFUSED,
+        ProblemKind.FILTERED,
+        ProblemKind.SETTING,
         ProblemKind.UNKNOWN_FIELD,
         ProblemKind.NO_SUFFIX,
         ProblemKind.NO_COMPLETIONS,
@@ -146,6 +148,7 @@ _OF_SERVERS: Mapping[ProblemKind, HTTPStatus] = {
     ProblemKind.BUSY: HTTPStatus.TOO_MANY_REQUESTS,
     ProblemKind.AWAY: HTTPStatus.SERVICE_UNAVAILABLE,
     ProblemKind.MEMORY: HTTPStatus.SERVICE_UNAVAILABLE,
+    ProblemKind.NO_ROOM: HTTPStatus.SERVICE_UNAVAILABLE,
     ProblemKind.STOPPED: HTTPStatus.SERVICE_UNAVAILABLE,
     ProblemKind.UNLOADED: HTTPStatus.SERVICE_UNAVAILABLE,
     ProblemKind.LOST: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -163,7 +166,10 @@ TOO_LONG = (
     "This model's maximum context length is smaller than this request. Please shorten it or start"
     " a new conversation."
 )
-"""The first words are OpenAI's. Programs use them to recognise requests that are too long."""
+"""Programs recognise requests that are too long by the first words, which are OpenAI's."""
+REFUSED_FIELD = "The server of this model doesn't accept a field of this request."
+"""A program sets the fields itself; people meet the operator's setting."""
+_OWN_TEXTS = {ProblemKind.TOO_LONG: TOO_LONG, ProblemKind.SETTING: REFUSED_FIELD}
 BUSY_S = 30.0
 """Retry delay for a busy server that does not announce one."""
 RESTART_S = 10.0
@@ -212,9 +218,7 @@ def _after_s(problem: Problem) -> float | None:
 
 def _for_programs(problem: Problem) -> str:
     """Return the sentence shown in chats, followed by the server's own message."""
-    text = told(problem, LANGUAGE)
-    if problem.what is ProblemKind.TOO_LONG:
-        text = TOO_LONG
+    text = _OWN_TEXTS.get(problem.what) or told(problem, LANGUAGE)
     return f"{text} Its server said: “{problem.said}”." if problem.said else text
 
 

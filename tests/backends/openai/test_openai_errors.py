@@ -58,54 +58,8 @@ NOTHING_LOADED = (
 )
 
 
-# As other servers refuse a long text, an image or a parameter.
-SERVERS_WORDS = (
-    (
-        400,
-        {
-            "object": "error",
-            "message": "The input (9009 tokens) is longer than the model's"
-            " context length (8192 tokens).",
-            "type": "BadRequestError",
-            "code": 400,
-        },
-    ),
-    (400, {"detail": "Prompt length 9009 is greater than max_seq_len 8192"}),
-    (
-        503,
-        {
-            "detail": {
-                "error": {
-                    "message": "Chat completion aborted. Requested sequence is longer"
-                    " than the cache size"
-                }
-            }
-        },
-    ),
-    (400, {"error": "Vision add-on is not loaded, but images were provided for processing"}),
-    (
-        500,
-        {
-            "error": {
-                "message": "this model is missing data required for image input",
-                "type": "api_error",
-            }
-        },
-    ),
-    (
-        400,
-        {
-            "error": {
-                "message": "Failed to deserialize the JSON body into the target type: "
-                "messages[0]: unknown variant `image_url`, expected `text`"
-            }
-        },
-    ),
-    (400, {"error": "Model loading was stopped due to insufficient system resources."}),
-    (400, {"error": {"message": "content_filter: the response was filtered"}}),
-)
-ANSWERS = (
-    (200, {"error": GUARDRAIL}, UnknownFailure),  # of a request: see the test of loads
+ANSWERS: tuple[tuple[int, JsonValue, type[BackendError]], ...] = (
+    (200, {"error": GUARDRAIL}, ShortOfMemory),  # of a request: see the test of loads
     (500, {"error": {"message": "x", "type": "model_load_failed"}}, UnknownFailure),
     (
         500,
@@ -136,7 +90,6 @@ ANSWERS = (
     (413, "<html>Request Entity Too Large</html>", Rejected),
     (200, {"error": "Model does not support images. Please use a model that does."}, Rejected),
     (200, {"error": "'url' field must be a base64 encoded image."}, Rejected),
-    *((*answer, Rejected) for answer in SERVERS_WORDS),
 )
 
 
