@@ -45,6 +45,7 @@ from backends.openai.flavours.speech_servers import Kokoro, Speaches, WhisperCpp
 from backends.openai.flavours.vllm import VLlm
 from backends.openai.passthrough import BESIDE, passed_body, path_of
 from backends.openai.speech import Speech, speak, voice_named
+from backends.openai.system_text import SystemTexts
 from backends.openai.transcription import Recording, plain_sound, transcribe
 from queueing.core.catalog import meant_or_all
 from queueing.core.errors import (
@@ -167,6 +168,7 @@ class OpenAI(ServerBackend):
     ) -> None:
         self._name = spec.name
         self._at_once: dict[str, int] = {}
+        self._system_texts = SystemTexts()
         self._http = Http(base_of(spec.url), headers=authorization(spec.name, token))
         self._server = TextServer(self._http, spec.name, flavours, stranger=self.stranger)
 
@@ -290,8 +292,9 @@ class OpenAI(ServerBackend):
         self, model: ModelSpec, question: CompletionCall, flavour: Flavour, report: Report
     ) -> Output:
         """Return the answer. Raises `Rejected` if the server does not support completions."""
+        ask = partial(stream_answer, self._http, flavour, report=report)
         try:
-            return await stream_answer(self._http, flavour, question, report)
+            return await self._system_texts.answer(ask, question)
         except (BadModel, Rejected) as error:
             status = error.__cause__.status if isinstance(error.__cause__, HttpRefused) else 0
             if question.path == flavour.chat_path or status not in {404, 405}:

@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from backends.openai.flavours.errors import classify
+from backends.openai.system_text import without_system_role
 from bot.texts.refusals import told
-from queueing.core.errors import problem_of
+from queueing.core.errors import Busy, problem_of
+from tests.backends.openai.asking import ALL, ANSWER, answer, connected, model, work
+from tests.fakes.llm.llm import serving
+from tests.fakes.llm.llm_script import Fault, Model
 
 CASES = sorted(Path(__file__).with_name("refusals").glob("*.json"))
 HELP = {
@@ -56,3 +61,61 @@ def test_the_same_words_in_a_stream_mean_the_same(case: Path) -> None:
     if odd["problem"] in {"refused", "failed", "busy"}:  # known by their status
         return
     assert problem_of(classify(200, odd["body"])).what == odd["problem"]
+
+
+TEMPLATES = [case for case in CASES if read(case)["error"] == "SystemRefused"]
+BY_KIND = [(kind, TEMPLATES[0]) for kind in ALL] + [("generic", case) for case in TEMPLATES]
+
+
+@pytest.mark.parametrize(("kind", "case"), BY_KIND, ids=lambda each: getattr(each, "stem", each))
+async def test_a_model_without_a_system_role_is_still_told_its_system_text(
+    kind: str, case: Path
+) -> None:
+    """Whoever set a system text would have a model that never answers."""
+    odd = read(case)
+    async with serving(kind, [Model("alpha")]) as server, connected(server) as backend:
+        spec = model(system="You are a pirate.")
+        await backend.load(spec)
+        server.no_system = (odd["status"], odd["body"])
+        before = len(server.posted("/v1/chat/completions"))
+        for _ in range(2):
+            assert (await answer(backend, spec, work("Who?"))).text == ANSWER
+        asked = [body["messages"] for body in server.posted("/v1/chat/completions")[before:]]
+    told = [{"role": "user", "content": "You are a pirate.\n\nWho?"}]
+    assert asked[0][0] == {"role": "system", "content": "You are a pirate."}
+    assert asked[1:] == [told, told]  # the second question is not refused first
+
+
+async def test_only_an_answer_proves_that_a_model_has_no_system_role() -> None:
+    """One conversation in a wrong order would take the role from everybody's system text."""
+    refused = read(TEMPLATES[-1])
+    async with serving("generic", [Model("alpha")]) as server, connected(server) as backend:
+        spec = model(system="Be brief.")
+        server.no_system = (refused["status"], refused["body"])
+        server.faults.extend((Fault.NONE, Fault.LIMIT))
+        with pytest.raises(Busy):
+            await answer(backend, spec, work("Who?"))
+        server.no_system = None
+        await answer(backend, spec, work("Who?"))
+        assert server.posted("/v1/chat/completions")[-1]["messages"][0]["role"] == "system"
+
+
+def test_system_texts_move_to_the_question_they_belong_to() -> None:
+    """A program's rules, images or tools would be lost."""
+    image: JsonValue = {"type": "image_url", "image_url": {"url": "data:"}}
+    turns: list[JsonValue] = [
+        {"role": "system", "content": "a"},
+        {"role": "system", "content": [{"type": "text", "text": "b"}]},
+        {"role": "user", "content": [image]},
+        {"role": "assistant", "content": "c"},
+        {"role": "system", "content": "d"},
+    ]
+    assert without_system_role({"model": "m", "messages": turns}) == {
+        "model": "m",
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "a\n\nb"}, image]},
+            {"role": "assistant", "content": "c"},
+            {"role": "user", "content": "d"},
+        ],
+    }
+    assert without_system_role({"prompt": "x"}) == {"prompt": "x"}

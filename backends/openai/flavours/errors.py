@@ -116,7 +116,22 @@ VOICES = (
 )
 FILTERS = ("content exists risk", "content management policy", "inappropriate content")
 _SETTINGS = ("temperature", "max_tokens")  # of `TextOptions`, each of which is sent if it is set
-TEMPLATE = ("jinja", "chat template", "prompt template", "roles must alternate")
+TEMPLATE = ("jinja", "chat template", "prompt template")
+NO_SYSTEM = (
+    "system role not supported",
+    "system role is not supported",
+    "system role isn't supported",
+    "system messages are not supported",
+    "system message is not supported",
+    "does not support system",
+    "not support the system role",
+    "developer instruction is not enabled",  # Gemini's API, of Gemma
+)
+_JINJA = 'error rendering prompt with jinja template: "'  # LM Studio; the template's words follow
+
+
+class SystemRefused(Rejected):
+    """The model's chat template refuses the request, perhaps because it has no system role."""
 
 
 def _about_setting(name: str) -> ErrorRule:
@@ -199,6 +214,18 @@ RULES: Sequence[ErrorRule] = (
             "model unloaded( by the user)?[.]?",
             "the model (has been|was) unloaded[.]?( [(][^{]*)?",
         ),
+    ),
+    ErrorRule(
+        kind=SystemRefused,
+        told=problem(ProblemKind.SETTING, name="system"),
+        words=NO_SYSTEM,
+        sentences=(f'{_JINJA}[^"]*system (role|messages?)[^"]* not supported[^"]*".*',),
+    ),
+    ErrorRule(  # the templates of older Mistral models mean the system role, too
+        kind=SystemRefused,
+        told=REFUSED,
+        words=("roles must alternate", "only user and assistant roles"),
+        sentences=(f"{_JINJA}(conversation )?roles must alternate.*",),
     ),
     ErrorRule(kind=Rejected, told=REFUSED, words=TEMPLATE),
     ErrorRule(

@@ -50,6 +50,7 @@ class FakeLlm:
             self.models = dict(list(self.models.items())[:1])
             next(iter(self.models.values())).copies = ["main"]
         self.token = token
+        self.no_system: tuple[int, Any] | None = None  # what it answers to a system text
         self.port = port or port_of(self)
         self.faults: deque[Fault] = deque()
         self.load_faults: deque[LoadFault] = deque()
@@ -197,6 +198,8 @@ class FakeLlm:
     def _refuse(self, fault: Fault, model: Model, body: Any) -> web.Response | None:  # noqa: PLR0911 - a table of faults
         if (tokens := tokens_of(body)) > model.context:
             return too_long(self.kind, tokens, model, body)
+        if self.no_system and body["messages"][0]["role"] == "system":
+            return answer_json(*self.no_system)
         if "image_url" in json.dumps(body["messages"]) and not model.vision:
             if self.kind.startswith("llamacpp"):
                 text = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
