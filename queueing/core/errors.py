@@ -62,6 +62,7 @@ class ProblemKind(StrEnum):
     FILTERED = "filtered"
     SETTING = "setting"  # name
     NO_ROOM = "no_room"
+    NOT_ON_REQUEST = "not_on_request"
     UNKNOWN_FIELD = "unknown_field"  # name
     NO_SUFFIX = "no_suffix"
     NO_COMPLETIONS = "no_completions"

@@ -24,7 +24,7 @@ CASES = sorted(Path(__file__).with_name("refusals").glob("*.json"))
 HELP = {
     "question": ("Please shorten", "Please rephrase"),
     "attached": ("Please ask one that can",),
-    "configuration": ("an admin needs to fix that", "the operator can find"),
+    "configuration": ("an admin needs to", "the operator can find"),
     "server": ("again later", "the operator can find"),
 }
 """What the person can do, by whose mistake it is."""

@@ -30,7 +30,10 @@ from queueing.core.errors import (
 
 TOO_LONG = problem(ProblemKind.TOO_LONG)
 FILTERED = problem(ProblemKind.FILTERED)
-LOADS_NOTHING = problem(ProblemKind.NO_ROOM)
+LACKS_ROOM = problem(ProblemKind.NO_ROOM)
+NOT_ON_REQUEST = problem(ProblemKind.NOT_ON_REQUEST)
+NOTHING_LOADED = ("no models loaded[.]?( please load a model .*)?",)
+"""LM Studio's message if it has no model and loads none on request."""
 NO_IMAGES = problem(ProblemKind.BLIND)
 NO_EMBEDDINGS = problem(ProblemKind.NO_EMBEDDINGS)
 NO_IMAGE_EMBEDDINGS = problem(ProblemKind.NO_IMAGE_EMBEDDINGS)
@@ -181,8 +184,8 @@ RULES: Sequence[ErrorRule] = (
     ErrorRule(kind=Rejected, told=NO_VOICE, words=VOICES),
     *ABOUT_MEMORY,
     # A 4xx is final, and any other status may only be of this moment.
-    ErrorRule(kind=ShortOfMemory, told=LOADS_NOTHING, sentences=NO_ROOM),
-    ErrorRule(kind=Rejected, told=LOADS_NOTHING, sentences=NO_ROOM),
+    ErrorRule(kind=ShortOfMemory, told=LACKS_ROOM, sentences=NO_ROOM),
+    ErrorRule(kind=Rejected, told=LACKS_ROOM, sentences=NO_ROOM),
     ErrorRule(
         kind=Rejected,
         told=TOO_LONG,
@@ -206,10 +209,10 @@ RULES: Sequence[ErrorRule] = (
             "(the )?(server|model)( is)?( currently)? (busy|overloaded)[.;,]?( please try .*)?",
         ),
     ),
+    ErrorRule(kind=NotLoaded, told=NOT_ON_REQUEST, sentences=NOTHING_LOADED),
     ErrorRule(
         kind=NotLoaded,
         sentences=(
-            "no models loaded[.]?( please load a model .*)?",
             "model (is )?not loaded[.]?",
             "model unloaded( by the user)?[.]?",
             "the model (has been|was) unloaded[.]?( [(][^{]*)?",

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, ClassVar
 from backends.common.http import Http
 from backends.common.model_server import LoadWish
 from backends.common.server_replies import ServerReply, ask, read
+from backends.openai.flavours.errors import NOT_ON_REQUEST, classified
 from backends.openai.flavours.flavour import SILENT, AudioForm, EmbeddingForm, Flavour, Served
-from backends.openai.flavours.replies import Chunk, in_mb
-from queueing.core.errors import UnreadableAnswer
+from backends.openai.flavours.replies import Chunk, Listing, in_mb
+from queueing.core.errors import BadModel, NotLoaded, UnreadableAnswer
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 EXTRA = frozenset({"top_k", "min_p", "repeat_penalty", "reasoning_effort"})
 TEXTS_ONLY = EmbeddingForm(tokens=False)
+JIT_OFF = (
+    "LM Studio does not load models on request: switch on 'Just-in-time model loading' in its "
+    "developer settings, or load them there"
+)
 API_LOAD_PARALLEL = 4  # an API load always gets four slots
 
 
@@ -154,6 +159,15 @@ class LMStudio3(Flavour):
         """Detect it by its API v0 model list, whose entries have a state."""
         return "LM Studio 0.3" if await ask(http, "/api/v0/models", OldLibrary) else None
 
+    async def notes(self, http: Http) -> tuple[str, ...]:
+        """Return what it costs, and whether it loads nothing: then /v1/models lists less."""
+        listed = await ask(http, "/v1/models", Listing)
+        if listed is None:
+            return (self.note,)
+        offered = {entry.id for entry in listed.data}
+        absent = {each.id for each in await self.served(http) if not each.loaded}
+        return (self.note,) if absent <= offered else (self.note, f"{JIT_OFF}.")
+
     async def served(self, http: Http) -> tuple[Served, ...]:
         """Return all downloaded models; 0.3 answers one request at a time."""
         library = read(OldLibrary, await http.get_json("/api/v0/models"))
@@ -170,7 +184,19 @@ class LMStudio3(Flavour):
         )
 
     async def load(self, http: Http, served: Served, wish: LoadWish) -> None:  # noqa: ARG002 - set in the app
-        """Load with the smallest possible request; the caller's lock prevents a concurrent load."""
+        """Load with the smallest possible request; the caller's lock prevents a concurrent load.
+
+        Raises `BadModel` if it loads nothing on request, which only its owner can change.
+        """
+        try:
+            with classified():
+                await self._first_request(http, served)
+        except NotLoaded as error:
+            if error.problem != NOT_ON_REQUEST:
+                raise
+            raise BadModel(f"{JIT_OFF} ({error})", problem=NOT_ON_REQUEST) from error
+
+    async def _first_request(self, http: Http, served: Served) -> None:
         body: dict[str, JsonValue] = {"model": served.id, **self._expiry}
         if served.embeds:
             body["input"] = "hi"

@@ -6,12 +6,15 @@ import pytest
 from pydantic import JsonValue
 
 from backends.registry import connect
+from bot.texts.refusals import told
 from queueing.core.errors import (
     BackendError,
     BadModel,
+    NotLoaded,
     OutOfMemory,
     Unavailable,
     UnknownFailure,
+    problem_of,
 )
 from queueing.core.specs import BackendSpec
 from tests.backends.openai.asking import ANSWER, answer, connected, model, work
@@ -127,6 +130,31 @@ async def test_the_memory_guardrail_asks_for_an_eviction_and_a_crashed_load_for_
         with pytest.raises(error):
             await backend.load(model())
         assert server.models["alpha"].loads == 1
+
+
+async def test_a_server_that_loads_nothing_on_request_says_so() -> None:
+    """People would look for another program that takes the memory."""
+    offered = [Model("alpha"), Model("beta", chats=False, embeds=True)]
+    async with serving("lmstudio-0.3", offered) as server, connected(server) as backend:
+        assert len((await backend.probe()).notes) == 1
+        server.jit = False
+        assert "Just-in-time" in (await backend.probe()).notes[1]
+        for name in server.models:
+            with pytest.raises(BadModel, match="Just-in-time") as refused:
+                await backend.load(model(name))
+            assert "Just-in-time" in told(problem_of(refused.value), "en")
+        server.models["alpha"].copies = ["alpha"]
+        await backend.load(model())
+
+
+async def test_a_server_that_reports_no_memory_says_that_it_loads_nothing() -> None:
+    """With `kind: openai`, another program would be blamed, too."""
+    async with serving("lmstudio-0.3") as server:
+        server.kind, server.jit = "generic", False
+        async with connected(server) as backend:
+            with pytest.raises(NotLoaded) as refused:
+                await answer(backend, model(), work())
+    assert "Just-in-time" in told(problem_of(refused.value), "en")
 
 
 async def test_different_models_load_side_by_side() -> None:

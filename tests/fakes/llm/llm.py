@@ -24,6 +24,7 @@ from tests.fakes.llm.llm_words import (
     error,
     load_failure,
     no_model,
+    nothing_loaded,
     tokens_of,
     too_long,
     unknown_path,
@@ -50,6 +51,7 @@ class FakeLlm:
             self.models = dict(list(self.models.items())[:1])
             next(iter(self.models.values())).copies = ["main"]
         self.token = token
+        self.jit = True  # whether LM Studio 0.3 loads on request
         self.no_system: tuple[int, Any] | None = None  # what it answers to a system text
         self.port = port or port_of(self)
         self.faults: deque[Fault] = deque()
@@ -187,6 +189,8 @@ class FakeLlm:
         if self.kind == "llamacpp-router" and request.query.get("autoload") == "false":
             if not model.copies:
                 return None, error(self.kind, 400, "model is not loaded", "invalid_request_error")
+        elif not self.jit and not model.copies:
+            return None, nothing_loaded()
         elif self.kind != "vllm" and not model.copies:
             failure = await self.add_load(
                 model

@@ -265,7 +265,8 @@ def v1_models(server: FakeLlm) -> list[dict[str, object]]:
             context = {"object": "model", "max_model_len": CONTEXT}
             entries = [{"id": m.id, **context} for m in server.models.values()]
         case _:
-            entries = [{"id": m.id, "object": "model"} for m in server.models.values()]
+            offered = [m for m in server.models.values() if server.jit or m.copies]
+            entries = [{"id": m.id, "object": "model"} for m in offered]
     if server.kind == "llama-cpp-python":
         entries = [entry | {"owned_by": "me", "permissions": []} for entry in entries]
     return entries

@@ -48,6 +48,14 @@ def no_model(kind: str, name: str) -> web.Response:
     return error(kind, 404, text, "invalid_request_error", "model_not_found")
 
 
+def nothing_loaded() -> web.Response:
+    text = (
+        "No models loaded. Please load a model in the developer page or use the 'lms load' command."
+    )
+    said = {"message": text, "type": "invalid_request_error", "code": "model_not_found"}
+    return answer_json(404, {"error": said | {"param": "model"}})
+
+
 def too_long(kind: str, tokens: int, model: Model, body: Any) -> web.Response | None:
     if kind.startswith("llamacpp"):
         fault = {

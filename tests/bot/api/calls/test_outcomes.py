@@ -13,7 +13,7 @@ OF_SERVERS = {429, 502, 503, 504}
 OPERATORS = {
     ProblemKind.BUG, ProblemKind.UNABLE, ProblemKind.NO_MODEL, ProblemKind.SILENT, ProblemKind.ONLY_THOUGHTS, ProblemKind.MISCONFIGURED,
     ProblemKind.STEP_FAILED, ProblemKind.NO_IMAGE, ProblemKind.NO_RESULT, ProblemKind.KEPT_BACK, ProblemKind.MORE_RESULTS,
-    ProblemKind.UNHEARD, ProblemKind.NO_LISTENER,
+    ProblemKind.UNHEARD, ProblemKind.NO_LISTENER, ProblemKind.NOT_ON_REQUEST,
 }  # fmt: skip
 """What a later request would meet again, until somebody changes something there."""
 ADMINS = {
