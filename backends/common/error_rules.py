@@ -31,6 +31,7 @@ from queueing.core.errors import (
 
 CAUSE_LIMIT = 300  # characters of a server's message that reach the log
 REFUSED = problem(ProblemKind.REFUSED)
+NO_KEY = problem(ProblemKind.NO_KEY)
 OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
 NO_TIME, TOO_LARGE, TOO_MANY, BROKEN = 408, 413, 429, 500
 _PREFIXES = (  # prefixes that servers put before a library's own message
@@ -85,6 +86,7 @@ BY_CODE: Mapping[str, int] = {  # for servers that report an error in a response
 }
 # Linear: an unclosed "{" matches to the end of the text, since a server may send 64 KB of them.
 _QUOTED = re.compile(r"""\{(?:.*\}|.*)|\[(?:.*\]|.*)|"[^"]*"|(?<!\w)'[^']*'(?!\w)""", re.DOTALL)
+OF_KEYS = frozenset({"invalid_api_key", "authentication_error"})
 INNER = ("error", "detail")
 NAMED = ("message", "msg", "error_id", "type", "code")
 CODED = ("code", "type", "error_id", "status")
@@ -150,6 +152,8 @@ def _judged(
     for rule in rules:
         if rule.matches(status, said):
             return rule.kind(cause, problem=rule.told)
+    if status == UNAUTHORIZED or said.codes & OF_KEYS:
+        return UnknownFailure(cause, problem=NO_KEY)  # another server may accept its own key
     if status < BROKEN and status not in NOBODYS:
         return Rejected(cause, problem=REFUSED)
     return UnknownFailure(cause)

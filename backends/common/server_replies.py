@@ -21,6 +21,7 @@ from backends.common.http_replies import (
 from queueing.core.bounded_json import BoundedRecord, parsed
 from queueing.core.errors import Unavailable, UnreadableAnswer
 
+KEY_S = 5.0  # a server that hangs is found by other calls
 BUSY = {408, 429, 502, 503, 504}  # statuses that reveal nothing about the kind of server
 TOKEN = ("invalid_api_key", "api token is required", "invalid api key", "unauthorized")
 
@@ -66,6 +67,23 @@ async def ask(http: Http, path: str, record: type[Answer]) -> Answer | None:
     if answer is None:
         _require_token(200, text[:ERROR_LIMIT].decode(errors="replace"))
     return answer
+
+
+async def require_key(http: Http, path: str) -> None:
+    """Raise `TokenRefused` if a server refuses work at a path for its token.
+
+    Its messages are no list, so that no server can answer them or loads a model for them. Any other
+    outcome is no sign against the token.
+    """
+    answer: JsonValue = None
+    try:
+        answer = await http.post_json(path, {"messages": 0}, timeout_s=KEY_S, limit=WORDS_LIMIT)
+    except (HttpRefused, HttpFailed) as error:
+        _require_token(error.status, error.body)
+    except (Unavailable, UnreadableAnswer):
+        return
+    if isinstance(answer, dict) and answer.get("error"):
+        _require_token(200, answer)
 
 
 def _require_token(status: int, body: JsonValue) -> None:

@@ -23,6 +23,7 @@ from backends.common.model_server import (
 )
 from backends.common.options import read_options
 from backends.common.server_backend import ServerBackend, reasons_kept
+from backends.common.server_replies import require_key
 from backends.openai.chat_request import TextOptions, chat_body
 from backends.openai.completion import CompletionCall, stream_answer
 from backends.openai.embeddings import Batch, embed
@@ -190,6 +191,12 @@ class OpenAI(ServerBackend):
             flavour, description = await self._server.recognise()
             notes = await flavour.notes(self._http)
         return ServerInfo(description=description, flavour=flavour.name, notes=notes)
+
+    async def admit(self) -> None:
+        """Try the token where questions are sent."""
+        with classified():
+            flavour = await self._server.known()
+        await require_key(self._http, flavour.chat_path)
 
     async def verify(self, model: ModelSpec) -> None:
         """Check that the server lists the model and supports its capabilities and voice."""

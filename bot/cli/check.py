@@ -248,6 +248,7 @@ async def _try_server(
     async def ask() -> str:
         try:
             info = await server.probe()
+            await server.admit()
         except (Busy, Unavailable, UnknownFailure, UnreadableAnswer) as error:
             url = catalog.backends[name].address
             raise CheckFailed(f"no usable answer from {url} ({error})") from error

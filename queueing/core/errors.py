@@ -63,6 +63,7 @@ class ProblemKind(StrEnum):
     SETTING = "setting"  # name
     NO_ROOM = "no_room"
     NOT_ON_REQUEST = "not_on_request"
+    NO_KEY = "no_key"
     UNKNOWN_FIELD = "unknown_field"  # name
     NO_SUFFIX = "no_suffix"
     NO_COMPLETIONS = "no_completions"

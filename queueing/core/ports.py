@@ -112,6 +112,14 @@ class Backend(Protocol):
     async def probe(self) -> ServerInfo:
         """Identify the server; raise `Unavailable` when it does not answer."""
 
+    async def admit(self) -> None:
+        """Raise `BackendError` if the server refuses work for its key, for `usher check`.
+
+        A list of models may be public, so a server that answers `probe` may still refuse every
+        request. Sends no work.
+        """
+        return  # by default, a key that may ask may work
+
     async def gone(self) -> None:
         """Return once the server has stopped after this call, even if it restarts at once.
 

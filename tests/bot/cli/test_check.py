@@ -39,6 +39,7 @@ models: {flux: {backends: [stand-in]}}
 chats: {web: {port: 0}}
 """
 PATIENT_S = 30.0
+LISTS = frozenset({"/v1/models", "/props", "/version", "/api/tags", "/api/ps", "/api/v1/models"})
 
 
 def configured(folder: Path, text: str = CONFIG, **environ: str) -> Config:
@@ -359,6 +360,24 @@ async def test_what_a_server_offers_is_told(tmp_path: Path) -> None:
         == "9 others found: demo-painter, demo-retoucher, demo-lens, demo-writer, demo-camera"
         " and 4 more"
     )
+
+
+@pytest.mark.parametrize("kind", ["generic", "vllm", "llamacpp", "ollama", "lmstudio"])
+@pytest.mark.parametrize(("token", "works"), [("right", True), ("wrong", False), ("", False)])
+async def test_a_key_is_tried_where_questions_are_sent(
+    tmp_path: Path, kind: str, token: str, works: bool
+) -> None:
+    """The list of models may be public, so that a wrong key would look right."""
+    async with serving(kind, token="right") as fake:
+        fake.public = LISTS
+        setting = f", token: {token}" if token else ""
+        backend = "lmstudio" if kind == "lmstudio" else "openai"
+        texts = f"texts: {{kind: {backend}, url: '{fake.url}'{setting}}}"
+        text = CONFIG.replace("{kind: demo}", f"{{kind: demo}}, {texts}")
+        row = (await found(configured(tmp_path, text)))["backend", "texts"]
+        assert not any(model.loads for model in fake.models.values())
+    assert row.works is works
+    assert works or "token" in row.text
 
 
 async def test_what_several_servers_have_is_told(tmp_path: Path) -> None:

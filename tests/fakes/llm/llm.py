@@ -51,6 +51,7 @@ class FakeLlm:
             self.models = dict(list(self.models.items())[:1])
             next(iter(self.models.values())).copies = ["main"]
         self.token = token
+        self.public: frozenset[str] = frozenset()  # paths that need no token
         self.jit = True  # whether LM Studio 0.3 loads on request
         self.no_system: tuple[int, Any] | None = None  # what it answers to a system text
         self.port = port or port_of(self)
@@ -128,7 +129,8 @@ class FakeLlm:
         self.requests.append((request.method, request.path, body))
         if self.starting:
             return error(self.kind, 503, "Loading model", "unavailable_error")
-        if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+        secret = self.token and request.path not in self.public
+        if secret and request.headers.get("Authorization") != f"Bearer {self.token}":
             return answer_json(
                 401,
                 {
@@ -152,6 +154,8 @@ class FakeLlm:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
+        if not isinstance(body.get("messages"), list):
+            return error(self.kind, 400, "'messages' must be an array", "invalid_request_error")
         fault = self.faults.popleft() if self.faults else Fault.NONE
         model, refusal = await self.pick(str(body.get("model")), request)
         if model is None:

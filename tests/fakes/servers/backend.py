@@ -386,6 +386,9 @@ class FakeBackend:
             return ServerInfo(description="fake 1.0")
         return ServerInfo(description="fake 1.0", total_mb=gpu.total_mb, free_mb=gpu.free_mb)
 
+    async def admit(self) -> None:
+        await self._reach()
+
     async def gone(self) -> None:
         left = asyncio.Event()
         self.server.watched.append(left)

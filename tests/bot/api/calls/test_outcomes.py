@@ -14,6 +14,7 @@ OPERATORS = {
     ProblemKind.BUG, ProblemKind.UNABLE, ProblemKind.NO_MODEL, ProblemKind.SILENT, ProblemKind.ONLY_THOUGHTS, ProblemKind.MISCONFIGURED,
     ProblemKind.STEP_FAILED, ProblemKind.NO_IMAGE, ProblemKind.NO_RESULT, ProblemKind.KEPT_BACK, ProblemKind.MORE_RESULTS,
     ProblemKind.UNHEARD, ProblemKind.NO_LISTENER, ProblemKind.NOT_ON_REQUEST,
+    ProblemKind.NO_KEY,
 }  # fmt: skip
 """What a later request would meet again, until somebody changes something there."""
 ADMINS = {
