@@ -8,8 +8,11 @@ import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import ClassVar
 from uuid import UUID, uuid4
+
+from pydantic import JsonValue
 
 from backends.comfyui.answers import Ended, ServerPrompt, Stage
 from backends.comfyui.attempts import Attempts
@@ -24,9 +27,10 @@ from backends.comfyui.model_templates import (
     read_templates,
 )
 from backends.comfyui.server import ComfyUIServer
-from backends.comfyui.workflow.graph import Asked, places
+from backends.comfyui.workflow.graph import Asked, Graph, places
 from backends.comfyui.workflow.graph_analysis import Medium, unscaled
 from backends.comfyui.workflow.node_types import NumberRange, common, inputs_of, limits_in
+from backends.comfyui.workflow.offered_names import as_offered
 from backends.comfyui.workflow.rendering import TINY, fill, warm_up
 from backends.comfyui.workflow.template import Template
 from backends.common.http import Http
@@ -110,7 +114,7 @@ class ComfyUI(Backend):
         self._attempts = Attempts(self._server, socket_url, headers, name=spec.name)
         self._discovery = Discovery(spec.name)
         self._known: dict[str, tuple[ModelSpec, Templates]] = {}
-        self._allowed: dict[tuple[str, str], NumberRange] = {}  # by node type and input
+        self._described: dict[str, JsonValue] = {}  # what the server said of each node type
         self._freed_after: str | None = None  # id of the last prompt before memory was freed
 
     # ---------------------------------------------------------------- what it is and has
@@ -221,6 +225,7 @@ class ComfyUI(Backend):
             seed = (await self._limits(workflow, "seed")).wrapped(request.seed)
             request = request.model_copy(update={"seed": seed})
         graph = fill(workflow, request, prefix=f"usher/{work.key}", files=names)
+        graph = await self._spelled(graph)
         ended = await self._attempts.run(work.key, graph, workflow, request, report)
         return self._fetch(model, work.key, workflow, ended)
 
@@ -292,12 +297,12 @@ class ComfyUI(Backend):
         """Run the model's first template once, in one step, at its smallest size and unsaved."""
         if await self.loaded([model]):
             return
-        self._allowed.clear()  # the nodes may have changed
+        self._described.clear()  # the nodes may have changed
         workflow = self._templates(model).all[0]
         limits = {word: await self._limits(workflow, word) for word in ("seed", "frames", *TINY)}
         files = {word: await self._server.upload(stand_in(word)) for word in sorted(workflow.needs)}
         seed = limits["seed"].wrapped(secrets.randbits(63))
-        graph = warm_up(workflow, seed=seed, files=files, limits=limits)
+        graph = await self._spelled(warm_up(workflow, seed=seed, files=files, limits=limits))
         nothing = TextToImage(prompt="")
         try:
             await self._attempts.run(str(uuid4()), graph, workflow, nothing, lambda _: None)
@@ -356,11 +361,28 @@ class ComfyUI(Backend):
         """Return the limits the server sets for a placeholder, read once per load."""
         found = []
         for place in inputs_of(workflow.nodes, word):
-            if place not in self._allowed:
-                offered = await self._server.node_type(place[0])
-                self._allowed[place] = limits_in(input_of(offered, *place)) or NumberRange()
-            found.append(self._allowed[place])  # at once: loading another model clears them
+            offered = await self._description(place[0])
+            found.append(limits_in(input_of(offered, *place)) or NumberRange())
         return common(found)
+
+    async def _spelled(self, graph: Graph) -> Graph:
+        """Return a graph with the names of files and choices as this server spells them."""
+        spelled = dict(graph)
+        for key, node in graph.items():
+            if not any(isinstance(value, str) for value in node.inputs.values()):
+                continue
+            offered = await self._description(node.class_type)
+            info = offered.get(node.class_type) if isinstance(offered, dict) else None
+            if isinstance(info, dict):
+                spelled[key] = replace(node, inputs=as_offered(node.inputs, info))
+        return spelled
+
+    async def _description(self, class_type: str) -> JsonValue:
+        """Return the server's description of a node type, read once per load."""
+        known = self._described.get(class_type)
+        if known is None:  # returned at once: loading another model forgets them all
+            known = self._described[class_type] = await self._server.node_type(class_type)
+        return known
 
     def _templates(self, model: ModelSpec) -> Templates:
         known = self._known.get(model.name)

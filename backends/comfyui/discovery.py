@@ -12,12 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 
+from pydantic import JsonValue
+
 from backends.comfyui.answers import READ
 from backends.comfyui.families import CHECKPOINTS, FAMILIES, MODELS, Family, Value
 from backends.comfyui.model_templates import read_templates
 from backends.comfyui.server import ComfyUIServer
 from backends.common.http_replies import HttpFailed
-from backends.common.model_names import catalog_names
+from backends.common.model_names import catalog_names, comparable
 from queueing.core.errors import BadModel
 from queueing.core.requests import Capability
 from queueing.core.specs import ModelSpec
@@ -239,7 +241,7 @@ class Discovery:
     async def look(self, server: ComfyUIServer, taken: Collection[str]) -> tuple[ModelSpec, ...]:
         """Return a model for each file that has a shipped template and is not in `taken`."""
         found = recognised(await self._files(server))
-        self._note([each for each in found if each.file not in taken])
+        self._note([each for each in found if comparable(each.file) not in taken])
         return discovered(found, self._backend, taken)
 
     async def _files(self, server: ComfyUIServer) -> ServerFiles:
@@ -280,23 +282,32 @@ class Discovery:
 def discovered(
     found: Sequence[Found], backend: str, taken: Collection[str] = frozenset()
 ) -> tuple[ModelSpec, ...]:
-    """Return a model, named after its file, for each offered file that is not in `taken`."""
+    """Return a model, named after its file, for each offered file that is not in `taken`.
+
+    `taken` are files in a comparable form.
+    """
     offered = [each for each in found if each.offered]
     names = catalog_names([each.called for each in offered])
     return tuple(
         _spec(name, backend, each)
         for name, each in zip(names, offered, strict=True)
-        if each.file not in taken
+        if comparable(each.file) not in taken
     )
 
 
 def _spec(name: str, backend: str, found: Found) -> ModelSpec:
     template = found.family.template if found.family else ""
+    values: dict[
+        str, JsonValue
+    ] = {  # with one separator, so that servers of both kinds share a model
+        word: value.replace("\\", "/") if isinstance(value, str) else value
+        for word, value in found.values.items()
+    }
     return ModelSpec(
         name=name,
         backends=(backend,),
         capabilities=_abilities(template),
-        options={"workflow": template, "values": dict(found.values)},
+        options={"workflow": template, "values": values},
     )
 
 

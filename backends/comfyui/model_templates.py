@@ -19,7 +19,9 @@ from backends.comfyui.workflow.node_types import (
     least_version,
     limits_in,
 )
+from backends.comfyui.workflow.offered_names import as_offered, in_short
 from backends.comfyui.workflow.template import Template, parse_workflow, prepare, taken
+from backends.common.model_names import comparable
 from backends.common.options import read_options
 from queueing.core.catalog import meant_or_all
 from queueing.core.errors import BadModel
@@ -29,7 +31,6 @@ from queueing.core.specs import ModelSpec
 NAME_SHOWN = 255  # characters; no file name is longer
 _SHIPPED = resources.files("backends") / "workflows"
 _MODELS = ("ckpt_name", "unet_name")  # inputs that name a model rather than a part of it
-_LISTED = 10  # file names in an error message
 
 _LACKS: Mapping[Capability, tuple[str, str]] = {
     Capability.TEXT_TO_IMAGE: ("workflow", "it needs an image, or creates none"),
@@ -91,10 +92,13 @@ class Templates:
 
     @property
     def models(self) -> frozenset[str]:
-        """The checkpoints and diffusion models that the templates load."""
+        """The checkpoints and diffusion models that the templates load, in a comparable form."""
         nodes = (node for workflow in self.all for node in workflow.nodes.values())
         return frozenset(
-            str(node.inputs[name]) for node in nodes for name in _MODELS if name in node.inputs
+            comparable(str(node.inputs[name]))
+            for node in nodes
+            for name in _MODELS
+            if name in node.inputs
         )
 
     @property
@@ -149,7 +153,7 @@ def check_offered(workflow: Template, node_id: str, offered: JsonValue) -> None:
     """Raise `BadModel` unless the server's description of a node type fits the node.
 
     The type must exist and its required inputs must be set. The server must offer every fixed
-    choice (a model file, a sampler). Every fixed or default number must be within its limits.
+    choice (a model file, a sampler), in any case and with any separator. Every fixed or default number must be within its limits.
     """
     node = workflow.nodes[node_id]
     filled = substituted({node_id: node}, workflow.defaults)[node_id].inputs
@@ -157,6 +161,7 @@ def check_offered(workflow: Template, node_id: str, offered: JsonValue) -> None:
     info = offered.get(node.class_type) if isinstance(offered, dict) else None
     if not isinstance(info, dict):
         raise BadModel(f"{where}: {_lacking(workflow, node.class_type)}")
+    filled = as_offered(filled, info)
     inputs = inputs_for(info, filled)
     missing = inputs.required.keys() - node.inputs.keys()
     if missing:
@@ -212,8 +217,7 @@ def _check_capabilities(where: str, model: ModelSpec, templates: Templates) -> N
 def _check_choice(where: str, value: str, choices: list[str]) -> None:
     if value in choices or "{{" in value:  # requests fill placeholders
         return
-    listed = ", ".join(choices[:_LISTED]) + (" …" if len(choices) > _LISTED else "")
-    raise BadModel(f"{where}: the server does not have {value}; it has: {listed or 'none'}")
+    raise BadModel(f"{where}: the server does not have {value}; {in_short(value, choices)}")
 
 
 def _check_number(where: str, value: float, limits: NumberRange) -> None:

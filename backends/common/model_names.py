@@ -20,7 +20,7 @@ def lora_named(word: str, files: Sequence[str]) -> str:
     Raises `Rejected`, which lists the available names.
     """
     wanted = word.casefold()
-    called = ((file, {file, _base_name(file), lora_name(file)}) for file in files)
+    called = ((file, {file, base_name(file), lora_name(file)}) for file in files)
     found = [file for file, names in called if wanted in {name.casefold() for name in names}]
     if found:
         return found[0]
@@ -40,12 +40,18 @@ def lora_name(file: str) -> str:
 
     Removes invisible characters, such as those that reverse the direction of the surrounding text.
     """
-    bare = _ENDING.sub("", _base_name(file))
+    bare = _ENDING.sub("", base_name(file))
     return "".join(char for char in bare if char.isprintable())[:_NAME_MOST]
 
 
-def _base_name(file: str) -> str:
+def base_name(file: str) -> str:
+    """Return a file's name without its folder."""
     return file.replace("\\", "/").rpartition("/")[2]  # Windows servers list backslashes
+
+
+def comparable(name: str) -> str:
+    """Return a file's name with one kind of separator and in one case."""
+    return name.replace("\\", "/").casefold()
 
 
 ENDINGS = re.compile(r"(:latest|\.gguf|\.safetensors|\.ckpt)$", re.IGNORECASE)

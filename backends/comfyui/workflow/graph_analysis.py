@@ -4,7 +4,7 @@ Servers do not reject unsupported sizes: they shorten a video, or fail when they
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from math import prod
 
@@ -21,6 +21,7 @@ from backends.comfyui.workflow.graph import (
     upstream_of,
     words_in,
 )
+from backends.common.model_names import comparable
 from queueing.core.requests import Capability
 
 _GRID = 16
@@ -327,8 +328,8 @@ def is_plain(marks: Marks) -> bool:
 
 
 def all_marks(graph: Graph) -> Marks:
-    """Return every text set in a graph, including its node types."""
-    return frozenset(texts_by_input(graph)) | frozenset(
+    """Return every text set in a graph, in a comparable form, and its node types."""
+    return _comparable(texts_by_input(graph)) | frozenset(
         (_KIND, node.class_type) for node in graph.values()
     )
 
@@ -355,5 +356,10 @@ def loaded_by(node: Node) -> Marks:
     alone = {"": node}
     named = files_of(alone)
     if named or node.class_type in PLAIN or "load" not in node.class_type.casefold():
-        return named
-    return frozenset(mark for mark in texts_by_input(alone) if not names_in(mark[1]))
+        return _comparable(named)
+    return _comparable(mark for mark in texts_by_input(alone) if not names_in(mark[1]))
+
+
+def _comparable(texts: Iterable[tuple[str, str]]) -> Marks:
+    """Return marks that are equal on servers with different separators."""
+    return frozenset((name, comparable(text)) for name, text in texts)

@@ -178,7 +178,7 @@ async def test_a_load_while_limits_are_read_is_no_bug(
     read = ComfyUIServer.node_type
 
     async def forgotten(server: ComfyUIServer, class_type: str) -> JsonValue:
-        comfy._allowed.clear()
+        comfy._described.clear()
         return await read(server, class_type)
 
     monkeypatch.setattr(ComfyUIServer, "node_type", forgotten)

@@ -337,7 +337,7 @@ async def test_a_server_is_looked_through(fake: FakeComfyUI, comfy: ComfyUI) -> 
     }
     found = {spec.name: spec for spec in await comfy.discover()}
     assert set(found) == {"sd_xl_base_1.0", "dreams", "told", "flux1-dev", "flux1-schnell"}
-    small = {"checkpoint": "sub\\dreams.safetensors", "width": 512, "height": 512, "guidance": 7}
+    small = {"checkpoint": "sub/dreams.safetensors", "width": 512, "height": 512, "guidance": 7}
     assert found["dreams"].options == {"workflow": "sdxl.json", "values": small}
     notes = (await comfy.probe()).notes
     assert (
