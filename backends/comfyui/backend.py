@@ -34,7 +34,7 @@ from backends.comfyui.workflow.offered_names import as_offered
 from backends.comfyui.workflow.rendering import TINY, fill, warm_up
 from backends.comfyui.workflow.template import Template
 from backends.common.http import Http
-from backends.common.model_names import lora_name, lora_named
+from backends.common.model_names import lora_named, lora_names
 from backends.common.options import read_options
 from queueing.core.concurrency import timeout
 from queueing.core.errors import (
@@ -203,8 +203,7 @@ class ComfyUI(Backend):
         """Return the names of the server's LoRAs; empty if no template takes one."""
         workflows = self._templates(model).all
         taking = next((workflow for workflow in workflows if workflow.lora_loader), None)
-        files = await self._loras(taking) if taking else ()
-        return tuple(lora_name(file) for file in files)
+        return lora_names(await self._loras(taking)) if taking else ()
 
     async def _loras(self, workflow: Template) -> tuple[str, ...]:
         class_type, name = workflow.lora_loader or ("", "")

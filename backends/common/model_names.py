@@ -15,33 +15,69 @@ _NAME_MOST = 80  # characters in a LoRA's name
 
 
 def lora_named(word: str, files: Sequence[str]) -> str:
-    """Return the LoRA file for a path, or for a name without folder and extension.
+    """Return the LoRA file that a word means: a path, or an end of one that no other file has.
 
-    Raises `Rejected`, which lists the available names.
+    Case and extension do not matter, and folders may be left out or separated in either way.
+    Raises `Rejected` with the available names, or with those the word could mean.
     """
-    wanted = word.casefold()
-    called = ((file, {file, base_name(file), lora_name(file)}) for file in files)
-    found = [file for file, names in called if wanted in {name.casefold() for name in names}]
-    if found:
+    if word in files:
+        return word
+    wanted = comparable(_readable(word)).strip("/")[:_NAME_MOST]
+    found = [file for file in dict.fromkeys(files) if wanted in map(comparable, _ends(file))]
+    whole = [file for file in found if comparable(_whole(file)) == wanted]
+    found = whole if len(whole) == 1 else found
+    if len(found) == 1:
         return found[0]
-    names = [lora_name(file) for file in files[:_COMPARED]]
-    meant = near(word, names, most=_NEAR)
+    raise _ambiguous(word, found, files) if found else _unknown(word, files)
+
+
+def lora_names(files: Sequence[str]) -> tuple[str, ...]:
+    """Return the names people use for LoRAs: the shortest end of each path that only it has."""
+    unique = dict.fromkeys(files)
+    common = Counter(end for file in unique for end in {comparable(end) for end in _ends(file)})
+    return tuple(
+        next((end for end in _ends(file) if common[comparable(end)] == 1), _whole(file))
+        for file in unique
+    )
+
+
+def _ambiguous(word: str, found: Sequence[str], files: Sequence[str]) -> Rejected:
+    names = dict(zip(dict.fromkeys(files), lora_names(files), strict=True))
+    there = ", ".join([names[file] for file in found][:_LISTED])
+    why = problem(ProblemKind.AMBIGUOUS_LORA, name=word[:_NAME_MOST], there=there)
+    return Rejected(f"several LoRAs are called {word!r}", problem=why)
+
+
+def _unknown(word: str, files: Sequence[str]) -> Rejected:
+    names = lora_names(files[:_COMPARED])
+    meant = near(word, names, most=_NEAR) or near(base_name(word), names, most=_NEAR)
     there, name = ", ".join(meant or names[:_LISTED]), word[:_NAME_MOST]
     why = (
         problem(ProblemKind.OTHER_LORAS, name=name, there=there)
         if there
         else problem(ProblemKind.NO_LORA, name=name)
     )
-    raise Rejected(f"no LoRA is called {word!r}", problem=why)
+    return Rejected(f"no LoRA is called {word!r}", problem=why)
 
 
-def lora_name(file: str) -> str:
-    """Return the name that people use for a LoRA: its file name without folder and extension.
+def _ends(file: str) -> list[str]:
+    """Return the names that a file could be called by: first without extension, the shortest first.
 
-    Removes invisible characters, such as those that reverse the direction of the surrounding text.
+    A folder and its extension are added until the name is the whole path.
     """
-    bare = _ENDING.sub("", base_name(file))
-    return "".join(char for char in bare if char.isprintable())[:_NAME_MOST]
+    parts = _readable(file).strip("/").split("/")
+    paths = ["/".join(parts[at:]) for at in reversed(range(len(parts)))]
+    ends = [*(_ENDING.sub("", path) for path in paths), *paths]
+    return [end[:_NAME_MOST] for end in ends if end]
+
+
+def _whole(file: str) -> str:
+    return [_readable(file)[:_NAME_MOST], *_ends(file)][-1]
+
+
+def _readable(file: str) -> str:
+    """Return a path without invisible characters, which could reverse the text around a name."""
+    return "".join(char for char in file.replace("\\", "/") if char.isprintable())
 
 
 def base_name(file: str) -> str:

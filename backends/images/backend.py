@@ -12,7 +12,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from backends.common.error_rules import loading
 from backends.common.http import Http
-from backends.common.model_names import lora_name, lora_named
+from backends.common.model_names import lora_named, lora_names
 from backends.common.model_server import LoadWish, ModelServer, authorization, base_of
 from backends.common.options import read_options
 from backends.common.server_backend import ServerBackend, reasons_kept
@@ -162,7 +162,7 @@ class Images(ServerBackend):
         """Return the names of the server's LoRAs."""
         with classified():
             flavour = await self._server.known()
-            return tuple(dict.fromkeys(lora_name(path) for path in await flavour.loras(self._http)))
+            return lora_names(await flavour.loras(self._http))
 
     async def load(self, model: ModelSpec) -> None:
         """Load a model unless it is in memory; concurrent calls share one load."""

@@ -80,6 +80,7 @@ class ProblemKind(StrEnum):
     DRAWS_ONLY = "draws_only"
     NO_LORA = "no_lora"  # name
     OTHER_LORAS = "other_loras"  # name, there
+    AMBIGUOUS_LORA = "ambiguous_lora"  # name, there
     NOT_TAKEN = "not_taken"  # field
     TAKES_NO = "takes_no"  # field
     ONE_AT_A_TIME = "one_at_a_time"

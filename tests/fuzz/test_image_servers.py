@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from backends.common.error_rules import REFUSED
 from backends.common.http import Http
-from backends.common.model_names import lora_name
+from backends.common.model_names import lora_names
 from backends.images.image_request import SIDE_MOST, ImageRequest, size_of
 from backends.images.replies import IMAGES_MOST, RULES, classify, drawn, image_at
 from backends.images.swarmui_api import SwarmDrawing, drawing_of, tame
@@ -89,8 +89,9 @@ def test_words_of_people_are_no_commands(prompt: str) -> None:
 @given(texts)
 def test_names_of_loras(path: str) -> None:
     """A server could turn the bot's words around, or fill a chat."""
-    assert lora_name(path).isprintable()
-    assert len(lora_name(path)) <= 80
+    (name, other) = lora_names([path, f"{path}/{path}"])
+    assert (name + other).isprintable()
+    assert max(len(name), len(other)) <= 80
 
 
 @bounded
