@@ -25,10 +25,11 @@ from backends.comfyui.model_templates import (
     choices_of,
     input_of,
     read_templates,
+    remarks_on,
 )
 from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.workflow.graph import Asked, Graph, places
-from backends.comfyui.workflow.graph_analysis import Medium, unscaled
+from backends.comfyui.workflow.graph_analysis import Medium
 from backends.comfyui.workflow.node_types import NumberRange, common, inputs_of, limits_in
 from backends.comfyui.workflow.offered_names import as_offered
 from backends.comfyui.workflow.rendering import TINY, fill, warm_up
@@ -132,13 +133,8 @@ class ComfyUI(Backend):
         return self._templates(model).usual
 
     def remarks(self, model: ModelSpec) -> Sequence[str]:
-        """Return a warning for each template that uses an image at its original size."""
-        return [
-            f"{workflow.name}: node {key} encodes an image in the size it comes in, up to"
-            " 4096 pixels a side: put ImageScale before it."
-            for workflow in self._templates(model).all
-            for key in unscaled(workflow.nodes)
-        ]
+        """Return what is surprising about its templates, though they run."""
+        return [note for workflow in self._templates(model).all for note in remarks_on(workflow)]
 
     def weightless(self, model: ModelSpec) -> bool:
         """Return whether its templates need no model, such as those that enlarge an image."""

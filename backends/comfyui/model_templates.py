@@ -3,7 +3,7 @@
 Reads template files on this machine. Never calls a server.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from backends.comfyui.workflow.graph import Asked, Graph, substituted, words_in
+from backends.comfyui.workflow.graph_analysis import unscaled
 from backends.comfyui.workflow.node_types import (
     NumberRange,
     choices_in,
@@ -20,6 +21,7 @@ from backends.comfyui.workflow.node_types import (
     limits_in,
 )
 from backends.comfyui.workflow.offered_names import as_offered, in_short
+from backends.comfyui.workflow.seeds import fixed_seeds
 from backends.comfyui.workflow.template import Template, parse_workflow, prepare, taken
 from backends.common.model_names import comparable
 from backends.common.options import read_options
@@ -172,6 +174,22 @@ def check_offered(workflow: Template, node_id: str, offered: JsonValue) -> None:
             _check_choice(f"{where}: {name}", value, choices)
         if limits is not None and isinstance(value, int | float):
             _check_number(f"{where}: {name}", value, limits)
+
+
+def remarks_on(workflow: Template) -> Iterator[str]:
+    """Yield what is surprising about a template, though it runs."""
+    for key in unscaled(workflow.nodes):
+        yield (
+            f"{workflow.name}: node {key} encodes an image in the size it comes in, up to"
+            " 4096 pixels a side: put ImageScale before it."
+        )
+    if "prompt" in workflow.placeholders and "seed" not in workflow.placeholders:
+        held = [f"node {key} has {seed}" for key, seed in fixed_seeds(workflow.nodes).items()]
+        if held:
+            yield (
+                f"{workflow.name}: no {{{{seed}}}}, so the same prompt gives the same result every"
+                f" time ({', '.join(held)})."
+            )
 
 
 def _lacking(workflow: Template, class_type: str) -> str:

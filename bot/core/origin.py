@@ -46,6 +46,7 @@ class Origin(Record):
     aloud: bool = False  # also read the answer aloud
     cut: tuple[str, ...] = ()  # the documents of which only the beginning was used
     cut_recording: bool = False  # whether only the beginning of its recordings' transcript was used
+    same_again: bool = False  # repeats a request, and the model takes no seed to vary it by
 
     @classmethod
     def of(
@@ -56,6 +57,7 @@ class Origin(Record):
         *,
         aloud: bool = False,
         cut: tuple[str, ...] = (),
+        same_again: bool = False,
     ) -> "Origin":
         """Return the origin of a job requested by this call."""
         return cls(
@@ -72,6 +74,7 @@ class Origin(Record):
             parts=tuple(file.part for file in call.files if file.part),
             aloud=aloud,
             cut=cut,
+            same_again=same_again,
         )
 
     @property

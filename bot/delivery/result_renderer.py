@@ -184,7 +184,8 @@ class ResultRenderer:
             limits = replace(limits, upload=int(limits.upload * _SHARE[fallback]))
         hint = status.near_model(origin.near, language)
         aloud = await _fitting(aloud, limits, language)
-        notes = _in_lines(status.cut(origin, language), aloud.note)
+        cut, same = status.cut(origin, language), status.same_again(origin, language)
+        notes = _in_lines(cut, same, aloud.note)
         rendered = await self._whole(job, language, limits, written, hint=hint, notes=notes)
         if aloud.sound:
             rendered = replace(
@@ -254,6 +255,7 @@ class ResultRenderer:
             measures=measures,
             note=note,
             hint=hint,
+            seeded=self._models.offer.honours(job.model, "seed"),
         )
         rendered = self._render_text(content, output.text, limits, language)
         if len(files) > limits.files_per_edit:

@@ -227,10 +227,14 @@ def no_words(request: Request) -> str:
     return "history.no_words" if isinstance(request, SpeechToText) else "history.no_prompt"
 
 
-def facts(job: Job, language: str, took: str, measures: Measures) -> Body:
-    """Return the line of facts under a result: origin, model, form, seed, time."""
+def facts(job: Job, language: str, took: str, measures: Measures, *, seeded: bool) -> Body:
+    """Return the line of facts under a result: origin, model, form, seed, time.
+
+    `seeded` is whether the model takes a seed; one that had no effect is not shown.
+    """
     request = job.request
-    parts = [job.model, *_form(request, language, measures), *_choices(request, language), took]
+    choices = _choices(request, language, seeded=seeded)
+    parts = [job.model, *_form(request, language, measures), *choices, took]
     if isinstance(request, TextToImage) and request.upscale and measures.size:
         size = _pixels(measures.size)
         parts = [job.model, word(language, "fact.upscaled", size=size), took]
@@ -254,10 +258,10 @@ def _form(request: Request, language: str, measures: Measures) -> Sequence[str]:
     return [each for each in (plays, pixels, rate) if each]
 
 
-def _choices(request: Request, language: str) -> Sequence[str]:
+def _choices(request: Request, language: str, *, seeded: bool) -> Sequence[str]:
     """Return the settings that reproduce the result."""
     match request:
-        case Generation(seed=seed):
+        case Generation(seed=seed) if seeded:
             return [word(language, "fact.seed", seed=seed)]
         case TextToSpeech(voice=str(voice)):
             return [word(language, "fact.voice", voice=voice)]

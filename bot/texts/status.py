@@ -270,14 +270,15 @@ def result(
     measures: Measures = UNKNOWN,
     note: Body = (),
     hint: Body = (),
+    seeded: bool = True,
 ) -> Content:
     """Return the message of a completed job: its files with their facts, or its answer.
 
     `files` are those that fit the chat; `measures` describe the first. `note` states which files do
     not fit. `abilities` decide which buttons are shown. `hint` is shown only for generated files;
-    for an answer it has served its purpose by then.
+    for an answer it has served its purpose by then. `seeded` is whether the model takes a seed.
     """
-    facts = results.facts(job, language, _took(job, language), measures)
+    facts = results.facts(job, language, _took(job, language), measures, seeded=seeded)
     body: Body = (*_words(job.request, output, language), *facts)
     if isinstance(job.request, Generation):
         body += hint
@@ -370,6 +371,11 @@ def _stands(standing: Standing, progress: Progress | None, language: str) -> Bod
 def quoted(heard: str, language: str) -> str:
     """Return what was heard as a quotation, to put before its answer."""
     return word(language, "recording.heard", text=shortened(heard, HEARD_SHOWN))
+
+
+def same_again(origin: Origin, language: str) -> Body:
+    """Return the sentence about a repetition by a model that takes no seed."""
+    return say(language, "result.same_again") if origin.same_again else ()
 
 
 def cut(origin: Origin, language: str) -> Body:

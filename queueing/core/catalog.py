@@ -254,6 +254,12 @@ class Offer:
         """Return the fields the model of that name or alias honours. Raises `UnknownModel`."""
         return self.options[self.catalog.named(word).name]
 
+    def honours(self, word: str, option: str) -> bool:
+        """Return whether a model honours a request field; True for a model that is gone."""
+        model = self.catalog.find(word)
+        takes = None if model is None else self.options.get(model.name)
+        return takes is None or option in takes
+
 
 ALIKE = 0.1  # relative difference in size at which two servers may still have the same file
 

@@ -17,7 +17,7 @@ from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import require_taken
 from bot.requests.limits import SubmissionDetails
 from queueing.core.jobs import Job
-from queueing.core.requests import Capability, File, Request, TextToImage
+from queueing.core.requests import Capability, File, Generation, Request, TextToImage
 
 _WITHOUT_FILES = {
     Capability.VISION: Capability.TEXT_TO_TEXT,
@@ -28,18 +28,26 @@ _LOOKED_AT = 20  # of the person's latest jobs
 
 
 async def asking(
-    context: Context, call: Call, needs: Capability, *, cut: Sequence[str] = ()
+    context: Context,
+    call: Call,
+    needs: Capability,
+    *,
+    cut: Sequence[str] = (),
+    same_again: bool = False,
 ) -> SubmissionDetails:
     """Return who asks in this call and where, once everything they sent before is accepted.
 
-    `cut` names the documents of which only the beginning is used.
+    `cut` names the documents of which only the beginning is used. `same_again` is whether a
+    repeated request may give the same result.
     """
     await call.turn()
     invocation = call.invocation
     settings = context.live.chat_settings.of(invocation.platform, invocation.places)
     near = await _near_model(context, call, needs)
     aloud = bool(call.person.aloud) and any(file.kind in SPOKEN for file in invocation.files)
-    origin = Origin.of(invocation, call.language, near, aloud=aloud, cut=tuple(cut))
+    origin = Origin.of(
+        invocation, call.language, near, aloud=aloud, cut=tuple(cut), same_again=same_again
+    )
     return SubmissionDetails(
         person=call.person,
         rights=frozenset(invocation.rights),
@@ -62,8 +70,16 @@ async def repeated(context: Context, call: Call, job: Job, request: Request) -> 
     able = request.needs(has_files=bool(files))
     named = call.text("model")
     model = job.model if named is None else context.catalog.require(named, able).name
-    by = await asking(context, call, able)
+    seeded = context.queue.models.offer.honours(model, "seed")
+    same = not seeded and model == job.model and _but_for_its_seed(request, job.request)
+    by = await asking(context, call, able, same_again=same)
     return placed(await context.admission.submit(by, model, request, files, earlier=job))
+
+
+def _but_for_its_seed(request: Request, other: Request) -> bool:
+    if not isinstance(request, Generation) or not isinstance(other, Generation):
+        return False
+    return bool(request.model_copy(update={"seed": other.seed}) == other)
 
 
 async def draw(

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 from bot.core.content import Form
 from bot.core.platform import MessageRef
+from bot.texts.catalogue import plain
 from queueing.core.errors import UnreadableAnswer
 from queueing.core.events import Progressed
 from queueing.core.requests import Chat, Progress
@@ -233,3 +235,26 @@ def test_what_is_no_longer_kept_is_said_and_not_left_out() -> None:
 
     told = [text for _, text in in_bot(scenario).private]
     assert told == [f"The files of job {job} are no longer kept." for job in (1, 2, 3, 4, 2)]
+
+
+# ---------------------------------------------------------------- a model without a seed
+
+
+def test_a_seed_without_effect_is_not_shown_and_again_says_so() -> None:
+    """People would note down a number that changes nothing, and press 🔄 for ever."""
+
+    async def scenario(running: Bot, *, seeded: bool) -> None:
+        first = await done(running, "/image flux a cat")
+        job = await press(running, first, "again")
+        await ended(running.queue, job)
+        await asyncio.sleep(10)
+        captions = []
+        for each in (first, job):
+            content = running.chat.messages[(await of(running, each)).message].contents[-1]
+            captions.append(plain(content.body))
+        assert ["seed " in caption for caption in captions] == [seeded, seeded]
+        assert ["takes no seed" in caption for caption in captions] == [False, not seeded]
+
+    in_bot(partial(scenario, seeded=True))
+    in_bot(partial(scenario, seeded=True), options=frozenset({"seed"}))
+    in_bot(partial(scenario, seeded=False), options=frozenset({"width", "height"}))

@@ -1,0 +1,33 @@
+"""Workflows whose seed no request changes.
+
+Each file of `seeds/` has a `workflow` and the seeds that `usher check` has `noted`, by node.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.comfyui.model_templates import remarks_on
+from backends.comfyui.workflow.template import parse_workflow, prepare
+from tests.backends.comfyui.workflow.described import SHIPPED
+from tests.backends.comfyui.workflow.shipped import shipped
+
+CASES = sorted(Path(__file__).with_name("seeds").glob("*.json"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_a_seed_that_no_request_changes_is_noted(case: Path) -> None:
+    """The operator would hear of "the same picture every time" from the members."""
+    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    graph = parse_workflow(json.dumps(odd["workflow"]), name="own.json")
+    held = ", ".join(f"node {key} has {seed}" for key, seed in odd["noted"].items())
+    told = "own.json: no {{seed}}, so the same prompt gives the same result every time (%s)."
+    assert list(remarks_on(prepare(graph, {}, name="own.json"))) == ([told % held] if held else [])
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_workflows_need_no_note(path: Path) -> None:
+    """`usher check` would warn of Usher's own files."""
+    assert list(remarks_on(shipped(path))) == []
