@@ -1,7 +1,7 @@
 """Handles one message or button press from its arrival to its answer.
 
-Decides whether it is a call at all: a command for the bot, or a reply to one of its texts. Does not
-know what commands do.
+Decides whether it is a call at all: a command for the bot, its name, or a reply to one of its
+texts. Does not know what commands do.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from bot.core.platform import Album, Attachment, Invocation, MessageRef
 from bot.platforms.telegram.attachments import attachment_of, attachments_of
 from bot.platforms.telegram.commands import TypedCommand, typed
 from bot.platforms.telegram.errors import chat_errors
+from bot.platforms.telegram.mentions import Heard, heard
 from bot.platforms.telegram.renderer import ALERT_MOST, outgoing, pressed
 from bot.platforms.telegram.updates import HandledAlbums, in_order
 from queueing.core.concurrency import timeout
@@ -26,6 +27,7 @@ CONFIRM_AFTER_S = 0.7  # how long a pressed button may spin before it is confirm
 GENERAL_TOPIC = 1  # a forum's first topic; Telegram refuses its id when sending
 
 _NOTHING = TypedCommand(command="ask", addressee=None, text="")
+_HELP = TypedCommand(command="help", addressee=None, text="")
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +88,7 @@ class CallReader:
         asking = [(message, asked) for message, asked in found if asked is not None]
         spoken = [each for each in asking if each[0].caption]
         main, asked = next(iter(spoken or asking), (messages[0], _NOTHING))
-        captions = (each.caption or "" for each in messages if each is not main)
+        captions = (heard(each, self.bot.bot).text for each in messages if each is not main)
         asked = replace(asked, text="\n".join(filter(None, (asked.text, *captions))))
         asks, before = bool(asking), self.albums.asked(chat.id, album)
         self.albums.note(chat.id, album, asked=asks)
@@ -100,22 +102,32 @@ class CallReader:
 
     def _command_of(self, message: Message) -> TypedCommand | None:
         """Return the command of a message, or None if it is not for the bot."""
-        text = message.text or message.caption or ""
-        command = typed(text, message.entities or message.caption_entities)
+        words = heard(message, self.bot.bot)
+        command = typed(words.text, words.entities)
         if command is None:
-            asks = is_private(message.chat) or self._is_ours(message.reply_to_message)
-            says = text or attachment_of(self.bot, message)
-            return TypedCommand(command="ask", addressee=None, text=text) if asks and says else None
-        if not self._is_addressed(command, message.chat):
+            return self._question(message, words)
+        if not self._is_addressed(command, message.chat, named=words.named):
             return None
         if command.command == "start":  # possibly with a parameter from a link "t.me/bot?start=x"
-            return TypedCommand(command="help", addressee=None, text="")
+            return _HELP
         return command
 
-    def _is_addressed(self, command: TypedCommand, chat: Chat) -> bool:
+    def _question(self, message: Message, words: Heard) -> TypedCommand | None:
+        """Return what a message without a command asks. The bare name asks for the commands."""
+        asks = words.named or is_private(message.chat) or self._is_ours(message.reply_to_message)
+        shows = (
+            any(attachments_of(self.bot, message))
+            if words.named
+            else attachment_of(self.bot, message) is not None
+        )
+        if asks and (words.text or shows):
+            return replace(_NOTHING, text=words.text)
+        return _HELP if words.named else None
+
+    def _is_addressed(self, command: TypedCommand, chat: Chat, *, named: bool) -> bool:
         if command.addressee is not None:
             return command.addressee == (self.bot.username or "").lower()
-        return is_private(chat) or command.command in self.known
+        return named or is_private(chat) or command.command in self.known
 
     def _is_ours(self, message: Message | None) -> bool:
         """Return whether a reply to that message in a group continues a conversation with the bot.

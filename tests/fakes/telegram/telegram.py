@@ -30,8 +30,8 @@ from tests.fakes.telegram.telegram_state import (
     Fault,
     Json,
     Limits,
-    command_entities,
     transcript,
+    typed_entities,
 )
 
 TOKEN = "700700700:fake-token-that-must-never-be-logged"
@@ -219,7 +219,7 @@ class Person:
             sender=self.id,
             date=int(self.fake.now()),
             text=text,
-            entities=command_entities(text),
+            entities=typed_entities(text),
             thread=thread,
             file=photo or document,
             reply_to=reply_to.id if reply_to else None,
@@ -238,7 +238,7 @@ class Person:
 
     def edits(self, message: FakeMessage, text: str) -> None:
         """Correct a message of one's own."""
-        message.text, message.entities = text, command_entities(text)
+        message.text, message.entities = text, typed_entities(text)
         where = self.fake.api.chats[message.chat_id]
         shaped = self._shape(message, where, None) | {"edit_date": int(self.fake.now())}
         self.fake.api.add_update("edited_message", shaped)

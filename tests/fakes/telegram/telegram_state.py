@@ -245,6 +245,15 @@ def command_entities(text: str) -> list[Json]:
     ]
 
 
+def typed_entities(text: str) -> list[Json]:
+    """Return what Telegram marks in what a person typed: commands, and names after "@"."""
+    names = [
+        {"type": "mention", "offset": units(text[: found.start()]), "length": units(found[0])}
+        for found in _MENTION.finditer(text)
+    ]
+    return sorted((*command_entities(text), *names), key=lambda each: each["offset"])
+
+
 def transcript(chats: Iterable[FakeChat]) -> str:
     """Return every chat as text, for a test that failed."""
     lines: list[str] = []

@@ -112,6 +112,18 @@ async def test_the_words_replied_to_come_along() -> None:
     assert call.replied_to is None
 
 
+async def test_our_name_in_a_group_asks_a_question() -> None:
+    """People who call the bot as they call each other would be met with silence."""
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake, running(fake, handler):
+        group = fake.group()
+        said = fake.person(8).says("The moon is made of cheese.", chat=group)
+        fake.person(7).says("@usher_test_bot is that true?", chat=group, reply_to=said)
+        call = await handler.called()
+    assert (call.command, call.text, call.group) == ("ask", "is that true?", True)
+    assert (call.quoted, call.quoted_by) == ("The moon is made of cheese.", "Person8")
+
+
 async def test_a_question_to_a_person_opens_their_keyboard() -> None:
     """People would not see that the bot waits for a reply, or everyone's keyboard would open."""
     asks = Content(body=("What shall I change?",), awaits=True, mention="7")

@@ -1,0 +1,97 @@
+"""The bot's own name in what people write, found by Telegram's marks. Pure functions.
+
+Telegram marks a name ("@usher_bot") and a person picked from its list without one. The marks
+("entities") count UTF-16 units. Code has no such marks, so a name in code calls nobody.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from telegram import Message, MessageEntity, User
+
+from bot.core.content import utf16_length
+
+_BEFORE_WORDS = re.compile(r"\s*[,:;](?=\s|$)\s*|\s*")
+_ENDS_A_PHRASE = re.compile(r"$|[,.;:!?…)\]](?!\w)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Heard:
+    """A message's text without the bot's name. `named` says whether the name was there."""
+
+    text: str
+    entities: tuple[MessageEntity, ...]
+    named: bool
+
+
+def heard(message: Message, me: User) -> Heard:
+    """Return the text or caption as the bot hears it.
+
+    A name in forwarded words calls nobody: whoever forwards them did not write them.
+    """
+    text = message.text or message.caption or ""
+    entities = tuple(message.entities or message.caption_entities)
+    if message.forward_origin is not None:
+        return Heard(text=text, entities=entities, named=False)
+    return without_name(text, entities, me)
+
+
+def without_name(text: str, entities: Sequence[MessageEntity], me: User) -> Heard:
+    """Return a text without the bot's name, with the marks of what is left."""
+    mine = sorted(
+        (each for each in entities if _means(each, text, me)), key=lambda each: each.offset
+    )
+    left = tuple(each for each in entities if each not in mine)
+    for mark in reversed(mine):
+        shorter = _cut(text, mark)
+        left = _moved(left, mark, utf16_length(text) - utf16_length(shorter))
+        text = shorter
+    return Heard(text=text, entities=left, named=bool(mine))
+
+
+def _means(mark: MessageEntity, text: str, me: User) -> bool:
+    match mark.type:
+        case MessageEntity.TEXT_MENTION:
+            return mark.user is not None and mark.user.id == me.id
+        case MessageEntity.MENTION if me.username:
+            name = text[_index(text, mark.offset) : _index(text, mark.offset + mark.length)]
+            return name.casefold() == f"@{me.username}".casefold()
+        case _:
+            return False
+
+
+def _cut(text: str, mark: MessageEntity) -> str:
+    """Return the text without the marked name and the punctuation that only set it apart."""
+    before = text[: _index(text, mark.offset)]
+    after = text[_index(text, mark.offset + mark.length) :]
+    words = before.rstrip()
+    if not words:
+        return _BEFORE_WORDS.sub("", after, count=1)
+    gap, rest = before[len(words) :], after.lstrip()
+    if not _ENDS_A_PHRASE.match(rest):
+        return f"{words}{gap}{rest}"
+    return f"{words.removesuffix(',')}{rest}"
+
+
+def _moved(
+    marks: Sequence[MessageEntity], gone: MessageEntity, by: int
+) -> tuple[MessageEntity, ...]:
+    """Return the marks after a cut of `by` units around the one that is gone."""
+    moved = []
+    for mark in marks:
+        offset, length = mark.offset, mark.length
+        if offset >= gone.offset + gone.length:
+            offset = max(0, offset - by)
+        elif offset + length >= gone.offset + gone.length:
+            length -= by
+        if length > 0:
+            place = {"offset": offset, "length": length}
+            moved.append(MessageEntity.de_json({**mark.to_dict(), **place}, None))
+    return tuple(moved)
+
+
+def _index(text: str, unit: int) -> int:
+    """Return the place in a text that so many UTF-16 units lie before."""
+    before = text.encode("utf-16-le", "surrogatepass")[: max(0, unit) * 2]
+    return len(before.decode("utf-16-le", "replace"))

@@ -1,0 +1,48 @@
+"""Which messages of a Telegram group are calls, and what they ask.
+
+Each file of `updates/` has a `message` (what it leaves out is `USUAL`) and the `call` that is made
+of it: the fields that matter, or null for a message that is meant for people.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from telegram import Bot, Update, User
+
+from bot.core.content import Content
+from bot.core.platform import MessageRef
+from bot.platforms.telegram.calls import CallReader
+
+CASES = sorted(Path(__file__).with_name("updates").glob("*.json"))
+USUAL = {
+    "message_id": 1,
+    "date": 1,
+    "chat": {"id": -100700, "type": "supergroup", "title": "Cats"},
+    "from": {"id": 7, "is_bot": False, "first_name": "Ada"},
+}
+
+
+async def post(_chat: str, _content: Content, _reply: MessageRef | None) -> MessageRef:
+    raise AssertionError
+
+
+def reader() -> CallReader:
+    bot = Bot("999:x")
+    bot._bot_user = User(id=999, first_name="Usher", is_bot=True, username="usher_bot")
+    return CallReader(platform="telegram", bot=bot, known=frozenset({"ask", "image"}), post=post)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_people_in_a_group_are_heard_when_they_call(case: Path) -> None:
+    """A bot that is called by its name stays silent, or one that is not called answers."""
+    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    update = Update.de_json({"update_id": 1, "message": USUAL | odd["message"]}, None)
+    call = reader().call_of([update])
+    made = call.invocation() if call is not None else None
+    if odd["call"] is None or made is None:
+        assert made is odd["call"]
+        return
+    found = {key: getattr(made, key) for key in odd["call"]}
+    assert found | ({"files": len(made.files)} if "files" in found else {}) == odd["call"]
