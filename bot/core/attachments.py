@@ -52,6 +52,7 @@ class AttachmentKind(StrEnum):
     PLACE = "place"
     CONTACT = "contact"
     UNSEEN = "unseen"  # the contents of a message that the platform hides from the bot
+    WITHHELD = "withheld"  # the words of the call itself, which the platform hides from the bot
     OTHER = "other"
 
 

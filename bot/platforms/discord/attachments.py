@@ -47,6 +47,11 @@ def unseen() -> Attachment:
     return _placeholder(AttachmentKind.UNSEEN, "", replied=True)
 
 
+def withheld() -> Attachment:
+    """Return a placeholder for the words of a call that Discord withholds."""
+    return _thing(AttachmentKind.WITHHELD, "", replied=False)
+
+
 def attachment_of(
     file: discord.Attachment, limit: int, *, replied: bool = False, voice: bool = False
 ) -> Attachment:

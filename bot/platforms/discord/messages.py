@@ -1,7 +1,8 @@
 """Messages meant for the bot: a mention, a reply to it, or any direct message.
 
 Discord withholds the text of all other messages, because the bot requests no privileged intent.
-They are ignored.
+They are ignored, except for a mention of the bot's role: Discord gives each bot a role of its own
+name, and people pick it from the list by mistake.
 """
 
 import hashlib
@@ -13,7 +14,7 @@ import discord
 
 from bot.core.content import Content
 from bot.core.platform import Attachment, ChatPlatform, Invocation, MessageRef
-from bot.platforms.discord.attachments import attachments_of, of_reply, unseen
+from bot.platforms.discord.attachments import attachments_of, of_reply, unseen, withheld
 from bot.platforms.discord.channels import rights_of_author, within
 from bot.platforms.discord.interactions import chat_of
 
@@ -87,11 +88,26 @@ class DiscordMessageCall:
         return to_us and bool(speaks) and not (replied and replied.attachments)
 
     def _names_us(self) -> bool:
-        return re.search(rf"<@!?{self.me}>", self.message.content) is not None
+        return self._names_our_role() or self._name().search(self.message.content) is not None
+
+    def _names_our_role(self) -> bool:
+        return any(map(self._is_our_role, self.message.role_mentions))
+
+    def _is_our_role(self, role: discord.Role) -> bool:
+        return role.tags is not None and role.tags.bot_id == self.me
+
+    def _name(self) -> re.Pattern[str]:
+        """Return the pattern of what names the bot: its mention, or that of its role."""
+        ours = (role for role in self.message.role_mentions if self._is_our_role(role))
+        marks = (f"@!?{self.me}", *(f"@&{role.id}" for role in ours))
+        return re.compile(rf"\s*<(?:{'|'.join(marks)})>\s*")
+
+    def _is_withheld(self) -> bool:
+        return self._names_our_role() and not self.message.content
 
     def _command_and_text(self) -> tuple[str, str]:
         """Return the command and its text. A bare mention of the bot lists the commands."""
-        text = re.sub(rf"\s*<@!?{self.me}>\s*", " ", self.message.content).strip()
+        text = self._name().sub(" ", self.message.content).strip()
         if (named := _COMMAND.match(text)) is not None:
             return named[1].lower(), text[named.end() :].strip()
         shows = any(self._files(self._replied(), ours=False))
@@ -100,6 +116,9 @@ class DiscordMessageCall:
 
     def _files(self, replied: discord.Message | None, *, ours: bool) -> Iterator[Attachment]:
         """Yield the attachments of the message and of the message it replies to."""
+        if self._is_withheld():
+            yield withheld()
+            return
         yield from attachments_of(self.message, self.platform.limits.download)
         if replied is not None:
             shown = tuple(of_reply(replied, self.platform.limits.download, ours=ours))

@@ -21,7 +21,7 @@ from tests.bot.results import DEAF, FLUX, ask, attachment, done, image, in_bot, 
 from tests.fakes.command_handler import ScriptedHandler
 from tests.fakes.discord.discord import FakeDiscord
 from tests.fakes.discord.discord_json import message as message_shape
-from tests.fakes.discord.discord_state import APPLICATION_ID
+from tests.fakes.discord.discord_state import APPLICATION_ID, BOT_ROLE_ID
 from tests.fakes.memory_log import web_chat
 from tests.fakes.telegram.telegram import FakeTelegram
 from tests.simulation.bot_installation import ADMIN, Bot
@@ -248,6 +248,16 @@ async def test_a_reply_to_what_discord_keeps_to_itself_is_told() -> None:
     ]
 
 
+async def test_a_message_that_discord_withholds_is_told_as_such() -> None:
+    """Whoever picks the bot's role in place of its name would be met with silence."""
+    handler = RecordingHandler()
+    async with FakeDiscord() as fake, on_discord(fake, handler):
+        await fake.person(7).says(f"<@&{BOT_ROLE_ID}> why?")
+        call = await handler.called()
+    assert (call.command, call.text) == ("ask", "")
+    assert _kinds(call) == [AttachmentKind.WITHHELD]
+
+
 async def test_a_forwarded_message_brings_its_words_and_files() -> None:
     """What a person forwards to the bot would be met with the help, or asked about unseen."""
     handler = RecordingHandler()
@@ -271,7 +281,8 @@ async def test_a_forwarded_message_brings_its_words_and_files() -> None:
 
 def test_every_kind_is_brought_by_some_platform() -> None:
     """A kind would have a sentence that no one can ever be told, or one be tried nowhere."""
-    assert {*TELEGRAMS, *DISCORDS, *FILES, AttachmentKind.UNSEEN} == set(AttachmentKind)
+    hidden = {AttachmentKind.UNSEEN, AttachmentKind.WITHHELD}
+    assert {*TELEGRAMS, *DISCORDS, *FILES, *hidden} == set(AttachmentKind)
 
 
 async def test_a_slash_command_and_a_menu_hand_on_every_kind() -> None:

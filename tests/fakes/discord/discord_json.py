@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.fakes.discord.discord_state import (
     APPLICATION_ID,
+    BOT_ROLE_ID,
     EPHEMERAL,
     GUILD_ID,
     Channel,
@@ -206,13 +207,19 @@ def role(role_id: int, permissions: int = 0) -> Json:
     }
 
 
+def bot_role() -> Json:
+    """Return the role that Discord makes for the bot, of the bot's own name."""
+    tags = {"bot_id": str(APPLICATION_ID)}
+    return role(BOT_ROLE_ID) | {"name": "Usher", "managed": True, "tags": tags}
+
+
 def guild(channels: list[Json], threads: list[Json], roles: list[Json], tier: int = 0) -> Json:
     return {
         "id": str(GUILD_ID),
         "name": "Community",
         "owner_id": "1",
         "icon": None,
-        "roles": [role(GUILD_ID), *roles],
+        "roles": [role(GUILD_ID), bot_role(), *roles],
         "channels": channels,
         "threads": threads,
         "members": [],

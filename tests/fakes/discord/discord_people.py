@@ -5,6 +5,7 @@ value of the wrong type fails the test that tried it.
 """
 
 import asyncio
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -166,6 +167,7 @@ class Person:
             mentions = mentions or (reply_to.author is None and not answers_slash)
         if mentions:
             event["mentions"] = [shapes.bot_user()]
+        event["mention_roles"] = re.findall(r"<@&(\d+)>", message.content)
         if channel.owner is None:
             event |= {"guild_id": str(channel.guild), "member": self._member()}
             if not mentions:

@@ -13,6 +13,7 @@ from tests.fakes.clock import kept_waiting_s
 EPOCH_MS = 1_420_070_400_000  # the first millisecond of Discord's ids
 GUILD_ID = 1000
 APPLICATION_ID = 2000
+BOT_ROLE_ID = 5000  # the role that Discord makes for the bot in a server
 EPHEMERAL = 64
 HOUR_S = 3600.0
 ROWS_MOST = 5

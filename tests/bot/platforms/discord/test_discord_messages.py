@@ -9,7 +9,7 @@ from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.platforms.discord.test_discord_app import usher
 from tests.bot.platforms.discord.test_discord_simcord import simulated
 from tests.fakes.discord.discord import FakeDiscord
-from tests.fakes.discord.discord_state import APPLICATION_ID, FakeMessage
+from tests.fakes.discord.discord_state import APPLICATION_ID, BOT_ROLE_ID, FakeMessage
 
 ME = f"<@{APPLICATION_ID}>"
 
@@ -51,6 +51,17 @@ async def test_a_slash_commands_answer_is_continued_by_reply_and_mention(tmp_pat
         assert job.request.kind == "chat"
         assert len(job.request.messages) == 3
         assert await parts.queue.jobs.get(3) is None
+
+
+async def test_a_mention_of_the_bots_role_is_answered_with_what_to_do(tmp_path: Path) -> None:
+    """The role is often offered first, and whoever picks it would be met with silence."""
+    async with FakeDiscord() as fake, usher(fake, tmp_path) as parts:
+        person, channel = fake.person(7), fake.channel()
+        said = await person.says(f"<@&{BOT_ROLE_ID}> why?")
+        await fake.wait_for(lambda: channel.messages[-1] is not said)
+        assert "only mention my role" in channel.messages[-1].shown
+        assert channel.messages[-1].reply_to == said.id
+        assert await parts.queue.jobs.get(1) is None
 
 
 async def test_a_direct_message_asks_without_a_command(tmp_path: Path) -> None:
