@@ -2,7 +2,8 @@
 
 Each file of `gateway/` has a `message` (what it leaves out is usual; `direct` for a direct one) and
 the `call` that is made of it: the fields that matter, with the kinds of its files, or null for a
-message that is meant for people. The server has the bot's role 5000 and a role 5001 of people.
+message that is meant for people. The server has the bot's role 5000 and a role 5001 of people, the
+channels 100 and 101, and a channel 102 that people cannot see.
 """
 
 import json
@@ -12,13 +13,17 @@ from typing import Any
 import discord
 import pytest
 
+from bot.commands.registry import COMMANDS
 from bot.platforms.discord.messages import DiscordMessageCall
+from bot.platforms.discord.names import commands_by_id
 from bot.platforms.discord.platform import Discord
 from tests.fakes.discord import discord_json as shapes
-from tests.fakes.discord.discord_state import APPLICATION_ID, Channel, FakeMessage
+from tests.fakes.discord.discord_state import APPLICATION_ID, GUILD_ID, Channel, FakeMessage
 
 CASES = sorted(Path(__file__).with_name("gateway").glob("*.json"))
-PAINTERS, RULES, TALK, DIRECT = 5001, 101, 100, 200
+PAINTERS, RULES, HIDDEN, TALK, DIRECT = 5001, 101, 102, 100, 200
+MEMBER = {"roles": [], "joined_at": "2024-01-01", "deaf": False, "mute": False, "flags": 0}
+VIEW = 1 << 10
 
 
 def channel_of(client: discord.Client, *, direct: bool) -> Any:
@@ -28,10 +33,16 @@ def channel_of(client: discord.Client, *, direct: bool) -> Any:
         me = discord.ClientUser(state=state, data=shapes.me())  # type: ignore[arg-type]
         data: Any = shapes.channel(Channel(id=DIRECT, owner=7))
         return discord.DMChannel(me=me, state=state, data=data)
-    named = {TALK: "talk", RULES: "rules"}
-    channels = [shapes.channel(Channel(id=each)) | {"name": named[each]} for each in named]
+    named = {TALK: "talk", RULES: "rules", HIDDEN: "plans"}
+    closed = {"id": str(GUILD_ID), "type": 0, "allow": "0", "deny": str(VIEW)}
+    channels = [
+        shapes.channel(Channel(id=each))
+        | {"name": named[each], "permission_overwrites": [closed] if each == HIDDEN else []}
+        for each in named
+    ]
     roles = [shapes.role(PAINTERS) | {"name": "painters"}]
     found: Any = shapes.guild(channels, [], roles)
+    found["roles"][0]["permissions"] = str(VIEW)
     guild = discord.Guild(data=found, state=state)
     state._add_guild(guild)
     return guild.get_channel(TALK)
@@ -43,9 +54,15 @@ def call_of(odd: dict[str, Any]) -> DiscordMessageCall:
     usual = shapes.message(
         FakeMessage(id=9, channel_id=channel.id, content="", author=(7, "Ada")), ""
     )
-    data: Any = usual | {"type": 0} | odd["message"]
+    here = {} if odd.get("direct") else {"member": MEMBER}
+    data: Any = usual | {"type": 0} | here | odd["message"]
     message = discord.Message(state=client._connection, channel=channel, data=data)
-    return DiscordMessageCall(message=message, platform=Discord("token"), me=APPLICATION_ID)
+    return DiscordMessageCall(
+        message=message,
+        platform=Discord("token"),
+        me=APPLICATION_ID,
+        by_id=commands_by_id(COMMANDS),
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)

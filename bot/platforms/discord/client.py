@@ -24,6 +24,7 @@ from bot.platforms.discord.commands import (
 from bot.platforms.discord.errors import chat_errors, refuse_to_wait
 from bot.platforms.discord.interactions import InteractionReply
 from bot.platforms.discord.messages import DiscordMessageCall
+from bot.platforms.discord.names import PeopleSeen, commands_by_id, people_of
 from bot.platforms.discord.renderer import filled_in, pressed
 from queueing.core.concurrency import TaskGroup
 
@@ -94,6 +95,8 @@ class Client(discord.AutoShardedClient):
         self._notes = notes
         self._describe = describe
         self._texts = HelpTexts(describe)
+        self._by_id = commands_by_id(handler.commands)
+        self._seen = PeopleSeen()
         self.tree = command_tree(self, platform.name, handler, describe, self._take)
         self.tree.error(self._on_outdated_command)
 
@@ -199,10 +202,13 @@ class Client(discord.AutoShardedClient):
         """Handle a mention, a reply to the bot, or a direct message."""
         if self.user is None or not self._may_act():
             return
+        self._seen.note(message.guild.id if message.guild else None, people_of(message))
         spoken = DiscordMessageCall(
             message=message,
             platform=self._platform,
             me=self.user.id,
+            by_id=self._by_id,
+            seen=self._seen,
         )
         if spoken.invocation() is not None:
             arrival = self._arrived(message.author.id, message.channel.id)
@@ -282,8 +288,13 @@ class Client(discord.AutoShardedClient):
             return
         if not self._may_act():
             return
+        self._seen.note(interaction.guild_id, {interaction.user.id: interaction.user.display_name})
         call = InteractionReply(
-            interaction, platform=self._platform.name, post=self._platform.send, about=about
+            interaction,
+            platform=self._platform.name,
+            post=self._platform.send,
+            about=about,
+            seen=self._seen,
         )
         arrival = self._arrived(interaction.user.id, interaction.channel_id)
         self._calls.create_task(self._serve(call, command, values, arrival))

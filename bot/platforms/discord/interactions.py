@@ -8,7 +8,7 @@ which the bot edits with its own token.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,14 @@ from bot.platforms.discord.errors import (
     ALREADY_ACKNOWLEDGED,
     EXPIRED_INTERACTION,
     chat_errors,
+)
+from bot.platforms.discord.mentions import readable
+from bot.platforms.discord.names import (
+    PeopleSeen,
+    names_here,
+    options_by_id,
+    people_chosen,
+    people_of,
 )
 from bot.platforms.discord.renderer import modal_of, outgoing
 from queueing.core.concurrency import TaskGroup, timeout
@@ -57,10 +65,12 @@ class InteractionReply:
         platform: str,
         post: Post,
         about: discord.Message | None = None,
+        seen: PeopleSeen | None = None,
     ) -> None:
         self._interaction = interaction
         self._about = about  # the message whose menu was opened
         self._form = interaction.type is discord.InteractionType.modal_submit
+        self._seen = seen or PeopleSeen()
         self._platform = platform
         self._post = post
         self._button = interaction.type is discord.InteractionType.component
@@ -83,7 +93,8 @@ class InteractionReply:
         """Run the call, and confirm it to Discord in time if no answer comes."""
         async with TaskGroup() as group:
             reminder = group.create_task(self._confirm_in_time())
-            invocation = self._invocation(command, values, limit)
+            by_id = options_by_id(handler.commands, command)
+            invocation = self._invocation(command, values, limit, by_id)
             await handler.call(replace(invocation, arrival=arrival))
             opens = {each.name for each in handler.commands if each.opens_form}
             if self._button and command not in opens:
@@ -91,9 +102,15 @@ class InteractionReply:
                 reminder.cancel()
                 await self._confirm()
 
-    def _invocation(self, command: str, values: Mapping[str, Any], limit: int) -> Invocation:
+    def _invocation(
+        self, command: str, values: Mapping[str, Any], limit: int, by_id: Collection[str]
+    ) -> Invocation:
         interaction = self._interaction
-        given = {name: value for name, value in values.items() if value is not None}
+        given = {
+            name: self._readable(value) if name not in by_id and isinstance(value, str) else value
+            for name, value in values.items()
+            if value is not None
+        }
         files = {
             name: value for name, value in given.items() if isinstance(value, discord.Attachment)
         }
@@ -116,12 +133,18 @@ class InteractionReply:
             within=within(interaction.channel, interaction.guild_id, interaction.user.id),
             replied_to=self._source(),
             button=self._button,
-            quoted=self._about.content if self._about else "",
+            quoted=self._readable(self._about.content) if self._about else "",
             quoted_by=self._about.author.display_name if self._about and not self._source() else "",
             show_form=None if self._form else self.show_form,
             form=self._form,
             comes_again=False,
         )
+
+    def _readable(self, text: str) -> str:
+        """Return a text with names in place of ids."""
+        here = self._interaction
+        named = {**people_chosen(here), **people_of(self._about)}
+        return readable(text, names_here(here.guild, here.user, named, self._seen))
 
     def _about_files(self, limit: int) -> Iterator[Attachment]:
         """Yield the attachments of the message whose menu was opened."""

@@ -8,7 +8,7 @@ name, and people pick it from the list by mistake.
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import discord
 
@@ -17,6 +17,8 @@ from bot.core.platform import Attachment, ChatPlatform, Invocation, MessageRef
 from bot.platforms.discord.attachments import attachments_of, of_reply, unseen, withheld
 from bot.platforms.discord.channels import rights_of_author, within
 from bot.platforms.discord.interactions import chat_of
+from bot.platforms.discord.mentions import readable
+from bot.platforms.discord.names import PeopleSeen, names_here, people_of
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
 _COMMAND = re.compile(r"/([a-z][a-z-]*)(?=\s|$)", re.IGNORECASE | re.ASCII)
@@ -29,6 +31,8 @@ class DiscordMessageCall:
     message: discord.Message
     platform: ChatPlatform
     me: int
+    by_id: frozenset[str] = frozenset()  # commands that need ids, not names
+    seen: PeopleSeen = field(default_factory=PeopleSeen)
 
     def invocation(self) -> Invocation | None:
         """Return the call for the handler, or None for a message not meant for the bot."""
@@ -109,9 +113,10 @@ class DiscordMessageCall:
         """Return the command and its text. A bare mention of the bot lists the commands."""
         text = self._name().sub(" ", self.message.content).strip()
         if (named := _COMMAND.match(text)) is not None:
-            return named[1].lower(), text[named.end() :].strip()
+            command, text = named[1].lower(), text[named.end() :].strip()
+            return command, text if command in self.by_id else self._readable(text)
         shows = any(self._files(self._replied(), ours=False))
-        text = text or self._forwarded()
+        text = self._readable(text) or self._forwarded()
         return ("ask" if text or shows else "help"), text
 
     def _files(self, replied: discord.Message | None, *, ours: bool) -> Iterator[Attachment]:
@@ -128,12 +133,19 @@ class DiscordMessageCall:
 
     def _quoted(self, replied: discord.Message | None) -> str:
         """Return the text replied to, and forwarded text if the message has its own text."""
-        said = replied.content if replied is not None else ""
+        said = self._readable(replied.content) if replied is not None else ""
         forwarded = self._forwarded() if self.message.content else ""
         return "\n\n".join(filter(None, (said, forwarded)))
 
     def _forwarded(self) -> str:
-        return "\n\n".join(filter(None, (each.content for each in self.message.message_snapshots)))
+        said = (self._readable(each.content) for each in self.message.message_snapshots)
+        return "\n\n".join(filter(None, said))
+
+    def _readable(self, text: str) -> str:
+        """Return a text with names in place of ids."""
+        message = self.message
+        named = people_of(message, self._replied())
+        return readable(text, names_here(message.guild, message.author, named, self.seen))
 
     def _replied(self) -> discord.Message | None:
         """Return the message replied to, or None if there is none or it was deleted."""
