@@ -27,9 +27,10 @@ from bot.platforms.discord.errors import (
     EXPIRED_INTERACTION,
     chat_errors,
 )
-from bot.platforms.discord.mentions import readable
+from bot.platforms.discord.mentions import Names, readable
 from bot.platforms.discord.names import (
     PeopleSeen,
+    look_up,
     names_here,
     options_by_id,
     people_chosen,
@@ -94,6 +95,7 @@ class InteractionReply:
         async with TaskGroup() as group:
             reminder = group.create_task(self._confirm_in_time())
             by_id = options_by_id(handler.commands, command)
+            await self._look_up(values, by_id)
             invocation = self._invocation(command, values, limit, by_id)
             await handler.call(replace(invocation, arrival=arrival))
             opens = {each.name for each in handler.commands if each.opens_form}
@@ -142,9 +144,19 @@ class InteractionReply:
 
     def _readable(self, text: str) -> str:
         """Return a text with names in place of ids."""
+        return readable(text, self._names())
+
+    def _names(self) -> Names:
         here = self._interaction
         named = {**people_chosen(here), **people_of(self._about)}
-        return readable(text, names_here(here.guild, here.user, named, self._seen))
+        return names_here(here.guild, here.user, named, self._seen)
+
+    async def _look_up(self, values: Mapping[str, Any], by_id: Collection[str]) -> None:
+        """Learn who is mentioned in what was typed; Discord describes no one in a text."""
+        texts = [
+            value for name, value in values.items() if isinstance(value, str) and name not in by_id
+        ]
+        await look_up(self._interaction.guild, texts, self._names(), self._seen)
 
     def _about_files(self, limit: int) -> Iterator[Attachment]:
         """Yield the attachments of the message whose menu was opened."""

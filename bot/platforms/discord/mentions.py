@@ -45,6 +45,14 @@ def readable(text: str, names: Names) -> str:
     )
 
 
+def people_in(text: str) -> Iterator[int]:
+    """Yield the ids of the people that a text mentions."""
+    for part, is_code in _stretches(text):
+        for mark in () if is_code else _MARK.finditer(part):
+            if mark["person"] is not None:
+                yield int(mark["person"])
+
+
 def _stretches(text: str) -> Iterator[tuple[str, bool]]:
     """Yield a text's stretches, and whether each is code: between equally many backticks."""
     parts = _TICKS.split(text)  # words and backticks in turn

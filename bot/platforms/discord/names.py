@@ -1,9 +1,10 @@
 """Whom and what Discord's ids stand for: in what came with a call, and in what the bot has seen.
 
 Without a privileged intent Discord does not list a server's members, so their names are known only
-from what they write and where they are mentioned.
+from what they write and where they are mentioned. The others are looked up, a few for each call.
 """
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,9 +13,16 @@ from typing import Any
 import discord
 
 from bot.core.command import Command, ParamKind
-from bot.platforms.discord.mentions import Named, Names
+from bot.core.errors import ChatError
+from bot.platforms.discord.errors import chat_errors
+from bot.platforms.discord.mentions import Named, Names, people_in
+from queueing.core.concurrency import timeout
 
+LOOKED_UP_MOST = 5  # people per call
+LOOK_UP_S = 1.0  # for all of them; Discord waits three seconds for an answer
 _REMEMBERED = 10_000  # people
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,31 @@ def names_here(
     if guild is None:
         return Names(person=person)
     return Names(person=person, role=_roles(guild), channel=_channels(guild, caller))
+
+
+async def look_up(
+    guild: discord.Guild | None, texts: Iterable[str], names: Names, seen: PeopleSeen
+) -> None:
+    """Learn the names of mentioned people that nothing else tells. Never raises `ChatError`."""
+    if guild is None:
+        return
+    mentioned = dict.fromkeys(number for text in texts for number in people_in(text))
+    unknown = [number for number in mentioned if names.person(number) is None]
+    try:
+        with chat_errors():
+            async with timeout(LOOK_UP_S):
+                for number in unknown[:LOOKED_UP_MOST]:
+                    await _look_up(guild, number, seen)
+    except ChatError as error:
+        _log.info("could not look up the people that a call mentions: %s", error)
+
+
+async def _look_up(guild: discord.Guild, number: int, seen: PeopleSeen) -> None:
+    try:
+        member = await guild.fetch_member(number)
+    except discord.NotFound:  # they left, or the number was made up
+        return
+    seen.note(guild.id, {number: member.display_name})
 
 
 def _roles(guild: discord.Guild) -> Named:

@@ -136,6 +136,7 @@ class FakeDiscord:
             self._people[person_id] = Person(
                 fake=self, id=person_id, name=name or f"Person{person_id}", locale=locale
             )
+            self.rest.members[person_id] = self._people[person_id].name
         return self._people[person_id]
 
     def message(self, message_id: int | str) -> FakeMessage | None:

@@ -32,6 +32,24 @@ def user(user_id: int, name: str, *, bot: bool = False) -> Json:
     }
 
 
+def member(user_id: int, name: str) -> Json:
+    """Return a person of the server as REST answers it."""
+    return {
+        "user": user(user_id, name),
+        "nick": None,
+        "avatar": None,
+        "banner": None,
+        "roles": [],
+        "joined_at": "2024-01-01T00:00:00+00:00",
+        "premium_since": None,
+        "communication_disabled_until": None,
+        "pending": False,
+        "deaf": False,
+        "mute": False,
+        "flags": 0,
+    }
+
+
 def bot_user() -> Json:
     return user(APPLICATION_ID, "Usher", bot=True)
 

@@ -65,6 +65,7 @@ class Rest:
     base_url: str = ""
     endpoint_url: str | None = None
     channels: dict[int, Channel] = field(default_factory=dict)
+    members: dict[int, str] = field(default_factory=dict)  # names of the server's people
     interactions: dict[str, FakeInteraction] = field(default_factory=dict)
     commands: list[Json] = field(default_factory=list)
     tier: int = 0  # how far the server is boosted
@@ -168,6 +169,7 @@ class Rest:
             ("POST", "/users/@me/channels"): self._open_direct,
             ("GET", "/channels/{channel_id}"): self._get_channel,
             ("PATCH", "/channels/{channel_id}"): self._patch_channel,
+            ("GET", "/guilds/{guild_id}/members/{user_id}"): self._member,
             ("POST", "/channels/{channel_id}/messages"): self._post,
             ("PATCH", "/channels/{channel_id}/messages/{message_id}"): self._patch,
             ("DELETE", "/channels/{channel_id}/messages/{message_id}"): self._delete,
@@ -236,6 +238,12 @@ class Rest:
         channel = self.channel(int(parts[2]))
         channel.archived = bool(seen.body.get("archived", channel.archived))
         return 200, shapes.channel(channel)
+
+    def _member(self, _seen: Seen, parts: list[str]) -> tuple[int, Any]:
+        name = self.members.get(int(parts[4]))
+        if name is None:
+            raise Refusal(404, 10007, "Unknown Member")
+        return 200, shapes.member(int(parts[4]), name)
 
     # ------------------------------------------------------------ messages
 

@@ -1,5 +1,7 @@
 """Ids in what people write become names, whichever way a call comes."""
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +10,7 @@ from bot.platforms.discord.mentions import Names, readable
 from bot.platforms.discord.names import PeopleSeen
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.discord.discord_state import Fault
 
 TEXTS = st.text(st.sampled_from("`<@!&#:t>8a/ \\\n"), max_size=60)
 
@@ -47,6 +50,20 @@ async def test_a_slash_command_names_who_was_seen_before() -> None:
         await fake.person(7).slash("ban", person="<@8>", reason="rude to <@8>")
         call = await handler.called(2)
     assert call.options == {"person": "<@8>", "reason": "rude to @Bob"}
+
+
+async def test_a_slash_command_names_whom_the_bot_has_never_seen() -> None:
+    """Discord describes nobody who is mentioned in an option's text."""
+    handler = RecordingHandler(commands=COMMANDS)
+    async with FakeDiscord() as fake, running(fake, handler):
+        fake.person(8, "Bob")
+        await fake.person(7).slash("speak", text="hello <@8> and <@99>")
+        call = await handler.called()
+        assert call.options["text"] == "hello @Bob and @unknown-user"
+        fake.rest.faults.append(Fault(method="GET", path=re.compile("/guilds/.*"), times=9))
+        await fake.person(7).slash("speak", text="hello <@98>")
+        call = await handler.called(2)
+    assert call.options["text"] == "hello @unknown-user"
 
 
 async def test_a_menu_shows_the_names_in_a_message() -> None:
