@@ -1,7 +1,7 @@
 """Asks models whose chat template has no system role.
 
 A model is sent its system text as usual, until its server refuses it. From then on the text stands
-before the question it belongs to. Nothing else tells such a model: its server lists it like any other.
+before the question it belongs to. Nothing else tells such a model: servers list it like any other.
 """
 
 import logging

@@ -49,7 +49,7 @@ def unseen() -> Attachment:
 
 def withheld() -> Attachment:
     """Return a placeholder for the words of a call that Discord withholds."""
-    return _thing(AttachmentKind.WITHHELD, "", replied=False)
+    return _placeholder(AttachmentKind.WITHHELD, "", replied=False)
 
 
 def attachment_of(
