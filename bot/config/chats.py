@@ -8,13 +8,13 @@ from pydantic import (
     Field,
 )
 
+from bot.config.forms import BaseUrl, BotApiUrl, HostName, OwnHost, Word
 from bot.config.values import (
     ChatId,
     Network,
     Secret,
     Section,
     Token,
-    Url,
     long_enough,
 )
 from bot.core.live_settings import ChatSettings
@@ -50,6 +50,7 @@ class DiscordConfig(ChatConfig):
                 example="discord:manage-guild@41771983423143937",
             ),
         ),
+        place=IdForm(pattern=r"discord:[1-9][0-9]{0,19}", example="discord:165511591545143296"),
     )
 
     token: Token = Field(min_length=1)
@@ -75,10 +76,13 @@ class TelegramConfig(ChatConfig):
         shared=IdForm(
             pattern=r"telegram:anonymous-?[1-9][0-9]{0,19}", example="telegram:anonymous-1001"
         ),
+        place=IdForm(
+            pattern=r"telegram:-?[1-9][0-9]{0,19}(/[1-9][0-9]{0,19})?", example="telegram:-100123"
+        ),
     )
 
     token: Token = Field(min_length=1)
-    api_url: Url | None = None
+    api_url: BotApiUrl | None = None
     allow: tuple[ChatId, ...] = ()
     allow_roles: tuple[str, ...] = ()
 
@@ -92,10 +96,10 @@ class WebConfig(ChatConfig):
 
     naming = NameForms(person=IdForm(pattern=r"web:[a-z0-9][a-z0-9-]{0,63}", example="web:local"))
 
-    host: str = "127.0.0.1"
+    host: OwnHost = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
-    url: Url | None = None
-    names: tuple[str, ...] = ()
+    url: BaseUrl | None = None
+    names: tuple[HostName, ...] = ()
     proxies: tuple[Network, ...] = ()
     token: Annotated[Secret, AfterValidator(long_enough)] = None
 
@@ -194,7 +198,7 @@ class RoomConfig(Section):
     """The settings of a chat."""
 
     system: str = Field(default="", max_length=8000)
-    words: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = ()
+    words: tuple[Word, ...] = ()
     spoiler: bool = False
 
     def settings(self) -> ChatSettings:

@@ -24,7 +24,7 @@ from bot.config.sections import BackendConfig, ModelConfig
 from bot.config.values import Section
 from bot.config.yaml_reader import ConfigProblem, Path, no_setting
 from bot.people import api_keys
-from queueing.core.catalog import Catalog, meant_or_all
+from queueing.core.catalog import Catalog, meant_or_all, near
 from queueing.core.errors import BadModel
 from queueing.core.quiet_hours import QuietHours
 from queueing.core.requests import Capability
@@ -354,6 +354,9 @@ def _room_problems(config: Config) -> Iterator[ConfigProblem]:
         if key != "*" and (platform not in config.chats.naming() or (colon and not chat)):
             text = 'must be a chat such as "telegram:-100123", a platform, or "*" for all'
             yield ConfigProblem(path=("rooms", key), text=text)
+        elif colon and (form := config.chats.naming()[platform].place) and not form.fits(key):
+            text = f"must be a chat's id, such as {form.example}, and not its name"
+            yield ConfigProblem(path=("rooms", key), text=text)
 
 
 def _people_problems(config: Config) -> Iterator[ConfigProblem]:
@@ -363,8 +366,12 @@ def _people_problems(config: Config) -> Iterator[ConfigProblem]:
     for role, settings in config.roles.items():
         members = enumerate(settings.members)
         named += [(("roles", role, "members", i), each) for i, each in members]
+    kinds = {kind for names in known.values() for kind in names.kinds}
     for path, name in named:
         kind = name.partition(":")[0]
+        if kind not in kinds and (meant := near(kind, sorted(kinds), most=1)):
+            text = f"there is no platform {kind!r}; did you mean {meant[0]}?"
+            yield ConfigProblem(path=path, text=text)
         for names in known.values():
             right = names.person.fits(name) or names.is_right(name)
             if kind in names.kinds and not right:

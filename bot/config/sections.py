@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from bot.config.forms import ApiUrl, BaseUrl, Gpu, HostName, OwnHost, RoleId
 from bot.config.hosts import QuietWindows, SleepConfig, WakeConfig, Zone
 from bot.config.values import (
     Duration,
@@ -36,7 +37,6 @@ from bot.config.values import (
     Secret,
     Section,
     Split,
-    Url,
     Wait,
     Whole,
     beside,
@@ -91,7 +91,7 @@ class BackendConfig(Section):
     __pydantic_extra__: dict[str, JsonValue]
 
     kind: str
-    url: Url | None = None
+    url: BaseUrl | None = None
     token: Secret = None
     parallel: Annotated[int, Field(ge=1, le=10_000)] | None = None
     discover: bool | None = None
@@ -105,7 +105,7 @@ class GpuConfig(Section):
 
     vram_mb: Megabytes = Field(alias="vram")
     margin: Annotated[float, Field(gt=0, le=1)] | None = None
-    gpu: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
+    gpu: Gpu | None = None
 
 
 class HostConfig(Section):
@@ -117,7 +117,7 @@ class HostConfig(Section):
     gpus: dict[GpuName, GpuConfig] = Field(default_factory=dict)
     vram_mb: Megabytes | None = Field(default=None, alias="vram")
     margin: Annotated[float, Field(gt=0, le=1)] = _HOST.margin
-    gpu: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
+    gpu: Gpu | None = None
     unload_after_s: Idle | None = Field(default=None, alias="idle_unload")
     quiet: QuietWindows = ()
     yields_above_mb: Annotated[int | None, BeforeValidator(_yielding)] = Field(
@@ -254,7 +254,7 @@ class RoleConfig(Section):
     """People with their own limits. Settings left out are inherited from `limits`."""
 
     members: tuple[Annotated[str, BeforeValidator(person)], ...] = ()
-    discord_roles: tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...] = ()
+    discord_roles: tuple[RoleId, ...] = ()
     open_per_person: Whole | None = None
     queued_per_person: Whole | None = None
     embeddings_open: Whole | None = None
@@ -324,10 +324,10 @@ class ApiConfig(Section):
     - With `fetch`, images in requests may be given as addresses.
     """
 
-    host: str = "127.0.0.1"
+    host: OwnHost = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8081
-    url: Url | None = None
-    names: tuple[str, ...] = ()
+    url: ApiUrl | None = None
+    names: tuple[HostName, ...] = ()
     proxies: tuple[Network, ...] = ()
     cors: tuple[PageOrigin, ...] = ()
     webhooks: tuple[Origin, ...] = ()
@@ -357,7 +357,7 @@ class MetricsConfig(Section):
     Other machines need the token to read them.
     """
 
-    host: str = "127.0.0.1"
+    host: OwnHost = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 9464
     token: Annotated[Secret, AfterValidator(long_enough)] = None
 

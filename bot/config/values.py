@@ -61,8 +61,14 @@ def _none(value: object) -> object:
 
 
 def _web_address(value: str) -> str:
+    value = value.strip()
     parts = urlsplit(value)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    if (
+        parts.scheme not in {"http", "https"}
+        or not parts.hostname
+        or re.search(r"[\s\\]", value)
+        or "*" in parts.hostname
+    ):
         raise ValueError("must be an address such as http://127.0.0.1:8188")
     parts.port  # noqa: B018  raises ValueError for a port out of range
     return value.rstrip("/")

@@ -25,12 +25,13 @@ class NameForms:
 
     A right always includes the place where it applies, because anyone is an admin of a server or
     group that they created. `shared` are names under which several people appear. They can be
-    banned, but can never be admins.
+    banned, but can never be admins. `place` is the form of its chats, if they have ids of one form.
     """
 
     person: IdForm
     rights: tuple[IdForm, ...] = ()
     shared: IdForm | None = None
+    place: IdForm | None = None
 
     @property
     def kinds(self) -> frozenset[str]:

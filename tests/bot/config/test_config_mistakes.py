@@ -50,7 +50,7 @@ def test_mistakes_of_every_kind_are_told_together() -> None:
 @pytest.mark.parametrize("value", ["3", "null"])
 def test_the_number_of_a_bots_connections_is_no_setting(value: str) -> None:
     """An operator would look for another name of it, and for the processes that share them."""
-    (told,) = problems(with_lines("  discord:", "    token: t", f"    shards: {value}"))
+    (told,) = problems(with_lines("  discord:", "    token: a.b.c", f"    shards: {value}"))
     where, _, why = told.partition(": ")
     assert where == "config.yaml:12"
     assert why == (
@@ -387,7 +387,7 @@ def test_no_slip_of_one_character_is_told_in_the_words_of_the_library() -> None:
 
 
 def test_an_admin_of_a_chat_that_is_off_is_warned_about() -> None:
-    """A misspelt platform would leave the bot without its admin, silently."""
+    """The bot would be left without its admin, silently."""
     config = parse(with_lines("admins: [web:local, discord:1, irc:me]"), {})
     assert config.warnings == (
         "config.yaml:10: admins[1]: chats.discord is not configured",

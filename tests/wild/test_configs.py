@@ -1,0 +1,58 @@
+"""Settings as people write them, which are compared with something later.
+
+Each file of `configs/` has `settings` to add to a small configuration, and either what is said when
+they are `refused`, or how they are to be `reads`: the values by their places.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.config.loader import Config, ConfigError, parse
+
+CASES = sorted(Path(__file__).with_name("configs").glob("*.json"))
+SMALL: dict[str, Any] = {
+    "hosts": {"home": {"vram": "24GB", "backends": {"stand-in": {"kind": "demo"}}}},
+    "chats": {"web": {"port": 0}},
+}
+
+
+def merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    both = {
+        key: merged(one[key], other[key])
+        for key in one.keys() & other.keys()
+        if _two(one, other, key)
+    }
+    return {**one, **other, **both}
+
+
+def _two(one: dict[str, Any], other: dict[str, Any], key: str) -> bool:
+    return isinstance(one[key], dict) and isinstance(other[key], dict)
+
+
+def read(odd: dict[str, Any]) -> Config:
+    return parse(json.dumps(merged(SMALL, odd["settings"]), ensure_ascii=False), {})
+
+
+def at(config: Config, place: str) -> Any:
+    """Return a setting. Chats' ids contain no dot, so a place is cut at its dots."""
+    found: Any = config
+    for part in place.split("."):
+        found = found[part] if isinstance(found, dict) else getattr(found, part)
+    return list(found) if isinstance(found, tuple) else found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_what_would_match_nothing_is_refused_or_read_as_meant(case: Path) -> None:
+    """The check would say that everything works, and nobody would be let in."""
+    odd = json.loads(case.read_text(encoding="utf-8"))
+    if "refused" in odd:
+        with pytest.raises(ConfigError) as caught:
+            read(odd)
+        assert len(caught.value.problems) == 1, caught.value.problems
+        assert odd["refused"] in caught.value.problems[0]
+        return
+    config = read(odd)
+    assert {place: at(config, place) for place in odd["reads"]} == odd["reads"]
