@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[1]
 EXAMPLE = (ROOT / "config.example.yaml").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SECRETS = {name: f"canary-{name}-Zk4pX91mQv7s" for name in re.findall(r"\$\{(\w+)\}", EXAMPLE)}
+SECRETS["DISCORD_TOKEN"] = "canary.of.Zk4pX91mQv7s"
+SECRETS["TELEGRAM_TOKEN"] = "1234567:canary-of-Telegram-with-Zk4pX91mQv7s"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMED = {
     ("hosts",),

@@ -6,16 +6,17 @@ from urllib.parse import urlsplit
 from pydantic import (
     AfterValidator,
     Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
 )
 
 from bot.config.forms import BaseUrl, BotApiUrl, HostName, OwnHost, Word
+from bot.config.tokens import DiscordToken, Secret, TelegramToken, long_enough, whole
 from bot.config.values import (
     ChatId,
     Network,
-    Secret,
     Section,
-    Token,
-    long_enough,
 )
 from bot.core.live_settings import ChatSettings
 from bot.http.addresses import opened_by
@@ -53,7 +54,7 @@ class DiscordConfig(ChatConfig):
         place=IdForm(pattern=r"discord:[1-9][0-9]{0,19}", example="discord:165511591545143296"),
     )
 
-    token: Token = Field(min_length=1)
+    token: DiscordToken
     allow: tuple[ChatId, ...] = ()
     allow_roles: tuple[str, ...] = ()
 
@@ -81,10 +82,15 @@ class TelegramConfig(ChatConfig):
         ),
     )
 
-    token: Token = Field(min_length=1)
     api_url: BotApiUrl | None = None
+    token: TelegramToken
     allow: tuple[ChatId, ...] = ()
     allow_roles: tuple[str, ...] = ()
+
+    @field_validator("token")
+    @classmethod
+    def _whole(cls, token: SecretStr, info: ValidationInfo) -> SecretStr:
+        return whole(token) if info.data.get("api_url", "") is None else token
 
 
 class WebConfig(ChatConfig):

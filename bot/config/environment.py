@@ -15,6 +15,11 @@ FILE = "usher.env"
 LARGEST = 64 * 1024  # bytes; a token has about a hundred
 _ASSIGNMENT = re.compile(r"(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)")
 _QUOTED = re.compile(r"'(?P<single>[^']*)'|\"(?P<double>[^\"\\$`]*)\"")
+_COMMENTED = re.compile(r"""(?P<bare>[^=]+=\s*(?:"[^"]*"|'[^']*'|[^\s"'].*?)?)\s+#.*""")
+_PUT_ABOVE = (
+    "the comment behind the value is left out here, but systemd and Docker take it for a part of "
+    "the value: give it a line of its own, or quote a value that contains #"
+)
 _OTHERS = stat.S_IRWXO
 
 
@@ -52,10 +57,13 @@ def read_beside(folder: Path) -> EnvironmentFile:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith(("#", ";")):
             continue
-        if (read := _assigned(line.strip())) is None:
+        commented = _COMMENTED.fullmatch(line.strip())
+        if (read := _assigned(commented["bare"] if commented else line.strip())) is None:
             warnings.append(f"{FILE}:{number}: must be NAME=value; the line is ignored")
-        else:
-            variables[read[0]] = read[1]
+            continue
+        variables[read[0]] = read[1]
+        if commented:
+            warnings.append(f"{FILE}:{number}: {_PUT_ABOVE}")
     return EnvironmentFile(variables=variables, warnings=tuple(warnings))
 
 
@@ -82,7 +90,7 @@ def _assigned(line: str) -> tuple[str, str] | None:
     """Return a line's name and value; None if other programs would read it differently."""
     if (found := _ASSIGNMENT.fullmatch(line)) is None:
         return None
-    value = found["value"]
+    value = found["value"].strip()
     if not value.startswith(("'", '"')):
         return None if value.endswith("\\") else (found["name"], value)
     quoted = _QUOTED.fullmatch(value)

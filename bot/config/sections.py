@@ -20,6 +20,7 @@ from pydantic import (
 
 from bot.config.forms import ApiUrl, BaseUrl, Gpu, HostName, OwnHost, RoleId
 from bot.config.hosts import QuietWindows, SleepConfig, WakeConfig, Zone
+from bot.config.tokens import Secret, long_enough
 from bot.config.values import (
     Duration,
     GpuName,
@@ -34,14 +35,12 @@ from bot.config.values import (
     Quota,
     Room,
     Seconds,
-    Secret,
     Section,
     Split,
     Wait,
     Whole,
     beside,
     is_file,
-    long_enough,
     megabytes_or_auto,
     person,
     workflow_file,

@@ -23,7 +23,6 @@ from pydantic import (
 )
 
 from bot.http.addresses import host_and_port
-from bot.people.web_people import LEAST_TOKEN, is_weak
 
 
 def _megabytes(value: object) -> object:
@@ -187,28 +186,6 @@ def _auto(value: object) -> object:
 
 HostPort = Annotated[Annotated[str, AfterValidator(_host_port)] | None, BeforeValidator(_auto)]
 """A host to listen at or to connect to, with or without a port."""
-
-
-def long_enough(token: SecretStr | None) -> SecretStr | None:
-    """Refuse a token chosen by the operator that could be guessed."""
-    if token is not None and len(token.get_secret_value()) < LEAST_TOKEN:
-        raise ValueError(f"must have at least {LEAST_TOKEN} characters")
-    if token is not None and is_weak(token.get_secret_value()):
-        raise ValueError("could be guessed: make one with `openssl rand -hex 16`")
-    return token
-
-
-def _sendable(token: SecretStr) -> SecretStr:
-    """Refuse a token that a header cannot carry: pasting can add quotes and line ends."""
-    if not re.fullmatch(r"[ -~]*", token.get_secret_value()):
-        raise ValueError("must be ASCII letters, digits and punctuation on one line")
-    return token
-
-
-Token = Annotated[SecretStr, AfterValidator(_sendable)]
-
-Secret = Annotated[Token | None, BeforeValidator(lambda value: value or None)]
-"""An optional token; `${NAME:-}` leaves it out."""
 
 
 class Section(BaseModel):

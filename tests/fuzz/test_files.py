@@ -219,7 +219,7 @@ def edited(draw: Any) -> str:
 @example(re.sub(r"enhance: \w+", "enhance: {}", EXAMPLE))
 def test_configurations(text: str) -> None:
     """A mistake in the file would end in a traceback, or show a token to anyone who helps."""
-    environ = {"DISCORD_TOKEN": CANARY, "TELEGRAM_TOKEN": CANARY}
+    environ = {"DISCORD_TOKEN": f"a.b.{CANARY}", "TELEGRAM_TOKEN": f"1:{CANARY}-{CANARY}"}
     try:
         config.parse(text, environ, folder=Path(__file__).parents[2]).catalog()
     except config.ConfigError as error:

@@ -101,4 +101,4 @@ def test_a_chat_that_is_no_id_is_refused_at_the_start() -> None:
     """A name instead of an id would let no one in, or be anyone's to take."""
     for wrong in ("'@us'", "true", "1.5", "'https://t.me/us'"):
         with pytest.raises(ConfigError, match="must be a chat's id, such as -100"):
-            parse(written(f"telegram: {{token: x, allow: [{wrong}]}}"), {})
+            parse(written(f"telegram: {{token: 1:x, api_url: http://x, allow: [{wrong}]}}"), {})

@@ -170,7 +170,7 @@ def test_a_right_that_names_no_place_is_refused_at_the_start() -> None:
         with pytest.raises(ConfigError, match=rf"admins\[0\]: {admins}"):
             parse(written("web: {}", [each]), {})
         with pytest.raises(ConfigError, match=r"allow_roles\[0\]: must look like discord-role:"):
-            parse(written(f'discord: {{token: x, allow_roles: ["{each}"]}}'), {})
+            parse(written(f'discord: {{token: a.b.c, allow_roles: ["{each}"]}}'), {})
 
 
 def test_every_example_of_a_name_is_one() -> None:

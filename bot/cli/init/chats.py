@@ -9,15 +9,18 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr, TypeAdapter, ValidationError
+from pydantic import AfterValidator, SecretStr, TypeAdapter, ValidationError
 
+from backends.common.options import in_words
 from bot.app import process
 from bot.cli.init import scan
 from bot.cli.init.terminal import InitFailed, Terminal, agreed, ask_for, in_a_line
 from bot.config.chats import ChatsConfig
-from bot.config.values import Token, Url, long_enough
+from bot.config.tokens import DiscordToken, TelegramToken, long_enough, whole
+from bot.config.values import Url
 from bot.core.errors import ChatError, ChatRefused
 from bot.core.platform import ChatAccount, ChatPerson
 from bot.http.addresses import opened_by
@@ -94,7 +97,9 @@ def _free_port() -> int:
 
 
 TRY_S = 20.0
-_TOKEN: TypeAdapter[object] = TypeAdapter(Token)
+_DISCORD: TypeAdapter[SecretStr] = TypeAdapter(DiscordToken)
+_OWN_TELEGRAM: TypeAdapter[SecretStr] = TypeAdapter(TelegramToken)
+_TELEGRAM: TypeAdapter[SecretStr] = TypeAdapter(Annotated[TelegramToken, AfterValidator(whole)])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,6 +110,7 @@ class ChatKind:
     title: str
     variable: str
     made: str
+    form: TypeAdapter[SecretStr]
     account: Callable[[str], Awaitable[ChatAccount]]
 
 
@@ -125,6 +131,7 @@ def kinds(telegram_api: str | None) -> tuple[ChatKind, ...]:
             title="Discord",
             variable="DISCORD_TOKEN",
             made="create a bot and its token at https://discord.com/developers/applications (docs/discord.md)",
+            form=_DISCORD,
             account=discord_account,
         ),
         ChatKind(
@@ -132,6 +139,7 @@ def kinds(telegram_api: str | None) -> tuple[ChatKind, ...]:
             title="Telegram",
             variable="TELEGRAM_TOKEN",
             made="create a bot and its token with @BotFather (docs/telegram.md)",
+            form=_OWN_TELEGRAM if telegram_api else _TELEGRAM,
             account=partial(telegram_account, api_url=telegram_api),
         ),
     )
@@ -154,6 +162,7 @@ def plan(kind: ChatKind, terminal: Terminal, given: Mapping[str, str]) -> ChatPl
         if not token:
             return None
         try:
+            token = _formed(kind, token)
             return ChatPlan(kind=kind, token=token, account=_tried(kind, token))
         except ChatRefused as error:
             if not terminal.asks:
@@ -168,14 +177,16 @@ def plan(kind: ChatKind, terminal: Terminal, given: Mapping[str, str]) -> ChatPl
         token = ""
 
 
-def _tried(kind: ChatKind, token: str) -> ChatAccount:
+def _formed(kind: ChatKind, token: str) -> str:
+    """Return a token without what was copied around it. Raises `ChatRefused`."""
     try:
-        _TOKEN.validate_python(token)
-    except ValidationError:
-        raise ChatRefused(
-            "A token consists of ASCII letters, digits and punctuation on one line"
-        ) from None
+        return kind.form.validate_python(token).get_secret_value()
+    except ValidationError as error:
+        wrong = "; ".join(in_words(each) for each in error.errors(include_url=False))
+        raise ChatRefused(f"The token {wrong}") from None
 
+
+def _tried(kind: ChatKind, token: str) -> ChatAccount:
     async def ask() -> ChatAccount:
         async with timeout(TRY_S):
             return await kind.account(token)

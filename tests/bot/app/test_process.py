@@ -41,7 +41,7 @@ from bot.config.chats import ChatsConfig
 from bot.app import process, runner as running
 from bot.platforms.registry import import_libraries
 chats = {"web": {"port": 0}}
-for more in ({}, {"telegram": {"token": "1:a"}}, {"discord": {"token": "b"}}):
+for more in ({}, {"telegram": {"token": "1:a", "api_url": "http://127.0.0.1:9"}}, {"discord": {"token": "a.b.c"}}):
     chats |= more
     import_libraries(ChatsConfig.model_validate(chats))
     print(*sorted({"bot.app.console", "discord", "telegram"} & set(sys.modules)))

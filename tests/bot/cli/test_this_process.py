@@ -19,14 +19,16 @@ CONFIG = """\
 database: {database}
 hosts: {{home: {{vram: 24GB, backends: {{stand-in: {{kind: demo}}}}}}}}
 models: {{flux: {{backends: [stand-in]}}}}
-chats: {{web: {{port: 0}}, discord: {{token: '${{T}}'}}, telegram: {{token: '${{T}}'}}}}
+chats: {{web: {{port: 0}}, discord: {{token: '${{T}}'}}, telegram: {{token: '${{U}}'}}}}
 """
 API = "api: {port: 8081, open: true}\n"
 SERVER = "postgresql://usher@127.0.0.1/usher"
 
 
 def read(database: str = SERVER, more: str = API) -> Config:
-    return parse(CONFIG.format(database=database) + more, {"T": "1234567:AAH"})
+    return parse(
+        CONFIG.format(database=database) + more, {"T": "a.b.c", "U": f"1234567:AAH{32 * 'a'}"}
+    )
 
 
 def told(*given: str) -> argparse.Namespace:
@@ -105,7 +107,8 @@ def test_the_command_refuses_before_it_begins_anything(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A database would be made for a process that then ends."""
-    monkeypatch.setenv("T", "1234567:AAH")
+    monkeypatch.setenv("T", "a.b.c")
+    monkeypatch.setenv("U", f"1234567:AAH{32 * 'a'}")
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG.format(database="usher.sqlite"), encoding="utf-8")
     assert cli.main(["run", "-c", str(file), "--roles", "queue"]) == 1

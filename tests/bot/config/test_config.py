@@ -216,13 +216,16 @@ def test_an_operators_workflow_lies_beside_the_configuration(tmp_path: Path) -> 
 
 def test_secrets_come_from_named_environment_variables() -> None:
     """A token would have to stand in the file."""
-    text = with_lines("  discord: {token: '${D}'}", "  telegram: {token: '${T:-7:other}'}")
+    text = with_lines(
+        "  discord: {token: '${D}'}",
+        "  telegram: {token: '${T:-7:other-signs-that-are-long-enough}'}",
+    )
     text = text.replace("  web:", "  web: {token: '${W:-}'}")
-    config = parse(text, {"D": "top-secret"})
+    config = parse(text, {"D": "top.secret.signs"})
     assert config.chats.discord is not None
-    assert config.chats.discord.token.get_secret_value() == "top-secret"
-    assert config.secrets() == {"top-secret", "7:other"}
-    assert "top-secret" not in repr(config)
+    assert config.chats.discord.token.get_secret_value() == "top.secret.signs"
+    assert config.secrets() == {"top.secret.signs", "7:other-signs-that-are-long-enough"}
+    assert "top.secret" not in repr(config)
     assert config.warnings == ()
 
 
@@ -247,11 +250,11 @@ def test_variables_stand_only_where_secrets_belong() -> None:
 
 def test_a_token_in_the_file_works_but_is_warned_about() -> None:
     """A token would be copied around with the file without anyone noticing."""
-    config = parse(with_lines("  telegram: {token: '12345:secret'}"), {})
+    config = parse(with_lines("  telegram: {token: '12345:secret-signs-that-are-long-enough'}"), {})
     assert len(config.warnings) == 1
     assert config.warnings[0].startswith("config.yaml:10: chats.telegram.token: is written in")
     assert "secret" not in config.warnings[0].removeprefix("config.yaml:10")
-    assert "12345:secret" in config.secrets()
+    assert "12345:secret-signs-that-are-long-enough" in config.secrets()
 
 
 def test_a_password_within_an_address_is_a_secret() -> None:
@@ -272,7 +275,7 @@ def test_no_problem_ever_shows_a_secret() -> None:
 
 def test_a_token_no_header_can_carry_is_told() -> None:
     """The program would end in a traceback, or no request would ever reach the server."""
-    for pasted in ("“canary”", "canary\n", "canarÿ"):
+    for pasted in ("“canary”", "cana\nry", "canarÿ"):
         text = with_lines("  telegram: {token: '${T}'}").replace(
             "{kind: demo}", "{kind: demo, token: '${B}'}"
         )

@@ -24,7 +24,7 @@ models:
   flux: {backends: [stand-in], vram: 12GB}
 chats:
   web: {port: 8080}
-  telegram: {token: "1234567:AAHabcdefgh"}
+  telegram: {token: "1234567:AAHabcdefgh-and-as-many-signs-again"}
 api: {port: 8081}
 roles: {patrons: {lane: vip}}
 limits: {per_hour: 5}
@@ -162,6 +162,7 @@ def example() -> Config:
     """Return the configuration in which every setting is named."""
     text = EXAMPLE.read_text(encoding="utf-8")
     values = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "1234567:Zk4pX91mQv7s")
+    values["DISCORD_TOKEN"] = "MTk4NjIyNDgz.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7k"
     return parse(text, values, folder=EXAMPLE.parent)
 
 

@@ -26,7 +26,10 @@ chats:
 api: {port: 8081}
 roles: {patrons: {lane: vip}}
 """
-ENVIRON = {"WEB": "8f1e27c9a7f04d2ab16f0d3c5e9b7a61", "TELEGRAM": "1234567:AAHabcdefgh"}
+ENVIRON = {
+    "WEB": "8f1e27c9a7f04d2ab16f0d3c5e9b7a61",
+    "TELEGRAM": "1234567:AAHabcdefgh-and-as-many-signs-again",
+}
 
 
 def read(
@@ -59,8 +62,12 @@ DIFFERENCES = (
         ["roles.patrons.lane is only here", "roles.patrons.per_hour is only there"],
     ),
     ("gpu:8188", "gpu:8189", ["hosts.home.backends.comfy.url differs"]),
-    ("telegram:", "discord:", ["chats.discord is only there", "chats.telegram is only here"]),
-    ("${TELEGRAM}", "${WEB}", ["chats.telegram.token differs"]),
+    (
+        'telegram: {token: "${TELEGRAM}"}',
+        "discord: {token: a.b.c}",
+        ["chats.discord is only there", "chats.telegram is only here"],
+    ),
+    ("${TELEGRAM}", "1${TELEGRAM}", ["chats.telegram.token differs"]),
     ("api: {port: 8081}", "", ["api is only here"]),
     ("roles:", "limits: {per_hour: 5}\nroles:", ["limits.per_hour is only there"]),
     ("roles:", "rooms: {'*': {spoiler: true}}\nroles:", ["rooms.* is only there"]),

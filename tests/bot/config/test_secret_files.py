@@ -12,8 +12,8 @@ from bot.config.values import DatabaseServer
 
 DOCS = (Path(__file__).parents[3] / "docs/postgresql.md").read_text(encoding="utf-8")
 CONFIG = """\
-hosts: {home: {vram: 24GB, backends: {stand-in: {kind: demo}}}}
-chats: {telegram: {token: "${TOKEN}"}}
+hosts: {home: {vram: 24GB, backends: {stand-in: {kind: openai, url: "http://127.0.0.1:9", token: "${TOKEN}"}}}}
+chats: {web: {}}
 """
 
 
@@ -27,8 +27,9 @@ def mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def token(config: Config) -> str:
-    assert config.chats.telegram is not None
-    return config.chats.telegram.token.get_secret_value()
+    found = config.hosts["home"].backends["stand-in"].token
+    assert found is not None
+    return found.get_secret_value()
 
 
 def loaded(mounted: Path, **environ: str) -> Config:

@@ -12,8 +12,8 @@ from tests.bot.platforms.discord.discord_bot import NotesInMemory
 from tests.fakes.memory_log import MemoryLog
 
 ALL = (
-    "  discord: {token: a-token-of-discord}",
-    "  telegram: {token: '7:a-token-of-telegram'}",
+    "  discord: {token: a.token.of-discord}",
+    "  telegram: {token: '7:a-token-of-telegram-with-all-its-signs'}",
 )
 
 

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import pytest
+from pydantic import TypeAdapter
 
 from bot.cli.init import chats
 from bot.cli.init.chats import ChatKind, ChatPlan, PagePlan
 from bot.cli.init.terminal import InitFailed, NoQuestions, Terminal
+from bot.config.tokens import Token
 from bot.core.errors import ChatRefused, ChatUnavailable
 from bot.core.platform import ChatAccount, ChatPerson
 from tests.fakes.discord.discord import FakeDiscord
@@ -118,7 +120,14 @@ async def test_a_chat_that_hangs_is_told_like_one_that_is_away(
         await asyncio.Event().wait()
         raise AssertionError
 
-    kind = ChatKind(name="telegram", title="Telegram", variable="T", made="", account=hangs)
+    kind = ChatKind(
+        name="telegram",
+        title="Telegram",
+        variable="T",
+        made="",
+        form=TypeAdapter(Token),
+        account=hangs,
+    )
     terminal = ScriptedTerminal({"Keep this token": "yes"})
     chat = await asyncio.to_thread(chats.plan, kind, terminal, {"T": "x"})
     assert chat is not None
