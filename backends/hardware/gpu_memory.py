@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import pynvml
 
+from backends.hardware.driver_faults import UNIFIED, in_words
 from queueing.core.concurrency import in_daemon_thread
 from queueing.core.specs import HostSpec
 
@@ -43,7 +44,7 @@ class DriverCalls:
         try:
             found = await self.make(call)
         except (pynvml.NVMLError, OSError, ValueError) as error:  # TimeoutError is an OSError
-            fault = str(error) or type(error).__name__
+            fault = in_words(error)
             if self.faults.get(what) != fault:
                 self.faults[what] = fault
                 log.warning("cannot %s: %s", what, fault)
@@ -117,8 +118,11 @@ class NvmlProbe:
         gpu = host.gpu
         if gpu is None:
             return None
-        what = f"measure the memory of GPU {gpu}"
-        return await self._calls.try_to(what, lambda: self._measure(gpu))
+        return await self._calls.try_to(_measuring(f"GPU {gpu}"), lambda: self._measure(gpu))
+
+    def why_not(self, gpu: str) -> str:
+        """Return why the last measurement of a GPU failed; "" if it did not."""
+        return self._calls.faults.get(_measuring(f"GPU {gpu}"), "")
 
     async def ask(self, gpu: str, question: Callable[[Any, Any], Value]) -> Value | None:
         """Call `question` with NVML and a GPU's handle; return None if that fails."""
@@ -149,6 +153,8 @@ class NvmlProbe:
             if error.value in BEGIN_ANEW:
                 self._end()  # a lost GPU only works again after reinitialising
             raise
+        if not info.total:
+            raise ValueError(UNIFIED)
         return int(info.total) // MB, int(info.free) // MB
 
     def _handle(self, gpu: str) -> Any:
@@ -198,7 +204,9 @@ class GpuMemory:
         return await self._calls.try_to(_measuring(gpu), lambda: self._measure(gpu))
 
     def why_not(self, gpu: str) -> str:
-        """Return why the last measurement of an AMD GPU or main memory failed; "" if it did not."""
+        """Return why the last measurement of a GPU or main memory failed; "" if it did not."""
+        if is_nvidia(gpu):
+            return self._nvidia.why_not(gpu)
         return self._calls.faults.get(_measuring(gpu), "")
 
     def _measure(self, gpu: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from rich.text import Text
 
-from backends.hardware.gpu_memory import SYSTEM, GpuMemory, NvmlProbe, is_nvidia
+from backends.hardware.gpu_memory import AMD, SYSTEM, GpuMemory, NvmlProbe
 from backends.media import documents, videos
 from backends.media.helper.sandbox import unheld
 from backends.registry import connect
@@ -188,7 +188,7 @@ async def _try_host(host: HostSpec, probe: GpuMemory, try_s: float) -> list[Find
             return ""
         total, free = found
         if _exceeds(host, total):
-            raise CheckFailed(f"vram is set to {host.vram_mb} MB, but the GPU has {total} MB")
+            raise CheckFailed(_too_much(host, total))
         return f"{free} of {total} MB free{_kept_back(host, total)}"
 
     finding = await _attempt("host", host.name, measure(), try_s)
@@ -198,10 +198,17 @@ async def _try_host(host: HostSpec, probe: GpuMemory, try_s: float) -> list[Find
     return [finding]
 
 
+def _too_much(host: HostSpec, total_mb: int) -> str:
+    text = f"vram is set to {host.vram_mb} MB, but the GPU has {total_mb} MB"
+    if (host.gpu or "").startswith(AMD):  # its driver reports only what the firmware sets aside
+        text += "; if it shares the main memory, set `gpu: system`"
+    return text
+
+
 def _unmeasured(gpu: str, probe: GpuMemory) -> str:
     """Return what cannot be measured, a GPU or the main memory, and why."""
     what = "main memory" if gpu == SYSTEM else "GPU"
-    why = "no NVIDIA driver here?" if is_nvidia(gpu) else probe.why_not(gpu)
+    why = probe.why_not(gpu)
     return f"{what} not measured ({why}): only the configured memory counts, and other programs are not seen"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from backends.hardware.driver_faults import UNIFIED
 from bot.app import logs, process
 from bot.cli.init import (
     chats as tokens,
@@ -208,20 +209,30 @@ def _given(folder: Path, terminal: Terminal, environ: Mapping[str, str]) -> Mapp
 # ---------------------------------------------------------------- what is there
 
 
+def _own_memory(terminal: Terminal) -> machines.OwnMemory:
+    """Measure this machine, and tell what its driver says."""
+    gpus = process.run(machines.gpus())
+    silent = "" if gpus else process.run(machines.why_silent())
+    if gpus:
+        terminal.tell(f"GPU memory: {', '.join(map(machines.size, gpus))}")
+    elif silent == UNIFIED:
+        terminal.tell("The GPU of this machine shares the main memory.")
+    elif silent:
+        terminal.tell(f"The GPU of this machine could not be measured: {silent}.")
+    else:
+        terminal.tell("No NVIDIA GPU was found here, or no driver that measures it.")
+    return machines.OwnMemory(
+        gpus=gpus,
+        machine_mb=machines.machine_mb(),
+        gpuless=silent == UNIFIED or machines.gpuless(),
+    )
+
+
 def _arranged(
     options: InitOptions, terminal: Terminal, given: Mapping[str, str]
 ) -> init_files.Arrangement:
     found = servers(options.servers, terminal, given)
-    own = machines.OwnMemory(
-        gpus=process.run(machines.gpus()),
-        machine_mb=machines.machine_mb(),
-        gpuless=machines.gpuless(),
-    )
-    if own.gpus:
-        sizes = ", ".join(map(machines.size, own.gpus))
-        terminal.tell(f"GPU memory: {sizes}")
-    else:
-        terminal.tell("No NVIDIA GPU was found here, or no driver that measures it.")
+    own = _own_memory(terminal)
     hosts = machines.hosts(found, own, terminal)
     api = given.get("TELEGRAM_API")
     asked = (tokens.plan(kind, terminal, given) for kind in tokens.kinds(api))

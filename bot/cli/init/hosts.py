@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from backends.hardware.driver_faults import NO_DRIVER, NO_SUCH_GPU
 from backends.hardware.gpu_memory import SYSTEM, NvmlProbe
 from bot.cli.init.scan import HERE, FoundServer
 from bot.cli.init.terminal import Terminal, ask_for
@@ -35,6 +36,17 @@ async def gpus(make: Callable[[], NvmlProbe] = NvmlProbe) -> tuple[int, ...]:
     finally:
         await probe.aclose()
     return tuple(found)
+
+
+async def why_silent(make: Callable[[], NvmlProbe] = NvmlProbe) -> str:
+    """Return why NVIDIA's driver measures no GPU although it is installed, or ""."""
+    probe = make()
+    try:
+        measured = await probe.free_mb(HostSpec(name="", vram_mb=0, backends=(), gpu="0"))
+    finally:
+        await probe.aclose()
+    why = probe.why_not("0")
+    return "" if measured or why in {NO_DRIVER, NO_SUCH_GPU} else why
 
 
 def machine_mb() -> int | None:
@@ -100,7 +112,7 @@ class HostPlan:
 class OwnMemory:
     """This machine's memory in MB: that of its GPUs by number, and its main memory.
 
-    `gpuless` if models can only be in main memory.
+    `gpuless` if models can only be in main memory. Otherwise it is never taken for a GPU's.
     """
 
     gpus: tuple[int, ...] = ()
@@ -154,7 +166,7 @@ def _host(
             gpu=own.watched(told_mb) if machine == HERE else None,
             servers=servers,
         )
-    if machine == HERE and own.machine_mb:
+    if machine == HERE and own.machine_mb and own.gpuless:
         usual, why = own.machine_mb, "this machine's memory: no GPU was measured"
     else:
         usual, why = GUESS_MB, "a guess: enter its GPU memory here"

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 
+import pynvml
 import pytest
 from aiohttp import web
 
@@ -310,10 +311,14 @@ async def test_a_gpu_is_compared_with_what_is_configured(
     assert findings["host", "home"].works is works
 
 
+def _without_a_driver() -> None:
+    raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+
 @pytest.mark.parametrize(
     ("gpu", "what"),
     [
-        ("0", "GPU not measured (no NVIDIA driver here?)"),
+        ("0", "GPU not measured (no NVIDIA driver is installed here)"),
         ("amd:0", "GPU not measured (AMD GPUs can be measured only on Linux"),
         ("system", "main memory not measured (psutil is not installed)"),
     ],
@@ -322,12 +327,8 @@ async def test_what_cannot_be_measured_is_told_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpu: str, what: str
 ) -> None:
     """An operator of a Mac or a Radeon would be asked for an NVIDIA driver, or for nothing."""
-
-    async def nothing(_: NvmlProbe, host: HostSpec) -> tuple[int, int] | None:
-        return None
-
     here = partial(GpuMemory, proc=tmp_path / "proc", sys=tmp_path / "sys")
-    monkeypatch.setattr(NvmlProbe, "free_mb", nothing)
+    monkeypatch.setattr(pynvml, "nvmlInit", _without_a_driver)
     monkeypatch.setattr(check, "GpuMemory", here)
     monkeypatch.setitem(sys.modules, "psutil", None)
     findings = await found(configured(tmp_path, CONFIG.replace("vram:", f"gpu: '{gpu}', vram:")))

@@ -238,6 +238,9 @@ async def test_the_main_memory_is_watched_where_it_is_all_that_models_can_fill(
     await run_init(tmp_path / "config.yaml", ScriptedTerminal(answers), servers=servers)
     hosts = load(tmp_path / "config.yaml", {}).catalog().hosts
     assert {name: host.gpu for name, host in hosts.items()} == {"gpu-1": index, "gpu-2": None}
+    # 16,000 MB are the machine's memory, and never that of a GPU that is silent.
+    usual_mb = 16_000 if gpuless else gpu.GUESS_MB
+    assert said or hosts["gpu-1"].vram_mb == pytest.approx(usual_mb, rel=0.01)
 
 
 @pytest.mark.parametrize(
