@@ -157,7 +157,7 @@ def overload(rng: Random) -> Trace:
     return trace(hosts(2), models, jobs)
 
 
-def shared_gpu(rng: Random) -> Trace:
+def shared_card(rng: Random) -> Trace:
     """Images and texts from two servers on one GPU: the first serial, the second with slots."""
     models = [
         model("flux", "comfy", vram_mb=14 * GB, load_s=45.0, service_s=20.0),
@@ -171,7 +171,7 @@ def shared_gpu(rng: Random) -> Trace:
     return trace([shared], models, jobs)
 
 
-def crowded_gpus(rng: Random) -> Trace:
+def crowded_cards(rng: Random) -> Trace:
     """Two GPUs, each with two serial servers: fast images in bursts, and slow ones.
 
     A further copy shortens the queue of a burst, but leaves the slow model no room on either GPU.
@@ -179,7 +179,7 @@ def crowded_gpus(rng: Random) -> Trace:
     comfy, forge = ("comfy-1", "comfy-2"), ("forge-1", "forge-2")
     slow = [
         model("flux", *comfy, vram_mb=10 * GB, load_s=11.0, service_s=28.0),
-        model("video", *comfy, load_s=45.0, service_s=23.0),
+        model("film", *comfy, load_s=45.0, service_s=23.0),
     ]
     fast = [
         model("sdxl", *forge, vram_mb=14 * GB, load_s=26.0, service_s=3.0),
@@ -207,7 +207,7 @@ def lanes_and_cancels(rng: Random) -> Trace:
     return trace(hosts(2), models, jobs)
 
 
-def two_gpus(rng: Random) -> Trace:
+def two_cards(rng: Random) -> Trace:
     """One machine: text models over both GPUs, images on the second alone, small texts on the first."""
     models = [
         model("large", "llama", vram_mb=26 * GB, load_s=60, service_s=12, parallel=2),
@@ -231,6 +231,6 @@ def two_gpus(rng: Random) -> Trace:
 
 _KINDS = (
     *(two_queues, two_hosts, bursty, alternating, hot_and_cold, overload),
-    *(shared_gpu, crowded_gpus, lanes_and_cancels, two_gpus),
+    *(shared_card, crowded_cards, lanes_and_cancels, two_cards),
 )
 SHIPPED = {kind.__name__.replace("_", "-"): kind for kind in _KINDS}

@@ -70,7 +70,7 @@ async def measure(seed: int, minutes: float, size: float, world: World) -> tuple
 def _crowds(seeds: Sequence[int], options: argparse.Namespace) -> Mapping[str, object]:
     runs = []
     for seed in seeds:
-        world = WORLDS[options.snapshot]
+        world = WORLDS[options.world]
         run, watch = virtual.run(measure(seed, options.minutes, options.crowd, world))
         runs.append(run)
         if options.cases:
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.CRITICAL)
     seeds = options.seeds or [options.seed]
-    found = {} if options.snapshot == FIRST_RUNS else _crowds(seeds, options)
+    found = {} if options.world == FIRST_RUNS else _crowds(seeds, options)
     found = {**found, **_first_runs(seeds, options)}
     show(found, as_json=options.json)
 

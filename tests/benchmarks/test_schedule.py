@@ -23,10 +23,10 @@ DIGESTS = {
     "alternating": "4057790be326",
     "hot-and-cold": "a6cd1fe74b3d",
     "overload": "10de0b5354db",
-    "shared-gpu": "0482359eebef",
-    "crowded-gpus": "dee45f56c9dc",
+    "shared-card": "0482359eebef",
+    "crowded-cards": "dee45f56c9dc",
     "lanes-and-cancels": "92d2614d9aad",
-    "two-gpus": "0ba5f5511304",
+    "two-cards": "0ba5f5511304",
 }
 
 
@@ -47,7 +47,7 @@ def test_a_replay_keeps_every_promise(name: str) -> None:
 @pytest.mark.parametrize("rules", sorted(RULES.keys() - {"full", "fair"}))
 def test_a_replay_under_other_rules_is_one_that_could_happen(rules: str) -> None:
     """Our rules would be compared with something that cheats."""
-    given = trace("crowded-gpus")
+    given = trace("crowded-cards")
     check(given, replay(given, rules, promises=False))
 
 
@@ -90,13 +90,13 @@ def test_a_shipped_trace_is_named_as_a_file_or_by_a_pattern(tmp_path: Path) -> N
 def test_a_trace_written_to_a_file_is_read_back(tmp_path: Path) -> None:
     """Nobody could change a shipped trace a little and replay it."""
     file = tmp_path / "mine.json"
-    file.write_text(as_text(shipped("two-gpus")), encoding="utf-8")
-    assert read(file) == shipped("two-gpus")
+    file.write_text(as_text(shipped("two-cards")), encoding="utf-8")
+    assert read(file) == shipped("two-cards")
 
 
 def test_further_copies_leave_room_on_crowded_gpus() -> None:
     """A burst of one server would shut the models of the other out of the GPUs both share."""
-    whole = shipped("crowded-gpus")
+    whole = shipped("crowded-cards")
     with_it, without = (
         summary(whole, replay(whole, rules, promises=False))["mean_wait_s"]
         for rules in ("full", "without-R5")
@@ -160,7 +160,7 @@ def test_a_flood_leaves_others_their_turns_and_is_served_in_time() -> None:
 
 def test_the_same_trace_gives_the_same_outcome() -> None:
     """Two schedulers could not be compared: the difference might be luck."""
-    given = trace("shared-gpu")
+    given = trace("shared-card")
     first, second = replay(given, "full"), replay(given, "full")
     same = {"decision_us_mean": 0.0, "forecast_ms_per_job": 0.0}
     assert first.model_copy(update=same) == second.model_copy(update=same)

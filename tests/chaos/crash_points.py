@@ -47,7 +47,7 @@ from bot.requests.enhancer import Enhancer
 from queueing.core.jobs import JobEvent
 from queueing.engine.attempt_sender import AttemptSender
 from queueing.store.jobs.job_store import JobStore
-from queueing.store.sqlite import connection
+from queueing.store.sqlite.connection import Worker
 from tests.fakes import media_helper
 
 DISCORD = "USHER_DISCORD_AT"
@@ -72,7 +72,7 @@ def _change(event: JobEvent) -> Point:
 
 
 POINTS: Mapping[str, Point] = {
-    "transaction": Point(owner=connection, name="_transaction"),
+    "transaction": Point(owner=Worker, name="_transaction"),
     "accept": Point(owner=JobStore, name="add"),
     "start": _change(JobEvent.START),
     "complete": _change(JobEvent.COMPLETE),

@@ -41,7 +41,7 @@ async def test_lines_are_shown_once_and_what_is_done_by_each(
         asked = [each.of("usher_api_requests_total") for each in (shown, besides)]
         assert sum(asked) >= 5
         assert besides.of("usher_event_loop_lag_seconds_count") > 0
-        held = [each.of("usher_role_held", post="queue") for each in (shown, besides)]
+        held = [each.of("usher_role_held", role="queue") for each in (shown, besides)]
         assert held == [1, 0]
         assert besides.of("usher_database_away_seconds_total") == 0
         assert abs(besides.of("usher_clock_off_seconds")) < 1
@@ -50,5 +50,5 @@ async def test_lines_are_shown_once_and_what_is_done_by_each(
         await both.all_done(await both.ask(1))
         shown, before = await read(both.session, other), shown
         assert "usher_jobs_waiting" in shown.names
-        terms = [each.of("usher_role_epoch", post="queue") for each in (before, shown)]
+        terms = [each.of("usher_role_epoch", role="queue") for each in (before, shown)]
         assert terms[1] > terms[0]
