@@ -60,7 +60,7 @@ CHANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("roles:", "defaults: {image: flux}\nroles:"): (["defaults.image"], []),
     ("roles:", "conversation: {idle: 5min}\nroles:"): (["conversation.idle"], []),
     ("roles:", "logging: {level: debug}\nroles:"): (["logging.level"], []),
-    ('gh"}', 'gh", allow: [42]}'): (["chats.telegram.allow"], []),
+    ('again"}', 'again", allow: [42]}'): (["chats.telegram.allow"], []),
     ("AAHabcdefgh", "AAHabcdefgi"): ([], ["chats.telegram.token"]),
     ("8080", "8082"): ([], ["chats.web.port"]),
     ("8081", "8083"): ([], ["api.port"]),
