@@ -47,6 +47,7 @@ _ENDS = (
 _CLOSINGS: Mapping[str, re.Pattern[str]] = {
     closing: re.compile(re.escape(closing), re.IGNORECASE) for closing in _BLOCKS.values()
 }
+_SIGNS = frozenset(mark[0] for mark in (*_BLOCKS, *_CLOSINGS))
 _MARKS = re.compile(
     "|".join(re.escape(mark) for mark in sorted({*_BLOCKS, *_CLOSINGS}, key=len, reverse=True))
     + r"|^[ \t>]*(?:```|~~~)|`[^`\n]+`",
@@ -90,6 +91,8 @@ def _final_channel(text: str, *, over: bool) -> str:
 
 
 def _without_blocks(text: str, *, over: bool) -> str:
+    if not any(sign in text for sign in _SIGNS):
+        return text.lstrip()
     kept: list[str] = []
     never_closed = set[str]()
     start = at = 0

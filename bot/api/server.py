@@ -117,7 +117,7 @@ class ApiServer:
             ROUTE: OriginalFiles(links, self._clients, self._sender).get,
         }
         described = DocumentRoute([*routes, *public], url=settings.url, open_=settings.open)
-        # Built anew for each run, because aiohttp cannot serve an application twice.
+        # Created for each run, because aiohttp cannot serve an application twice.
         self._application = partial(
             application,
             self._authentication(keys, people, clock),

@@ -199,10 +199,11 @@ def _mask(image: File, given: File | None) -> File:
         size = opened.size
     with Image.open(io.BytesIO((given or image).data), formats=SENT) as opened:
         marks = in_eight_bits(opened)
-        kept = marks.convert("RGBA").getchannel("A")
+        layered = marks.convert("RGBA")
+        kept = layered.getchannel("A")
         if given is not None and _least(kept) == _OPAQUE:
             kept = ImageChops.invert(marks.convert("L"))
-        elif given is not None and _is_strokes(marks.convert("RGBA")):
+        elif given is not None and _is_strokes(layered):
             kept = ImageChops.invert(kept)
     if _least(kept) > _MARKED_MOST:
         raise Declined(Refusal(RefusalKind.EMPTY_MASK))

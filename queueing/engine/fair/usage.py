@@ -159,7 +159,7 @@ class FairDelays:
     def _limit_restored(self, queue: QueueHead) -> None:
         """Limit restored overtakers to the jobs that wait now.
 
-        After a restart, places in the queue are assigned anew, including those of overtakers that
+        After a restart, places in the queue are assigned again, including those of overtakers that
         have ended.
         """
         last = 1 + max((job.seq or 0 for job in queue.heads), default=0)
