@@ -9,11 +9,11 @@ from benchmarks.truth.crowd import HOSTS, Server
 
 _CLAIMS: Mapping[str, re.Pattern[str]] = {
     "loading": re.compile(r"(?m)^(?:📦 )?loading (?P<model>\S+) on (?P<host>[\w-]+)"),
-    "loaded first": re.compile(r"(?m)^(?P<model>\S+) is being loaded on (?P<host>[\w-]+) first"),
+    "loaded first": re.compile(r"(?m)^(?P<model>\S+) is loading on (?P<host>[\w-]+) first"),
     "let in first": re.compile(
         r"(?m)^(?P<model>\S+) has waited longer and gets its turn on (?P<host>[\w-]+) first"
     ),
-    "kept": re.compile(r"(?m)^(?P<host>[\w-]+) is kept for (?P<model>[^\s,]+), which"),
+    "kept": re.compile(r"(?m)^(?P<model>\S+) is next on (?P<host>[\w-]+), as"),
     "busy": re.compile(r"(?m)^(?P<model>\S+) is busy on (?P<host>[\w-]+)$"),
     "offline": re.compile(r"(?m)^(?P<host>[\w-]+) is offline"),
     "failed": re.compile(r"(?m)^loading (?P<model>\S+) failed"),

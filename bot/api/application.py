@@ -291,7 +291,7 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> ApiError:
     status = HTTPStatus(error.status)
     if status is HTTPStatus.NOT_FOUND:
         hint = "" if request.path.startswith("/v1/") else " Paths here begin with /v1/."
-        nothing = f"There is nothing at {request.method} {request.path}.{hint}"
+        nothing = f"Unknown path: {request.method} {request.path}.{hint}"
         return ApiError(status=status, message=not_offered(request.path) or nothing)
     return ApiError(status=status, message=f"{status.phrase}.")
 

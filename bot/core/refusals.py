@@ -144,6 +144,7 @@ class RefusalKind(Enum):
 
     # ---------------------------------------------------------------- how a call is written
     MISSING = Row("problem.missing", {"param": str}, usage=True)
+    MISSING_CHOICE = Row("problem.missing_choice", {"calls": str})
     LEFT_OVER = Row("problem.left_over", {"text": str}, usage=True)
     UNKNOWN_OPTION = Row("problem.unknown_option", _NAME, usage=True)
     NEAR_OPTION = Row("problem.near_option", {"name": str, "near": str}, usage=True)

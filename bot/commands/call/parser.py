@@ -80,7 +80,7 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
     for param in command.params:
         missing = param.name not in raw or raw[param.name] == ""
         if param.required and missing:
-            raise Declined(Refusal(RefusalKind.MISSING, param=param.name))
+            raise Declined(_missing(command, param))
     return {name: _typed(known[name], value) for name, value in raw.items() if value != ""}
 
 
@@ -108,6 +108,14 @@ def options(command: Command) -> tuple[Param, ...]:
     return tuple(
         param for param in command.params if not param.positional and param.kind not in ATTACHED
     )
+
+
+def _missing(command: Command, param: Param) -> Refusal:
+    """Return the refusal for a call without that value; a choice right after the name is spelt out."""
+    if param.kind is ParamKind.CHOICE and param is command.params[0]:
+        calls = ", ".join(f"/{command.name} {choice}" for choice in param.choices)
+        return Refusal(RefusalKind.MISSING_CHOICE, calls=calls)
+    return Refusal(RefusalKind.MISSING, param=param.name)
 
 
 def _unknown_option(command: Command, name: str) -> Declined:

@@ -21,7 +21,7 @@ async def test_what_is_not_offered_is_said(tmp_path: Path) -> None:
                 async with api.session.post(url, data=b"x") as answer:
                     assert answer.status == 404
                     error = (await answer.json())["error"]
-                assert "There is nothing at" not in error["message"]
+                assert "Unknown path" not in error["message"]
                 assert error["type"] == "not_found_error"
 
 

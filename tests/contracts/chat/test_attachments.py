@@ -343,7 +343,7 @@ def test_images_without_a_word_are_described_and_a_text_file_is_asked_about() ->
         assert await ask(running, "/ask", files=(file, image())) is None
 
     assert [text for _, text in in_bot(scenario).private] == [
-        "What would you like to know about notes.txt, a.png? Reply to it with your question."
+        "Reply with your question about notes.txt, a.png."
     ]
 
 

@@ -169,7 +169,7 @@ def test_a_model_that_is_being_loaded_is_not_called_absent() -> None:
     texts = [message.text for message in in_bot(scenario).messages.values()]
     assert texts == [
         "❌ flux couldn't be loaded: An unload was requested in the meantime.",
-        "⏳ flux is still being loaded on gpu-1 (comfy); it will be unloaded when that's finished.",
+        "⏳ flux is still loading on gpu-1 (comfy); it will be unloaded when that's finished.",
     ]
 
 
@@ -497,8 +497,12 @@ def test_an_admin_puts_a_host_to_work_in_its_quiet_hours(
 @pytest.mark.parametrize(
     ("language", "counted", "named"),
     [
-        ("en", "Models: 1 ready, 1 waiting to be loaded", "sdxl · images · waiting to be loaded"),
-        ("de", "Modelle: 1 bereit, 1 noch zu laden", "sdxl · Bilder · muss noch geladen werden"),
+        ("en", "Models: 1 loaded, 1 waiting to be loaded", "sdxl · images · waiting to be loaded"),
+        (
+            "de",
+            "Modelle: 1 geladen, 1 warten aufs Laden",
+            "sdxl · Bilder · muss noch geladen werden",
+        ),
     ],
 )
 def test_models_that_are_ready_and_those_to_be_loaded_are_counted(

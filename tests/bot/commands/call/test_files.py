@@ -124,8 +124,7 @@ def test_files_without_a_question_are_asked_about() -> None:
 
     told = [text for _, text in in_bot(scenario, DEAF, QWEN).private]
     assert told == [
-        f"What would you like to know about {name}? Reply to it with your question."
-        for name in ("paper.pdf", "holiday.mp4")
+        f"Reply with your question about {name}." for name in ("paper.pdf", "holiday.mp4")
     ]
 
 

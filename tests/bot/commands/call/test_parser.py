@@ -16,6 +16,8 @@ from bot.commands.me.settings import COMMAND as SETTINGS
 from bot.commands.registry import COMMANDS
 from bot.core.refusals import Declined, RefusalKind
 from bot.requests.options import size
+from bot.texts.catalogue import plain
+from bot.texts.refusals import sentence
 
 MODELS = {"flux", "sd-xl.1:fast", "llama"}
 
@@ -117,6 +119,14 @@ def test_usage_shows_what_can_be_typed() -> None:
     assert usage(FORGET) == "/forget <conversation|me>"
     assert usage(MOVE) == "/move <id> first"
     assert usage(CANCEL) == "/cancel [id|all]"
+
+
+def test_a_missing_choice_is_answered_with_the_calls_to_choose_from() -> None:
+    """`/forget` would be told of a “what”, which is not a word to type."""
+    with pytest.raises(Declined) as refused:
+        parse(FORGET, "", lambda _: False)
+    told = plain(sentence(refused.value.refusal, "en"))
+    assert told == "Choose one: /forget conversation, /forget me"
 
 
 def test_words_that_look_like_options_stay_in_a_question() -> None:

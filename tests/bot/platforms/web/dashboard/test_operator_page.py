@@ -339,7 +339,7 @@ async def test_nothing_is_cut_off_too_small_or_nameless(
     assert await page.evaluate(NAMELESS) == []
     assert await page.evaluate(MISNAMED) == []  # who speaks to the machine says what they read
     headings = "[...document.querySelectorAll('main h2')].map((node) => node.innerText).join()"
-    told = {"en": "Now,The last hours,People", "de": "Jetzt,Die letzten Stunden,Personen"}
+    told = {"en": "Now,History,People", "de": "Jetzt,Verlauf,Personen"}
     assert await page.evaluate(headings) == told[language]
 
 
