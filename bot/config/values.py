@@ -41,12 +41,16 @@ def megabytes_or_auto(value: object) -> object:
     return None if value == "auto" else _megabytes(value)
 
 
+_UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
 def _duration(value: object) -> object:
-    """Read "30min" as 1800 seconds."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h|d)?\s*", str(value))
-    if match is None or isinstance(value, bool):
+    """Read "30min" as 1800 seconds. Only a zero needs no unit: 24 may mean hours or seconds."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|d)?\s*", str(value))
+    unit_s = _UNITS_S.get(match[2] or "") if match and float(match[1]) else 1
+    if match is None or unit_s is None or isinstance(value, bool):
         raise ValueError("must be a time with its unit, such as 30min, 90s, 2h or 90d")
-    return float(match[1]) * {None: 1, "s": 1, "min": 60, "h": 3600, "d": 86400}[match[2]]
+    return float(match[1]) * unit_s
 
 
 def _idle(value: object) -> object:

@@ -24,7 +24,7 @@ from tests.bot.config.configs import SMALL, problems, with_lines
 def test_how_long_an_unused_model_stays_is_written_with_its_unit() -> None:
     cases: list[tuple[str, float]] = [
         ("30min", 1800.0),
-        ("90", 90.0),
+        ("1.5m", 90.0),
         ("off", math.inf),
         ("'off'", math.inf),
     ]
@@ -65,7 +65,8 @@ def test_how_long_a_conversation_goes_on_is_written_with_its_unit() -> None:
         ("30min", 1800),
         ("1.5h", 5400),
         ("90s", 90),
-        (45, 45),
+        ("5m", 300),
+        ("0", 0),
         (0, 0),
     ]
     for written, idle_s in cases:
