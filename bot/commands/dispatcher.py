@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
 
-from bot.commands.call.context import Call, Context, reply, unknown_command
+from bot.commands.call.context import Call, Context, offered, reply, unknown_command
 from bot.commands.call.files import used_files
 from bot.commands.call.parser import Args, check, options, parse, usage
 from bot.commands.make import ask
@@ -222,11 +222,11 @@ class Dispatcher:
             raise Declined(Refusal(RefusalKind.ROLE_NEEDED))
         if (ban := ban_of(person, self._context.clock.now())) is not None:
             raise Declined(ban)
+        admin = self._context.access.is_admin(user, rights)
         command = self._by_name.get(invocation.command)
         if command is None:
-            known = [each.name for each in self.commands if not each.hidden]
-            raise unknown_command(invocation.command, known)
-        if command.admin and not self._context.access.is_admin(user, rights):
+            raise unknown_command(invocation.command, offered(self.commands, admin=admin))
+        if command.admin and not admin:
             raise Declined(Refusal(RefusalKind.ADMINS_ONLY, command=command.name))
         return command
 

@@ -171,6 +171,7 @@ class RefusalKind(Enum):
     TOO_MANY_DOCUMENTS = Row("problem.too_many_papers", _TOO_MANY)
     NOT_DOWNLOADED = Row("problem.image_unreadable")
     FILE_TOO_LARGE = Row("problem.file_bytes", {"name": str, "size": int, "limit": int})  # MB
+    IMAGE_ADDRESS = Row("problem.image_address")
     NO_IMAGE = Row("problem.no_image", usage=True)
     NOT_AN_IMAGE = Row("problem.not_image")
     IMAGE_TOO_LARGE = Row("problem.image_bytes", {"size": int, "limit": int})  # MB

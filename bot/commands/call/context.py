@@ -4,9 +4,9 @@ A handler only decides and stores. It never sends: the presenter sends what it r
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from bot.commands.call.parser import Args
+from bot.commands.call.parser import Args, suggested
 from bot.core.answers import Reply
 from bot.core.command import Command
 from bot.core.content import Body, Button, Content
@@ -24,7 +24,7 @@ from bot.people.names import NameForms
 from bot.people.people import People, Person
 from bot.requests.admission import AdmissionService
 from bot.texts.catalogue import Value, say
-from queueing.core.catalog import Catalog, near
+from queueing.core.catalog import Catalog
 from queueing.core.leases import LeaseReader
 from queueing.core.ports import Clock
 
@@ -101,10 +101,20 @@ def reply(body: Body, *, private: bool = True, buttons: Sequence[Button] = ()) -
     return Reply(content=Content(body=body, buttons=rows), private=private)
 
 
-def unknown_command(name: str, known: Sequence[str]) -> Declined:
+def offered(commands: Sequence[Command], *, admin: bool) -> list[Command]:
+    """Return the commands that a caller can type, with the parameters that are for them."""
+    shown = [each for each in commands if not each.hidden and (admin or not each.admin)]
+    return shown if admin else [_for_everyone(each) for each in shown]
+
+
+def _for_everyone(command: Command) -> Command:
+    return replace(command, params=[each for each in command.params if not each.admin])
+
+
+def unknown_command(name: str, known: Sequence[Command]) -> Declined:
     """Return the refusal of an unknown command, with a suggestion for the one that was meant."""
-    close = near(name, known)
-    hint = Phrase("hint.did_you_mean", {"names": f"/{close[0]}"}) if close else Phrase("hint.help")
+    meant = suggested(name, [each.name for each in known])
+    hint = Phrase("hint.did_you_mean", {"names": f"/{meant}"}) if meant else Phrase("hint.help")
     return Declined(Refusal(RefusalKind.UNKNOWN_COMMAND, command=name[:40], hint=hint))
 
 

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from bot.core.attachments import AttachmentKind
 from bot.core.command import ATTACHED, Command, Param, ParamKind
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.options import size
@@ -20,6 +21,10 @@ Args = Mapping[str, Value]
 # Phones turn two hyphens into a dash, so "—size" means "--size".
 _OPTION = re.compile(r"(?:^|(?<=\s))(?:--|—|–)([A-Za-z][\w-]*)(?:=|\s+|$)", re.UNICODE)
 _QUOTED = re.compile(r"\"([^\"]*)\"|“([^”]*)”|(\S+)")
+_IMAGE_ADDRESS = re.compile(
+    r"https?://\S+\.(?:png|jpe?g|webp|gif|bmp|avif|heic)\b|https?://(?:cdn|media)\.discordapp\.\S+",
+    re.IGNORECASE,
+)
 _JOB = re.compile(r"#?([0-9]{1,15})")
 _PERSON = re.compile(r"<@!?\d+>|\d+|[a-z]+:\S+")
 
@@ -27,6 +32,25 @@ _PERSON = re.compile(r"<@!?\d+>|\d+|[a-z]+:\S+")
 # reverse the bot's own words around them. Marks that languages need (U+200E, U+200F, joiners) stay.
 _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+
+_OTHER_BOTS: Mapping[str, str] = {
+    **dict.fromkeys(("draw", "imagine", "generate", "gen", "paint", "dream", "txt2img"), "image"),
+    **dict.fromkeys(("gpt", "chat", "question", "llm"), "ask"),
+    **dict.fromkeys(("tts", "say", "voice"), "speak"),
+    **dict.fromkeys(("stt", "whisper"), "transcribe"),
+    **dict.fromkeys(("song", "sing", "audio"), "music"),
+    **dict.fromkeys(("animate", "img2vid", "txt2vid"), "video"),
+    **dict.fromkeys(("blend", "inpaint", "img2img"), "edit"),
+    **dict.fromkeys(("reset", "clear_context", "restart"), "new"),
+    **dict.fromkeys(("redo", "retry", "reroll"), "again"),
+    **dict.fromkeys(("ar", "aspect", "ratio", "resolution"), "size"),
+    **dict.fromkeys(("no", "neg", "without"), "negative"),
+    **dict.fromkeys(("n", "num", "batch", "images"), "count"),
+    **dict.fromkeys(("denoise", "denoising", "iw"), "strength"),
+    "stop": "cancel",
+    "sref": "style",
+}
+"""What other bots call a command or an option."""
 
 _FLAGS = frozenset({ParamKind.FLAG, ParamKind.MASK})
 
@@ -81,7 +105,17 @@ def check(command: Command, raw: Mapping[str, Value]) -> Args:
         missing = param.name not in raw or raw[param.name] == ""
         if param.required and missing:
             raise Declined(_missing(command, param))
-    return {name: _typed(known[name], value) for name, value in raw.items() if value != ""}
+    values = {name: _typed(known[name], value) for name, value in raw.items() if value != ""}
+    if AttachmentKind.IMAGE in command.takes and not command.prose:
+        _refuse_addresses(values)
+    return values
+
+
+def _refuse_addresses(values: Args) -> None:
+    """Refuse the address of an image: as words of a prompt it would only spoil the result."""
+    for value in values.values():
+        if _IMAGE_ADDRESS.search(str(value)):
+            raise Declined(Refusal(RefusalKind.IMAGE_ADDRESS))
 
 
 def recheck(params: Sequence[Param], args: Args) -> None:
@@ -118,10 +152,17 @@ def _missing(command: Command, param: Param) -> Refusal:
     return Refusal(RefusalKind.MISSING, param=param.name)
 
 
+def suggested(word: str, known: Sequence[str]) -> str | None:
+    """Return the command or option that a word means in other bots, or else the nearest one."""
+    if (meant := _OTHER_BOTS.get(word.casefold())) in known:
+        return meant
+    return next(iter(near(word, known)), None)
+
+
 def _unknown_option(command: Command, name: str) -> Declined:
-    meant = near(name, [param.name for param in options(command)])
-    if meant:
-        return Declined(Refusal(RefusalKind.NEAR_OPTION, name=name, near=meant[0]))
+    meant = suggested(name, [param.name for param in options(command)])
+    if meant is not None:
+        return Declined(Refusal(RefusalKind.NEAR_OPTION, name=name, near=meant))
     return Declined(Refusal(RefusalKind.UNKNOWN_OPTION, name=name))
 
 

@@ -33,6 +33,7 @@ COMMAND = Command(
             help="param.whose",
             positional=True,
             choices=("all",),
+            admin=True,
         ),
     ),
 )

@@ -5,7 +5,7 @@ Admins also see the names of admin commands; `/help admin` lists those.
 
 from collections.abc import Iterable, Sequence
 
-from bot.commands.call.context import Call, Context, is_admin, reply, unknown_command
+from bot.commands.call.context import Call, Context, is_admin, offered, reply, unknown_command
 from bot.commands.call.parser import options, usage
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind, Topic
@@ -23,7 +23,7 @@ COMMAND = Command(
 
 async def handle(context: Context, call: Call) -> Answer:
     admin = is_admin(context, call)
-    shown = [each for each in context.commands if not each.hidden and (admin or not each.admin)]
+    shown = offered(context.commands, admin=admin)
     if (named := call.text("command")) is not None:
         name = named.removeprefix("/").casefold()
         admins = [each for each in shown if each.admin]
@@ -77,7 +77,7 @@ def _command(call: Call, command: Command) -> Body:
 def _one(call: Call, shown: Sequence[Command], name: str) -> Body:
     command = next((each for each in shown if name in {each.name, *each.aliases}), None)
     if command is None:
-        raise unknown_command(name, [each.name for each in shown])
+        raise unknown_command(name, shown)
     body = _command(call, command)
     for param in command.params:
         if param.positional:

@@ -52,8 +52,8 @@ COMMAND = Command(
         Param(
             name="days", kind=ParamKind.DECIMAL, help="param.key_days", least=0.01, most=DAYS_MOST
         ),
-        Param(name="service", kind=ParamKind.FLAG, help="param.service"),
-        Param(name="people", kind=ParamKind.FLAG, help="param.people"),
+        Param(name="service", kind=ParamKind.FLAG, help="param.service", admin=True),
+        Param(name="people", kind=ParamKind.FLAG, help="param.people", admin=True),
         Param(name="style", kind=ParamKind.CHOICE, help="param.key_style", choices=(OPEN_WEBUI,)),
     ),
 )

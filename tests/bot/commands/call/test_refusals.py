@@ -10,9 +10,10 @@ from queueing.core.errors import BadModel
 from tests.bot.commands.admin.test_admin_commands import say
 from tests.bot.commands.admin.test_control_commands import answers, in_bot
 from tests.bot.results import FLUX, image
-from tests.simulation.bot_installation import Bot
+from tests.simulation.bot_installation import ADMIN, Bot
 from tests.simulation.installation import Installation, host
 
+NO_ADDRESS = "I don't open addresses. Attach the image itself, or reply to a message with it."
 WRONG_VALUES = [
     ("/image cat --steps 9999", "--steps must be between 1 and 150."),
     ("/image cat --steps many", "--steps must be a whole number."),
@@ -22,6 +23,12 @@ WRONG_VALUES = [
     ("/ask flux why", "flux can't write text."),
     ("/settings --image xyz", "There's no model called “xyz”. Available: flux, sdxl."),
     ("/help imgae", "There's no command /imgae. Did you mean /image?"),
+    ("/draw a horse", "There's no command /draw. Did you mean /image?"),
+    ("/drian", "There's no command /drian. /help lists all commands."),  # /drain is for admins
+    ("/imagine a horse", "There's no command /imagine. Did you mean /image?"),
+    ("/tts hello", "There's no command /tts. Did you mean /speak?"),
+    ("/image like https://a.example/cat.JPG?s=1", NO_ADDRESS),
+    ("/image https://cdn.discordapp.com/attachments/1/2/x", NO_ADDRESS),
     (f"/image {'cat ' * 1001}", "Your text has 4003 characters; the limit is 4000."),
 ]
 
@@ -54,6 +61,8 @@ PASSED_OVER = [
     ("/settings image sdxl", "/settings can't use “image sdxl”."),
     ("/cancel 1 2", "/cancel can't use “2”."),
     ("/models please", "/models can't use “please”."),
+    ("/image cat --ar 16:9", "There's no option --ar. Did you mean --size?"),
+    ("/image cat --no dogs", "There's no option --no. Did you mean --negative?"),
     ("/image cat --stps 20", "There's no option --stps. Did you mean --steps?"),
 ]
 
@@ -67,6 +76,21 @@ def test_nothing_that_was_typed_is_passed_over() -> None:
 
     for (_, answer), told in zip(PASSED_OVER, answers(in_bot(scenario)), strict=True):
         assert told.startswith(f"{answer} Usage: /")
+
+
+def test_what_only_admins_may_type_is_shown_to_them_alone() -> None:
+    """People would try `/queue all` and be refused."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        for user in ("fake:1", ADMIN):
+            for command in ("queue", "key"):
+                await say(running, f"/help {command}", user)
+
+    queue, key, whole_queue, whole_key = answers(in_bot(scenario))
+    assert queue.startswith("/queue · ")
+    assert "--service" not in key
+    assert whole_queue.startswith("/queue [all] · ")
+    assert "--service" in whole_key
 
 
 def test_a_command_of_options_only_shows_them() -> None:

@@ -278,7 +278,7 @@ def test_a_forgotten_word_is_needed() -> None:
 
     chat = in_bot(scenario)
     without, wrong = answers(chat)
-    assert "Usage: /forget <conversation|me>" in without
+    assert without == "Choose one: /forget conversation, /forget me"
     assert wrong == "“all” isn't one of these: conversation, me."
     assert plain(newest(chat).contents[-1].body)
 
