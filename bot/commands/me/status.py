@@ -58,7 +58,8 @@ def _models(call: Call, models: Sequence[ModelStatus]) -> Body:
 
 def _host(call: Call, host: HostStatus) -> Body:
     key = "status.host_paused" if host.paused else "status.host"
-    gb = {"used": f"{host.used_mb / 1024:.0f}", "vram": f"{host.vram_mb / 1024:.0f}"}
+    sizes_mb = {"used": host.used_mb, "usable": host.usable_mb, "vram": host.vram_mb}
+    gb = {name: f"{mb / 1024:.0f}" for name, mb in sizes_mb.items()}
     body = call.say(key, host=Strong(host.name), **gb)
     if host.unmeasured_since is not None:
         body += call.say("status.host_unmeasured", moment=Moment(host.unmeasured_since))

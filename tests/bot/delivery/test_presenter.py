@@ -399,8 +399,8 @@ def test_a_long_wait_is_said_with_everything_busy() -> None:
     assert not any(text.startswith("Everything") for texts in told for text in texts[1:])
 
 
-def test_a_full_line_says_when_to_come_back() -> None:
-    """A person would try again every second, or never."""
+def test_a_full_line_says_when_to_come_back(caplog: pytest.LogCaptureFixture) -> None:
+    """A person would try again every second, or never, and the operator never learn of it."""
 
     async def play() -> FakeChat:
         small = Installation.of([image_model("flux", max_waiting=3)], [host("gpu-1", "comfy")])
@@ -412,4 +412,5 @@ def test_a_full_line_says_when_to_come_back() -> None:
 
     told = [text for _, text in run(play()).private]
     assert any("The queue for flux is full (3 jobs)" in text for text in told)
+    assert caplog.text.count("the queue of flux is full (3 jobs): new ones are refused") == 1
     assert all("try again at 0" in text or "try again at 1" in text for text in told)

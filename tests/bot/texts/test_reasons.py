@@ -48,7 +48,7 @@ def test_sentences_name_what_a_person_can_understand() -> None:
     assert said(busy) == "sdxl is busy on gpu-1"
     assert said(Reason(why=WaitCause.PAUSED, model="flux")) == "paused by an admin"
     pinned = replace(busy, why=WaitCause.PINNED)
-    assert said(pinned) == "an admin keeps sdxl in memory on gpu-1"
+    assert said(pinned) == "sdxl stays in memory on gpu-1 until an admin unloads it"
     kept = (
         "sdxl stays in memory on gpu-1, because its server can't unload it on request: the operator"
         " can stop that server, or set a smaller vram for sdxl if it needs less"

@@ -22,7 +22,7 @@ from tests.simulation.loop import in_virtual_time
 
 ACTED_ON = {
     WaitCause.KEPT: "operator can",
-    WaitCause.PINNED: "an admin keeps",
+    WaitCause.PINNED: "until an admin unloads it",
     WaitCause.PAUSED: "paused by an admin",
     WaitCause.OFFLINE: "offline",
     WaitCause.NO_ROOM: "other programs are using the memory",

@@ -31,7 +31,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "/images/generations": {"model": "flux", "prompt": "a fox"},
     "/audio/speech": {"model": "mistral", "input": "a cat", "voice": "x"},
 }
-PINNED = "an admin keeps llama in memory on box"
+PINNED = "llama stays in memory on box until an admin unloads it"
 KEPT = "the operator can stop that server, or set a smaller vram for llama"
 
 

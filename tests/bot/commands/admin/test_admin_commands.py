@@ -238,7 +238,7 @@ def test_status_tells_what_is_up_and_what_runs() -> None:
         await say(running, "/status", "fake:1")
 
     (text,) = in_bot(scenario)
-    assert text.startswith("gpu-1 · 16 of 23 GB in use\n  🟢 comfy")
+    assert text.startswith("gpu-1 · 16 GB in use · budget 23 of 23 GB\n  🟢 comfy")
     assert "flux in memory, 1 running" in text
 
 
@@ -250,7 +250,7 @@ def test_status_tells_what_is_not_measured_any_more(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(MemoryBudget, "unmeasured_since", lambda *_: 60.0)
     (text,) = in_bot(scenario)
-    assert "of 23 GB in use · other programs' memory not measured since" in text
+    assert "of 23 GB · other programs' memory not measured since" in text
 
 
 def test_a_server_that_was_not_asked_yet_is_not_called_down(

@@ -76,7 +76,7 @@ def test_a_paused_host_leaves_the_others_at_work() -> None:
         await until(lambda: installation.servers["comfy"].finished["dog"])
 
     chat = in_bot(scenario)
-    assert "gpu-1 · 0 of 23 GB in use · ⏸️ paused" in answers(chat)[1]
+    assert "gpu-1 · 0 GB in use · budget 23 of 23 GB · ⏸️ paused" in answers(chat)[1]
 
 
 def test_everything_stays_paused_when_one_model_goes_on() -> None:
