@@ -8,12 +8,12 @@ Requests that ran out of memory are remembered until the bot restarts.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
 
 from bot.core.content import Moment
 from bot.core.live_settings import LiveSettings, Way
 from bot.core.queue import JobReader, JobSubmitter, ModelReader, QueueStatus
 from bot.core.refusals import Declined, Refusal, RefusalKind
+from bot.http.clients import sparing
 from bot.people.access import Access, Day, day_of
 from bot.people.people import Person
 from bot.people.upload_quota import HourFull, ReceivedBytes
@@ -28,7 +28,7 @@ from queueing.core.reasons import is_open_ended
 from queueing.core.requests import File, Request, TextToImage, TextToVideo
 from queueing.core.specs import ModelSpec, is_far_above, pixels, usual_pixels, work
 
-log = logging.getLogger(__name__)
+log = sparing(logging.getLogger(__name__))
 
 TIMES = 4  # the default bound, in multiples of the model's own defaults
 
@@ -117,7 +117,6 @@ def _frames(seconds: float | None, fps: float | None) -> float | None:
 
 
 _altered = altering(NewJob)
-_TOLD_EVERY_S = 600.0  # that a queue is full, in the log
 _SHARE_TO_CLEAR = 0.1  # of a full queue; returning for its first free place would be a race
 
 
@@ -161,7 +160,6 @@ class RequestLimits:
     clock: Clock
     live: LiveSettings
     bounds: Bounds = field(default_factory=Bounds)
-    _told: dict[str, float] = field(default_factory=dict)  # the last warning of each full queue
 
     async def submit(
         self, asking: SubmissionDetails, new: NewJob, *, continues: bool = False
@@ -286,7 +284,7 @@ class RequestLimits:
     async def _queue_full(self, new: NewJob, limit: int) -> Refusal:
         """Return the refusal of a full queue, with the time at which a tenth should be done."""
         name = self.models.offer.catalog.named(new.model).name
-        self._warn(name, limit)
+        log.warning("the queue of %s is full (%d jobs): new ones are refused", name, limit)
         done_at = self._next_done_at(name)
         if done_at is None and await self._ends(new):  # the queue may be new
             done_at = self._next_done_at(name)
@@ -295,12 +293,6 @@ class RequestLimits:
         now = self.clock.now()
         moment = Moment(now + (done_at - now) * _SHARE_TO_CLEAR)
         return Refusal(RefusalKind.QUEUE_FULL, model=name, limit=limit, moment=moment)
-
-    def _warn(self, model: str, limit: int) -> None:
-        now = self.clock.now()
-        if now - self._told.get(model, -inf) >= _TOLD_EVERY_S:
-            self._told[model] = now
-            log.warning("the queue of %s is full (%d jobs): new ones are refused", model, limit)
 
     def _next_done_at(self, model: str) -> float | None:
         """Return when a job of the model would be done if it were accepted now."""
