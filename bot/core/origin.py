@@ -47,6 +47,7 @@ class Origin(Record):
     cut: tuple[str, ...] = ()  # the documents of which only the beginning was used
     cut_recording: bool = False  # whether only the beginning of its recordings' transcript was used
     same_again: bool = False  # repeats a request, and the model takes no seed to vary it by
+    unused: tuple[str, ...] = ()  # the parameters in its prompt that have no effect
 
     @classmethod
     def of(
@@ -58,6 +59,7 @@ class Origin(Record):
         aloud: bool = False,
         cut: tuple[str, ...] = (),
         same_again: bool = False,
+        unused: tuple[str, ...] = (),
     ) -> "Origin":
         """Return the origin of a job requested by this call."""
         return cls(
@@ -75,6 +77,7 @@ class Origin(Record):
             aloud=aloud,
             cut=cut,
             same_again=same_again,
+            unused=unused,
         )
 
     @property

@@ -102,7 +102,7 @@ class Editor:
         if not message.written:
             language = message.origin.language
             hint = status.near_model(message.origin.near, language)
-            told = status.cut(message.origin, language)
+            told = status.incomplete(message.origin, language)
             body = join((*content.body, *hint, *(("\n", *told) if told else ())))
             content = content if body == content.body else replace(content, body=body)
         return self._renderer.hidden(message.job, message.origin, last_page(content, limits))

@@ -184,7 +184,7 @@ class ResultRenderer:
             limits = replace(limits, upload=int(limits.upload * _SHARE[fallback]))
         hint = status.near_model(origin.near, language)
         aloud = await _fitting(aloud, limits, language)
-        cut, same = status.cut(origin, language), status.same_again(origin, language)
+        cut, same = status.incomplete(origin, language), status.same_again(origin, language)
         notes = _in_lines(cut, same, aloud.note)
         rendered = await self._whole(job, language, limits, written, hint=hint, notes=notes)
         if aloud.sound:

@@ -4,14 +4,14 @@ Knows neither chats nor HTTP: plain values come in, an accepted job or a refusal
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from bot.core.live_settings import LiveSettings
 from bot.core.queue import JobReader, JobSubmitter, ModelReader
 from bot.core.refusals import Declined, Refusal, RefusalKind, refusal_of
 from bot.people.people import Person
-from bot.requests import enhancement, recordings
+from bot.requests import enhancement, recordings, shared_prompts
 from bot.requests.conversation import IMAGES, Conversation, continued, remembered_by, room_chars
 from bot.requests.creation import (
     PROMPT_LIMIT,
@@ -49,6 +49,21 @@ class Question:
     earlier: Job | None = None
     replies: bool = False
     system: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Chosen:
+    """What a request for an image, a video or music will be made with.
+
+    `styled` is whether a person's usual style and size apply. `takes` are the fields the model
+    honours, None for all.
+    """
+
+    model: str
+    style: Style
+    styled: bool
+    edit: bool
+    takes: Collection[str] | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,10 +174,37 @@ class AdmissionService:
     # ------------------------------------------------------------ what is asked for
 
     async def _draw(self, asking: SubmissionDetails, drawing: Creation) -> Job:
+        drawing, _ = self.understood(asking.person, drawing)
         require_text(drawing.prompt, PROMPT_LIMIT)
         if drawing.options.strength is not None and not drawing.files:
             raise Declined(Refusal(RefusalKind.NO_IMAGE))
-        catalog, person, files = self.models.offer.catalog, asking.person, drawing.files
+        chosen = self._chosen(asking.person, drawing)
+        model, files, edit = chosen.model, drawing.files, chosen.edit
+        require_taken(drawing.options.given, drawing.makes, model, chosen.takes)
+        usual_size = asking.person.size if chosen.styled else None
+        request = drawn(drawing, chosen.style, usual_size, chosen.takes, edit=edit)
+        delay_s = 0.0
+        if not drawing.raw:
+            has_image = bool(files)
+            delay_s = await enhancement.delay_s(self.models, model, request, has_image=has_image)
+        new = _new(asking, model, request, files, delay_s=delay_s)
+        return await self.limits.submit(asking, new)
+
+    def understood(self, person: Person, drawing: Creation) -> tuple[Creation, tuple[str, ...]]:
+        """Return a request with the LoRAs and parameters that its prompt contains as options.
+
+        Explicit options take precedence. Also returns the names of what has no effect on the model.
+        Raises `Declined`.
+        """
+        shared = shared_prompts.read(drawing.prompt) if not drawing.raw else None
+        if shared is None or shared == shared_prompts.SharedPrompt(prompt=drawing.prompt):
+            return drawing, ()
+        takes = self._chosen(person, drawing).takes if shared.options else None
+        return shared_prompts.applied(drawing, shared, takes)
+
+    def _chosen(self, person: Person, drawing: Creation) -> "_Chosen":
+        """Return the model and style of a request. Raises `Declined`."""
+        catalog = self.models.offer.catalog
         edit = edits(drawing, catalog, drawing.model)
         styled = drawing.makes is TextToImage and not edit
         style = self._style(person, drawing.style) if styled or drawing.style else Style()
@@ -173,14 +215,7 @@ class AdmissionService:
         takes = self.models.offer.options_of(model)
         if edit:
             takes = frozenset(TextToImage.model_fields if takes is None else takes) - {"strength"}
-        require_taken(drawing.options.given, drawing.makes, model, takes)
-        request = drawn(drawing, style, person.size if styled else None, takes, edit=edit)
-        delay_s = 0.0
-        if not drawing.raw:
-            has_image = bool(files)
-            delay_s = await enhancement.delay_s(self.models, model, request, has_image=has_image)
-        new = _new(asking, model, request, files, delay_s=delay_s)
-        return await self.limits.submit(asking, new)
+        return _Chosen(model=model, style=style, styled=styled, edit=edit, takes=takes)
 
     def _style(self, person: Person, named: str | None) -> Style:
         """Return the named style, otherwise the person's default. Raises `Declined`."""

@@ -26,7 +26,8 @@ from queueing.core.requests import (
 PROMPT_LIMIT = 4_000
 _ANY_SEED = -1  # as in other programs
 _RANDOM_SEEDS = 2**32  # easy to retype, and exact in every JSON reader
-_FIELDS = {"size": "width"}  # request fields, where an option has another name
+FIELDS = {"size": "width"}
+"""The request fields of options that have another name."""
 _NEEDLESS: Mapping[str, object] = {"count": 1, "translate": False}  # values that change nothing
 
 R = TypeVar("R", bound=Record)
@@ -119,7 +120,7 @@ def require_taken(
     `takes` are the fields the model honours, None for all. Raises `Declined`.
     """
     for option, value in sorted(given.items()):
-        name = _FIELDS.get(option, option)
+        name = FIELDS.get(option, option)
         known = name in of.model_fields and (takes is None or name in takes)
         if not known and value != _NEEDLESS.get(option):
             raise Declined(Refusal(RefusalKind.OPTION_NOT_TAKEN, model=model, option=option))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
+from bot.core.refusals import Refusal, RefusalKind
 from queueing.core.requests import LORAS_MOST, LoraWeight
 
 SIDE_LEAST, SIDE_MOST, SIDE_STEP = 64, 4096, 64
@@ -38,6 +39,9 @@ def size(text: str) -> tuple[int, int] | None:
 
 def _grid(side: float) -> int:
     return round(side / SIDE_STEP) * SIDE_STEP
+
+
+BAD_LORAS = Refusal(RefusalKind.BAD_LORAS, most=LORAS_MOST, example="ink:0.8, video")
 
 
 def loras_in(written: str) -> tuple[LoraWeight, ...]:

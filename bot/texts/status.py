@@ -341,6 +341,7 @@ def _took(job: Job, language: str) -> str:
     return duration(language, (job.finished_at or 0.0) - began)
 
 
+UNUSED_SHOWN = 200  # characters of the names of what has no effect
 HEARD_SHOWN = 600  # characters of a transcript above its answer
 
 
@@ -378,8 +379,12 @@ def same_again(origin: Origin, language: str) -> Body:
     return say(language, "result.same_again") if origin.same_again else ()
 
 
-def cut(origin: Origin, language: str) -> Body:
-    """Return the sentence about the inputs of which only the beginning was used."""
+def incomplete(origin: Origin, language: str) -> Body:
+    """Return the sentence about the inputs of which a part was not used."""
+    if origin.unused:
+        return say(
+            language, "result.unused", names=shortened(", ".join(origin.unused), UNUSED_SHOWN)
+        )
     recording = (word(language, "recording.itself"),) if origin.cut_recording else ()
     names = (*origin.cut, *recording)
     return say(language, "result.cut", names=", ".join(names)) if names else ()

@@ -9,9 +9,8 @@ from bot.commands.call.context import Call
 from bot.core.command import Param, ParamKind
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.people.access import next_at
-from bot.requests.options import loras_in, size
+from bot.requests.options import BAD_LORAS, loras_in, size
 from queueing.core.requests import (
-    LORAS_MOST,
     MUSIC_S_MOST,
     SEED_MAX,
     VIDEO_S_MOST,
@@ -109,9 +108,7 @@ def _loras(value: object) -> tuple[LoraWeight, ...]:
     try:
         return loras_in(str(value))
     except ValueError:
-        raise Declined(
-            Refusal(RefusalKind.BAD_LORAS, most=LORAS_MOST, example="ink:0.8, video")
-        ) from None
+        raise Declined(BAD_LORAS) from None
 
 
 _READ: Mapping[str, Callable[[object], object]] = {"size": _size, "lora": _loras}

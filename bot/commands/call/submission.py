@@ -14,7 +14,7 @@ from bot.core.attachments import SPOKEN
 from bot.core.command import ParamKind
 from bot.core.origin import ModelHint, Origin
 from bot.core.refusals import Declined, Refusal, RefusalKind
-from bot.requests.creation import require_taken
+from bot.requests.creation import Creation, require_taken
 from bot.requests.limits import SubmissionDetails
 from queueing.core.jobs import Job
 from queueing.core.requests import Capability, File, Generation, Request, TextToImage
@@ -34,11 +34,13 @@ async def asking(
     *,
     cut: Sequence[str] = (),
     same_again: bool = False,
+    unused: Sequence[str] = (),
 ) -> SubmissionDetails:
     """Return who asks in this call and where, once everything they sent before is accepted.
 
     `cut` names the documents of which only the beginning is used. `same_again` is whether a
-    repeated request may give the same result.
+    repeated request may give the same result. `unused` names the parameters in a prompt that have no
+    effect.
     """
     await call.turn()
     invocation = call.invocation
@@ -46,7 +48,13 @@ async def asking(
     near = await _near_model(context, call, needs)
     aloud = bool(call.person.aloud) and any(file.kind in SPOKEN for file in invocation.files)
     origin = Origin.of(
-        invocation, call.language, near, aloud=aloud, cut=tuple(cut), same_again=same_again
+        invocation,
+        call.language,
+        near,
+        aloud=aloud,
+        cut=tuple(cut),
+        same_again=same_again,
+        unused=tuple(unused),
     )
     return SubmissionDetails(
         person=call.person,
@@ -59,10 +67,12 @@ async def asking(
     )
 
 
-async def repeated(context: Context, call: Call, job: Job, request: Request) -> AcceptedJob:
+async def repeated(
+    context: Context, call: Call, job: Job, request: Request, *, unused: Sequence[str] = ()
+) -> AcceptedJob:
     """Submit again with a job's files, with `request` in place of its own.
 
-    It goes to the job's model unless the call names another. Raises `Declined` and `Refused`.
+    `unused` names the parameters in its prompt that have no effect. It goes to the job's model unless the call names another. Raises `Declined` and `Refused`.
     """
     files = await context.queue.jobs.inputs(job)
     if files is None or (not files and job.request.needs_files):
@@ -72,7 +82,7 @@ async def repeated(context: Context, call: Call, job: Job, request: Request) -> 
     model = job.model if named is None else context.catalog.require(named, able).name
     seeded = context.queue.models.offer.honours(model, "seed")
     same = not seeded and model == job.model and _but_for_its_seed(request, job.request)
-    by = await asking(context, call, able, same_again=same)
+    by = await asking(context, call, able, same_again=same, unused=unused)
     return placed(await context.admission.submit(by, model, request, files, earlier=job))
 
 
@@ -80,6 +90,16 @@ def _but_for_its_seed(request: Request, other: Request) -> bool:
     if not isinstance(request, Generation) or not isinstance(other, Generation):
         return False
     return bool(request.model_copy(update={"seed": other.seed}) == other)
+
+
+async def create(context: Context, call: Call, needs: Capability, drawing: Creation) -> AcceptedJob:
+    """Submit a request for an image, a video or music. Raises `Declined`.
+
+    The message of its job names what has no effect among the parameters in the prompt.
+    """
+    drawing, unused = context.admission.understood(call.person, drawing)
+    by = await asking(context, call, needs, unused=unused)
+    return placed(await context.admission.draw(by, drawing))
 
 
 async def draw(

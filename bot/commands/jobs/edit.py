@@ -14,12 +14,13 @@ from bot.commands.call.jobs import past_job, replied_job, shown_request
 from bot.commands.call.options import ANY_OPTIONS, IMAGES, OPTIONS, given_in
 from bot.commands.call.parser import recheck
 from bot.commands.call.sources import Source, all_sources
-from bot.commands.call.submission import asking, placed, repeated
+from bot.commands.call.submission import create, repeated
 from bot.core.answers import AcceptedJob, Answer, FormReply
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.content import Content, Form, FormField
 from bot.core.refusals import Declined, Refusal, RefusalKind
+from bot.requests import shared_prompts
 from bot.requests.creation import (
     PROMPT_LIMIT,
     Creation,
@@ -98,8 +99,7 @@ async def edit_images(context: Context, call: Call, sources: tuple[Source, ...])
         mask=masked,
         source=first.job_of(call.invocation.user) if first is not None else None,
     )
-    by = await asking(context, call, Capability.IMAGE_EDIT)
-    return placed(await context.admission.draw(by, drawing))
+    return await create(context, call, Capability.IMAGE_EDIT, drawing)
 
 
 async def _files(call: Call, images: tuple[File, ...]) -> tuple[tuple[File, ...], bool]:
@@ -167,7 +167,8 @@ async def handle_edit(context: Context, call: Call) -> Answer:
     job = await past_job(context, call)
     if call.args.keys() <= {"id"} and not call.invocation.form:
         return await _ask_for_changes(context, call, job)
-    return await repeated(context, call, job, _changed(context, call, job))
+    request, unused = _changed(context, call, job)
+    return await repeated(context, call, job, request, unused=unused)
 
 
 async def _is_about_images(context: Context, call: Call) -> bool:
@@ -184,10 +185,13 @@ async def _is_about_images(context: Context, call: Call) -> bool:
     return isinstance(job.request, TextToImage) and call.text("prompt") is not None and bool(able)
 
 
-def _changed(context: Context, call: Call, job: Job) -> AnyRequest:
-    """Return a job's request with the call's changes. Raises `Declined`."""
-    request = shown_request(job)
-    options = given_in(call)
+def _changed(context: Context, call: Call, job: Job) -> tuple[AnyRequest, tuple[str, ...]]:
+    """Return a job's request with the call's changes, and what in its prompt has no effect.
+
+    Raises `Declined`.
+    """
+    request, options = shown_request(job), given_in(call)
+    unused: tuple[str, ...] = ()
     model = call.text("model") or job.model
     takes = context.queue.models.offer.options_of(model)
     require_taken(options, type(request), model, takes)
@@ -195,7 +199,13 @@ def _changed(context: Context, call: Call, job: Job) -> AnyRequest:
     if call.invocation.form:
         shown = {field.name for field in forms.fields(job, call.language, takes, None)}
         request = _emptied(request, frozenset(shown - call.args.keys()))
-    return changed(_with_words(request, call.text("prompt")), options)
+    text = call.text("prompt")
+    if text and isinstance(request, Generation):
+        drawing = Creation(prompt=text, options=DrawingOptions(**options))
+        drawing, unused = shared_prompts.applied(drawing, shared_prompts.read(text), takes)
+        text, options = drawing.prompt, dict(drawing.options.given)
+        require_taken(options, type(request), model, takes)
+    return changed(_with_words(request, text), options), unused
 
 
 def _with_words(request: R, text: str | None) -> R:

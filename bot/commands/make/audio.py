@@ -3,7 +3,7 @@
 from bot.commands.call.context import Call, Context
 from bot.commands.call.jobs import own_job, replied_job, without
 from bot.commands.call.options import MUSIC_OPTIONS, SPEECH_OPTIONS, WHEN, given_in
-from bot.commands.call.submission import asking, placed, submitted
+from bot.commands.call.submission import create, submitted
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind, Topic
 from bot.core.refusals import Declined, RefusalKind
@@ -43,8 +43,7 @@ async def handle_music(context: Context, call: Call) -> Answer:
         options=DrawingOptions(**given_in(call)),
         raw=bool(call.args.get("raw")),
     )
-    by = await asking(context, call, Capability.TEXT_TO_AUDIO)
-    return placed(await context.admission.draw(by, drawing))
+    return await create(context, call, Capability.TEXT_TO_AUDIO, drawing)
 
 
 SPEAK = Command(

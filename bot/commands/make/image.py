@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from bot.commands.call.context import Call, Context
 from bot.commands.call.files import images
 from bot.commands.call.options import IMAGE_OPTIONS, IMAGES, WHEN, given_in
-from bot.commands.call.submission import asking, placed
+from bot.commands.call.submission import create
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
@@ -50,7 +50,7 @@ async def handle(context: Context, call: Call) -> Answer:
         raw=bool(call.args.get("raw")),
     )
     needs = Capability.IMAGE_TO_IMAGE if files else Capability.TEXT_TO_IMAGE
-    return placed(await context.admission.draw(await asking(context, call, needs), drawing))
+    return await create(context, call, needs, drawing)
 
 
 def _sources(context: Context, call: Call) -> Sequence[Attachment]:

@@ -1,12 +1,15 @@
 """`/vary` and `/upscale`: a new image from an old one: similar, further away, or larger."""
 
+from collections.abc import Mapping
+
 from bot.commands.call.context import Call, Context
 from bot.commands.call.sources import Source, meant_source
 from bot.commands.call.submission import draw
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
-from bot.requests.creation import PROMPT_LIMIT, new_seed, require_text
+from bot.requests import shared_prompts
+from bot.requests.creation import PROMPT_LIMIT, Creation, new_seed, require_taken, require_text
 from queueing.core.requests import Capability, TextToImage
 
 UPSCALE = Command(
@@ -74,16 +77,22 @@ async def vary(context: Context, call: Call, how: str) -> Answer:
     If no model can start from an image, repeat its prompt with a new seed.
     """
     source = await meant_source(context, call)
-    changes: dict[str, str | float | None] = {"seed": new_seed(), "count": 1, "upscale": False}
+    changes: dict[str, object] = {"seed": new_seed(), "count": 1, "upscale": False}
     changes["source"] = source.job_of(call.invocation.user)
+    given: Mapping[str, object] = {}
     if text := call.text("prompt"):
-        changes |= {"prompt": require_text(text, PROMPT_LIMIT), "original": None}
+        words, _ = shared_prompts.applied(Creation(prompt=text), shared_prompts.read(text), ())
+        given = words.options.given
+        changes |= {"prompt": require_text(words.prompt, PROMPT_LIMIT), "original": None, **given}
     model = _model(context, call, source)
     if model is None and source.job is not None:
+        takes = context.queue.models.offer.options_of(source.job.model)
+        require_taken(given, TextToImage, source.job.model, takes)
         request = source.request.model_copy(update=changes)
         return await draw(context, call, source.job.model, request)
     model = model or context.admission.usual_model(call.person, Capability.IMAGE_TO_IMAGE)
     takes = context.queue.models.offer.options_of(model)
+    require_taken(given, TextToImage, model, takes)
     if takes is None or "strength" in takes:
         changes["strength"] = STRENGTHS[how]
     # The size follows the image, which may not have the requested size.

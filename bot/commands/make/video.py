@@ -3,7 +3,7 @@
 from bot.commands.call.context import Call, Context
 from bot.commands.call.options import VIDEO_OPTIONS, WHEN, given_in
 from bot.commands.call.sources import all_sources
-from bot.commands.call.submission import asking, placed
+from bot.commands.call.submission import create
 from bot.core.answers import Answer
 from bot.core.attachments import AttachmentKind
 from bot.core.command import Command, Param, ParamKind, Topic
@@ -58,4 +58,4 @@ async def handle(context: Context, call: Call) -> Answer:
         raw=bool(call.args.get("raw")),
     )
     needs = Capability.IMAGE_TO_VIDEO if sources else Capability.TEXT_TO_VIDEO
-    return placed(await context.admission.draw(await asking(context, call, needs), drawing))
+    return await create(context, call, needs, drawing)
