@@ -216,7 +216,7 @@ def _shipped() -> frozenset[str]:
 def _graph(where: str, name: str) -> Graph:
     source = _SHIPPED / name if name in _shipped() else Path(name)
     try:
-        text = source.read_text(encoding="utf-8")
+        text = source.read_text(encoding="utf-8-sig")  # Windows adds a byte order mark
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an invalid file name
         missing = isinstance(error, FileNotFoundError)
         why = "does not exist" if missing else f"cannot be read ({type(error).__name__})"

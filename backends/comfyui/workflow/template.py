@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
+from backends.comfyui.workflow.foreign import hint_of, unquoted, unwrapped, whole_values
 from backends.comfyui.workflow.graph import (
     FILES,
     FOLLOWS,
@@ -194,16 +195,15 @@ def parse_workflow(text: str, *, name: str) -> Graph:
     try:
         data: JsonValue = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadModel(f"{name}: not JSON ({error})") from None
+        hint = unquoted(text, error) if isinstance(error, ValueError) else ""
+        raise BadModel(f"{name}: not JSON ({error}){hint}") from None
     if not isinstance(data, dict) or not data:
         raise BadModel(f"{name}: not a workflow: an object with nodes is expected")
-    if isinstance(body := data.get("prompt"), dict) and "class_type" not in body:
-        data = body  # the body that API clients send, with the graph inside
-    if isinstance(data.get("nodes"), list):
+    if isinstance((found := unwrapped(data)).get("nodes"), list):
         raise BadModel(
             f"{name}: this is the editor's own format; save it with “Export (API)” in ComfyUI"
         )
-    nodes = {key: _node(f"{name}: node {key}", value) for key, value in data.items()}
+    nodes = {key: _node(f"{name}: node {key}", value) for key, value in found.items()}
     for key, node in nodes.items():
         for link in map(link_of, node.inputs.values()):
             if link and link[0] not in nodes:
@@ -224,11 +224,13 @@ def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Temp
     defaults = defaults_in(nodes, name) | dict(values)
     check_values(defaults, name)
     used = words_in(nodes)
-    if not used & {"prompt", *FILES}:
-        raise BadModel(f"{name}: no node has {{{{prompt}}}}")
     for key, node in nodes.items():
         for word in sorted(names_in(node.inputs)):
             _check_placeholder(f"{name}: node {key}", node, word, defaults)
+    if not used & {"prompt", *FILES}:
+        raise BadModel(f"{name}: no node has {{{{prompt}}}}{hint_of(nodes)}")
+    for key, remedy in whole_values(nodes):
+        raise BadModel(f"{name}: node {key}: {remedy}")
     saves = saves_in(nodes)
     if not saves:
         raise BadModel(f"{name}: no output node: no node such as SaveImage has a filename_prefix")

@@ -1,0 +1,96 @@
+"""Other programs' placeholders and wrappings in workflow files. Pure."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from pydantic import JsonValue
+
+from backends.comfyui.workflow.graph import WORDS, Graph, texts_in
+
+_PLACEHOLDER = re.compile(
+    r"%(\w+)%|\$\{(\w+)\}|\$(\w+)\b|(?<!\{)\{ *(\w+) *\}(?!\})|<(\w+)>|\[(\w+)\]|__(\w+?)__|@(\w+)@"
+)
+_CALLED: Mapping[str, str] = {
+    "batch_size": "count",
+    "cfg": "guidance",
+    "cfg_scale": "guidance",
+    "char_avatar": "image",
+    "denoise": "strength",
+    "input_image": "image",
+    "init_image": "image",
+    "negative_prompt": "negative",
+    "negativeprompt": "negative",
+    "noise_seed": "seed",
+    "positive": "prompt",
+    "positive_prompt": "prompt",
+    "positiveprompt": "prompt",
+    "scale": "guidance",
+    "text": "prompt",
+    "user_avatar": "image",
+    "user_prompt": "prompt",
+}
+"""What other programs call the placeholders of `WORDS`."""
+_WRAPPED_IN = ("prompt", "output", "input", "workflow")
+_DEEPEST = 3  # wrappings around a graph
+_NAMED_BY_USHER = "filename_prefix"  # ComfyUI itself reads %width% there
+
+
+def hint_of(graph: Graph) -> str:
+    """Return which other program's placeholder stands where `{{prompt}}` could, or ""."""
+    found = list(_found_in(graph))
+    best = next((each for each in found if each[2] == "prompt"), found[0] if found else None)
+    return "" if best is None else f"; {_replaced(graph, *best)}"
+
+
+def whole_values(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Yield the nodes in which an input is another program's placeholder, and the remedy."""
+    for key, written, word in _found_in(graph):
+        values = graph[key].inputs.items()
+        if any(value == written for name, value in values if name != _NAMED_BY_USHER):
+            yield key, _replaced(graph, key, written, word)
+
+
+def unwrapped(data: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """Return the graph in a file: API clients and logs put it inside of other objects.
+
+    Comments, which some programs put between the nodes, are left out.
+    """
+    for _ in range(_DEEPEST):
+        inner = next((data[name] for name in _WRAPPED_IN if _wraps(data.get(name))), None)
+        if not isinstance(inner, dict):
+            break
+        data = inner
+    return {
+        key: value for key, value in data.items() if not (key[:1] == "_" and _is_comment(value))
+    }
+
+
+def unquoted(text: str, error: ValueError) -> str:
+    """Return a hint if a file is no JSON because of a placeholder without quotes, or ""."""
+    at = error.pos if isinstance(error, json.JSONDecodeError) else 0
+    found = re.match(r"\{\{?[^{}\n]*\}?\}", text[max(at - 1, 0) :])
+    return f': put the placeholder in quotes, as in "{found[0]}"' if found else ""
+
+
+def _found_in(graph: Graph) -> Iterator[tuple[str, str, str]]:
+    """Yield the placeholders of other programs: their node, as written, and the word of ours."""
+    for key, node in graph.items():
+        for text in texts_in(node.inputs):
+            for found in _PLACEHOLDER.finditer(text):
+                name = next(filter(None, found.groups())).casefold()
+                word = name if name in WORDS else _CALLED.get(name)
+                if word is not None:
+                    yield key, found[0], word
+
+
+def _replaced(graph: Graph, key: str, written: str, word: str) -> str:
+    return f"write {{{{{word}}}}} instead of {written} in node {key} ({graph[key].class_type})"
+
+
+def _wraps(value: JsonValue) -> bool:
+    return isinstance(value, dict) and bool(value) and "class_type" not in value
+
+
+def _is_comment(value: JsonValue) -> bool:
+    return not isinstance(value, dict) or "class_type" not in value

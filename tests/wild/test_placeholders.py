@@ -1,0 +1,33 @@
+"""Workflow files with other programs' placeholders, wrappings and comments.
+
+Each file of `placeholders/` has a workflow `file`, as an object or as text. It has the placeholders
+that Usher `reads` in it, or what it `says` to the operator.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.comfyui.workflow.template import Template, parse_workflow, prepare
+from queueing.core.errors import BadModel
+
+CASES = sorted(Path(__file__).with_name("placeholders").glob("*.json"))
+
+
+def template(file: Any) -> Template:
+    text = file if isinstance(file, str) else json.dumps(file)
+    return prepare(parse_workflow(text, name="own.json"), {}, name="own.json")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_a_file_of_another_program_is_read_or_explained(case: Path) -> None:
+    """An operator would read that a prompt is missing although they see one."""
+    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    if "reads" in odd:
+        assert sorted(template(odd["file"]).placeholders) == odd["reads"]
+        return
+    with pytest.raises(BadModel) as refused:
+        template(odd["file"])
+    assert odd["says"] in str(refused.value)
