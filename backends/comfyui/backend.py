@@ -19,10 +19,10 @@ from backends.comfyui.attempts import Attempts
 from backends.comfyui.discovery import Discovery
 from backends.comfyui.errors import MISCONFIGURED, answered, failure, is_loader, raise_if_failed
 from backends.comfyui.files import collected, stand_in, uploaded
+from backends.comfyui.lora_files import lora_files, with_lora_files
 from backends.comfyui.model_templates import (
     Templates,
     check_offered,
-    choices_of,
     input_of,
     read_templates,
     remarks_on,
@@ -35,7 +35,7 @@ from backends.comfyui.workflow.offered_names import as_offered
 from backends.comfyui.workflow.rendering import TINY, fill, warm_up
 from backends.comfyui.workflow.template import Template
 from backends.common.http import Http
-from backends.common.model_names import lora_named, lora_names
+from backends.common.model_names import lora_names
 from backends.common.options import read_options
 from queueing.core.concurrency import timeout
 from queueing.core.errors import (
@@ -199,11 +199,7 @@ class ComfyUI(Backend):
         """Return the names of the server's LoRAs; empty if no template takes one."""
         workflows = self._templates(model).all
         taking = next((workflow for workflow in workflows if workflow.lora_loader), None)
-        return lora_names(await self._loras(taking)) if taking else ()
-
-    async def _loras(self, workflow: Template) -> tuple[str, ...]:
-        class_type, name = workflow.lora_loader or ("", "")
-        return choices_of(await self._server.node_type(class_type), class_type, name)
+        return lora_names(await lora_files(self._server, taking)) if taking else ()
 
     # ---------------------------------------------------------------- running
 
@@ -214,7 +210,7 @@ class ComfyUI(Backend):
 
     async def _run_prompt(self, model: ModelSpec, work: Work, report: Report) -> Fetch:
         request, workflow, files = self._request(model, work)
-        request = await self._with_lora_files(request, workflow)
+        request = await with_lora_files(self._server, request, workflow)
         names, request = await uploaded(self._server, files, request, workflow)
         if isinstance(request, Generation):
             seed = (await self._limits(workflow, "seed")).wrapped(request.seed)
@@ -249,16 +245,6 @@ class ComfyUI(Backend):
         await self._http.aclose()
 
     # ---------------------------------------------------------------- files in and out
-
-    async def _with_lora_files(self, request: Asked, workflow: Template) -> Asked:
-        """Replace the LoRA names that people use by the server's file names."""
-        if not isinstance(request, Generation) or not request.lora or not workflow.lora_loader:
-            return request
-        named = await self._loras(workflow)
-        files = [
-            lora.model_copy(update={"name": lora_named(lora.name, named)}) for lora in request.lora
-        ]
-        return request.model_copy(update={"lora": tuple(files)})
 
     def _fetch(self, model: ModelSpec, key: str, workflow: Template, ended: Ended) -> Fetch:
         async def fetch() -> Output:

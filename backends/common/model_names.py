@@ -85,6 +85,11 @@ def base_name(file: str) -> str:
     return file.replace("\\", "/").rpartition("/")[2]  # Windows servers list backslashes
 
 
+def short_name(file: str) -> str:
+    """Return a model file's name without its folder and extension."""
+    return _ENDING.sub("", base_name(file))
+
+
 def comparable(name: str) -> str:
     """Return a file's name with one kind of separator and in one case."""
     return name.replace("\\", "/").casefold()

@@ -1,7 +1,7 @@
-"""Changes a graph for one request: adds LoRAs, and removes the parts for absent files. Pure."""
+"""Removes the parts of a graph for absent files. Pure."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -11,109 +11,9 @@ from backends.comfyui.workflow.graph import (
     IMAGES,
     Graph,
     Node,
-    bypass,
     link_of,
     names_in,
-    substituted,
-    texts_in,
-    upstream_of,
 )
-from queueing.core.errors import ProblemKind, Rejected, problem
-from queueing.core.requests import LoraWeight
-
-_EXPERT = re.compile(r"(high|low)[ _-]?noise", re.IGNORECASE)
-_STRENGTHS = ("strength_model", "strength_clip", "lora_strength", "strength")
-
-
-def with_loras(nodes: Graph, loras: Sequence[LoraWeight]) -> Graph:
-    """Return a graph in which each LoRA loader with a placeholder loads its LoRAs in a chain.
-
-    Each loader gets all LoRAs except those made for the other one of two experts. The requested
-    weight is multiplied by any strength that the template sets. Of several chained loaders only the
-    first is used; without a LoRA, none is. Raises `Rejected` for LoRAs or weights that a loader
-    cannot handle.
-    """
-    loaders = [key for key, node in nodes.items() if "lora" in names_in(node.inputs)]
-    given = {key: _made_for(nodes, key, loras) for key in loaders}
-    first = [key for key in loaders if not _nodes_after(nodes, key) & set(loaders)]
-    used = [key for key in loaders if given[key] and (key in first or not bypass(nodes[key]))]
-    nodes = _without(nodes, [key for key in loaders if key not in used])
-    for key in used:
-        nodes = _chained(nodes, key, given[key])
-    return nodes
-
-
-def _made_for(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> list[LoraWeight]:
-    """Return a loader's LoRAs. Those for Wan come in pairs, one for each of its two experts."""
-    texts = " ".join(
-        text for each in _nodes_after(nodes, key) for text in texts_in(nodes[each].inputs)
-    )
-    own = _EXPERT.search(texts)
-    if own is None:
-        return list(loras)
-    sides = [(lora, _EXPERT.search(lora.name)) for lora in loras]
-    return [lora for lora, side in sides if side is None or side[1].lower() == own[1].lower()]
-
-
-def _nodes_after(nodes: Graph, key: str) -> frozenset[str]:
-    """Return the nodes that a loader's model passes through."""
-    link = link_of(nodes[key].inputs.get("model"))
-    return upstream_of(nodes, link[0]) | {link[0]} if link else frozenset()
-
-
-def _chained(nodes: Graph, key: str, loras: Sequence[LoraWeight]) -> Graph:
-    """Replace a loader with a chain. The last one keeps its id, to which other nodes link."""
-    node, grown = nodes[key], dict[str, Node]()
-    sources = bypass(node)
-    if len(loras) > 1 and not sources:
-        raise Rejected(f"node {key} can load only one LoRA", problem=problem(ProblemKind.ONE_LORA))
-    before: Mapping[str, JsonValue] = {}
-    for number, lora in enumerate(loras, start=1):
-        own = key if number == len(loras) else _free_id(nodes, f"{key}-lora{number}")
-        filled = replace(node, inputs={**node.inputs, **before, **_strengths(node, key, lora)})
-        grown |= substituted({own: filled}, {"lora": lora.name})
-        before = {source: [own, output] for output, source in enumerate(sources)}
-    return {**nodes, **grown}
-
-
-def _strengths(node: Node, key: str, lora: LoraWeight) -> dict[str, JsonValue]:
-    found = {
-        name: value * lora.weight
-        for name in _STRENGTHS
-        if isinstance(value := node.inputs.get(name), int | float)
-    }
-    if lora.weight != 1 and not found:
-        why = problem(ProblemKind.TAKES_NO, field="lora_weight")
-        raise Rejected(f"node {key} has no strength", problem=why)
-    return dict(found)
-
-
-def _free_id(nodes: Graph, wish: str) -> str:
-    while wish in nodes:
-        wish += "-"
-    return wish
-
-
-def _without(nodes: Graph, loaders: Sequence[str]) -> Graph:
-    """Remove loaders and connect their sources to the readers of their outputs."""
-    links = {
-        (key, output): nodes[key].inputs[source]
-        for key in loaders
-        for output, source in enumerate(bypass(nodes[key]))
-    }
-    gone = {key for key, _ in links}
-
-    def relink(value: JsonValue) -> JsonValue:
-        while (link := link_of(value)) in links:
-            value = links[link]
-        return value
-
-    return {
-        key: replace(node, inputs={name: relink(value) for name, value in node.inputs.items()})
-        for key, node in nodes.items()
-        if key not in gone
-    }
-
 
 _SPARED: Mapping[str, frozenset[str]] = {
     "CosmosImageToVideoLatent": frozenset({"start_image", "end_image"}),

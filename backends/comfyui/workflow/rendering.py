@@ -24,7 +24,8 @@ from backends.comfyui.workflow.graph_analysis import (
     rate_of,
     to_grid,
 )
-from backends.comfyui.workflow.graph_edits import with_loras, without
+from backends.comfyui.workflow.graph_edits import without
+from backends.comfyui.workflow.loras import with_loras
 from backends.comfyui.workflow.node_types import NumberRange
 from backends.comfyui.workflow.template import Template
 from queueing.core.errors import ProblemKind, Rejected, problem
