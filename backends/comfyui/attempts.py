@@ -40,11 +40,18 @@ class Attempts:
     """The attempts on one server, by key, including stopped ones that have not ended."""
 
     def __init__(
-        self, server: ComfyUIServer, socket_url: str, headers: Mapping[str, str], *, name: str
+        self,
+        server: ComfyUIServer,
+        socket_url: str,
+        headers: Mapping[str, str],
+        *,
+        name: str,
+        proxy: str | None = None,
     ) -> None:
         self._server = server
         self._socket_url = socket_url
         self._headers = headers
+        self._proxy = proxy
         self._name = name
         self._session: aiohttp.ClientSession | None = None
         self._stopped: dict[str, float] = {}  # stop times of attempts that have not ended
@@ -109,7 +116,7 @@ class Attempts:
         """Listen to an attempt; stop it on the server if the caller gives up."""
         if self._session is None:  # created here because it belongs to the running loop
             self._session = listener(self._headers)
-        watch = Watch(self._socket_url, key, graph, report)
+        watch = Watch(self._socket_url, key, graph, report, proxy=self._proxy)
         try:
             async with watch.listening(self._session):
                 yield watch

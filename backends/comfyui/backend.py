@@ -109,10 +109,12 @@ class ComfyUI(Backend):
         self._options = read_options(ServerOptions, spec.options, f"backends.{spec.name}")
         token = self._options.token
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = Http(spec.url, headers=headers)
+        self._http = Http(spec.url, headers=headers, proxy=spec.proxy)
         self._server = ComfyUIServer(self._http)
         socket_url = f"ws{spec.url.removeprefix('http').rstrip('/')}/ws"
-        self._attempts = Attempts(self._server, socket_url, headers, name=spec.name)
+        self._attempts = Attempts(
+            self._server, socket_url, headers, name=spec.name, proxy=spec.proxy
+        )
         self._discovery = Discovery(spec.name)
         self._known: dict[str, tuple[ModelSpec, Templates]] = {}
         self._described: dict[str, JsonValue] = {}  # what the server said of each node type

@@ -189,8 +189,11 @@ class Watch:
     crash of the bot, the same id receives the attempt's remaining messages.
     """
 
-    def __init__(self, url: str, key: str, graph: Graph, report: Report) -> None:
+    def __init__(
+        self, url: str, key: str, graph: Graph, report: Report, *, proxy: str | None = None
+    ) -> None:
         self._url = f"{url}?clientId={key}"
+        self._proxy = proxy
         self._key = key
         self._tracker = Tracker(key, graph)
         self._report = report
@@ -269,6 +272,7 @@ class Watch:
         """Connect and listen until the socket ends or is silent for `SILENCE_S`."""
         async with session.ws_connect(
             self._url,
+            proxy=self._proxy,
             max_msg_size=MESSAGE_LIMIT,
             heartbeat=20,
             timeout=aiohttp.ClientWSTimeout(ws_close=1.0),  # a half-open peer never replies

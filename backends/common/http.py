@@ -31,6 +31,7 @@ from backends.common.http_replies import (
     status_error,
     why_unreachable,
 )
+from backends.common.proxies import through
 from backends.common.websocket import talking
 from queueing.core.bounded_json import parsed, written
 from queueing.core.concurrency import timeout
@@ -81,10 +82,12 @@ class Http:
     """Calls one server over kept-alive connections; calls may overlap.
 
     Methods raise only `HttpRefused`, `HttpFailed`, `Unavailable` or `UnreadableAnswer`. Paths begin
-    with a slash and are appended to the path of `url`.
+    with a slash and are appended to the path of `url`. `proxy` is an HTTP proxy to go through.
     """
 
-    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str] | None = None, proxy: str | None = None
+    ) -> None:
         try:
             address = URL(url)
         except ValueError:
@@ -97,6 +100,7 @@ class Http:
         self._address = address
         self.prefix = address.path.rstrip("/")  # path prefix of every call
         self.base = str(address.with_user(None).with_query(None).with_fragment(None)).rstrip("/")
+        self.proxy = proxy
         self._opened: aiohttp.ClientSession | None = None
         self._large = asyncio.Lock()
 
@@ -208,12 +212,19 @@ class Http:
         """
         call = ServerCall(method="GET", url=self._url(path))
         url = call.url.with_scheme("wss" if call.url.scheme == "https" else "ws")
-        with _as_unavailable(call):
-            async with talking(self._headers, url, written(first), silence_s=silence_s) as texts:
+        with self._as_unavailable(call):
+            async with talking(
+                self._headers, url, written(first), proxy=self.proxy, silence_s=silence_s
+            ) as texts:
                 yield texts
 
     async def gone(self) -> None:
-        """Wait until the server goes away, even if only briefly for a restart."""
+        """Wait until the server goes away, even if only briefly for a restart.
+
+        Through a proxy, waits for ever, because connections to the proxy outlive the server.
+        """
+        if self.proxy is not None:
+            await asyncio.get_running_loop().create_future()
         await websocket.gone(self._address.host or "", self._address.port or 0)
 
     async def aclose(self) -> None:
@@ -224,8 +235,6 @@ class Http:
     def _session(self) -> aiohttp.ClientSession:
         """Return the session, created on first use because it belongs to the running loop."""
         if self._opened is None:
-            # Proxy settings from the environment are ignored: they would apply to loopback
-            # addresses too.
             self._opened = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_S),
                 cookie_jar=aiohttp.CookieJar(unsafe=True),  # for load balancers addressed by IP
@@ -281,12 +290,13 @@ class Http:
         self, call: ServerCall, read_s: float | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=read_s)
-        with _as_unavailable(call):
+        with self._as_unavailable(call):
             response = await self._session().request(
                 call.method,
                 call.url,
                 data=call.data,
                 headers=call.headers,
+                proxy=self.proxy,
                 timeout=limits,
                 allow_redirects=False,
             )
@@ -297,21 +307,25 @@ class Http:
             finally:
                 response.close()  # keeps the connection alive if the response was read completely
 
+    @contextmanager
+    def _as_unavailable(self, call: ServerCall) -> Iterator[None]:
+        try:
+            yield
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            # Identical for every call, because the cause does not depend on the request.
+            text = f"cannot connect: {why_unreachable(error)}{through(self.proxy)}"
+            raise Unavailable(text) from error
+        except aiohttp.ClientHttpProxyError as error:
+            raise Unavailable(
+                f"cannot connect: status {error.status}{through(self.proxy)}"
+            ) from error
+        except (aiohttp.ClientError, HttpProcessingError, OSError) as error:
+            # Only the kind: transport messages can hold the whole address.
+            raise Unavailable(f"{call}: {type(error).__name__}") from error
+
 
 def _credentials(address: URL) -> dict[str, str]:
     if not address.user and not address.password:
         return {}
     login = f"{address.user or ''}:{address.password or ''}".encode()
     return {hdrs.AUTHORIZATION: f"Basic {b64encode(login).decode()}"}
-
-
-@contextmanager
-def _as_unavailable(call: ServerCall) -> Iterator[None]:
-    try:
-        yield
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        # Identical for every call, because the cause does not depend on the request.
-        raise Unavailable(f"cannot connect: {why_unreachable(error)}") from error
-    except (aiohttp.ClientError, HttpProcessingError, OSError) as error:
-        # Only the kind: transport messages can hold the whole address.
-        raise Unavailable(f"{call}: {type(error).__name__}") from error

@@ -74,7 +74,12 @@ async def _refuse_redirect(
 
 @asynccontextmanager
 async def talking(
-    headers: Mapping[str, str], url: URL, first: str, *, silence_s: float | None
+    headers: Mapping[str, str],
+    url: URL,
+    first: str,
+    *,
+    proxy: str | None,
+    silence_s: float | None,
 ) -> AsyncIterator[AsyncIterator[str]]:
     """Open a websocket, send one message, and yield the server's text messages.
 
@@ -82,7 +87,7 @@ async def talking(
     """
     async with (
         listener(headers) as session,
-        session.ws_connect(url, max_msg_size=MESSAGE_LIMIT) as socket,
+        session.ws_connect(url, max_msg_size=MESSAGE_LIMIT, proxy=proxy) as socket,
     ):
         await socket.send_str(first)
         yield _Texts(socket, silence_s)

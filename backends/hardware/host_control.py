@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import httpx
 
+from backends.common.proxies import NO_PROXIES, Proxies, through
 from queueing.core.concurrency import timeout
 from queueing.core.errors import Unavailable
 from queueing.core.specs import HostSpec, WakeSpec
@@ -24,6 +25,9 @@ _OUTPUT_MOST = 200  # bytes of a failed command's output
 
 class NetworkHostControl:
     """Implements `queueing.core.ports.HostControl`."""
+
+    def __init__(self, proxies: Proxies = NO_PROXIES) -> None:
+        self._proxies = proxies
 
     async def wake(self, host: HostSpec) -> None:
         """Broadcast one packet. Raises `Unavailable` if it cannot be sent."""
@@ -38,7 +42,8 @@ class NetworkHostControl:
         if host.sleep is not None and host.sleep.command:
             await _run(host.sleep.command)
         elif host.sleep is not None:
-            await _post(host.sleep.webhook, host.machine_name)
+            url = host.sleep.webhook
+            await _post(url, host.machine_name, self._proxies.to(url))
 
 
 def magic_packet(mac: str) -> bytes:
@@ -87,11 +92,12 @@ async def _wait_for(running: asyncio.subprocess.Process, name: str) -> None:
             await running.wait()
 
 
-async def _post(url: str, host: str) -> None:
+async def _post(url: str, host: str, proxy: str | None) -> None:
     try:
-        async with httpx.AsyncClient(timeout=WEBHOOK_S, trust_env=False) as client:
+        async with httpx.AsyncClient(timeout=WEBHOOK_S, proxy=proxy, trust_env=False) as client:
             answer = await client.post(url, json={"sleep": host})
     except httpx.HTTPError as error:  # its text may contain the address and a secret in it
-        raise Unavailable(f"the webhook call failed: {type(error).__name__}") from None
+        text = f"the webhook call failed: {type(error).__name__}{through(proxy)}"
+        raise Unavailable(text) from None
     if not answer.is_success:
         raise Unavailable(f"the webhook returned status {answer.status_code}")

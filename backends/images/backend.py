@@ -90,7 +90,9 @@ class Images(ServerBackend):
         options = read_options(ImageServerOptions, spec.options, f"backends.{spec.name}")
         self._name = spec.name
         self._keep_metadata = options.keep_metadata
-        self._http = Http(base_of(spec.url), headers=_token_headers(spec.name, options.token))
+        self._http = Http(
+            base_of(spec.url), headers=_token_headers(spec.name, options.token), proxy=spec.proxy
+        )
         names = IMAGE_FLAVOURS if options.flavour == "auto" else (options.flavour,)
         flavours = [IMAGE_FLAVOURS[name]() for name in names]
         self._server: ModelServer[ImageFlavour, ListedPainter] = ModelServer(

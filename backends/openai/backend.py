@@ -170,7 +170,9 @@ class OpenAI(ServerBackend):
         self._name = spec.name
         self._at_once: dict[str, int] = {}
         self._system_texts = SystemTexts()
-        self._http = Http(base_of(spec.url), headers=authorization(spec.name, token))
+        self._http = Http(
+            base_of(spec.url), headers=authorization(spec.name, token), proxy=spec.proxy
+        )
         self._server = TextServer(self._http, spec.name, flavours, stranger=self.stranger)
 
     def check(self, model: ModelSpec) -> None:

@@ -143,6 +143,7 @@ def fittings(given: SharedParts, lease: ChatLease = ALONE) -> PlatformParts:
         operator=lambda: DashboardData(operator_records(given), queue.jobs.open_jobs, given.roles),
         live=given.in_force,
         lease=lease,
+        proxies=given.config.proxies,
     )
 
 
@@ -303,7 +304,9 @@ def endings(given: SharedParts, api: ApiConfig) -> JobEndings:
 
 
 def _hooks(given: SharedParts, api: ApiConfig) -> HookSettings:
-    return HookSettings(origins=api.webhooks, key=given.stored.hook_key, url=api.url)
+    return HookSettings(
+        origins=api.webhooks, key=given.stored.hook_key, url=api.url, proxies=given.config.proxies
+    )
 
 
 def _settings(given: SharedParts, api: ApiConfig) -> Settings:

@@ -159,7 +159,7 @@ async def open_queue(
         rules=setup.in_force.config.scheduling.rules(),
         memory=GpuMemory(nvidia),
         gpus=GpuPrograms(nvidia),
-        machines=NetworkHostControl(),
+        machines=NetworkHostControl(setup.in_force.config.proxies),
         runner=uuid4().hex,
         grace_s=setup.grace_s,
         long_queue=lambda: setup.in_force.config.logging.long_queue,

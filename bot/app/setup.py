@@ -48,7 +48,7 @@ class BotSetup:
     clock: Clock = field(default_factory=SystemClock)
     make_platforms: MakePlatforms | None = None
     make_backend: Callable[..., Backend] = connect
-    make_fetcher: Callable[[], Fetcher] = Fetcher
+    make_fetcher: Callable[..., Fetcher] = Fetcher
     inline: bool = False
     version: str = ""
     grace_s: float = field(default_factory=lambda: GRACE_S)

@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 from rich.text import Text
 
 from backends.hardware.gpu_memory import AMD, SYSTEM, GpuMemory, NvmlProbe
-from backends.media import documents, videos
-from backends.media.helper.sandbox import unheld
 from backends.registry import connect
 from bot.app import heartbeat
 from bot.app.console import show
@@ -24,7 +22,9 @@ from bot.cli import database, memory_kept
 from bot.cli.findings import (
     Finding,
     FindingTable,
+    about_files,
     about_processes,
+    about_proxies,
     about_several_servers,
     api_hints,
     joined,
@@ -54,7 +54,6 @@ from queueing.core.errors import (
     UnreadableAnswer,
 )
 from queueing.core.ports import Backend, ServerInfo, SystemClock
-from queueing.core.requests import Capability
 from queueing.core.specs import HostSpec, ModelSpec
 from queueing.store.engines import open_database
 from queueing.store.maintenance import look_at_server
@@ -116,11 +115,12 @@ async def try_everything(config: Config, *, try_s: float) -> list[Finding]:
     kept += _too_long(whole)
     return [
         *findings,
+        *about_proxies(config),
         *unwatched(catalog),
         *shared,
         *(told("", "", text) for text in kept),
         *_nothing_to_ask(whole, findings),
-        *_videos(catalog),
+        *about_files(catalog),
         *_missing_defaults(config.defaults, whole),
     ]
 
@@ -138,27 +138,6 @@ async def _attempt(what: str, name: str, trying: Awaitable[str], try_s: float) -
         _log.exception("checking %s %s failed", what, name)
         text = f"unexpected: {error!r}"
     return Finding(what=what, name=name, works=False, text=text)
-
-
-# ---------------------------------------------------------------- videos
-
-
-def _videos(catalog: Catalog) -> Iterator[Finding]:
-    """Report how videos, sound and documents are handled."""
-    if catalog.able(Capability.SPEECH_TO_TEXT) and not videos.available():
-        text = "recordings are sent unconverted: install usher-bot[media] for servers that need WAV"
-        yield Finding(what="recordings", name="PyAV", works=None, text=text)
-    if catalog.able(Capability.TEXT_TO_TEXT) and not documents.reads_pdfs():
-        text = "PDFs are refused: install usher-bot[media] for questions about them"
-        yield Finding(what="documents", name="pypdfium2", works=None, text=text)
-    for barrier, harm in unheld().items():
-        yield Finding(what="files", name=barrier, works=None, text=harm)
-    if all(spec.kind != "comfyui" for spec in catalog.backends.values()):
-        return
-    text = "workflows are removed, and videos too large for a chat are made to fit"
-    if not videos.available():
-        text = "not sent unless keep_metadata is true: install usher-bot[media]"
-    yield Finding(what="videos", name="PyAV", works=videos.available() or None, text=text)
 
 
 # ---------------------------------------------------------------- database and hosts
@@ -361,6 +340,7 @@ async def _try_chats(config: Config, *, running: bool, try_s: float) -> list[Fin
             clock=SystemClock(),
             chat_log=ChatLog(nothing),
             overview=None,
+            proxies=config.proxies,
         )
         chats = platforms(config.chats, fittings)
         tries = [_try_chat(chat, running=running, try_s=try_s) for chat in chats]

@@ -10,11 +10,15 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from backends.common.proxies import shown
+from backends.media import documents, videos
+from backends.media.helper.sandbox import unheld
 from bot.app.cluster.agreement import Agreement, version_of
 from bot.app.cluster.leases import QUEUE, listed, roles_of
 from bot.app.console import line
 from bot.app.runner import require_place
 from bot.config.config import Config
+from bot.config.destinations import through_proxies
 from bot.config.loader import ConfigError
 from bot.config.sections import ApiConfig, MetricsConfig
 from bot.http.addresses import host_and_port, is_loopback
@@ -22,6 +26,7 @@ from bot.http.listener import Listener, open_at
 from queueing.core.catalog import Catalog, with_found
 from queueing.core.leases import LeaderInfo, ServerLook
 from queueing.core.ports import is_off, off_in_words
+from queueing.core.requests import Capability
 from queueing.core.specs import ModelSpec
 
 _NARROW = 60  # below this many columns, a row's text goes under its name
@@ -68,6 +73,30 @@ class FindingTable:
             else:
                 table.add_row(what, name, each.outcome, text)
         yield table
+
+
+def about_proxies(config: Config) -> Iterator[Finding]:
+    """Yield what is reached through a proxy, because people may not know that one is set."""
+    for proxy, names in through_proxies(config).items():
+        yield told("proxy", shown(proxy), f"used for {', '.join(dict.fromkeys(names))}")
+
+
+def about_files(catalog: Catalog) -> Iterator[Finding]:
+    """Report how videos, sound and documents are handled."""
+    if catalog.able(Capability.SPEECH_TO_TEXT) and not videos.available():
+        text = "recordings are sent unconverted: install usher-bot[media] for servers that need WAV"
+        yield Finding(what="recordings", name="PyAV", works=None, text=text)
+    if catalog.able(Capability.TEXT_TO_TEXT) and not documents.reads_pdfs():
+        text = "PDFs are refused: install usher-bot[media] for questions about them"
+        yield Finding(what="documents", name="pypdfium2", works=None, text=text)
+    for barrier, harm in unheld().items():
+        yield Finding(what="files", name=barrier, works=None, text=harm)
+    if all(spec.kind != "comfyui" for spec in catalog.backends.values()):
+        return
+    text = "workflows are removed, and videos too large for a chat are made to fit"
+    if not videos.available():
+        text = "not sent unless keep_metadata is true: install usher-bot[media]"
+    yield Finding(what="videos", name="PyAV", works=videos.available() or None, text=text)
 
 
 def about_processes(config: Config, look: ServerLook) -> Iterator[Finding]:

@@ -23,6 +23,9 @@ from bot.http.addresses import opened_by
 from bot.people.names import IdForm, NameForms
 from bot.requests.options import PLACE, Style, loras_in, size
 
+DISCORD_URL = "https://discord.com"
+TELEGRAM_URL = "https://api.telegram.org"
+
 
 class ChatConfig(Section):
     """A chat's settings. Any setting named `allow` or `allow_roles` is enforced.

@@ -9,9 +9,11 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
 
+from backends.common.proxies import NO_PROXIES, Proxies
 from backends.registry import KINDS, connect
 from bot.config.chats import ChatsConfig, RoomConfig, StyleConfig
 from bot.config.hosts import Zone
+from bot.config.proxies import ENVIRONMENT, Proxy
 from bot.config.sections import (
     ApiConfig,
     BackendConfig,
@@ -57,6 +59,7 @@ class Config(Section):
     """A whole configuration, valid in itself."""
 
     timezone: Zone | None = None
+    proxy: Proxy = ENVIRONMENT
     database: DatabasePlace = Field(default="usher.sqlite", validate_default=True)
     hosts: dict[Name, HostConfig] = Field(min_length=1)
     models: dict[Name, ModelConfig] = Field(default_factory=dict)
@@ -77,6 +80,7 @@ class Config(Section):
     metrics: MetricsConfig | None = None
 
     _warnings: tuple[str, ...] = PrivateAttr(default=())
+    _proxies: Proxies = PrivateAttr(default=NO_PROXIES)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -87,6 +91,17 @@ class Config(Section):
         """Return a copy with those warnings."""
         copy = self.model_copy()
         copy._warnings = warnings  # noqa: SLF001  # a copy of this object
+        return copy
+
+    @property
+    def proxies(self) -> Proxies:
+        """Return the proxies through which other networks are reached."""
+        return self._proxies
+
+    def with_proxies(self, proxies: Proxies) -> Self:
+        """Return a copy that uses those proxies."""
+        copy = self.model_copy()
+        copy._proxies = proxies  # noqa: SLF001  # a copy of this object
         return copy
 
     @property
@@ -108,7 +123,8 @@ class Config(Section):
 
     def secrets(self) -> frozenset[str]:
         """Return every value that must stay secret: tokens, and passwords within addresses."""
-        return frozenset(_secrets(self))
+        own = (self.proxies.http, self.proxies.https)
+        return frozenset((*_secrets(self), *_secrets([each for each in own if each])))
 
     def access(self) -> Access:
         """Return the rights and limits of people."""
@@ -134,7 +150,7 @@ class Config(Section):
         hosts = [
             spec
             for name, host in self.hosts.items()
-            for spec in _host_specs(name, host, discovering, self.timezone)
+            for spec in _host_specs(name, host, self, discovering)
         ]
         backends = {backend.name: backend for host in hosts for backend in host.backends}
         models = [
@@ -174,10 +190,10 @@ def _password(address: str) -> str:
 
 
 def _host_specs(
-    name: str, host: HostConfig, discovering: Collection[str], timezone: str | None
+    name: str, host: HostConfig, config: Config, discovering: Collection[str]
 ) -> list[HostSpec]:
     """Return a host for each GPU; a single host if the machine has one GPU."""
-    whole = _host_spec(name, host, discovering, timezone)
+    whole = _host_spec(name, host, config, discovering)
     return [_gpu_spec(whole, gpu, host) for gpu in host.gpus] or [whole]
 
 
@@ -196,11 +212,14 @@ def _gpu_spec(machine: HostSpec, name: str, host: HostConfig) -> HostSpec:
 
 
 def _host_spec(
-    name: str, host: HostConfig, discovering: Collection[str], timezone: str | None
+    name: str, host: HostConfig, config: Config, discovering: Collection[str]
 ) -> HostSpec:
-    zone = host.timezone or timezone or "UTC"
+    zone = host.timezone or config.timezone or "UTC"
     backends = tuple(
-        _backend_spec(each, backend, tuple(host.gpus), discover=each in discovering)
+        replace(
+            _backend_spec(each, backend, tuple(host.gpus), discover=each in discovering),
+            proxy=config.proxies.to(backend.url or ""),
+        )
         for each, backend in host.backends.items()
     )
     return HostSpec(

@@ -20,6 +20,7 @@ from bot.config.values import WorkflowFile
 OWN: Sequence[tuple[str, ...]] = (
     ("database",),
     ("hosts", "*", "gpu"),
+    ("proxy",),
     ("chats", "web", "host"),
     ("chats", "web", "port"),
     ("api", "host"),
@@ -187,6 +188,7 @@ APPLIED: frozenset[Place] = frozenset(
 """The settings that a reload applies to a running bot; `*` stands for any name."""
 
 RESTART: Mapping[Place, str] = {
+    ("proxy",): "connections are opened through it",
     ("database",): "it contains the bot's entire state",
     ("retention", "size"): "its limit is set when the file is opened",
     ("cluster",): "all processes of a cluster must agree on it",

@@ -15,9 +15,10 @@ from pydantic_core import ErrorDetails
 
 from backends.common.options import in_words
 from bot.config import checks as config_checks
-from bot.config import environment
+from bot.config import environment, proxies
 from bot.config import yaml_reader as config_yaml
 from bot.config.config import Config
+from bot.config.destinations import outside
 from bot.config.values import DatabasePlace
 from bot.config.yaml_reader import ConfigProblem, Document, no_setting, sentences
 
@@ -103,8 +104,10 @@ def parse(
         problems += _news(config_checks.problems(config), problems)
     if config is None or problems:
         raise ConfigError(sentences(document, file, problems))
+    config = config.with_proxies(proxies.chosen(config.proxy, environ))
     warnings = [*config_checks.warnings(config), *_written_out(document)]
-    return config.with_warnings(sentences(document, file, warnings))
+    unusable = proxies.unusable(config.proxy, environ) if outside(config) else ()
+    return config.with_warnings((*sentences(document, file, warnings), *unusable))
 
 
 def _validated(document: Document, folder: Path) -> tuple[Config | None, list[ConfigProblem]]:

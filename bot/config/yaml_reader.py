@@ -103,7 +103,7 @@ Path = tuple[str | int, ...]
 """The path of a value: ("models", "flux", "aliases", 0)."""
 
 SECRET_KEYS = frozenset({"token"})
-VARIABLE_KEYS = SECRET_KEYS | {"api_url", "database", "url"}
+VARIABLE_KEYS = SECRET_KEYS | {"api_url", "database", "proxy", "url"}
 """The settings in which `${NAME}` stands for an environment variable."""
 
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")

@@ -8,6 +8,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from backends.common.proxies import NO_PROXIES, Proxies
 from bot.config.chats import ChatsConfig
 from bot.core.command import Command
 from bot.core.live_settings import LiveSettings
@@ -44,6 +45,7 @@ class PlatformParts:
     operator: Callable[[], DashboardData] | None = None
     live: LiveSettings | None = None
     lease: ChatLease = ALONE
+    proxies: Proxies = NO_PROXIES
 
 
 def _discord(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
@@ -58,6 +60,7 @@ def _discord(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
         notes=parts.notes,
         commands=parts.commands,
         lease=parts.lease,
+        proxies=parts.proxies,
     )
 
 
@@ -75,6 +78,7 @@ def _telegram(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
         groups=parts.access.places_of("telegram:group-admins"),
         describe=describe,
         lease=parts.lease,
+        proxies=parts.proxies,
     )
 
 

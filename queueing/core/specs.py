@@ -129,12 +129,14 @@ class BackendSpec:
     - `offloads`: it can run models larger than its GPU, slowly, with parts in main memory.
     - `idle_unload_s` applies to models that set none.
     - `split` divides models among its GPUs if it spans several hosts, evenly if empty.
+    - `proxy` is the HTTP proxy through which it is reached.
     - `options` are interpreted by the backend's kind.
     """
 
     name: str
     kind: str
     url: str = ""
+    proxy: str | None = None
     parallel: int = 64
     serial: bool = False
     max_models: int | None = None

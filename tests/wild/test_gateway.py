@@ -14,6 +14,7 @@ import discord
 import pytest
 
 from bot.commands.registry import COMMANDS
+from bot.platforms.discord.attachments import Downloads
 from bot.platforms.discord.messages import DiscordMessageCall
 from bot.platforms.discord.names import commands_by_id
 from bot.platforms.discord.platform import Discord
@@ -62,6 +63,7 @@ def call_of(odd: dict[str, Any]) -> DiscordMessageCall:
         platform=Discord("token"),
         me=APPLICATION_ID,
         by_id=commands_by_id(COMMANDS),
+        downloads=Downloads(Discord.limits.download),
     )
 
 

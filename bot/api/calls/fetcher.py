@@ -1,18 +1,22 @@
 """Fetches files by URL, with limits on bytes and time, and only from public addresses.
 
 Each name is resolved once, and the connection uses the addresses that were checked. That prevents
-DNS rebinding.
+DNS rebinding, also through a proxy.
 """
 
 import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import aiohttp
+from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
 
+from backends.common.proxies import NO_PROXIES, Proxies, through
 from bot.api.calls.fetch_targets import NotFetched, is_public, target_of
 from bot.http.clients import sparing
 from queueing.core.concurrency import in_daemon_thread, timeout, undisturbed
@@ -54,7 +58,7 @@ def is_elsewhere(text: str) -> bool:
 
 
 class Fetcher:
-    """Fetches URLs. Tests replace `lookup`, `allows`, `tls` and `port`."""
+    """Fetches URLs, through a proxy if there is one. Tests replace the other parameters."""
 
     def __init__(
         self,
@@ -64,30 +68,56 @@ class Fetcher:
         tls: ssl.SSLContext | None = None,
         port: int = PORT,
         whole_s: float = WHOLE_S,
+        proxies: Proxies = NO_PROXIES,
     ) -> None:
         self._guard = _Guard(lookup, allows, port)
         self._tls = tls or ssl.create_default_context()
+        self._port = port
         self._whole_s = whole_s
+        self._proxies = proxies
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def get(self, text: str, most: int) -> bytes:
         """Return the content of a URL, at most `most` bytes. Raises `NotFetched`."""
         url = target_of(text)
+        proxy = self._proxies.to(str(url))
         try:
             async with (
                 timeout(self._whole_s),
                 self._turns,
-                self._session() as session,
-                session.get(url, allow_redirects=False) as answer,
+                self._session(None if proxy else self._guard) as session,
+                self._asked(session, url, proxy) as answer,
             ):
                 return await _body(answer, most)
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            _log.info("cannot fetch a file from %s: %r", url.host, error)
+            _log.info("cannot fetch a file from %s%s: %r", url.host, through(proxy), error)
             raise NotFetched(FAILED) from None
 
-    def _session(self) -> aiohttp.ClientSession:
+    @asynccontextmanager
+    async def _asked(
+        self, session: aiohttp.ClientSession, url: URL, proxy: str | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Provide the response to a request.
+
+        A proxy is told the checked address, because it could resolve the name to another one.
+        """
+        there, name = url, None
+        if proxy is not None:
+            name = url.raw_host
+            checked = await self._guard.resolve(name or "")
+            there = url.with_host(checked[0]["host"]).with_port(self._port)
+        async with session.get(
+            there,
+            proxy=proxy,
+            server_hostname=name,
+            headers={hdrs.HOST: name} if name else None,
+            allow_redirects=False,
+        ) as answer:
+            yield answer
+
+    def _session(self, resolver: AbstractResolver | None) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
-            resolver=self._guard,
+            resolver=resolver,
             use_dns_cache=False,
             force_close=True,
             ssl=self._tls,

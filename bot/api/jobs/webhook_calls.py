@@ -15,6 +15,7 @@ from http import HTTPStatus
 import aiohttp
 from yarl import URL
 
+from backends.common.proxies import NO_PROXIES, Proxies, through
 from bot.api.jobs.webhooks import hook_call, is_allowed, origin_of
 from bot.api.runs.runs import api_origin
 from bot.core.origin import Webhook
@@ -37,11 +38,12 @@ END_S = 24 * 3600.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HookSettings:
-    """Allowed origins, the key that signatures are derived from, and the API's public URL."""
+    """Allowed origins, proxies, the key that signatures are derived from, and the API's URL."""
 
     origins: Collection[str] = ()
     key: bytes = b""
     url: str | None = None
+    proxies: Proxies = NO_PROXIES
     pauses_s: Sequence[float] = field(default_factory=lambda: PAUSES_S)
 
 
@@ -133,17 +135,21 @@ class WebhookCalls:
         settings = self._settings
         now = self._clock.now()
         call = hook_call(job, owed.hook, key=settings.key, now=now, url=settings.url)
+        proxy = settings.proxies.to(owed.hook.url)
         try:
             async with self._session.post(
-                URL(owed.hook.url), data=call.body, headers=call.headers, allow_redirects=False
+                URL(owed.hook.url),
+                data=call.body,
+                headers=call.headers,
+                proxy=proxy,
+                allow_redirects=False,
             ) as answer:
                 told = answer.ok and answer.status < HTTPStatus.MULTIPLE_CHOICES
                 given_up = answer.status == HTTPStatus.GONE
                 return None if told or given_up else f"status {answer.status}"
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return type(
-                error
-            ).__name__  # the message may contain the URL, which may contain a secret
+            # The message may contain the URL, which may contain a secret.
+            return f"{type(error).__name__}{through(proxy)}"
 
     def _again(self, name: str, owed: OwedCall, failure: str) -> None:
         pauses = self._settings.pauses_s

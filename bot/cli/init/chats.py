@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, SecretStr, TypeAdapter, ValidationError
 
 from backends.common.options import in_words
+from backends.common.proxies import NO_PROXIES, Proxies
 from bot.app import process
 from bot.cli.init import scan
 from bot.cli.init.terminal import InitFailed, Terminal, agreed, ask_for, in_a_line
@@ -112,6 +113,7 @@ class ChatKind:
     made: str
     form: TypeAdapter[SecretStr]
     account: Callable[[str], Awaitable[ChatAccount]]
+    proxies: Proxies = NO_PROXIES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,7 +125,7 @@ class ChatPlan:
     account: ChatAccount | None = None
 
 
-def kinds(telegram_api: str | None) -> tuple[ChatKind, ...]:
+def kinds(telegram_api: str | None, proxies: Proxies = NO_PROXIES) -> tuple[ChatKind, ...]:
     """Return the chats that need a token. `telegram_api` is a self-hosted Bot API server."""
     return (
         ChatKind(
@@ -132,7 +134,8 @@ def kinds(telegram_api: str | None) -> tuple[ChatKind, ...]:
             variable="DISCORD_TOKEN",
             made="create a bot and its token at https://discord.com/developers/applications (docs/discord.md)",
             form=_DISCORD,
-            account=discord_account,
+            account=partial(discord_account, proxies=proxies),
+            proxies=proxies,
         ),
         ChatKind(
             name="telegram",
@@ -140,7 +143,8 @@ def kinds(telegram_api: str | None) -> tuple[ChatKind, ...]:
             variable="TELEGRAM_TOKEN",
             made="create a bot and its token with @BotFather (docs/telegram.md)",
             form=_OWN_TELEGRAM if telegram_api else _TELEGRAM,
-            account=partial(telegram_account, api_url=telegram_api),
+            account=partial(telegram_account, api_url=telegram_api, proxies=proxies),
+            proxies=proxies,
         ),
     )
 
@@ -268,7 +272,7 @@ def _greeted(chat: ChatPlan, terminal: Terminal, telegram_api: str | None) -> Ch
 
     async def wait() -> ChatPerson:
         async with timeout(WAIT_S):
-            person = await writer_of(word, chat.token, telegram_api)
+            person = await writer_of(word, chat.token, telegram_api, chat.kind.proxies)
             return replace(person, name=in_a_line(person.name))
 
     try:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from backends.common.proxies import of_environment
 from backends.hardware.driver_faults import UNIFIED
 from bot.app import logs, process
 from bot.cli.init import (
@@ -235,7 +236,9 @@ def _arranged(
     own = _own_memory(terminal)
     hosts = machines.hosts(found, own, terminal)
     api = given.get("TELEGRAM_API")
-    asked = (tokens.plan(kind, terminal, given) for kind in tokens.kinds(api))
+    asked = (
+        tokens.plan(kind, terminal, given) for kind in tokens.kinds(api, of_environment(given)[0])
+    )
     chats = tuple(_invited(chat, terminal) for chat in asked if chat is not None)
     planned = tokens.plan_page(options.url, terminal, given)
     return init_files.Arrangement(

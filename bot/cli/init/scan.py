@@ -5,6 +5,7 @@ Every kind of backend asks, and the one that knows the server best is used. A se
 """
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit, urlunsplit
 
 from backends.common.http_replies import HttpRefused
+from backends.common.proxies import of_environment
 from backends.common.server_replies import TokenRefused
 from backends.registry import KINDS, connect
 from bot.cli.init.terminal import in_a_line
@@ -191,12 +193,12 @@ async def _with_models(server: FoundServer) -> FoundServer:
 @asynccontextmanager
 async def _connected(server: FoundServer) -> AsyncIterator[Backend]:
     options = {"token": server.token} if server.token else {}
+    proxy = of_environment(os.environ)[0].to(server.url)
+    spec = BackendSpec(name=server.kind, kind=server.kind, url=server.url, proxy=proxy)
     try:
-        made = connect(
-            BackendSpec(name=server.kind, kind=server.kind, url=server.url, options=options)
-        )
+        made = connect(replace(spec, options=options))
     except BadModel:  # this kind takes no token
-        made = connect(BackendSpec(name=server.kind, kind=server.kind, url=server.url))
+        made = connect(spec)
     try:
         yield made
     finally:

@@ -1,6 +1,7 @@
 """Attachments on Discord: listed at once, downloaded only when they are read."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import aiohttp
 import discord
@@ -13,16 +14,24 @@ from bot.platforms.discord.errors import chat_errors
 DOWNLOAD_TIMEOUT_S = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Downloads:
+    """How files are downloaded: at most `limit` bytes of each, and through which proxy."""
+
+    limit: int
+    proxy: str | None = None
+
+
 def attachments_of(
-    message: discord.Message, limit: int, *, replied: bool = False
+    message: discord.Message, how: Downloads, *, replied: bool = False
 ) -> Iterator[Attachment]:
     """Yield the attachments of a message and of the messages forwarded with it."""
     voice = message.flags.voice
     for file in message.attachments:
-        yield attachment_of(file, limit, replied=replied, voice=voice)
+        yield attachment_of(file, how, replied=replied, voice=voice)
     for snapshot in message.message_snapshots:
         for file in snapshot.attachments:
-            yield attachment_of(file, limit, replied=replied, voice=snapshot.flags.voice)
+            yield attachment_of(file, how, replied=replied, voice=snapshot.flags.voice)
     stickers = [*message.stickers, *_stickers_of(message)]
     for sticker in stickers:
         yield _placeholder(AttachmentKind.STICKER, sticker.name, replied=replied)
@@ -32,12 +41,12 @@ def attachments_of(
         yield _placeholder(AttachmentKind.OTHER, "", replied=replied)
 
 
-def of_reply(message: discord.Message, limit: int, *, ours: bool) -> Iterator[Attachment]:
+def of_reply(message: discord.Message, how: Downloads, *, ours: bool) -> Iterator[Attachment]:
     """Yield the attachments of a message that is replied to or whose menu was opened.
 
     Leaves out text files by the bot, which are its own long answers.
     """
-    for file in attachments_of(message, limit, replied=True):
+    for file in attachments_of(message, how, replied=True):
         if not (ours and file.kind is AttachmentKind.TEXT):
             yield file
 
@@ -53,14 +62,14 @@ def withheld() -> Attachment:
 
 
 def attachment_of(
-    file: discord.Attachment, limit: int, *, replied: bool = False, voice: bool = False
+    file: discord.Attachment, how: Downloads, *, replied: bool = False, voice: bool = False
 ) -> Attachment:
-    """Return a person's file. It is downloaded only when read, and never beyond `limit` bytes."""
+    """Return a person's file. It is downloaded only when read, and never beyond the limit."""
 
     async def read() -> bytes:
-        if file.size > limit:
+        if file.size > how.limit:
             raise TooLarge(f"{file.size} bytes")
-        return await _download(file.url, limit)
+        return await _download(file.url, how)
 
     mime = (file.content_type or "application/octet-stream").partition(";")[0].strip()
     return Attachment(
@@ -93,13 +102,13 @@ def _placeholder(kind: AttachmentKind, name: str, *, replied: bool) -> Attachmen
     return Attachment(kind=kind, name=name, mime="", size=0, read=read, replied=replied)
 
 
-async def _download(url: str, limit: int) -> bytes:
+async def _download(url: str, how: Downloads) -> bytes:
     """Download a file from the address that Discord signed for the bot. Follows no redirects."""
     timeout = aiohttp.ClientTimeout(total=DOWNLOAD_TIMEOUT_S)
     with chat_errors():
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(url, allow_redirects=False) as answer,
+            session.get(url, proxy=how.proxy, allow_redirects=False) as answer,
         ):
             if answer.status != 200:
                 raise ChatUnavailable(
@@ -108,6 +117,6 @@ async def _download(url: str, limit: int) -> bytes:
             data = bytearray()
             async for piece in answer.content.iter_chunked(65536):
                 data += piece
-                if len(data) > limit:
-                    raise TooLarge(f"more than {limit} bytes")
+                if len(data) > how.limit:
+                    raise TooLarge(f"more than {how.limit} bytes")
             return bytes(data)

@@ -13,6 +13,7 @@ from discord import app_commands
 from bot.core.arrivals import Arrival
 from bot.core.errors import ChatError
 from bot.core.platform import ChatLease, ChatPlatform, CommandHandler, Notes
+from bot.platforms.discord.attachments import Downloads
 from bot.platforms.discord.channels import is_astray
 from bot.platforms.discord.commands import (
     Describe,
@@ -79,6 +80,7 @@ class Client(discord.AutoShardedClient):
         notes: Notes | None,
         starts: Starts,
         lease: ChatLease,
+        proxy: str | None = None,
     ) -> None:
         super().__init__(
             intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True),
@@ -86,6 +88,7 @@ class Client(discord.AutoShardedClient):
             max_messages=None,
             max_ratelimit_timeout=LONGEST_SLEEP_S,
             http_trace=refuse_to_wait(lease),
+            proxy=proxy,
         )
         self._starts = starts
         self._lease = lease
@@ -97,6 +100,7 @@ class Client(discord.AutoShardedClient):
         self._texts = HelpTexts(describe)
         self._by_id = commands_by_id(handler.commands)
         self._seen = PeopleSeen()
+        self._downloads = Downloads(platform.limits.download, proxy)
         self.tree = command_tree(self, platform.name, handler, describe, self._take)
         self.tree.error(self._on_outdated_command)
 
@@ -209,6 +213,7 @@ class Client(discord.AutoShardedClient):
             me=self.user.id,
             by_id=self._by_id,
             seen=self._seen,
+            downloads=self._downloads,
         )
         if spoken.invocation() is not None:
             arrival = self._arrived(message.author.id, message.channel.id)
@@ -304,7 +309,6 @@ class Client(discord.AutoShardedClient):
     ) -> None:
         try:
             with arrival:
-                limit = self._platform.limits.download
-                await call.serve(self._handler, command, values, arrival, limit=limit)
+                await call.serve(self._handler, command, values, arrival, downloads=self._downloads)
         except Exception:  # noqa: BLE001 - one broken call must not end the connection
             _log.exception("%s: /%s failed", self._platform.name, command)

@@ -78,6 +78,12 @@ def chat_errors(*, unclear: bool = False) -> Iterator[None]:
         raise SlowDown(error.retry_after) from error
     except discord.HTTPException as error:
         raise _from_answer(error, unclear=unclear) from error
+    except aiohttp.ClientProxyConnectionError as error:
+        proxy = f"the proxy {error.host}:{error.port}"
+        raise ChatUnavailable(f"cannot reach Discord through {proxy}: {error.os_error}") from error
+    except aiohttp.ClientHttpProxyError as error:
+        text = f"the proxy does not connect to Discord: {error.status} {error.message}"
+        raise ChatUnavailable(text) from error
     except aiohttp.ClientConnectorError as error:
         raise ChatUnavailable(f"cannot reach Discord: {error}") from error
     except (aiohttp.ClientError, OSError, TimeoutError) as error:

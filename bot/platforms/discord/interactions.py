@@ -20,7 +20,7 @@ from bot.core.arrivals import Arrival
 from bot.core.content import Content, Form
 from bot.core.errors import ChatError, ChatUnavailable, ContentRefused
 from bot.core.platform import Attachment, CommandHandler, Invocation, MessageRef
-from bot.platforms.discord.attachments import attachment_of, of_reply
+from bot.platforms.discord.attachments import Downloads, attachment_of, of_reply
 from bot.platforms.discord.channels import rights_of_call, within
 from bot.platforms.discord.errors import (
     ALREADY_ACKNOWLEDGED,
@@ -89,14 +89,14 @@ class InteractionReply:
         values: Mapping[str, Any],
         arrival: Arrival,
         *,
-        limit: int,
+        downloads: Downloads,
     ) -> None:
         """Run the call, and confirm it to Discord in time if no answer comes."""
         async with TaskGroup() as group:
             reminder = group.create_task(self._confirm_in_time())
             by_id = options_by_id(handler.commands, command)
             await self._look_up(values, by_id)
-            invocation = self._invocation(command, values, limit, by_id)
+            invocation = self._invocation(command, values, downloads, by_id)
             await handler.call(replace(invocation, arrival=arrival))
             opens = {each.name for each in handler.commands if each.opens_form}
             if self._button and command not in opens:
@@ -105,7 +105,11 @@ class InteractionReply:
                 await self._confirm()
 
     def _invocation(
-        self, command: str, values: Mapping[str, Any], limit: int, by_id: Collection[str]
+        self,
+        command: str,
+        values: Mapping[str, Any],
+        downloads: Downloads,
+        by_id: Collection[str],
     ) -> Invocation:
         interaction = self._interaction
         given = {
@@ -127,8 +131,11 @@ class InteractionReply:
             respond=self.respond,
             options={name: value for name, value in given.items() if name not in files},
             files=(
-                *(replace(attachment_of(file, limit), option=name) for name, file in files.items()),
-                *self._about_files(limit),
+                *(
+                    replace(attachment_of(file, downloads), option=name)
+                    for name, file in files.items()
+                ),
+                *self._about_files(downloads),
             ),
             language=interaction.locale.value,
             rights=rights_of_call(interaction),
@@ -158,10 +165,10 @@ class InteractionReply:
         ]
         await look_up(self._interaction.guild, texts, self._names(), self._seen)
 
-    def _about_files(self, limit: int) -> Iterator[Attachment]:
+    def _about_files(self, downloads: Downloads) -> Iterator[Attachment]:
         """Yield the attachments of the message whose menu was opened."""
         if self._about is not None:
-            yield from of_reply(self._about, limit, ours=self._source() is not None)
+            yield from of_reply(self._about, downloads, ours=self._source() is not None)
 
     def _source(self) -> MessageRef | None:
         """Return the bot's message that was pressed or whose menu was opened."""

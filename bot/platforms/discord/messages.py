@@ -14,7 +14,13 @@ import discord
 
 from bot.core.content import Content
 from bot.core.platform import Attachment, ChatPlatform, Invocation, MessageRef
-from bot.platforms.discord.attachments import attachments_of, of_reply, unseen, withheld
+from bot.platforms.discord.attachments import (
+    Downloads,
+    attachments_of,
+    of_reply,
+    unseen,
+    withheld,
+)
 from bot.platforms.discord.channels import rights_of_author, within
 from bot.platforms.discord.interactions import chat_of
 from bot.platforms.discord.mentions import readable
@@ -32,6 +38,7 @@ class DiscordMessageCall:
     platform: ChatPlatform
     me: int
     by_id: frozenset[str] = frozenset()  # commands that need ids, not names
+    downloads: Downloads
     seen: PeopleSeen = field(default_factory=PeopleSeen)
 
     def invocation(self) -> Invocation | None:
@@ -86,9 +93,7 @@ class DiscordMessageCall:
             return True
         replied = self._replied()
         to_us = replied is not None and replied.author.id == self.me
-        speaks = self.message.content or any(
-            attachments_of(self.message, self.platform.limits.download)
-        )
+        speaks = self.message.content or any(attachments_of(self.message, self.downloads))
         return to_us and bool(speaks) and not (replied and replied.attachments)
 
     def _names_us(self) -> bool:
@@ -124,9 +129,9 @@ class DiscordMessageCall:
         if self._is_withheld():
             yield withheld()
             return
-        yield from attachments_of(self.message, self.platform.limits.download)
+        yield from attachments_of(self.message, self.downloads)
         if replied is not None:
-            shown = tuple(of_reply(replied, self.platform.limits.download, ours=ours))
+            shown = tuple(of_reply(replied, self.downloads, ours=ours))
             yield from shown
             if self.message.guild is not None and not (ours or shown or replied.content):
                 yield unseen()  # in a server Discord withholds other people's messages from bots

@@ -17,6 +17,8 @@ from typing import Any
 import discord
 from discord import app_commands
 
+from backends.common.proxies import NO_PROXIES, Proxies
+from bot.config.chats import DISCORD_URL
 from bot.core.command import Command
 from bot.core.content import Content
 from bot.core.errors import ChatRefused, ChatUnavailable, MessageGone, ServedElsewhere
@@ -52,9 +54,10 @@ PERMISSIONS = discord.Permissions(
 """The permissions the bot needs on a server; docs/discord.md explains each."""
 
 
-async def discord_account(token: str) -> ChatAccount:
+async def discord_account(token: str, proxies: Proxies = NO_PROXIES) -> ChatAccount:
     """Return the account that a token belongs to. Raises `ChatError`."""
-    async with discord.Client(intents=discord.Intents.none()) as client:
+    proxy = proxies.to(DISCORD_URL)
+    async with discord.Client(intents=discord.Intents.none(), proxy=proxy) as client:
         try:
             with chat_errors():
                 await client.login(token)
@@ -136,6 +139,7 @@ class Discord:
         notes: Notes | None = None,
         commands: Sequence[Command] = (),
         lease: ChatLease = ALONE,
+        proxies: Proxies = NO_PROXIES,
     ) -> None:
         self.name = name
         self.connected = asyncio.Event()
@@ -145,6 +149,7 @@ class Discord:
         self._commands = commands
         self._starts = Starts()
         self._lease = lease
+        self._proxy = proxies.to(DISCORD_URL)
         self._client: Client | None = None
         self.limits = replace(Discord.limits, upload_in=self._upload_in)
 
@@ -199,6 +204,7 @@ class Discord:
             notes=self._notes,
             starts=self._starts,
             lease=self._lease,
+            proxy=self._proxy,
         )
         async with client:
             self._client = client
@@ -213,7 +219,7 @@ class Discord:
 
         Returns the account's name and servers. Raises `ChatError`.
         """
-        async with discord.Client(intents=discord.Intents.none()) as client:
+        async with discord.Client(intents=discord.Intents.none(), proxy=self._proxy) as client:
             try:
                 with chat_errors():
                     await client.login(self._token)

@@ -69,7 +69,8 @@ _BY_TEXT: tuple[tuple[str, type[ChatError]], ...] = (
     ("request entity too large", TooLarge),
 )
 
-_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_NOT_REACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
+_NEVER_SENT = (*_NOT_REACHED, httpx.PoolTimeout)
 
 
 @contextmanager
@@ -110,8 +111,9 @@ def _chat_error(error: TelegramError, *, unclear: bool) -> ChatError:
             made = refusal  # the library reports a 413 as a network error
         case _ if isinstance(error.__cause__, ServedElsewhere):
             made = error.__cause__
-        case _ if isinstance(cause := error.__cause__, httpx.ConnectError | httpx.ConnectTimeout):
-            made = ChatUnavailable(f"cannot reach Telegram: {cause}")
+        case _ if isinstance(error.__cause__, _NOT_REACHED):
+            said = text.removeprefix(f"httpx.{type(error.__cause__).__name__}: ")
+            made = ChatUnavailable(f"cannot reach Telegram: {said}")
         case _:
             made = ChatUnavailable(text, unclear=unclear and _may_have_arrived(error))
     return made

@@ -14,6 +14,8 @@ from itertools import chain
 from telegram import Bot, BotCommandScopeChat, Update
 from telegram.error import InvalidToken, TelegramError
 
+from backends.common.proxies import NO_PROXIES, Proxies
+from bot.config.chats import TELEGRAM_URL
 from bot.core.arrivals import Arrival
 from bot.core.content import Content
 from bot.core.errors import ChatRefused, ChatUnavailable, MessageGone
@@ -37,24 +39,27 @@ from bot.platforms.telegram.renderer import CAPTION_MOST, TEXT_MOST
 from bot.platforms.telegram.updates import Request, Updates, UpdatesRequest, pauses_s
 from queueing.core.concurrency import TaskGroup
 
-API_URL = "https://api.telegram.org"
 ASK_EVERY_S = 1.0
 WAIT_S = 10  # long-poll timeout in seconds
 PRIVATE = "private"
 
 
-async def telegram_account(token: str, api_url: str | None = None) -> ChatAccount:
+async def telegram_account(
+    token: str, api_url: str | None = None, proxies: Proxies = NO_PROXIES
+) -> ChatAccount:
     """Return the account that a token belongs to. Raises `ChatError`."""
-    async with _asking(token, api_url) as bot:
+    async with _asking(token, api_url, proxies) as bot:
         return ChatAccount(name=f"@{bot.username}", invite=f"https://t.me/{bot.username}")
 
 
-async def writer_of(word: str, token: str, api_url: str | None = None) -> ChatPerson:
+async def writer_of(
+    word: str, token: str, api_url: str | None = None, proxies: Proxies = NO_PROXIES
+) -> ChatPerson:
     """Wait for a private message that contains a word, and return its author.
 
     Confirms no updates, so the bot receives all of them when it starts. Raises `ChatError`.
     """
-    async with _asking(token, api_url) as bot:
+    async with _asking(token, api_url, proxies) as bot:
         while True:
             updates = await bot.get_updates(timeout=WAIT_S, read_timeout=2 * WAIT_S)
             if found := _writer(updates, word):
@@ -76,11 +81,16 @@ def _writer(updates: Iterable[Update], word: str) -> ChatPerson | None:
 
 
 @asynccontextmanager
-async def _asking(token: str, api_url: str | None) -> AsyncIterator[Bot]:
+async def _asking(token: str, api_url: str | None, proxies: Proxies) -> AsyncIterator[Bot]:
     """Provide a logged-in bot."""
+    base_url = f"{api_url or TELEGRAM_URL}/bot"
+    proxy = proxies.to(base_url)
+    calling, asking = (Request(lease=ALONE, proxy=proxy) for _ in range(2))
     try:
         with chat_errors():
-            async with Bot(token, base_url=f"{api_url or API_URL}/bot") as bot:
+            async with Bot(
+                token, base_url=base_url, request=calling, get_updates_request=asking
+            ) as bot:
                 yield bot
     except InvalidToken:
         raise _refused() from None
@@ -146,12 +156,14 @@ class Telegram:
         groups: Collection[str] = (),
         describe: Describe = lambda key, _language: key,
         lease: ChatLease = ALONE,
+        proxies: Proxies = NO_PROXIES,
     ) -> None:
         self.name = name
         self.connected = asyncio.Event()
         self._token = token
-        self._base_url = base_url or f"{API_URL}/bot"
-        self._base_file_url = base_file_url or f"{API_URL}/file/bot"
+        self._base_url = base_url or f"{TELEGRAM_URL}/bot"
+        self._proxy = proxies.to(self._base_url)
+        self._base_file_url = base_file_url or f"{TELEGRAM_URL}/file/bot"
         self._admins = tuple(admins)
         self._group_admins = GroupAdmins(groups)
         self._describe = describe
@@ -289,13 +301,17 @@ class Telegram:
         """Provide a bot that is not logged in yet, and close its connections on exit."""
         calling = Request(
             lease=self._lease,
+            proxy=self._proxy,
             read_timeout=REQUEST_TIMEOUT_S,
             write_timeout=REQUEST_TIMEOUT_S,
             pool_timeout=REQUEST_TIMEOUT_S,
             media_write_timeout=UPLOAD_TIMEOUT_S,
         )
         asking = UpdatesRequest(
-            lease=self._lease, connection_pool_size=1, pool_timeout=REQUEST_TIMEOUT_S
+            lease=self._lease,
+            proxy=self._proxy,
+            connection_pool_size=1,
+            pool_timeout=REQUEST_TIMEOUT_S,
         )
         try:
             yield Bot(

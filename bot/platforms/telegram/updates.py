@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from telegram import Bot, Message, Update
-from telegram.error import InvalidToken, RetryAfter, TelegramError
+from telegram.error import InvalidToken, NetworkError, RetryAfter, TelegramError
 from telegram.request import HTTPXRequest
 
+from backends.common.proxies import through
 from bot.core.arrivals import Arrival
 from bot.core.errors import ServedElsewhere
 from bot.core.platform import ChatLease
@@ -288,20 +289,27 @@ def pauses_s() -> Iterator[float]:
 class Request(HTTPXRequest):
     """A connection that accepts only responses of the Bot API.
 
-    Makes no request unless the `lease` is held.
+    Makes no request unless the `lease` is held. `proxy` is an HTTP proxy to go through; the library
+    would obey the environment's, even for servers on this machine.
     """
 
-    def __init__(self, *, lease: ChatLease, **how: Any) -> None:
-        super().__init__(**how)
+    def __init__(self, *, lease: ChatLease, proxy: str | None = None, **how: Any) -> None:
+        super().__init__(proxy=proxy, httpx_kwargs={"trust_env": False}, **how)
         self._lease = lease
+        self._through = through(proxy)
 
     async def do_request(self, *given: Any, **named: Any) -> tuple[int, bytes]:
         """Make a request.
 
-        Without the lease, the library raises `NetworkError` from `ServedElsewhere`.
+        Without the lease, the library raises `NetworkError` from `ServedElsewhere`. Errors name the
+        proxy.
         """
         self._lease.require()
-        return await super().do_request(*given, **named)
+        try:
+            return await super().do_request(*given, **named)
+        except NetworkError as error:
+            error.message += self._through
+            raise
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:

@@ -180,7 +180,7 @@ async def running(
     folder: Path,
     text: str = CONFIG,
     environ: Mapping[str, str] | None = None,
-    make_fetcher: Callable[[], Fetcher] = Fetcher,
+    make_fetcher: Callable[..., Fetcher] = Fetcher,
 ) -> AsyncIterator[Api]:
     """Run the bot until the block ends."""
     app = App(

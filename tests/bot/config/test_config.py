@@ -242,7 +242,7 @@ def test_a_missing_variable_is_told_with_its_line() -> None:
 def test_variables_stand_only_where_secrets_belong() -> None:
     """A prompt or a name could draw a secret out of the environment."""
     assert problems(with_lines("defaults: {image: '${HOME}'}"), HOME="x") == (
-        "config.yaml:10: defaults.image: ${NAME} is replaced by a variable only in api_url, database, token, url",
+        "config.yaml:10: defaults.image: ${NAME} is replaced by a variable only in api_url, database, proxy, token, url",
     )
     assert problems(with_lines("  discord: {token: '${not a name}'}")) == (
         "config.yaml:10: chats.discord.token: write a variable as ${NAME} or ${NAME:-default}",

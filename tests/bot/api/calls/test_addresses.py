@@ -62,7 +62,7 @@ async def fetching(folder: Path, body: bytes) -> AsyncIterator[tuple[Api, Images
 
     server = ImagesExample(answer)
 
-    def make_fetcher() -> Fetcher:
+    def make_fetcher(**_: object) -> Fetcher:
         return Fetcher(
             lookup=FakeNames(["127.0.0.1"]),
             allows=lambda address: address == "127.0.0.1",
@@ -114,7 +114,7 @@ async def test_no_address_is_fetched_unless_the_operator_allows_it(
 ) -> None:
     """A default that fetches makes every installation a door to its network."""
 
-    def never() -> Fetcher:
+    def never(**_: object) -> Fetcher:
         raise AssertionError("a fetcher was made")
 
     async with running(tmp_path, FETCHES_NOT, make_fetcher=never) as api:
