@@ -57,6 +57,15 @@ def parser() -> argparse.ArgumentParser:
     _config_argument(backup)
     backup.set_defaults(command="backup")
 
+    restore = commands.add_parser(
+        "restore", help="replace the database by a backup; stop the bot first"
+    )
+    restore.add_argument(
+        "file", type=Path, metavar="FILE", help="a file of `usher backup`; it is not changed"
+    )
+    _config_argument(restore)
+    restore.set_defaults(command="restore")
+
     _database_commands(commands.add_parser("db", help="check and copy databases"))
     example = commands.add_parser("example", help="print a configuration with every setting")
     example.set_defaults(command="example")

@@ -1,4 +1,4 @@
-"""Database commands: back up, check and copy; and how `usher check` examines a database."""
+"""Database commands: back up, restore, check and copy; and how `usher check` examines a database."""
 
 import argparse
 import os
@@ -20,6 +20,16 @@ def back_up(arguments: argparse.Namespace) -> bool:
     return True
 
 
+def restore(arguments: argparse.Namespace) -> bool:
+    """Replace the configuration's database by a backup, and say where the old one is kept."""
+    config = load(arguments.config)
+    kept = maintenance.restore(config.database_url, arguments.file, (MIGRATIONS,))
+    print(f"{config.database}: restored from {arguments.file}")
+    if kept is not None:
+        print(f"The old database is kept as {kept}: delete it once you no longer need it.")
+    return True
+
+
 def check(arguments: argparse.Namespace) -> bool:
     """Read a whole database and print its damage. Returns whether it is undamaged."""
     if arguments.file is not None:
@@ -32,7 +42,10 @@ def check(arguments: argparse.Namespace) -> bool:
     damaged = maintenance.damage_of(url)
     print("\n".join(damaged) or f"{name}: all is well")
     if damaged:
-        print("stop Usher and restore the newest backup that is intact", file=sys.stderr)
+        print(
+            "stop Usher and restore the newest backup that is intact: usher restore FILE",
+            file=sys.stderr,
+        )
     return not damaged
 
 

@@ -134,6 +134,10 @@ def _backup(arguments: argparse.Namespace) -> int:
     return 0 if database.back_up(arguments) else BROKEN
 
 
+def _restore(arguments: argparse.Namespace) -> int:
+    return 0 if database.restore(arguments) else BROKEN
+
+
 def _db_check(arguments: argparse.Namespace) -> int:
     return 0 if database.check(arguments) else BROKEN
 
@@ -172,6 +176,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "reload": _reload,
     "top": _top,
     "backup": _backup,
+    "restore": _restore,
     "db check": _db_check,
     "db copy": _db_copy,
     "example": _example,

@@ -1,4 +1,7 @@
-"""Maintenance by an operator, for both engines: rehearsing the start, checks, copies, backups."""
+"""Maintenance by an operator, for both engines: rehearsing the start, checks, copies, backups.
+
+A restore replaces a file, so it exists for SQLite only.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,6 +16,7 @@ from queueing.store.engines import NOT_INSTALLED, is_postgres
 from queueing.store.sql.database import Connection
 from queueing.store.sql.migrations import MigrationSet
 from queueing.store.sqlite import backup
+from queueing.store.sqlite import restore as restored
 from queueing.store.sqlite.database import path_of
 from queueing.store.sqlite.file_lock import made_by
 
@@ -144,6 +148,16 @@ def back_up(url: str, target: Path) -> None:
     if is_postgres(url):
         raise StoreError(_server_tools().BACKUP_ADVICE)
     backup.backup(_file(url), target)
+
+
+def restore(url: str, file: Path, migrations: Sequence[MigrationSet]) -> Path | None:
+    """Replace a SQLite file by a backup. Returns where the old file is kept, if there was one.
+
+    Raises `StoreError`, also for PostgreSQL.
+    """
+    if is_postgres(url):
+        raise StoreError(_server_tools().RESTORE_ADVICE)
+    return restored.restore(file, _file(url), migrations)
 
 
 def copy_database(

@@ -21,6 +21,10 @@ BACKUP_ADVICE = (
     "back up this database with PostgreSQL's tools: pg_dump copies it while Usher runs, and"
     " pg_restore restores it (docs/postgresql.md); `usher db copy` copies it to a SQLite file"
 )
+RESTORE_ADVICE = (
+    "restore this database with PostgreSQL's tools: pg_restore puts back what pg_dump has copied"
+    " (docs/postgresql.md); `usher db copy FILE` copies a SQLite file into an empty database"
+)
 _FLUSHES = 5
 _TABLES = (
     "SELECT quote_ident(relname) FROM pg_class WHERE relkind = 'r'"

@@ -34,7 +34,7 @@ def backup(database: Path, target: Path) -> None:
         raise StoreError(f"the folder of {target} does not exist: create it, or name another")
     partial = target.with_name(target.name + ".partial")
     try:
-        with _reading(database) as source:
+        with reading(database) as source:
             partial.unlink(missing_ok=True)
             partial.touch(mode=0o600)  # only its owner may read it while it is written
             with closing(sqlite3.connect(partial)) as copy:
@@ -77,7 +77,7 @@ def one_transaction(database: Path, migrations: Sequence[MigrationSet]) -> Itera
                 for pragma in WRITER_PRAGMAS:
                     connection.execute(pragma)
                 connection.execute("BEGIN IMMEDIATE")
-                with _naming(database):
+                with naming(database):
                     migrate(connection, (QUEUE, *migrations))
                 yield connection
                 connection.execute("COMMIT")
@@ -87,14 +87,14 @@ def one_transaction(database: Path, migrations: Sequence[MigrationSet]) -> Itera
 
 def damage(database: Path) -> list[str]:
     """Read the whole database and return the damage found, empty if none. Raises `StoreError`."""
-    with _reading(database) as connection:
+    with reading(database) as connection:
         rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
         orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
     return [row for row in rows if row != "ok"] + [f"orphaned: {row}" for row in orphans]
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+def reading(path: Path) -> Iterator[SqliteConnection]:
     """Open an existing database as a reader. Raises `StoreError` if it is too old."""
     if not path.is_file():
         raise StoreError(f"{path}: there is no such file")
@@ -104,7 +104,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(address, uri=True, factory=SqliteConnection)) as connection:
             for pragma in _READER:
                 connection.execute(pragma)
-            with _naming(path):
+            with naming(path):
                 refuse_older(connection)
             yield connection
     except sqlite3.Error as error:
@@ -115,7 +115,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def _naming(database: Path) -> Iterator[None]:
+def naming(database: Path) -> Iterator[None]:
     """Add the file's name to errors, since a copy involves two databases."""
     try:
         yield

@@ -138,8 +138,8 @@ _TEXTS = {
     sqlite3.SQLITE_PERM: "the database cannot be opened: give the file and its folder to the user that runs Usher",
     sqlite3.SQLITE_BUSY: "another program has locked the database: close it and try again",
     sqlite3.SQLITE_LOCKED: "another program has locked the database: close it and try again",
-    sqlite3.SQLITE_CORRUPT: "the database is damaged: stop Usher and restore the newest backup",
-    sqlite3.SQLITE_NOTADB: "the file is not a database: name another file, or restore the newest backup",
+    sqlite3.SQLITE_CORRUPT: "the database is damaged: stop Usher and restore the newest backup with `usher restore`",
+    sqlite3.SQLITE_NOTADB: "the file is not a database: name another file, or restore the newest backup with `usher restore`",
     sqlite3.SQLITE_IOERR: "the disk failed: check the system's log, then restore the newest backup if needed",
 }
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})

@@ -77,7 +77,7 @@ def own(path: Path) -> FileLock:
             )
     local = not _warn_of_network(folder)
     with ExitStack() as opened:
-        lock = _locked(path)
+        lock = locked(path)
         opened.callback(lock.close)
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         opened.callback(os.close, file)
@@ -130,7 +130,7 @@ def _lock_of(path: Path) -> Path:
     return path.with_name(path.name + ".lock")
 
 
-def _locked(path: Path) -> sqlite3.Connection:
+def locked(path: Path) -> sqlite3.Connection:
     """Acquire the lock next to a database. Raises `StoreError` if another process has it."""
     file = _lock_of(path)
     with suppress(OSError):  # SQLite reports the reason, below
