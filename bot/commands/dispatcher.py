@@ -42,8 +42,8 @@ def meant(
 ) -> Invocation:
     """Return the call that was probably meant. `commands` are the names people may type.
 
-    Images without text become `/describe`. A recording, alone or with a model's name, is a question
-    in itself. "//image cat" and "/ image cat" are typing slips, and "/image@usher cat" is
+    Images without text become `/describe`. A forwarded text without a comment, or a recording, alone
+    or with a model's name, is a question in itself. "//image cat" and "/ image cat" are typing slips, and "/image@usher cat" is
     Telegram's notation; none of them is a question for a model, so they are answered with the help
     about that command.
     """
@@ -51,6 +51,8 @@ def meant(
         return invocation
     text = invocation.text.strip()
     kinds = {file.kind for file in invocation.files}
+    if not text and invocation.forwarded:
+        return replace(invocation, command="listen")
     if not text and kinds == {AttachmentKind.IMAGE}:
         return replace(invocation, command="describe")
     if kinds & SPOKEN and (not text or is_model(text)):

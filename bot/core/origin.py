@@ -46,6 +46,7 @@ class Origin(Record):
     aloud: bool = False  # also read the answer aloud
     cut: tuple[str, ...] = ()  # the documents of which only the beginning was used
     cut_recording: bool = False  # whether only the beginning of its recordings' transcript was used
+    may_be_cut: bool = False  # the person's app may have cut the text, and the rest is withheld
     same_again: bool = False  # repeats a request, and the model takes no seed to vary it by
     unused: tuple[str, ...] = ()  # the parameters in its prompt that have no effect
 
@@ -76,6 +77,7 @@ class Origin(Record):
             parts=tuple(file.part for file in call.files if file.part),
             aloud=aloud,
             cut=cut,
+            may_be_cut=call.may_be_cut,
             same_again=same_again,
             unused=unused,
         )

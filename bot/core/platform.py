@@ -189,6 +189,14 @@ class Album:
     partial: bool = False
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForwardedText:
+    """The words of others that were forwarded with a call. `by` is their author, "" if unknown."""
+
+    text: str
+    by: str = ""
+
+
 Respond = Callable[[Content, bool], Awaitable[MessageRef | None]]
 """Answers one invocation: `respond(content, private)`.
 
@@ -218,6 +226,8 @@ class Invocation:
       pressed.
     - `quoted` is the text of the message they replied to or opened a menu on, by any
       author. `quoted_by` is the author's name, "" for the bot.
+    - `forwarded` are other people's texts that came with the call.
+    - `may_be_cut`: the person's app may have cut the text, and the chat withholds the rest.
     - `within` are ids of what the chat is part of, the widest first: its server, category
       and channel; the person, in a direct message. Rules for those apply in the chat: who
       may call, and the operator's settings.
@@ -255,6 +265,8 @@ class Invocation:
     button: bool = False
     quoted: str = ""
     quoted_by: str = ""
+    forwarded: tuple[ForwardedText, ...] = ()
+    may_be_cut: bool = False
     show_form: ShowForm | None = None
     alert: Alert | None = None  # tried before a private answer; never raises
     form: bool = False

@@ -380,11 +380,14 @@ def same_again(origin: Origin, language: str) -> Body:
 
 
 def incomplete(origin: Origin, language: str) -> Body:
-    """Return the sentence about the inputs of which a part was not used."""
+    """Return the sentences about the inputs of which a part was not used."""
+    lines: list[str] = []
     if origin.unused:
-        return say(
-            language, "result.unused", names=shortened(", ".join(origin.unused), UNUSED_SHOWN)
-        )
+        names = shortened(", ".join(origin.unused), UNUSED_SHOWN)
+        lines.append(word(language, "result.unused", names=names))
     recording = (word(language, "recording.itself"),) if origin.cut_recording else ()
-    names = (*origin.cut, *recording)
-    return say(language, "result.cut", names=", ".join(names)) if names else ()
+    if names := ", ".join((*origin.cut, *recording)):
+        lines.append(word(language, "result.cut", names=names))
+    if origin.may_be_cut:
+        lines.append(word(language, "result.may_be_cut"))
+    return ("\n".join(lines),) if lines else ()

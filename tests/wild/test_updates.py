@@ -28,9 +28,15 @@ async def post(_chat: str, _content: Content, _reply: MessageRef | None) -> Mess
     raise AssertionError
 
 
-def reader() -> CallReader:
+def reader(*, reads_all: bool = False) -> CallReader:
     bot = Bot("999:x")
-    bot._bot_user = User(id=999, first_name="Usher", is_bot=True, username="usher_bot")
+    bot._bot_user = User(
+        id=999,
+        first_name="Usher",
+        is_bot=True,
+        username="usher_bot",
+        can_read_all_group_messages=reads_all,
+    )
     return CallReader(platform="telegram", bot=bot, known=frozenset({"ask", "image"}), post=post)
 
 

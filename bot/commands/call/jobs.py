@@ -4,6 +4,7 @@ import re
 
 from bot.commands.call.context import Call, Context, is_admin
 from bot.core.origin import Origin
+from bot.core.platform import ForwardedText
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import Made
 from bot.requests.recordings import speech_key
@@ -160,10 +161,21 @@ def name_of(call: Call) -> str | None:
 
 
 def quoted_in(call: Call) -> str:
-    """Return the quoted text; in a group, after its author's name."""
+    """Return the quoted text, after its author's name if it may be another person's."""
     invocation = call.invocation
-    name = _readable(invocation.quoted_by) if invocation.group and invocation.quoted else None
+    others = invocation.group or invocation.quoted_by != invocation.user_name
+    name = _readable(invocation.quoted_by) if others and invocation.quoted else None
     return invocation.quoted if name is None else f"{name}: {invocation.quoted}"
+
+
+def forwarded_in(call: Call) -> str:
+    """Return the forwarded texts, each after its source."""
+    return "\n\n".join(map(_sourced, call.invocation.forwarded))
+
+
+def _sourced(forwarded: ForwardedText) -> str:
+    name = _readable(forwarded.by)
+    return f"Forwarded{f' from {name}' if name else ''}:\n{forwarded.text}"
 
 
 def _readable(name: str) -> str | None:

@@ -1,7 +1,8 @@
 """`/ask [model] <question>`: a streamed answer. A reply to an answer continues its conversation.
 
 The menu entry "Ask about this" shows a form for the question. A form cannot carry files, so a
-message with attachments is answered without one. A recording without text is the question itself.
+message with attachments is answered without one. A recording or a forwarded text without a comment
+is the question itself.
 Late parts of an album join a waiting question or are refused.
 """
 
@@ -11,7 +12,7 @@ from dataclasses import replace
 from bot.commands.call.context import Call, Context
 from bot.commands.call.files import TAKES, enclosed
 from bot.commands.call.forms import FORM_TEXT_MOST
-from bot.commands.call.jobs import earlier_job, name_of, quoted_in
+from bot.commands.call.jobs import earlier_job, forwarded_in, name_of, quoted_in
 from bot.commands.call.options import WHEN
 from bot.commands.call.submission import asking, placed
 from bot.core.answers import AcceptedJob, Answer, FormReply
@@ -70,9 +71,10 @@ async def put(context: Context, call: Call, question: str) -> Answer:
     earlier = await earlier_job(context, call)
     goes_on = earlier is not None and call.invocation.replied_to is not None
     subject = call.text("about") or ("" if goes_on else quoted_in(call))
-    question = about("\n\n".join(each for each in (given.words, subject) if each), question)
-    turn = asked(question, given.shown, given.said, name=name_of(call))
-    return await ask(context, call, call.text("model"), turn, earlier, cut=given.cut)
+    subject = "\n\n".join(filter(None, (given.words, subject, forwarded_in(call))))
+    cut = (word(call.language, "result.referred"),) if len(subject) > QUESTION_LIMIT else ()
+    turn = asked(about(subject, question), given.shown, given.said, name=name_of(call))
+    return await ask(context, call, call.text("model"), turn, earlier, cut=(*given.cut, *cut))
 
 
 def about(subject: str, question: str) -> str:

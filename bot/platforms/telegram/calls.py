@@ -10,17 +10,18 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from telegram import Bot, CallbackQuery, Chat, Message, Update, User
+from telegram import Bot, CallbackQuery, Chat, Message, Update
 
 from bot.core.content import Content, utf16_length
 from bot.core.errors import ChatError, ChatGone
-from bot.core.platform import Album, Attachment, Invocation, MessageRef
+from bot.core.platform import Album, Attachment, ForwardedText, Invocation, MessageRef
+from bot.platforms.telegram.acts import HandledAlbums, in_order, joined, may_be_cut
 from bot.platforms.telegram.attachments import attachment_of, attachments_of
 from bot.platforms.telegram.commands import TypedCommand, typed
 from bot.platforms.telegram.errors import chat_errors
 from bot.platforms.telegram.mentions import Heard, heard
 from bot.platforms.telegram.renderer import ALERT_MOST, outgoing, pressed
-from bot.platforms.telegram.updates import HandledAlbums, in_order
+from bot.platforms.telegram.sources import author_of, id_of, quoted, quoted_by, source_of
 from queueing.core.concurrency import timeout
 
 CONFIRM_AFTER_S = 0.7  # how long a pressed button may spin before it is confirmed without an answer
@@ -65,21 +66,26 @@ class CallReader:
         if chat is not None and query is not None:
             return f"{self.platform}:{query.from_user.id}", f"{chat.id}"
         if chat is not None and message is not None:
-            return f"{self.platform}:{_author(message)[0]}", f"{chat.id}"
+            return f"{self.platform}:{author_of(message)[0]}", f"{chat.id}"
         return self.platform, ""
 
     def call_of(self, updates: Sequence[Update]) -> "MessageCall | ButtonCall | None":
-        """Return the call of an update or of an album's parts, or None if it is not for the bot."""
+        """Return the call of an update or of an act's parts, or None if it is not for the bot."""
         query = updates[0].callback_query
         if query is not None:
             return ButtonCall(self, query)
         messages = in_order(updates)
         if not messages or _is_bot(messages[0]):
             return None
-        if (album := messages[0].media_group_id) is not None:
-            return self._album_call(messages, album)
-        asked = self._command_of(messages[0])
-        return MessageCall(self, messages[0], asked) if asked else None
+        first = messages[0]
+        if first.media_group_id is not None and first.forward_origin is None:
+            return self._album_call(messages, first.media_group_id)
+        asked = self._command_of(first)
+        if asked is None:
+            return None
+        own = [each.text or "" for each in messages if each.forward_origin is None]
+        rest = joined(own).removeprefix(own[0]) if own else ""
+        return MessageCall(self, first, replace(asked, text=f"{asked.text}{rest}"), messages)
 
     def _album_call(self, messages: tuple[Message, ...], album: str) -> "MessageCall":
         """Return an album's call. Only the handler knows whether late parts belong to a call."""
@@ -121,7 +127,8 @@ class CallReader:
             else attachment_of(self.bot, message) is not None
         )
         if asks and (words.text or shows):
-            return replace(_NOTHING, text=words.text)
+            own = message.forward_origin is None
+            return replace(_NOTHING, text=words.text if own else "")
         return _HELP if words.named else None
 
     def _is_addressed(self, command: TypedCommand, chat: Chat, *, named: bool) -> bool:
@@ -136,7 +143,7 @@ class CallReader:
         """
         return (
             message is not None
-            and _id(message.from_user) == self.bot.id
+            and id_of(message.from_user) == self.bot.id
             and message.text is not None
         )
 
@@ -176,9 +183,9 @@ class MessageCall:
     def invocation(self) -> Invocation:
         """Return the call for the handler."""
         message, name = self.message, self.reception.platform
-        user, user_name = _author(message)
+        user, user_name = author_of(message)
         request, replied = self.reception.ref(message), message.reply_to_message
-        ours = replied is not None and _id(replied.from_user) == self.reception.bot.id
+        ours = replied is not None and id_of(replied.from_user) == self.reception.bot.id
         return Invocation(
             key=f"{name}:{message.chat.id}:{self._number()}",
             platform=name,
@@ -194,21 +201,39 @@ class MessageCall:
             language=message.from_user.language_code if message.from_user else None,
             request=request,
             replied_to=self.reception.ref(replied) if replied and ours else None,
-            quoted=_quoted(message),
-            quoted_by=_author(replied)[1] if replied and not ours else "",
+            quoted=quoted(message),
+            quoted_by="" if ours else quoted_by(message),
+            forwarded=tuple(self._forwarded()),
+            may_be_cut=self._may_be_cut(),
         )
 
     def caller(self) -> tuple[int | None, bool]:
         """Return the author's id, and whether an anonymous admin writes as the group itself."""
         speaker = self.message.sender_chat
         if speaker is None:
-            return _id(self.message.from_user), False
+            return id_of(self.message.from_user), False
         return None, speaker.id == self.message.chat.id
 
     def _number(self) -> str:
         """Return an id of the call that is unique within its chat."""
-        album = self.message.media_group_id
+        album = self.message.media_group_id if self.album is not None else None
         return f"{self.message.message_id}" if album is None else f"album:{album}"
+
+    def _forwarded(self) -> Iterator[ForwardedText]:
+        """Yield the texts that are forwarded with the call, with their sources."""
+        for part in self.parts:
+            text = part.text or part.caption
+            if text and part.forward_origin is not None and not self._is_command(part):
+                yield ForwardedText(text=text, by=source_of(part.forward_origin))
+
+    def _is_command(self, part: Message) -> bool:
+        return part is self.message and bool(self.asked.text or self.asked.command != "ask")
+
+    def _may_be_cut(self) -> bool:
+        """Return whether the rest of a long text is withheld, as it is in groups."""
+        if is_private(self.message.chat) or self.reception.bot.can_read_all_group_messages:
+            return False
+        return may_be_cut(self.message)
 
     def _files(self) -> Iterator[Attachment]:
         """Yield the attachments of the message or its album; those replied to only once."""
@@ -325,31 +350,3 @@ def _alert(content: Content) -> str | None:
         return None
     text = outgoing(content, group=False, now=time.time()).text
     return text if 0 < utf16_length(text) <= ALERT_MOST else None
-
-
-# ---------------------------------------------------------------- who and what
-
-
-def _author(message: Message) -> tuple[str, str]:
-    """Return the id and name of a message's author.
-
-    People who write in the name of a group or channel share one of Telegram's ids (1087968824,
-    136817688, 777000). Such an id carries no rights. The anonymous people of each chat count as one
-    separate owner.
-    """
-    if message.sender_chat is not None or message.from_user is None:
-        chat = message.sender_chat or message.chat
-        return f"anonymous{message.chat.id}", chat.effective_name or "anonymous"
-    return str(message.from_user.id), message.from_user.full_name
-
-
-def _quoted(message: Message) -> str:
-    """Return the text a message replies to: the part the person selected, otherwise all of it."""
-    if message.quote is not None:
-        return message.quote.text
-    replied = message.reply_to_message
-    return (replied.text or replied.caption or "") if replied is not None else ""
-
-
-def _id(user: User | None) -> int | None:
-    return user.id if user else None

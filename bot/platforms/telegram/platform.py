@@ -220,7 +220,8 @@ class Telegram:
         async def serve(updates: Sequence[Update], arrival: Arrival) -> None:
             await self._serve(reception, updates, arrival, handler, tasks)
 
-        updates = Updates(bot, arrived, serve, tasks)
+        in_groups = bot.can_read_all_group_messages
+        updates = Updates(bot, arrived, serve, tasks, in_groups=in_groups)
         try:
             async with tasks:
                 announcing = tasks.create_task(self._announce(bot, handler))

@@ -1,19 +1,18 @@
-"""Fetches updates, collects albums, and confirms each update only once it has been handled.
+"""Fetches updates, collects those of one act, and confirms each only once it has been handled.
 
 Telegram forgets an update as soon as a later request passes it. So the offset moves only past
-updates whose effects are durable, and a crash makes Telegram send the others again. The parts of an
-album arrive one by one, without a count or an end mark, and with a single caption.
+updates whose effects are durable, and a crash makes Telegram send the others again.
 """
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from telegram import Bot, Message, Update
+from telegram import Bot, Update
 from telegram.error import InvalidToken, NetworkError, RetryAfter, TelegramError
 from telegram.request import HTTPXRequest
 
@@ -21,42 +20,9 @@ from backends.common.proxies import through
 from bot.core.arrivals import Arrival
 from bot.core.errors import ServedElsewhere
 from bot.core.platform import ChatLease
+from bot.platforms.telegram.acts import act_of, belongs, most_of, wait_s
 from bot.platforms.telegram.errors import pause_s
 from queueing.core.concurrency import TaskGroup, timeout
-
-ALBUM_QUIET_S = 2.0  # an album is complete if no further part arrives for this long
-ALBUM_MOST = 10  # parts
-_REMEMBERED = 1000  # albums; parts have arrived up to 11 s late
-
-
-def album_of(update: Update) -> str | None:
-    """Return the id of the album that an update belongs to."""
-    album = update.message.media_group_id if update.message is not None else None
-    return None if album is None else str(album)
-
-
-def in_order(updates: Sequence[Update]) -> tuple[Message, ...]:
-    """Return an album's messages in the order people see them."""
-    messages = (update.message for update in updates if update.message is not None)
-    return tuple(sorted(messages, key=lambda message: message.message_id))
-
-
-class HandledAlbums:
-    """Recently handled albums, by chat and album id."""
-
-    def __init__(self) -> None:
-        self._albums: OrderedDict[tuple[int, str], bool] = OrderedDict()
-
-    def asked(self, chat: int, album: str) -> bool | None:
-        """Return whether an album's first parts were for the bot, or None if it is unknown."""
-        return self._albums.get((chat, album))
-
-    def note(self, chat: int, album: str, *, asked: bool) -> None:
-        """Remember an album whose first parts have been passed to the handler."""
-        self._albums.setdefault((chat, album), asked)
-        if len(self._albums) > _REMEMBERED:
-            self._albums.popitem(last=False)
-
 
 ALLOWED_UPDATES = ("message", "callback_query")  # Telegram remembers the list, so always send it
 POLL_S = 30
@@ -71,7 +37,7 @@ Arrived = Callable[[Update], Arrival]
 """Reserves an update's place after its sender's earlier updates in the chat."""
 
 Serve = Callable[[Sequence[Update], Arrival], Awaitable[None]]
-"""Handles an update, or all parts of an album together. On return, they may be confirmed.
+"""Handles an update, or all updates of one act together. On return, they may be confirmed.
 
 The `Arrival` is that of the first part. Must not raise.
 """
@@ -86,29 +52,45 @@ class _Came:
 
 
 @dataclass(slots=True)
-class _Album:
-    """The parts of an album that have arrived but are not handled yet."""
+class _Act:
+    """The parts of an act that have arrived but are not handled yet."""
 
     parts: deque[_Came] = field(default_factory=deque)
     more: asyncio.Event = field(default_factory=asyncio.Event)
+    whole: bool = False  # nothing that comes later belongs to it
+
+    def end(self) -> None:
+        """Wait for no more parts."""
+        self.whole = True
+        self.more.set()
 
 
 class Updates:
-    """Handles updates concurrently and starts them in order. Parts of an album wait for each other.
+    """Handles updates concurrently and starts them in order. Parts of an act wait for each other.
 
-    `serving` owns the tasks. Memory is bounded: Telegram returns at most a hundred updates, and
-    unconfirmed ones are among them in every request.
+    `in_groups` is whether the bot receives all messages of groups. `serving` owns the tasks. Memory
+    is bounded: Telegram returns at most a hundred updates, and unconfirmed ones are among them in
+    every request.
     """
 
-    def __init__(self, bot: Bot, arrived: Arrived, serve: Serve, serving: TaskGroup) -> None:
+    def __init__(
+        self,
+        bot: Bot,
+        arrived: Arrived,
+        serve: Serve,
+        serving: TaskGroup,
+        *,
+        in_groups: bool = False,
+    ) -> None:
         self._bot = bot
+        self._in_groups = in_groups
         self._arrived = arrived
         self._serve = serve
         self._serving = serving
         self._done: dict[int, bool] = {}  # whether each update is handled, by id, in order
-        self._albums: dict[tuple[int, str], _Album] = {}
+        self._acts: dict[Hashable, _Act] = {}
         self._busy = 0  # number of running tasks
-        self._idle = asyncio.Event()
+        self._settled = asyncio.Event()  # no task runs, or one waits for another request
         self._looked = asyncio.Event()  # replaced after each request for updates
         self._looked_at = 0.0  # when the last completed request began
 
@@ -203,32 +185,39 @@ class Updates:
         return True
 
     def _take(self, update: Update) -> None:
-        came, name = _Came(update, self._arrived(update)), album_of(update)
-        if name is None:
-            self._begin(self._serve_parts((came,)))
-            return
-        key = (update.effective_chat.id if update.effective_chat else 0, name)
-        album = self._albums.get(key)
-        if album is None:
-            album = self._albums[key] = _Album()
-            self._begin(self._serve_album(key, album))
-        album.parts.append(came)
-        album.more.set()
+        came, key = _Came(update, self._arrived(update)), act_of(update)
+        act = self._acts.get(key) if key is not None else None
+        before = [part.update.message for part in act.parts] if act is not None else []
+        if act is not None and not belongs(update.message, before):
+            self._acts.pop(key).end()
+            act = None
+        if act is None:
+            if key is None or not self._wait_s(came):
+                self._begin(self._serve_parts((came,)))
+                return
+            act = self._acts[key] = _Act()
+            self._begin(self._serve_act(key, act))
+        act.parts.append(came)
+        act.more.set()
+
+    def _wait_s(self, came: _Came) -> float:
+        return wait_s(came.update.message, in_groups=self._in_groups)
 
     def _begin(self, serving: Coroutine[Any, Any, None]) -> None:
         self._busy += 1
-        self._idle.clear()
+        self._settled.clear()
         self._serving.create_task(serving).add_done_callback(self._ended)
 
     def _ended(self, _task: asyncio.Task[None]) -> None:
         self._busy -= 1
         if not self._busy:
-            self._idle.set()
+            self._settled.set()
 
-    async def _serve_album(self, key: tuple[int, str], album: _Album) -> None:
-        while album.parts:
-            await self._serve_parts(await self._whole_album(album))
-        del self._albums[key]
+    async def _serve_act(self, key: Hashable, act: _Act) -> None:
+        while act.parts:
+            await self._serve_parts(await self._whole_act(act))
+        if self._acts.get(key) is act:
+            del self._acts[key]
 
     async def _serve_parts(self, parts: Sequence[_Came]) -> None:
         updates = [part.update for part in parts]
@@ -243,28 +232,26 @@ class Updates:
         for update in updates:
             self._done[update.update_id] = True
 
-    async def _whole_album(self, album: _Album) -> Sequence[_Came]:
-        """Return an album's parts once none arrives for two seconds.
-
-        Until then none is confirmed.
-        """
-        while len(album.parts) < ALBUM_MOST:
-            album.more.clear()
+    async def _whole_act(self, act: _Act) -> Sequence[_Came]:
+        """Return an act's parts once none arrives for a while. Until then none is confirmed."""
+        while not act.whole and len(act.parts) < most_of(act.parts[0].update.message):
+            act.more.clear()
             try:
-                async with timeout(ALBUM_QUIET_S):
-                    await album.more.wait()
+                async with timeout(self._wait_s(act.parts[-1])):
+                    await act.more.wait()
             except TimeoutError:
-                await self._wait_for_part(album)
-                if not album.more.is_set():
+                await self._wait_for_part(act)
+                if not act.more.is_set():
                     break
-        parts = tuple(album.parts)
-        album.parts.clear()
+        parts = tuple(act.parts)
+        act.parts.clear()
         return parts
 
-    async def _wait_for_part(self, album: _Album) -> None:
+    async def _wait_for_part(self, act: _Act) -> None:
         """Wait for another part, or for a new request that shows there is none."""
         now = asyncio.get_running_loop().time()
-        while self._looked_at < now and not album.more.is_set():
+        while self._looked_at < now and not act.more.is_set():
+            self._settled.set()
             await self._looked.wait()
 
     async def _settle(self) -> None:
@@ -273,9 +260,10 @@ class Updates:
             return
         try:
             async with timeout(SETTLE_S):
-                await self._idle.wait()
+                await self._settled.wait()
         except TimeoutError:
             return
+        self._settled.clear()
 
 
 def pauses_s() -> Iterator[float]:

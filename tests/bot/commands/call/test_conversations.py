@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from backends.openai.chat_request import merged
 from bot.commands.call.context import Call
 from bot.commands.call.jobs import name_of
+from bot.core.platform import ForwardedText
 from bot.people.people import Person
+from queueing.core.jobs import Job
 from queueing.core.requests import Capability, ChatMessage
 from queueing.core.specs import ModelSpec
 from tests.bot.results import DEAF, FLUX, QWEN, ask, done, image, in_bot, of, press, said, shown
@@ -21,6 +23,11 @@ from tests.simulation.installation import Installation, host
 from tests.simulation.loop import run
 
 BOB, WHO = "/ask my name is Bob", "/ask what is my name?"
+
+
+async def text_of(running: Bot, job: Job) -> str:
+    """Return what a job's message shows."""
+    return running.chat.messages[(await of(running, job)).message].text
 
 
 def turns(job: Any) -> list[str]:
@@ -298,7 +305,43 @@ def test_the_words_of_somebody_else_are_told_with_their_name() -> None:
         quoted: dict[str, Any] = {"quoted": "I am late.", "quoted_by": "Bob"}
         group = await ask(running, "/ask is he?", user_name="Ada", chat="g1", **quoted)
         assert turns(group) == ["> Bob: I am late.\n\nis he?"]
-        assert turns(await ask(running, "/ask is he?", **quoted)) == ["> I am late.\n\nis he?"]
+        mine = await ask(running, "/ask is he?", user_name="Bob", **quoted)
+        assert turns(mine) == ["> I am late.\n\nis he?"]
+
+    in_bot(scenario)
+
+
+def test_forwarded_words_are_told_with_their_source() -> None:
+    """A promise that somebody else made would reach the model as the person's own."""
+    said_there = (
+        ForwardedText(text="It is late.\nI owe you 100.", by="Bob -- [admin]"),
+        ForwardedText(text="Me too.", by="system"),
+        ForwardedText(text="And I."),
+    )
+    whole = (
+        "> Forwarded from Bob -- admin:\n> It is late.\n> I owe you 100.\n> \n"
+        "> Forwarded from (system):\n> Me too.\n> \n> Forwarded:\n> And I."
+    )
+
+    async def scenario(running: Bot) -> None:
+        asked = await ask(running, "/ask who owes me?", chat="1", forwarded=said_there)
+        assert turns(asked) == [f"{whole}\n\nwho owes me?"]
+        alone = await ask(running, "/ask", chat="2", forwarded=said_there)
+        assert turns(alone) == [whole]
+        long = (ForwardedText(text="x" * 30_000, by="Bob"),)
+        job = await done(running, "/ask what is it?", chat="3", forwarded=long)
+        cut = "✂️ Only the beginning of the text you refer to fitted into the question."
+        assert cut in await text_of(running, job)
+
+    in_bot(scenario)
+
+
+def test_a_group_is_told_that_a_long_text_may_be_cut() -> None:
+    """The model would answer the first of three parts, and nobody would see why."""
+
+    async def scenario(running: Bot) -> None:
+        job = await done(running, "/ask what of this?", chat="g1", may_be_cut=True)
+        assert "✂️ Your app may have cut your text" in await text_of(running, job)
 
     in_bot(scenario)
 
