@@ -2,7 +2,7 @@
 
 Each file of `gateway/` has a `message` (what it leaves out is usual; `direct` for a direct one) and
 the `call` that is made of it: the fields that matter, with the kinds of its files, or null for a
-message that is meant for people. The server has the bot's role 5000 and a role 5001 of people, the
+message that is meant for people. `forward` is a forward that the message comments on. The server has the bot's role 5000 and a role 5001 of people, the
 channels 100 and 101, and a channel 102 that people cannot see.
 """
 
@@ -49,17 +49,23 @@ def channel_of(client: discord.Client, *, direct: bool) -> Any:
     return guild.get_channel(TALK)
 
 
-def call_of(odd: dict[str, Any]) -> DiscordMessageCall:
-    client = discord.Client(intents=discord.Intents(guilds=True))
+def message_of(client: discord.Client, odd: dict[str, Any], which: str) -> discord.Message:
     channel = channel_of(client, direct=odd.get("direct", False))
     usual = shapes.message(
         FakeMessage(id=9, channel_id=channel.id, content="", author=(7, "Ada")), ""
     )
     here = {} if odd.get("direct") else {"member": MEMBER}
-    data: Any = usual | {"type": 0} | here | odd["message"]
-    message = discord.Message(state=client._connection, channel=channel, data=data)
+    data: Any = usual | {"type": 0} | here | odd[which]
+    return discord.Message(state=client._connection, channel=channel, data=data)
+
+
+def call_of(odd: dict[str, Any]) -> DiscordMessageCall:
+    client = discord.Client(intents=discord.Intents(guilds=True))
+    channel_of(client, direct=False)
     return DiscordMessageCall(
-        message=message,
+        message=message_of(client, odd, "message"),
+        forward=message_of(client, odd, "forward") if "forward" in odd else None,
+        place=lambda number: getattr(client.get_channel(number), "name", None),
         platform=Discord("token"),
         me=APPLICATION_ID,
         by_id=commands_by_id(COMMANDS),
@@ -76,5 +82,8 @@ def test_people_on_discord_are_heard_when_they_call(case: Path) -> None:
         assert made is odd["call"]
         return
     found = {key: getattr(made, key) for key in odd["call"]}
-    kinds = {"files": [file.kind.value for file in made.files]} if "files" in found else {}
-    assert found | kinds == odd["call"]
+    if "files" in found:
+        found["files"] = [file.kind.value for file in made.files]
+    if "forwarded" in found:
+        found["forwarded"] = [[each.by, each.text] for each in made.forwarded]
+    assert found == odd["call"]

@@ -10,6 +10,7 @@ from bot.core.attachments import AttachmentKind, kind_of
 from bot.core.errors import ChatError, ChatUnavailable, TooLarge
 from bot.core.platform import Attachment
 from bot.platforms.discord.errors import chat_errors
+from bot.platforms.discord.forwards import said_in
 
 DOWNLOAD_TIMEOUT_S = 60.0
 
@@ -89,7 +90,7 @@ def _stickers_of(message: discord.Message) -> Iterator[discord.StickerItem]:
 
 def _is_only_shown(snapshot: discord.MessageSnapshot) -> bool:
     """Return whether a forwarded message consists only of embeds and buttons made by a program."""
-    said = snapshot.content or snapshot.attachments or snapshot.stickers
+    said = said_in(snapshot) or snapshot.attachments or snapshot.stickers
     return not said and bool(snapshot.embeds or snapshot.components)
 
 

@@ -23,6 +23,7 @@ from bot.platforms.discord.commands import (
     missing_commands,
 )
 from bot.platforms.discord.errors import chat_errors, refuse_to_wait
+from bot.platforms.discord.forwards import Forwards, WaitingForward
 from bot.platforms.discord.interactions import InteractionReply
 from bot.platforms.discord.messages import DiscordMessageCall
 from bot.platforms.discord.names import PeopleSeen, commands_by_id, people_of
@@ -101,6 +102,7 @@ class Client(discord.AutoShardedClient):
         self._by_id = commands_by_id(handler.commands)
         self._seen = PeopleSeen()
         self._downloads = Downloads(platform.limits.download, proxy)
+        self._forwards = Forwards()
         self.tree = command_tree(self, platform.name, handler, describe, self._take)
         self.tree.error(self._on_outdated_command)
 
@@ -214,10 +216,18 @@ class Client(discord.AutoShardedClient):
             by_id=self._by_id,
             seen=self._seen,
             downloads=self._downloads,
+            place=self._place,
         )
         if spoken.invocation() is not None:
+            spoken = replace(spoken, forward=self._forwards.before(message))
+            waiting = self._forwards.wait(message)
             arrival = self._arrived(message.author.id, message.channel.id)
-            self._calls.create_task(self._handle_message(spoken, arrival))
+            self._calls.create_task(self._handle_message(spoken, arrival, waiting))
+
+    def _place(self, channel_id: int) -> str | None:
+        """Return the name of a server's channel."""
+        name: str | None = getattr(self.get_channel(channel_id), "name", None)
+        return name
 
     def _may_act(self) -> bool:
         """Return whether to act on an event. A connection may outlive this process's lease.
@@ -241,9 +251,13 @@ class Client(discord.AutoShardedClient):
         """
         return self._handler.arrived(f"{self._platform.name}:{person_id}", f"{channel_id}")
 
-    async def _handle_message(self, spoken: DiscordMessageCall, arrival: Arrival) -> None:
+    async def _handle_message(
+        self, spoken: DiscordMessageCall, arrival: Arrival, waiting: WaitingForward | None
+    ) -> None:
         try:
             with arrival:
+                if waiting is not None and await waiting.is_commented():
+                    return
                 if is_astray(spoken.message):
                     await self._find(spoken.message)
                 invocation = spoken.invocation()

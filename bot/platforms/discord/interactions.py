@@ -27,6 +27,7 @@ from bot.platforms.discord.errors import (
     EXPIRED_INTERACTION,
     chat_errors,
 )
+from bot.platforms.discord.forwards import said_in
 from bot.platforms.discord.mentions import Names, readable
 from bot.platforms.discord.names import (
     PeopleSeen,
@@ -142,7 +143,7 @@ class InteractionReply:
             within=within(interaction.channel, interaction.guild_id, interaction.user.id),
             replied_to=self._source(),
             button=self._button,
-            quoted=self._readable(self._about.content) if self._about else "",
+            quoted=self._readable(said_in(self._about)) if self._about else "",
             quoted_by=self._about.author.display_name if self._about and not self._source() else "",
             show_form=None if self._form else self.show_form,
             form=self._form,

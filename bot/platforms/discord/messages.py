@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import discord
 
 from bot.core.content import Content
-from bot.core.platform import Attachment, ChatPlatform, Invocation, MessageRef
+from bot.core.platform import Attachment, ChatPlatform, ForwardedText, Invocation, MessageRef
 from bot.platforms.discord.attachments import (
     Downloads,
     attachments_of,
@@ -22,8 +22,9 @@ from bot.platforms.discord.attachments import (
     withheld,
 )
 from bot.platforms.discord.channels import rights_of_author, within
+from bot.platforms.discord.forwards import said_in
 from bot.platforms.discord.interactions import chat_of
-from bot.platforms.discord.mentions import readable
+from bot.platforms.discord.mentions import Named, nobody, readable
 from bot.platforms.discord.names import PeopleSeen, names_here, people_of
 
 _PERSONS = {discord.MessageType.default, discord.MessageType.reply}
@@ -40,6 +41,8 @@ class DiscordMessageCall:
     by_id: frozenset[str] = frozenset()  # commands that need ids, not names
     downloads: Downloads
     seen: PeopleSeen = field(default_factory=PeopleSeen)
+    place: Named = nobody  # the name of a server's channel
+    forward: discord.Message | None = None  # what it comments on
 
     def invocation(self) -> Invocation | None:
         """Return the call for the handler, or None for a message not meant for the bot."""
@@ -68,8 +71,9 @@ class DiscordMessageCall:
             comes_again=False,
             request=self._ref(message.id),
             replied_to=self._ref(replied.id) if replied is not None and ours else None,
-            quoted=self._quoted(replied),
+            quoted=self._readable(said_in(replied)) if replied is not None else "",
             quoted_by=replied.author.display_name if replied is not None and not ours else "",
+            forwarded=tuple(self._forwarded()),
         )
 
     async def respond(self, content: Content, private: bool) -> MessageRef:  # noqa: ARG002
@@ -120,31 +124,36 @@ class DiscordMessageCall:
         if (named := _COMMAND.match(text)) is not None:
             command, text = named[1].lower(), text[named.end() :].strip()
             return command, text if command in self.by_id else self._readable(text)
-        shows = any(self._files(self._replied(), ours=False))
-        text = self._readable(text) or self._forwarded()
-        return ("ask" if text or shows else "help"), text
+        shows = any(self._files(self._replied(), ours=False)) or any(self._forwarded())
+        return ("ask" if text or shows else "help"), self._readable(text)
 
     def _files(self, replied: discord.Message | None, *, ours: bool) -> Iterator[Attachment]:
         """Yield the attachments of the message and of the message it replies to."""
         if self._is_withheld():
             yield withheld()
             return
-        yield from attachments_of(self.message, self.downloads)
+        for message in self._messages():
+            yield from attachments_of(message, self.downloads)
         if replied is not None:
             shown = tuple(of_reply(replied, self.downloads, ours=ours))
             yield from shown
-            if self.message.guild is not None and not (ours or shown or replied.content):
+            if self.message.guild is not None and not (ours or shown or said_in(replied)):
                 yield unseen()  # in a server Discord withholds other people's messages from bots
 
-    def _quoted(self, replied: discord.Message | None) -> str:
-        """Return the text replied to, and forwarded text if the message has its own text."""
-        said = self._readable(replied.content) if replied is not None else ""
-        forwarded = self._forwarded() if self.message.content else ""
-        return "\n\n".join(filter(None, (said, forwarded)))
+    def _messages(self) -> Iterator[discord.Message]:
+        """Yield the messages that the call consists of."""
+        if self.forward is not None:
+            yield self.forward
+        yield self.message
 
-    def _forwarded(self) -> str:
-        said = (self._readable(each.content) for each in self.message.message_snapshots)
-        return "\n\n".join(filter(None, said))
+    def _forwarded(self) -> Iterator[ForwardedText]:
+        """Yield the forwarded texts. Discord tells where they come from, not who wrote them."""
+        for message in self._messages():
+            reference = message.reference
+            place = self.place(reference.channel_id) if reference is not None else None
+            for snapshot in message.message_snapshots:
+                if said := self._readable(said_in(snapshot)):
+                    yield ForwardedText(text=said, by=place or "")
 
     def _readable(self, text: str) -> str:
         """Return a text with names in place of ids."""

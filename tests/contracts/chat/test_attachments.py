@@ -275,7 +275,8 @@ async def test_a_forwarded_message_brings_its_words_and_files() -> None:
             message_reference=reference,
         )
         call = await handler.called()
-    assert (call.command, call.text, call.quoted) == ("ask", "look at this", "")
+    assert (call.command, call.text, call.quoted) == ("ask", "", "")
+    assert [each.text for each in call.forwarded] == ["look at this"]
     assert _kinds(call) == [AttachmentKind.DOCUMENT]
 
 

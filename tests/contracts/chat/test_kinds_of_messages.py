@@ -98,10 +98,10 @@ async def test_telegram_names_words_in_a_form_that_cannot_be_read_yet() -> None:
 
 USED = {
     "content", "attachments", "stickers", "sticker_items", "poll", "activity",
-    "message_snapshots",
+    "message_snapshots", "embeds",
 }  # fmt: skip
 SHOWN = [
-    "type", "mentions", "mention_roles", "embeds", "timestamp", "edited_timestamp", "flags",
+    "type", "mentions", "mention_roles", "timestamp", "edited_timestamp", "flags",
     "components", "id", "channel_id", "author", "pinned", "mention_everyone", "tts", "call",
     "application", "application_id", "interaction", "nonce", "webhook_id", "message_reference",
     "thread", "mention_channels", "role_subscription_data", "purchase_notification", "position",
@@ -118,15 +118,17 @@ def test_discord_every_field_of_a_message_is_used_named_or_no_word_of_a_person()
 
 
 async def test_discord_names_what_has_no_words() -> None:
-    """An invitation to a game, or a forwarded GPU, would be answered with the help."""
+    """An invitation to a game, or forwarded buttons, would be answered with the help."""
     handler = RecordingHandler()
     async with FakeDiscord(check_specs=False) as fake, discord_running(fake, handler):
         person = fake.person(7)
-        gpu = message_shape(person.write(""), fake.url) | {"embeds": [{"title": "a GPU"}]}
+        pressed = {"type": 2, "style": 1, "label": "Go", "custom_id": "go"}
+        row = {"type": 1, "components": [pressed]}
+        buttons = message_shape(person.write(""), fake.url) | {"components": [row]}
         reference = {"type": 1, "message_id": "1", "channel_id": str(person.direct.id)}
         for carries in (
             {"activity": {"type": 1, "party_id": "x"}},
-            {"message_snapshots": [{"message": gpu}], "message_reference": reference},
+            {"message_snapshots": [{"message": buttons}], "message_reference": reference},
         ):
             await person.says("", in_channel=person.direct, **carries)
         await handler.called(2)

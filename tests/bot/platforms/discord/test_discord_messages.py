@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from tests.bot.platforms.discord.discord_bot import RecordingHandler, running
 from tests.bot.platforms.discord.test_discord_app import usher
 from tests.bot.platforms.discord.test_discord_simcord import simulated
 from tests.fakes.discord.discord import FakeDiscord
+from tests.fakes.discord.discord_json import message as message_shape
 from tests.fakes.discord.discord_state import APPLICATION_ID, BOT_ROLE_ID, FakeMessage
 
 ME = f"<@{APPLICATION_ID}>"
@@ -128,3 +130,24 @@ async def test_a_mention_is_understood_on_simcord() -> None:
     assert [each.text for each in handler.calls] == ["why?"]
     assert call.group
     assert call.within
+
+
+async def test_a_forward_and_its_comment_are_one_question() -> None:
+    """The forward would be answered without the question, and the question without the forward."""
+    handler = RecordingHandler()
+    async with FakeDiscord(check_specs=False) as fake, running(fake, handler):
+        person = fake.person(7)
+        shown = message_shape(person.write("I owe you 100."), fake.url)
+        reference = {"type": 1, "message_id": "1", "channel_id": str(person.direct.id)}
+        carries: dict[str, Any] = {
+            "message_snapshots": [{"message": shown}],
+            "message_reference": reference,
+        }
+        await person.says("", in_channel=person.direct, **carries)
+        await person.says("is that so?", in_channel=person.direct)
+        await person.says("and why?", in_channel=person.direct)
+        await person.says("", in_channel=person.direct, **carries)
+        await handler.called(3)
+    told = [(call.text, [each.text for each in call.forwarded]) for call in handler.calls]
+    words = ["I owe you 100."]
+    assert sorted(told) == sorted([("is that so?", words), ("and why?", []), ("", words)])

@@ -1,0 +1,91 @@
+"""Forwards on Discord: the texts of what is forwarded, and the comment that follows a forward.
+
+Discord's app sends a forward and the person's comment on it as two messages, the comment last. In
+direct messages a forward therefore waits briefly. In servers Discord withholds it from bots.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import discord
+
+from queueing.core.concurrency import timeout
+
+COMMENT_WITHIN_S = 1.0
+_PREVIEWS = frozenset({"article", "gifv", "image", "link", "video"})
+
+
+def said_in(message: discord.Message | discord.MessageSnapshot) -> str:
+    """Return the text of a message, including what a program put into embeds."""
+    embeds = (_embedded(each) for each in message.embeds if each.type not in _PREVIEWS)
+    return "\n\n".join(filter(None, (message.content, *embeds)))
+
+
+def _embedded(embed: discord.Embed) -> str:
+    """Return an embed's text with the addresses behind its words."""
+    parts = (
+        _linked(embed.author.name, embed.author.url),
+        _linked(embed.title, embed.url),
+        embed.description,
+        *(f"{each.name}: {each.value}" for each in embed.fields),
+        embed.footer.text,
+    )
+    return "\n".join(filter(None, parts))
+
+
+def _linked(words: str | None, address: str | None) -> str | None:
+    return f"[{words}]({address})" if words and address else words
+
+
+def is_forward(message: discord.Message) -> bool:
+    """Return whether a message is only a forward, without words of its own."""
+    return bool(message.message_snapshots) and not message.content
+
+
+def may_comment(message: discord.Message) -> bool:
+    """Return whether a message may be the comment on a forward."""
+    is_command = message.content.lstrip().startswith("/")
+    return bool(message.content) and message.reference is None and not is_command
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingForward:
+    """A forward that waits for its comment."""
+
+    message: discord.Message
+    commented: asyncio.Event = field(default_factory=asyncio.Event)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def is_commented(self) -> bool:
+        """Wait for the comment. Returns whether it has come and brings the forward with it."""
+        try:
+            async with timeout(COMMENT_WITHIN_S):
+                await self.over.wait()
+        except TimeoutError:
+            self.over.set()
+        return self.commented.is_set()
+
+
+class Forwards:
+    """The forwards that wait for their comments, by direct chat."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, WaitingForward] = {}
+
+    def before(self, message: discord.Message) -> discord.Message | None:
+        """Return the forward that a message comments on, if it does. Ends the wait for one."""
+        waiting = self._waiting.pop(message.channel.id, None)
+        if waiting is None or waiting.over.is_set():
+            return None
+        waiting.over.set()
+        if not may_comment(message):
+            return None
+        waiting.commented.set()
+        return waiting.message
+
+    def wait(self, message: discord.Message) -> WaitingForward | None:
+        """Return the wait for the comment on a message; None if no comment can follow."""
+        if message.guild is not None or not is_forward(message):
+            return None
+        waiting = self._waiting[message.channel.id] = WaitingForward(message)
+        return waiting
