@@ -6,7 +6,7 @@ they belong together.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from telegram import Message, Update
 from telegram.constants import ChatType
@@ -91,12 +91,13 @@ def in_order(updates: Sequence[Update]) -> tuple[Message, ...]:
     return tuple(sorted(messages, key=lambda message: message.message_id))
 
 
-def joined(texts: Sequence[str]) -> str:
+def joined(messages: Sequence[Message], words: Callable[[Message], str]) -> str:
     """Return a text from its parts. An app that cuts between words removes what was there."""
-    whole, before = "", ""
-    for text in filter(None, texts):
+    whole = ""
+    for place, message in enumerate(messages):
+        before = messages[place - 1].text if place else None
         gap = "\n" if before and utf16_length(before) < TEXT_MOST else ""
-        whole, before = f"{whole}{gap}{text}", text
+        whole += gap + words(message)
     return whole
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from telegram import Bot, CallbackQuery, Chat, Message, Update
+from telegram import Bot, CallbackQuery, Chat, Message, MessageEntity, Update
 
 from bot.core.content import Content, utf16_length
 from bot.core.errors import ChatError, ChatGone
@@ -19,6 +19,7 @@ from bot.platforms.telegram.acts import HandledAlbums, in_order, joined, may_be_
 from bot.platforms.telegram.attachments import attachment_of, attachments_of
 from bot.platforms.telegram.commands import TypedCommand, typed
 from bot.platforms.telegram.errors import chat_errors
+from bot.platforms.telegram.marks import Reader, text_in, written
 from bot.platforms.telegram.mentions import Heard, heard
 from bot.platforms.telegram.renderer import ALERT_MOST, outgoing, pressed
 from bot.platforms.telegram.sources import author_of, id_of, quoted, quoted_by, source_of
@@ -83,8 +84,9 @@ class CallReader:
         asked = self._command_of(first)
         if asked is None:
             return None
-        own = [each.text or "" for each in messages if each.forward_origin is None]
-        rest = joined(own).removeprefix(own[0]) if own else ""
+        own = [each for each in messages if each.forward_origin is None]
+        said = self._said(_reader(asked))
+        rest = joined(own, said).removeprefix(said(own[0])) if own else ""
         return MessageCall(self, first, replace(asked, text=f"{asked.text}{rest}"), messages)
 
     def _album_call(self, messages: tuple[Message, ...], album: str) -> "MessageCall":
@@ -94,7 +96,8 @@ class CallReader:
         asking = [(message, asked) for message, asked in found if asked is not None]
         spoken = [each for each in asking if each[0].caption]
         main, asked = next(iter(spoken or asking), (messages[0], _NOTHING))
-        captions = (heard(each, self.bot.bot).text for each in messages if each is not main)
+        said = self._said(_reader(asked))
+        captions = (said(each) for each in messages if each is not main)
         asked = replace(asked, text="\n".join(filter(None, (asked.text, *captions))))
         asks, before = bool(asking), self.albums.asked(chat.id, album)
         self.albums.note(chat.id, album, asked=asks)
@@ -116,7 +119,16 @@ class CallReader:
             return None
         if command.command == "start":  # possibly with a parameter from a link "t.me/bot?start=x"
             return _HELP
-        return command
+        return typed(_reader(command)(words.text, words.entities), words.entities)
+
+    def _said(self, read: Reader) -> Callable[[Message], str]:
+        """Return how to read a message without the bot's name."""
+
+        def said(message: Message) -> str:
+            words = heard(message, self.bot.bot)
+            return read(words.text, words.entities)
+
+        return said
 
     def _question(self, message: Message, words: Heard) -> TypedCommand | None:
         """Return what a message without a command asks. The bare name asks for the commands."""
@@ -128,7 +140,7 @@ class CallReader:
         )
         if asks and (words.text or shows):
             own = message.forward_origin is None
-            return replace(_NOTHING, text=words.text if own else "")
+            return replace(_NOTHING, text=written(words.text, words.entities) if own else "")
         return _HELP if words.named else None
 
     def _is_addressed(self, command: TypedCommand, chat: Chat, *, named: bool) -> bool:
@@ -157,6 +169,15 @@ class CallReader:
             chat=chat_of(message.chat.id, thread),
             message=str(message.message_id),
         )
+
+
+def _reader(asked: TypedCommand) -> Reader:
+    """Return how to read a call's texts. Only a text model needs what Telegram keeps beside them."""
+    return written if asked.command == "ask" else _only_text
+
+
+def _only_text(text: str, _marks: Sequence[MessageEntity]) -> str:
+    return text
 
 
 def _is_bot(message: Message) -> bool:
@@ -201,7 +222,7 @@ class MessageCall:
             language=message.from_user.language_code if message.from_user else None,
             request=request,
             replied_to=self.reception.ref(replied) if replied and ours else None,
-            quoted=quoted(message),
+            quoted=quoted(message, _reader(self.asked)),
             quoted_by="" if ours else quoted_by(message),
             forwarded=tuple(self._forwarded()),
             may_be_cut=self._may_be_cut(),
@@ -222,7 +243,7 @@ class MessageCall:
     def _forwarded(self) -> Iterator[ForwardedText]:
         """Yield the texts that are forwarded with the call, with their sources."""
         for part in self.parts:
-            text = part.text or part.caption
+            text = text_in(part)
             if text and part.forward_origin is not None and not self._is_command(part):
                 yield ForwardedText(text=text, by=source_of(part.forward_origin))
 

@@ -10,6 +10,8 @@ from telegram import (
     User,
 )
 
+from bot.platforms.telegram.marks import Reader
+
 
 def id_of(user: User | None) -> int | None:
     """Return a person's id, if there is a person."""
@@ -44,12 +46,14 @@ def source_of(origin: MessageOrigin) -> str:
             return ""
 
 
-def quoted(message: Message) -> str:
+def quoted(message: Message, read: Reader) -> str:
     """Return the text a message replies to: the part the person selected, otherwise all of it."""
     if message.quote is not None:
-        return message.quote.text
+        return read(message.quote.text, message.quote.entities or ())
     replied = message.reply_to_message
-    return (replied.text or replied.caption or "") if replied is not None else ""
+    if replied is None:
+        return ""
+    return read(replied.text or replied.caption or "", replied.entities or replied.caption_entities)
 
 
 def quoted_by(message: Message) -> str:

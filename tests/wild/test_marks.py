@@ -1,0 +1,23 @@
+"""What models read of the marks that Telegram keeps beside a text.
+
+Each file of `marks/` has a `text`, its `entities` and what is `written` of them.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from telegram import MessageEntity
+
+from bot.platforms.telegram.marks import written
+
+CASES = sorted(Path(__file__).with_name("marks").glob("*.json"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_models_read_what_people_see(case: Path) -> None:
+    """The address behind a word is lost, or code reaches a model without its line breaks."""
+    odd: dict[str, Any] = json.loads(case.read_text(encoding="utf-8"))
+    marks = MessageEntity.de_list(odd["entities"], None)
+    assert written(odd["text"], marks) == odd["written"]
