@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import discord
 
+from bot.core.addressing import without_name
 from bot.core.content import Content
 from bot.core.platform import Attachment, ChatPlatform, ForwardedText, Invocation, MessageRef
 from bot.platforms.discord.attachments import (
@@ -113,14 +114,20 @@ class DiscordMessageCall:
         """Return the pattern of what names the bot: its mention, or that of its role."""
         ours = (role for role in self.message.role_mentions if self._is_our_role(role))
         marks = (f"@!?{self.me}", *(f"@&{role.id}" for role in ours))
-        return re.compile(rf"\s*<(?:{'|'.join(marks)})>\s*")
+        return re.compile(rf"<(?:{'|'.join(marks)})>")
+
+    def _without_name(self) -> str:
+        name, text = self._name(), self.message.content
+        while (found := name.search(text)) is not None:
+            text = without_name(text[: found.start()], text[found.end() :])
+        return text.strip()
 
     def _is_withheld(self) -> bool:
         return self._names_our_role() and not self.message.content
 
     def _command_and_text(self) -> tuple[str, str]:
         """Return the command and its text. A bare mention of the bot lists the commands."""
-        text = self._name().sub(" ", self.message.content).strip()
+        text = self._without_name()
         if (named := _COMMAND.match(text)) is not None:
             command, text = named[1].lower(), text[named.end() :].strip()
             return command, text if command in self.by_id else self._readable(text)

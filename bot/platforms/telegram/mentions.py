@@ -4,16 +4,13 @@ Telegram marks a name ("@usher_bot") and a person picked from its list without o
 ("entities") count UTF-16 units. Code has no such marks, so a name in code calls nobody.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from telegram import Message, MessageEntity, User
 
+from bot.core.addressing import without_name
 from bot.core.content import utf16_length
-
-_BEFORE_WORDS = re.compile(r"\s*[,:;](?=\s|$)\s*|\s*")
-_ENDS_A_PHRASE = re.compile(r"$|[,.;:!?…)\]](?!\w)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,10 +31,10 @@ def heard(message: Message, me: User) -> Heard:
     entities = tuple(message.entities or message.caption_entities)
     if message.forward_origin is not None:
         return Heard(text=text, entities=entities, named=False)
-    return without_name(text, entities, me)
+    return unnamed(text, entities, me)
 
 
-def without_name(text: str, entities: Sequence[MessageEntity], me: User) -> Heard:
+def unnamed(text: str, entities: Sequence[MessageEntity], me: User) -> Heard:
     """Return a text without the bot's name, with the marks of what is left."""
     mine = sorted(
         (each for each in entities if _means(each, text, me)), key=lambda each: each.offset
@@ -64,14 +61,7 @@ def _means(mark: MessageEntity, text: str, me: User) -> bool:
 def _cut(text: str, mark: MessageEntity) -> str:
     """Return the text without the marked name and the punctuation that only set it apart."""
     before = text[: _index(text, mark.offset)]
-    after = text[_index(text, mark.offset + mark.length) :]
-    words = before.rstrip()
-    if not words:
-        return _BEFORE_WORDS.sub("", after, count=1)
-    gap, rest = before[len(words) :], after.lstrip()
-    if not _ENDS_A_PHRASE.match(rest):
-        return f"{words}{gap}{rest}"
-    return f"{words.removesuffix(',')}{rest}"
+    return without_name(before, text[_index(text, mark.offset + mark.length) :])
 
 
 def _moved(

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from telegram import MessageEntity, User
 
 from bot.core.content import utf16_length
-from bot.platforms.telegram.mentions import without_name
+from bot.platforms.telegram.mentions import unnamed
 
 ME = User(id=999, first_name="Usher", is_bot=True, username="usher_bot")
 NAME = "@usher_bot"
@@ -22,7 +22,7 @@ def test_other_marks_stay_on_their_words(before: str, between: str, after: str) 
     lead = f"{before} {NAME} x{between}"
     text = f"{lead}cat🐈{after}"
     entities = (mark("mention", f"{before} ", NAME), mark("code", lead, "cat🐈"))
-    left = without_name(text, entities, ME)
+    left = unnamed(text, entities, ME)
     assert left.named
     assert NAME not in left.text or NAME in before + between + after
     assert left.entities[0].offset == utf16_length(left.text[: -len(f"cat🐈{after}")])
@@ -33,4 +33,4 @@ def test_other_marks_stay_on_their_words(before: str, between: str, after: str) 
 def test_marks_that_fit_no_text_are_passed_over(text: str, offset: int, length: int) -> None:
     """One strange update would come again for ever."""
     strange = [MessageEntity(type=kind, offset=offset, length=length) for kind in ("mention", "b")]
-    assert without_name(text, strange, ME).text == text
+    assert unnamed(text, strange, ME).text == text
