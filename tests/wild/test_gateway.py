@@ -1,13 +1,18 @@
 """Which messages on Discord are calls, and what they ask.
 
 Each file of `gateway/` has a `message` (what it leaves out is usual; `direct` for a direct one) and
-the `call` that is made of it: the fields that matter, with the kinds of its files, or null for a
-message that is meant for people. `forward` is a forward that the message comments on. The server has the bot's role 5000 and a role 5001 of people, the
-channels 100 and 101, and a channel 102 that people cannot see.
+the `call` that is made of it: the fields that matter, with the kinds of its files and each forwarded
+text as its source and words, or null for a message that is meant for people. `forward` is a forward
+that the message comments on. The server has the bot's role 5000 and a role 5001 of people, the
+channels 100 and 101, and a channel 102 that people cannot see. The author of a direct message is in
+that server unless they are a `stranger`.
 """
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import discord
@@ -16,10 +21,11 @@ import pytest
 from bot.commands.registry import COMMANDS
 from bot.platforms.discord.attachments import Downloads
 from bot.platforms.discord.messages import DiscordMessageCall
-from bot.platforms.discord.names import commands_by_id
+from bot.platforms.discord.names import channels_seen, commands_by_id
 from bot.platforms.discord.platform import Discord
 from tests.fakes.discord import discord_json as shapes
 from tests.fakes.discord.discord_state import APPLICATION_ID, GUILD_ID, Channel, FakeMessage
+from tests.simulation.loop import run
 
 CASES = sorted(Path(__file__).with_name("gateway").glob("*.json"))
 PAINTERS, RULES, HIDDEN, TALK, DIRECT = 5001, 101, 102, 100, 200
@@ -62,7 +68,7 @@ def message_of(client: discord.Client, odd: dict[str, Any], which: str) -> disco
 def call_of(odd: dict[str, Any]) -> DiscordMessageCall:
     client = discord.Client(intents=discord.Intents(guilds=True))
     channel_of(client, direct=False)
-    return DiscordMessageCall(
+    call = DiscordMessageCall(
         message=message_of(client, odd, "message"),
         forward=message_of(client, odd, "forward") if "forward" in odd else None,
         place=lambda number: getattr(client.get_channel(number), "name", None),
@@ -71,6 +77,20 @@ def call_of(odd: dict[str, Any]) -> DiscordMessageCall:
         by_id=commands_by_id(COMMANDS),
         downloads=Downloads(Discord.limits.download),
     )
+    return replace(call, channels=run(seen_from_a_direct_chat(client, odd, call)))
+
+
+async def seen_from_a_direct_chat(
+    client: discord.Client, odd: dict[str, Any], call: DiscordMessageCall
+) -> Mapping[int, str]:
+    async def member(_guild: int, number: int) -> Any:
+        if odd.get("stranger"):
+            response: Any = SimpleNamespace(status=404, reason="Not Found")
+            raise discord.NotFound(response, "Unknown Member")
+        return shapes.member(number, "Ada")
+
+    client.http.get_member = member  # type: ignore[method-assign, assignment]
+    return await channels_seen(client, 7, call.texts()) if odd.get("direct") else {}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)

@@ -26,7 +26,7 @@ from bot.platforms.discord.errors import chat_errors, refuse_to_wait
 from bot.platforms.discord.forwards import Forwards, WaitingForward
 from bot.platforms.discord.interactions import InteractionReply
 from bot.platforms.discord.messages import DiscordMessageCall
-from bot.platforms.discord.names import PeopleSeen, commands_by_id, people_of
+from bot.platforms.discord.names import PeopleSeen, channels_seen, commands_by_id, people_of
 from bot.platforms.discord.renderer import filled_in, pressed
 from queueing.core.concurrency import TaskGroup
 
@@ -260,6 +260,10 @@ class Client(discord.AutoShardedClient):
                     return
                 if is_astray(spoken.message):
                     await self._find(spoken.message)
+                if spoken.message.guild is None:
+                    person = spoken.message.author.id
+                    seen = await channels_seen(self, person, spoken.texts())
+                    spoken = replace(spoken, channels=seen)
                 invocation = spoken.invocation()
                 if invocation is not None:
                     await self._handler.call(replace(invocation, arrival=arrival))

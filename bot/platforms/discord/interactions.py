@@ -31,6 +31,7 @@ from bot.platforms.discord.forwards import said_in
 from bot.platforms.discord.mentions import Names, readable
 from bot.platforms.discord.names import (
     PeopleSeen,
+    channels_seen,
     look_up,
     names_here,
     options_by_id,
@@ -73,6 +74,7 @@ class InteractionReply:
         self._about = about  # the message whose menu was opened
         self._form = interaction.type is discord.InteractionType.modal_submit
         self._seen = seen or PeopleSeen()
+        self._channels: Mapping[int, str] = {}
         self._platform = platform
         self._post = post
         self._button = interaction.type is discord.InteractionType.component
@@ -157,14 +159,17 @@ class InteractionReply:
     def _names(self) -> Names:
         here = self._interaction
         named = {**people_chosen(here), **people_of(self._about)}
-        return names_here(here.guild, here.user, named, self._seen)
+        return names_here(here.guild, here.user, named, self._seen, self._channels)
 
     async def _look_up(self, values: Mapping[str, Any], by_id: Collection[str]) -> None:
         """Learn who is mentioned in what was typed; Discord describes no one in a text."""
         texts = [
             value for name, value in values.items() if isinstance(value, str) and name not in by_id
         ]
-        await look_up(self._interaction.guild, texts, self._names(), self._seen)
+        here = self._interaction
+        await look_up(here.guild, texts, self._names(), self._seen)
+        if here.guild is None:
+            self._channels = await channels_seen(here.client, here.user.id, texts)
 
     def _about_files(self, downloads: Downloads) -> Iterator[Attachment]:
         """Yield the attachments of the message whose menu was opened."""

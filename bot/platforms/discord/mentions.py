@@ -47,10 +47,19 @@ def readable(text: str, names: Names) -> str:
 
 def people_in(text: str) -> Iterator[int]:
     """Yield the ids of the people that a text mentions."""
+    yield from _ids(text, "person")
+
+
+def channels_in(text: str) -> Iterator[int]:
+    """Yield the ids of the channels that a text mentions."""
+    yield from _ids(text, "channel")
+
+
+def _ids(text: str, kind: str) -> Iterator[int]:
     for part, is_code in _stretches(text):
         for mark in () if is_code else _MARK.finditer(part):
-            if mark["person"] is not None:
-                yield int(mark["person"])
+            if mark[kind] is not None:
+                yield int(mark[kind])
 
 
 def _stretches(text: str) -> Iterator[tuple[str, bool]]:

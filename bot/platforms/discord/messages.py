@@ -7,7 +7,7 @@ name, and people pick it from the list by mistake.
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import discord
@@ -44,6 +44,7 @@ class DiscordMessageCall:
     seen: PeopleSeen = field(default_factory=PeopleSeen)
     place: Named = nobody  # the name of a server's channel
     forward: discord.Message | None = None  # what it comments on
+    channels: Mapping[int, str] = field(default_factory=dict)  # those seen from a direct chat
 
     def invocation(self) -> Invocation | None:
         """Return the call for the handler, or None for a message not meant for the bot."""
@@ -166,7 +167,16 @@ class DiscordMessageCall:
         """Return a text with names in place of ids."""
         message = self.message
         named = people_of(message, self._replied())
-        return readable(text, names_here(message.guild, message.author, named, self.seen))
+        here = message.guild, message.author
+        return readable(text, names_here(*here, named, self.seen, self.channels))
+
+    def texts(self) -> Iterator[str]:
+        """Yield the texts that may contain ids."""
+        for message in (*self._messages(), self._replied()):
+            if message is not None:
+                yield said_in(message)
+                for snapshot in message.message_snapshots:
+                    yield said_in(snapshot)
 
     def _replied(self) -> discord.Message | None:
         """Return the message replied to, or None if there is none or it was deleted."""

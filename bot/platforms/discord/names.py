@@ -15,7 +15,7 @@ import discord
 from bot.core.command import Command, ParamKind
 from bot.core.errors import ChatError
 from bot.platforms.discord.errors import chat_errors
-from bot.platforms.discord.mentions import Named, Names, people_in
+from bot.platforms.discord.mentions import Named, Names, channels_in, people_in
 from queueing.core.concurrency import timeout
 
 LOOKED_UP_MOST = 5  # people per call
@@ -70,10 +70,12 @@ def names_here(
     caller: discord.abc.User,
     named: Mapping[int, str],
     seen: PeopleSeen,
+    channels: Mapping[int, str] | None = None,
 ) -> Names:
     """Return the names in a server or direct chat; `named` are people who came with the call.
 
-    A channel that the caller cannot see stays unnamed, as in Discord's own client.
+    A channel that the caller cannot see stays unnamed, as in Discord's own client. In a direct chat
+    `channels` are those that they can see.
     """
 
     def person(number: int) -> str | None:
@@ -84,7 +86,7 @@ def names_here(
         return named.get(number) or known or seen.name(guild.id if guild else None, number)
 
     if guild is None:
-        return Names(person=person)
+        return Names(person=person, channel=(channels or {}).get)
     return Names(person=person, role=_roles(guild), channel=_channels(guild, caller))
 
 
@@ -103,6 +105,37 @@ async def look_up(
                     await _look_up(guild, number, seen)
     except ChatError as error:
         _log.info("could not look up the people that a call mentions: %s", error)
+
+
+async def channels_seen(
+    client: discord.Client, person_id: int, texts: Iterable[str]
+) -> Mapping[int, str]:
+    """Return the names of mentioned channels that a person can see. Never raises `ChatError`.
+
+    A direct chat belongs to no server, so the person is looked up in each channel's own.
+    """
+    names: dict[int, str] = {}
+    mentioned = dict.fromkeys(number for text in texts for number in channels_in(text))
+    found = [client.get_channel(number) for number in mentioned]
+    channels = [each for each in found if isinstance(each, discord.abc.GuildChannel)]
+    try:
+        with chat_errors():
+            async with timeout(LOOK_UP_S):
+                for channel in channels[:LOOKED_UP_MOST]:
+                    if await _sees(channel, person_id):
+                        names[channel.id] = channel.name
+    except ChatError as error:
+        _log.info("could not look up who sees the channels that a call mentions: %s", error)
+    return names
+
+
+async def _sees(channel: discord.abc.GuildChannel, person_id: int) -> bool:
+    member = channel.guild.get_member(person_id)
+    try:
+        member = member or await channel.guild.fetch_member(person_id)
+    except discord.NotFound:  # not a member of that server
+        return False
+    return channel.permissions_for(member).view_channel
 
 
 async def _look_up(guild: discord.Guild, number: int, seen: PeopleSeen) -> None:
