@@ -17,20 +17,26 @@ from pydantic import JsonValue
 from backends.comfyui.answers import Ended, ServerPrompt, Stage
 from backends.comfyui.attempts import Attempts
 from backends.comfyui.discovery import Discovery
-from backends.comfyui.errors import MISCONFIGURED, answered, failure, is_loader, raise_if_failed
+from backends.comfyui.errors import MISCONFIGURED, answered, emptied, raise_if_failed
 from backends.comfyui.files import collected, stand_in, uploaded
 from backends.comfyui.lora_files import lora_files, with_lora_files
 from backends.comfyui.model_templates import (
     Templates,
-    check_offered,
-    input_of,
     read_templates,
     remarks_on,
 )
 from backends.comfyui.server import ComfyUIServer
+from backends.comfyui.verifying import verify
 from backends.comfyui.workflow.graph import Asked, Graph, places
 from backends.comfyui.workflow.graph_analysis import Medium
-from backends.comfyui.workflow.node_types import NumberRange, common, inputs_of, limits_in
+from backends.comfyui.workflow.node_types import (
+    NumberRange,
+    common,
+    info_of,
+    input_of,
+    inputs_of,
+    limits_in,
+)
 from backends.comfyui.workflow.offered_names import as_offered
 from backends.comfyui.workflow.rendering import TINY, fill, warm_up
 from backends.comfyui.workflow.template import Template
@@ -40,11 +46,9 @@ from backends.common.options import read_options
 from queueing.core.concurrency import timeout
 from queueing.core.errors import (
     BadModel,
-    OutOfMemory,
     ProblemKind,
     Rejected,
     ResultGone,
-    ShortOfMemory,
     problem,
 )
 from queueing.core.ports import Backend, Fetch, Report, ServerInfo
@@ -118,6 +122,7 @@ class ComfyUI(Backend):
         self._discovery = Discovery(spec.name)
         self._known: dict[str, tuple[ModelSpec, Templates]] = {}
         self._described: dict[str, JsonValue] = {}  # what the server said of each node type
+        self._doubts: dict[str, list[str]] = {}  # what `verify` could not check
         self._freed_after: str | None = None  # id of the last prompt before memory was freed
 
     # ---------------------------------------------------------------- what it is and has
@@ -135,8 +140,12 @@ class ComfyUI(Backend):
         return self._templates(model).usual
 
     def remarks(self, model: ModelSpec) -> Sequence[str]:
-        """Return what is surprising about its templates, though they run."""
-        return [note for workflow in self._templates(model).all for note in remarks_on(workflow)]
+        """Return what is surprising about its templates, though they run.
+
+        After `verify`, this includes what the server's descriptions leave open.
+        """
+        own = [note for workflow in self._templates(model).all for note in remarks_on(workflow)]
+        return [*own, *self._doubts.get(model.name, ())]
 
     def weightless(self, model: ModelSpec) -> bool:
         """Return whether its templates need no model, such as those that enlarge an image."""
@@ -180,14 +189,12 @@ class ComfyUI(Backend):
             await asyncio.gather(*signs, return_exceptions=True)
 
     async def verify(self, model: ModelSpec) -> None:
-        """Raise `BadModel` if the server lacks a node type or file of the model's templates."""
-        for workflow in self._templates(model).all:
-            for node_id, node in workflow.nodes.items():
-                offered = await self._server.node_type(node.class_type)
-                check_offered(workflow, node_id, offered)
-            seeds = await self._limits(workflow, "seed")
-            if seeds.least > seeds.most:
-                raise BadModel(f"{workflow.name}: no seed is valid for all nodes that take it")
+        """Raise `BadModel` if the server would refuse the model's templates."""
+        self._doubts[model.name] = [
+            note
+            for workflow in self._templates(model).all
+            async for note in verify(self._server, workflow)
+        ]
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         """Return a model for each further file whose family has a shipped template.
@@ -215,8 +222,8 @@ class ComfyUI(Backend):
         request = await with_lora_files(self._server, request, workflow)
         names, request = await uploaded(self._server, files, request, workflow)
         if isinstance(request, Generation):
-            seed = (await self._limits(workflow, "seed")).wrapped(request.seed)
-            request = request.model_copy(update={"seed": seed})
+            limits = await self._limits(workflow, "seed")
+            request = request.model_copy(update={"seed": limits.wrapped(request.seed)})
         graph = fill(workflow, request, prefix=f"usher/{work.key}", files=names)
         graph = await self._spelled(graph)
         ended = await self._attempts.run(work.key, graph, workflow, request, report)
@@ -323,7 +330,7 @@ class ComfyUI(Backend):
             return frozenset()
         prompt, ended = newest
         using = self._using(prompt, models)
-        return frozenset(name for name in using if not _unloaded(self._known[name][1], ended))
+        return frozenset(name for name in using if not emptied(self._known[name][1].all[0], ended))
 
     async def _holds_memory(self) -> bool:
         """Return whether the memory is not free yet: the worker is busy, or has not freed it."""
@@ -354,9 +361,8 @@ class ComfyUI(Backend):
         for key, node in graph.items():
             if not any(isinstance(value, str) for value in node.inputs.values()):
                 continue
-            offered = await self._description(node.class_type)
-            info = offered.get(node.class_type) if isinstance(offered, dict) else None
-            if isinstance(info, dict):
+            info = info_of(await self._description(node.class_type), node.class_type)
+            if info:
                 spelled[key] = replace(node, inputs=as_offered(node.inputs, info))
         return spelled
 
@@ -380,14 +386,3 @@ class ComfyUI(Backend):
             raise Rejected("a workflow cannot serve a chat request", problem=problem(what))
         files = places(work.request, work.files)
         return work.request, self._templates(model).serving(work.request, files.keys()), files
-
-
-def _unloaded(templates: Templates, ended: Ended) -> bool:
-    """Return whether a prompt's failure emptied the memory: on an OOM the server unloads all."""
-    if ended.failure is None:
-        return False
-    workflow = templates.all[0]
-    error = failure(ended.failure, workflow)
-    return isinstance(error, OutOfMemory | ShortOfMemory) or is_loader(
-        workflow, ended.failure.node_id
-    )

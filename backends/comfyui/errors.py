@@ -138,6 +138,16 @@ def is_loader(workflow: Template, node_id: str) -> bool:
     return node is not None and not workflow.marks.isdisjoint(loaded_by(node))
 
 
+def emptied(workflow: Template, ended: Ended) -> bool:
+    """Return whether a prompt's failure emptied the memory: on an OOM the server unloads all."""
+    if ended.failure is None:
+        return False
+    error = failure(ended.failure, workflow)
+    return isinstance(error, OutOfMemory | ShortOfMemory) or is_loader(
+        workflow, ended.failure.node_id
+    )
+
+
 def _asks(request: Asked, word: str) -> bool:
     return getattr(request, FOLLOWS.get(word, word), None) is not None
 

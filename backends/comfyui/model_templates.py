@@ -8,21 +8,10 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from pydantic import JsonValue
-
-from backends.comfyui.workflow.graph import Asked, Graph, substituted, words_in
+from backends.comfyui.workflow.graph import Asked, Graph, words_in
 from backends.comfyui.workflow.graph_analysis import unscaled
-from backends.comfyui.workflow.node_types import (
-    NumberRange,
-    choices_in,
-    inputs_for,
-    is_own,
-    least_version,
-    limits_in,
-)
-from backends.comfyui.workflow.offered_names import as_offered, in_short
 from backends.comfyui.workflow.seeds import fixed_seeds
-from backends.comfyui.workflow.template import Template, parse_workflow, prepare, taken
+from backends.comfyui.workflow.template import Template, parse_workflow, prepare, saved_part, taken
 from backends.common.model_names import comparable
 from backends.common.options import read_options
 from queueing.core.catalog import meant_or_all
@@ -131,49 +120,12 @@ def read_templates(model: ModelSpec) -> Templates:
         raise BadModel(
             f"{where}.values: no placeholder of {' or '.join(graphs)} is named {min(unused)}"
         )
-    workflows = [prepare(graph, options.values, name=name) for name, graph in graphs.items()]
+    workflows = [
+        prepare(saved_part(graph), options.values, name=name) for name, graph in graphs.items()
+    ]
     templates = Templates(all=tuple(sorted(workflows, key=lambda each: bool(each.needs))))
     _check_capabilities(where, model, templates)
     return templates
-
-
-def choices_of(offered: JsonValue, class_type: str, name: str) -> tuple[str, ...]:
-    """Return the choices for an input of a node type; empty if there are none."""
-    return tuple(choices_in(input_of(offered, class_type, name)) or ())
-
-
-def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
-    """Return the server's description of an input of a node type, or None."""
-    info = offered.get(class_type) if isinstance(offered, dict) else None
-    if not isinstance(info, dict):
-        return None
-    inputs = inputs_for(info, {})
-    return inputs.required.get(name) or inputs.optional.get(name)
-
-
-def check_offered(workflow: Template, node_id: str, offered: JsonValue) -> None:
-    """Raise `BadModel` unless the server's description of a node type fits the node.
-
-    The type must exist and its required inputs must be set. The server must offer every fixed
-    choice (a model file, a sampler), in any case and with any separator. Every fixed or default number must be within its limits.
-    """
-    node = workflow.nodes[node_id]
-    filled = substituted({node_id: node}, workflow.defaults)[node_id].inputs
-    where = f"{workflow.name}: node {node_id} ({node.class_type})"
-    info = offered.get(node.class_type) if isinstance(offered, dict) else None
-    if not isinstance(info, dict):
-        raise BadModel(f"{where}: {_lacking(workflow, node.class_type)}")
-    filled = as_offered(filled, info)
-    inputs = inputs_for(info, filled)
-    missing = inputs.required.keys() - node.inputs.keys()
-    if missing:
-        raise BadModel(f"{where}: the required input {min(missing)} is not set")
-    for name, kind in {**inputs.required, **inputs.optional}.items():
-        value, choices, limits = filled.get(name), choices_in(kind), limits_in(kind)
-        if choices is not None and isinstance(value, str):
-            _check_choice(f"{where}: {name}", value, choices)
-        if limits is not None and isinstance(value, int | float):
-            _check_number(f"{where}: {name}", value, limits)
 
 
 def remarks_on(workflow: Template) -> Iterator[str]:
@@ -190,14 +142,6 @@ def remarks_on(workflow: Template) -> Iterator[str]:
                 f"{workflow.name}: no {{{{seed}}}}, so the same prompt gives the same result every"
                 f" time ({', '.join(held)})."
             )
-
-
-def _lacking(workflow: Template, class_type: str) -> str:
-    """Return why a server may lack a node, and the remedy."""
-    least = least_version(node.class_type for node in workflow.nodes.values())
-    if least is None or not is_own(class_type):
-        return "the server has no such node; a custom node pack is missing"
-    return f"the server has no such node; the workflow needs ComfyUI {least} or newer"
 
 
 def _names(model: ModelSpec, options: ModelOptions) -> list[str]:
@@ -230,16 +174,3 @@ def _check_capabilities(where: str, model: ModelSpec, templates: Templates) -> N
     for able in sorted(model.capabilities - templates.abilities):
         setting, why = _LACKS.get(able, ("workflow", "it makes something else"))
         raise BadModel(f"{where}.{setting}: {why}, so the model cannot do {able}")
-
-
-def _check_choice(where: str, value: str, choices: list[str]) -> None:
-    if value in choices or "{{" in value:  # requests fill placeholders
-        return
-    raise BadModel(f"{where}: the server does not have {value}; {in_short(value, choices)}")
-
-
-def _check_number(where: str, value: float, limits: NumberRange) -> None:
-    if value < limits.least:
-        raise BadModel(f"{where}: {value} is less than its minimum, {limits.least}")
-    if value > limits.most:
-        raise BadModel(f"{where}: {value} is more than its maximum, {limits.most}")

@@ -186,6 +186,15 @@ class ComfyUIServer:
         except HttpRefused as refused:
             raise ResultGone(f"the result is gone: {refused}") from refused
 
+    async def has_file(self, filename: str, subfolder: str, kind: str) -> bool:
+        """Return whether a folder of the server, such as "input", contains a file."""
+        params = {"filename": filename, "subfolder": subfolder, "type": kind}
+        try:
+            await self._http.head("/view", params=params)
+        except HttpRefused:
+            return False
+        return True
+
     async def free(self) -> None:
         """Ask the server to unload all models; its worker does so when idle."""
         await self._post("/free", {"unload_models": True, "free_memory": True})

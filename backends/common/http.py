@@ -45,7 +45,7 @@ PIECES_FROM = 1024 * 1024  # bytes of a request body
 class ServerCall:
     """A request to a server. Its string form omits the host, credentials and query."""
 
-    method: Literal["GET", "POST", "DELETE"]
+    method: Literal["GET", "HEAD", "POST", "DELETE"]
     url: URL
     data: "bytes | io.BytesIO | aiohttp.FormData | None" = None
     headers: Mapping[str, str] | None = None
@@ -172,6 +172,11 @@ class Http:
     async def delete(self, path: str, *, timeout_s: float = ANSWER_S) -> None:
         """DELETE and ignore the response body."""
         await self._whole(ServerCall(method="DELETE", url=self._url(path)), timeout_s, ERROR_LIMIT)
+
+    async def head(self, path: str, *, params: Params | None = None) -> None:
+        """Ask for a response without its body; `HttpRefused` if there is none."""
+        call = ServerCall(method="HEAD", url=self._url(path, params))
+        await self._whole(call, ANSWER_S, ERROR_LIMIT)
 
     async def get_bytes(
         self, path: str, *, params: Params | None = None, limit: int, read_s: float = ANSWER_S

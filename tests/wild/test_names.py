@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from backends.comfyui.model_templates import check_offered
 from backends.comfyui.workflow.offered_names import as_offered
+from backends.comfyui.workflow.offered_nodes import check_offered
 from backends.comfyui.workflow.template import Template, parse_workflow, prepare
 from queueing.core.errors import BadModel
 from tests.backends.comfyui.drawing import connect, ignore, work

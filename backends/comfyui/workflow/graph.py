@@ -4,7 +4,7 @@ Values are set in the parsed graph, never in JSON text, so a person's text canno
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
@@ -31,10 +31,14 @@ PASSES_ON = ("model", "clip")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """A node of a graph; a link is a list of a node id and an output index."""
+    """A node of a graph; a link is a list of a node id and an output index.
+
+    `title` is its name in ComfyUI's editor, which servers ignore.
+    """
 
     class_type: str
     inputs: Mapping[str, JsonValue]
+    title: str = ""
 
 
 def as_json(graph: Graph) -> dict[str, JsonValue]:
@@ -47,7 +51,12 @@ def as_json(graph: Graph) -> dict[str, JsonValue]:
 
 def files_of(graph: Graph) -> frozenset[tuple[str, str]]:
     """Return the model files a graph loads, as (input, file name)."""
-    return frozenset(pair for pair in texts_by_input(graph) if _FILE.search(pair[1]))
+    return frozenset(pair for pair in texts_by_input(graph) if is_model_file(pair[1]))
+
+
+def is_model_file(name: str) -> bool:
+    """Return whether a name is that of a model file."""
+    return bool(_FILE.search(name))
 
 
 def words_in(graph: Graph) -> frozenset[str]:
@@ -106,6 +115,12 @@ def upstream_of(graph: Graph, key: str) -> frozenset[str]:
         found |= new
         todo += new
     return frozenset(found - {key})
+
+
+def leading_to(graph: Graph, keys: Collection[str]) -> Graph:
+    """Return the nodes with these keys and all that they depend on."""
+    kept = frozenset(keys).union(*(upstream_of(graph, key) for key in keys))
+    return {key: node for key, node in graph.items() if key in kept}
 
 
 def bypass(node: Node) -> tuple[str, ...]:

@@ -54,6 +54,15 @@ def limits_in(kind: JsonValue) -> NumberRange | None:
             return None
 
 
+def rules_in(kind: JsonValue) -> Mapping[str, JsonValue]:
+    """Return what a server says of an input besides its type."""
+    match kind:
+        case [_, dict(rules), *_]:
+            return rules
+        case _:
+            return {}
+
+
 def inputs_of(graph: Graph, word: str) -> Iterator[tuple[str, str]]:
     """Yield the node type and input of each value that consists of this placeholder only."""
     for node in graph.values():
@@ -106,6 +115,23 @@ def choices_in(kind: JsonValue) -> list[str] | None:
             ]
         case _:
             return None
+
+
+def info_of(offered: JsonValue, class_type: str) -> Mapping[str, JsonValue]:
+    """Return the server's description of a node type; empty if it has no such type."""
+    info = offered.get(class_type) if isinstance(offered, dict) else None
+    return info if isinstance(info, dict) else {}
+
+
+def input_of(offered: JsonValue, class_type: str, name: str) -> JsonValue:
+    """Return the server's description of an input of a node type, or None."""
+    inputs = inputs_for(info_of(offered, class_type), {})
+    return inputs.required.get(name) or inputs.optional.get(name)
+
+
+def choices_of(offered: JsonValue, class_type: str, name: str) -> tuple[str, ...]:
+    """Return the choices for an input of a node type; empty if there are none."""
+    return tuple(choices_in(input_of(offered, class_type, name)) or ())
 
 
 def _expand(

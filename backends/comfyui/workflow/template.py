@@ -24,6 +24,7 @@ from backends.comfyui.workflow.graph import (
     cycle_in,
     has_broken_placeholder,
     is_deep,
+    leading_to,
     link_of,
     names_in,
     placeholders_in,
@@ -213,6 +214,20 @@ def parse_workflow(text: str, *, name: str) -> Graph:
     if circular := cycle_in(nodes):
         raise BadModel(f"{name}: node {circular}: depends on itself")
     return nodes
+
+
+def saved_part(nodes: Graph) -> Graph:
+    """Return the nodes that lead to saved files, without previews and branches that nobody saves.
+
+    If none of them takes the prompt, the nodes that do are kept as well. Returns everything if
+    nothing is saved.
+    """
+    saves = saves_in(nodes)
+    kept = leading_to(nodes, saves) if saves else nodes
+    if "prompt" in words_in(kept):
+        return kept
+    asked = (key for key, node in nodes.items() if "prompt" in names_in(node.inputs))
+    return leading_to(nodes, (*kept, *asked))
 
 
 def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Template:

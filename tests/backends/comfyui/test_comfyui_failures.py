@@ -87,7 +87,7 @@ async def test_a_template_with_a_broken_output_fails_at_once(
 ) -> None:
     """A prompt accepted in part would run for nothing."""
     nodes = as_json(read_templates(SDXL).all[0].nodes)
-    nodes["other"] = {"class_type": "PreviewImage", "inputs": {}}
+    nodes["other"] = {"class_type": "SaveImage", "inputs": {"filename_prefix": ""}}
     own = tmp_path / "own.json"
     own.write_text(json.dumps(nodes))
     able = frozenset({Capability.TEXT_TO_IMAGE})

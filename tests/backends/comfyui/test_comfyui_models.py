@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from backends.comfyui.model_templates import check_offered, read_templates
+from backends.comfyui.model_templates import read_templates
+from backends.comfyui.workflow.offered_nodes import check_offered
 from backends.common.model_names import lora_named
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import Capability, TextToImage

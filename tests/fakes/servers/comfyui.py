@@ -196,6 +196,7 @@ class FakeComfyUI:
             ("GET", "/history", self._get_newest),
             ("GET", "/history/{key}", self._get_history),
             ("GET", "/view", self._view),
+            ("HEAD", "/view", self._view),
             ("POST", "/upload/image", self._upload),
             ("POST", "/free", self._free),
             ("GET", "/object_info/{kind}", self._object_info),

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import JsonValue
 
-from backends.comfyui.model_templates import check_offered, choices_of, input_of
-from backends.comfyui.workflow.node_types import least_version
+from backends.comfyui.workflow.node_types import choices_of, input_of, least_version
+from backends.comfyui.workflow.offered_nodes import check_offered
 from queueing.core.errors import BadModel
 from tests.backends.comfyui.workflow.described import recorded
 from tests.backends.comfyui.workflow.graphs import Nodes, ltx, node, prepared, references, song, wan

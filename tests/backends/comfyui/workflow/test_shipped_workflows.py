@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.comfyui.model_templates import check_offered
 from backends.comfyui.workflow.graph import Node, link_of, names_in, words_in
 from backends.comfyui.workflow.graph_analysis import unscaled
 from backends.comfyui.workflow.node_types import least_version
+from backends.comfyui.workflow.offered_nodes import check_offered
 from backends.comfyui.workflow.rendering import warm_up
 from backends.comfyui.workflow.template import Template
 from queueing.core.requests import Capability, LoraWeight

@@ -1,0 +1,40 @@
+"""Checks the templates of a model against one server, before any request uses them."""
+
+from collections.abc import AsyncIterator, Collection
+
+from pydantic import JsonValue
+
+from backends.comfyui.server import ComfyUIServer
+from backends.comfyui.workflow.node_types import NumberRange, common, input_of, inputs_of, limits_in
+from backends.comfyui.workflow.offered_nodes import (
+    check_offered,
+    doubts,
+    input_files,
+)
+from backends.comfyui.workflow.template import Template
+from queueing.core.errors import BadModel
+
+
+async def described(server: ComfyUIServer, kinds: Collection[str]) -> dict[str, JsonValue]:
+    """Return the server's descriptions of node types, without those that it lacks."""
+    found: dict[str, JsonValue] = {}
+    for kind in sorted(set(kinds)):
+        offered = await server.node_type(kind)
+        found |= offered if isinstance(offered, dict) else {}
+    return found
+
+
+async def verify(server: ComfyUIServer, workflow: Template) -> AsyncIterator[str]:
+    """Yield notes about what cannot be checked. Raises `BadModel` for what the server refuses."""
+    offered = await described(server, {node.class_type for node in workflow.nodes.values()})
+    for key in workflow.nodes:
+        check_offered(workflow, key, offered)
+    for file in input_files(workflow, offered):
+        if not await server.has_file(file.filename, file.subfolder, file.type):
+            raise BadModel(f"{file.where}: the server has no file {file} for it")
+    places = inputs_of(workflow.nodes, "seed")
+    seeds = common(limits_in(input_of(offered, *each)) or NumberRange() for each in places)
+    if seeds.least > seeds.most:
+        raise BadModel(f"{workflow.name}: no seed is valid for all nodes that take it")
+    for note in doubts(workflow, offered):
+        yield note
