@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from backends.openai.tool_calls import ToolCalls, place_of
+from backends.openai.tool_calls import ToolCalls, calls_in, place_of
 from queueing.core.bounded_json import written
 from queueing.core.errors import UnreadableAnswer
 
@@ -28,20 +28,29 @@ REASONS: Mapping[str, str] = {
     "max_length": "length",
     "model_length": "length",
     "max_output_tokens": "length",
+    "model_context_window_exceeded": "length",  # GLM
     "tool_calls": "tool_calls",
     "tool_use": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "content_filter",
-    "safety": "content_filter",
+    "safety": "content_filter",  # Gemini, also the next three
+    "prohibited_content": "content_filter",
+    "blocklist": "content_filter",
+    "recitation": "content_filter",
+    "sensitive": "content_filter",  # GLM
+    "guardrail_intervened": "content_filter",  # Bedrock
+    "refusal": "content_filter",  # Anthropic
 }
 """OpenAI's finish reasons, by the reasons that servers send. Any other reason counts as "stop"."""
-FAILURES = frozenset({"error", "abort", "insufficient_system_resource"})
+NO_REASON = frozenset({"", "null", "none"})  # some write null as a text
+FAILURES = frozenset({"error", "abort", "insufficient_system_resource", "network_error"})
 KINDS = ("content", "reasoning_content", "refusal")
 TEXTS = frozenset({"text", "output_text", "input_text"})
-THOUGHTS = frozenset({"thinking", "reasoning", "reasoning_text"})
-_THOUGHT_NAMES = ("reasoning_content", "reasoning", "thinking")
+THOUGHTS = frozenset({"thinking", "reasoning", "reasoning_text", "reasoning.text"})
+UNSHOWN = frozenset({"reasoning.encrypted", "reference"})  # parts without a text of their own
+_THOUGHT_NAMES = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 _LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
-_BESIDE = {"usage": dict, "timings": dict, "system_fingerprint": str}
+_BESIDE = {"timings": dict, "system_fingerprint": str}
 UNKNOWN_MOST = 10
 REPLACEMENT = "\ufffd"
 UNLIKELY = -9999.0
@@ -56,6 +65,8 @@ class AnswerForm:
         self.beside: dict[str, JsonValue] = {}
         self.unknown: set[str] = set()
         self._reason = ""
+        self._index: Any = None  # of the choice that is read: the first one
+        self._in_deltas = False
         self._halves: dict[str, str] = {}  # pending high surrogates, by the text that ends in one
 
     @property
@@ -81,12 +92,11 @@ class AnswerForm:
         self.beside |= {
             name: event[name] for name, kind in _BESIDE.items() if isinstance(event.get(name), kind)
         }
-        choices = event.get("choices") or ()
-        if not isinstance(choices, list | tuple) or not all(isinstance(c, dict) for c in choices):
-            raise UnreadableAnswer("the choices of an event are not a list of objects")
-        if not choices:  # the usage chunk has none
+        if isinstance(told := event.get("usage"), Mapping):
+            self.beside["usage"] = _usage(told)
+        choice = self._choice(event)
+        if choice is None:
             return None
-        choice = choices[0]
         self._end(choice.get("finish_reason"))
         return self._chunk(self._delta(choice), _likely(choice.get("logprobs")), event)
 
@@ -102,6 +112,15 @@ class AnswerForm:
         end = {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
         return [end] if said is None else [said, end]
 
+    def _choice(self, event: Mapping[str, Any]) -> Object | None:
+        """Return the part of an event that belongs to the answer; the usage chunk has none."""
+        choices = event.get("choices") or _as_choices(event)
+        if not isinstance(choices, list) or not all(isinstance(c, dict) for c in choices):
+            raise UnreadableAnswer("the choices of an event are not a list of objects")
+        if self._index is None and choices:
+            self._index = choices[0].get("index") or 0
+        return next((c for c in choices if (c.get("index") or 0) == self._index), None)
+
     def _as_openai(self, told: str) -> str:
         reason = REASONS.get(told, "stop")
         if reason in {"stop", "tool_calls"}:
@@ -109,8 +128,8 @@ class AnswerForm:
         return reason
 
     def _end(self, told: Any) -> None:
-        if isinstance(told, str) and told:
-            self._reason = told[:40].casefold()
+        if isinstance(told, str) and (reason := told[:40].casefold()) not in NO_REASON:
+            self._reason = reason
 
     def _chunk(
         self, delta: Object, likely: Object | None, event: Mapping[str, Any]
@@ -126,9 +145,7 @@ class AnswerForm:
         return {"choices": [{"index": 0, "delta": delta, **told}], **beside}
 
     def _delta(self, choice: Mapping[str, Any]) -> Object:
-        said = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
-        if not isinstance(said, Mapping):
-            raise UnreadableAnswer("the choice of an event has an unknown form")
+        said = self._said(choice)
         texts = dict.fromkeys(KINDS, "")
         for kind, text in self._texts(said):
             texts[kind] += text
@@ -137,10 +154,24 @@ class AnswerForm:
             for kind, text in texts.items()
             if text and (joined := self._joined(kind, text))
         }
-        pieces = [self._whole_text(piece) for piece in _calls_in(said)]
+        pieces = [self._whole_text(piece) for piece in calls_in(said)]
         if calls := self.calls.take(pieces):
             delta["tool_calls"] = calls
         return delta
+
+    def _said(self, choice: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a delta, or a message or text in its place.
+
+        Some servers repeat the whole message at the end of their deltas.
+        """
+        said = choice.get("delta")
+        self._in_deltas = self._in_deltas or bool(said)
+        if not said:
+            whole = None if self._in_deltas else choice.get("message")
+            said = whole or {"content": choice.get("text")}
+        if not isinstance(said, Mapping):
+            raise UnreadableAnswer("the choice of an event has an unknown form")
+        return said
 
     def _texts(self, said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Yield the texts of a message or a delta, each with its kind."""
@@ -159,14 +190,19 @@ class AnswerForm:
                 yield kind, part
                 continue
             named = part.get("type") if isinstance(part, Mapping) else None
-            if named in TEXTS or (named is None and isinstance(part, Mapping) and "text" in part):
-                yield from self._plain(part.get("text"), kind)
+            plain = (
+                next((name for name in ("text", "content") if name in part), None)
+                if named is None and isinstance(part, Mapping)
+                else None
+            )
+            if named in TEXTS or plain:
+                yield from self._plain(part.get(plain or "text"), kind)
             elif named in THOUGHTS:
                 told = next((part[name] for name in ("thinking", "text") if part.get(name)), None)
                 yield from self._parts(told, "reasoning_content")
             elif named == "refusal":
                 yield from self._plain(part.get("refusal"), "refusal")
-            else:
+            elif named not in UNSHOWN:
                 self._pass_over(str(named or type(part).__name__)[:40])
 
     def _pass_over(self, kind: str) -> None:
@@ -213,15 +249,26 @@ def compact(value: JsonValue) -> str:
         raise UnreadableAnswer("the server sent an answer that is nested too deeply") from None
 
 
-def _calls_in(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the pieces of tool calls, including OpenAI's older `function_call`."""
-    listed = said.get("tool_calls")
-    if not listed and isinstance(legacy := said.get("function_call"), Mapping):
-        listed = [{"function": legacy}]
-    if isinstance(listed, Mapping):
-        listed = [listed]
-    pieces = listed if isinstance(listed, list) else ()
-    return [piece for piece in pieces if isinstance(piece, Mapping)]
+def _as_choices(event: Mapping[str, Any]) -> list[Object]:
+    """Return an event of Ollama's own form as OpenAI's choices; none for any other."""
+    if "done" not in event:
+        return []
+    told = {"content": event.get("response"), "thinking": event.get("thinking")}
+    reason = event.get("done_reason") or "stop" if event["done"] else None
+    return [{"delta": event.get("message") or told, "finish_reason": reason}]
+
+
+def _usage(told: Mapping[str, Any]) -> Object:
+    """Return usage with the three numbers that typed clients require."""
+    read, made = (_count(told.get(name)) for name in ("prompt_tokens", "completion_tokens"))
+    total = _count(told.get("total_tokens")) or read + made
+    numbers = {"prompt_tokens": read, "completion_tokens": made, "total_tokens": total}
+    return {**{name: value for name, value in told.items() if value is not None}, **numbers}
+
+
+def _count(told: Any) -> int:
+    """Return a number of tokens; 0 for what is none."""
+    return int(told) if isinstance(told, int | float) and 0 <= told < inf else 0
 
 
 def _likely(told: Any) -> Object | None:
@@ -238,10 +285,13 @@ def _likely(told: Any) -> Object | None:
 
 
 def _token(told: Object) -> Object:
-    """Return a token and its alternatives with finite log probabilities."""
-    others = told.get("top_logprobs")
-    more = {"top_logprobs": [*map(_token, _tokens(others))]} if others else {}
-    return {**told, "logprob": _finite(told.get("logprob")), **more}
+    """Return a token and its alternatives in OpenAI's form, with finite log probabilities."""
+    others = [*map(_alone, _tokens(told.get("top_logprobs")))]
+    return {**_alone(told), "top_logprobs": others}
+
+
+def _alone(told: Object) -> Object:
+    return {**told, "logprob": _finite(told.get("logprob")), "bytes": told.get("bytes")}
 
 
 def _tokens(listed: Any) -> list[Object]:

@@ -6,91 +6,21 @@ One reader serves all servers and handles the deviations seen in them (see the t
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any
 
 from pydantic import JsonValue
 from pydantic_core import from_json
 
 from backends.common.http_replies import ErrorInAnswer
+from backends.openai.answer_events import EVENT_LIMIT, EventReader, PlainLine, ServerEvent, is_done
 from backends.openai.answer_form import AnswerForm, Object
 from backends.openai.reasoning import without_thoughts
 from queueing.core.errors import UnreadableAnswer
 
-FIELDS = frozenset({"data", "event", "id", "retry"})
-READ = frozenset({"", "message", "error"})
-"""The names of events that are read; others only keep a connection open."""
-EVENT_LIMIT = 1_000_000  # characters of an event, or of an answer without events
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServerEvent:
-    """One event: its data lines, and whether its name marks it as an error."""
-
-    lines: tuple[str, ...]
-    error: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PlainLine:
-    """A line that is not a field of an event."""
-
-    text: str
-
-
-class EventReader:
-    """Takes lines one by one and returns the event that a line completes, if any.
-
-    It keeps only enough of an overlong event to detect that it is too long.
-    """
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._length = 0
-        self._name = ""
-        self._first = True
-
-    def feed(self, line: str) -> ServerEvent | PlainLine | None:
-        """Take the next line, without its line end."""
-        if self._first:
-            self._first, line = False, line.removeprefix("\ufeff")
-        if not line:
-            return self.end()
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if name == "data":
-            return self._data(value)
-        if name == "event":
-            self._name = value.strip()
-        elif name == "error":  # llama.cpp before 2025-08 marks errors this way
-            return ServerEvent(lines=(value,), error=True)
-        elif name and name not in FIELDS:  # a comment begins with a colon
-            return PlainLine(line)
-        return None
-
-    def end(self) -> ServerEvent | None:
-        """Return the unfinished event; None if there is none or it contains nothing to read."""
-        lines, name = tuple(self._lines), self._name
-        self._lines, self._length, self._name = [], 0, ""
-        if name not in READ or not any(line.strip() for line in lines):
-            return None
-        return ServerEvent(lines=lines, error=name == "error")
-
-    def _data(self, value: str) -> ServerEvent | None:
-        """Add a line of data; some servers omit the empty line between events."""
-        begins = value.startswith("{") or is_done(value)
-        ended = self.end() if begins and self._lines and self._lines[-1].endswith("}") else None
-        if self._length <= EVENT_LIMIT:
-            self._lines.append(value)
-            self._length += len(value) + 1
-        return ended
-
-
-def is_done(data: str) -> bool:
-    """Return whether an event's data marks the end of the stream."""
-    return data.strip().casefold() == "[done]"
-
-
+OF_ANSWERS = frozenset({"choices", "error", "done"})
+"""The fields by which JSON outside events is recognised; `done` is Ollama's own."""
+SHOWN = ("content", "refusal")  # the texts that a chat shows
 ANSWER_LIMIT = 400_000
 """Most characters of a text, of reasoning, or of tool calls; stops a model that repeats itself."""
 LIKELY_LIMIT = 4_000_000
@@ -171,7 +101,7 @@ class AnswerReader:
         for chunk in chunks:
             choice = chunk["choices"][0]
             self._keep_chunk(chunk)
-            self._parts.append(choice["delta"].get("content", ""))
+            self._parts += (choice["delta"].get(kind, "") for kind in SHOWN)
             self.finished = choice.get("finish_reason") or self.finished
 
     @property
@@ -195,13 +125,21 @@ class AnswerReader:
             return False
         if event.error:
             raise ErrorInAnswer(_reported(data))
+        if data.strip() == "null":  # keeps a connection open
+            return False
         try:
             return self._take(data)
         except UnreadableAnswer as error:
             return self._pass_over(str(error))
 
     def _pass_over(self, cause: str) -> bool:
-        """Skip an unreadable event; a second one in a row ends the answer."""
+        """Skip an unreadable event; a second one in a row ends the answer.
+
+        What comes after the end of an answer does not matter.
+        """
+        if self.finished is not None:
+            self.odd = self.odd or cause
+            return False
         if self._unread:
             raise UnreadableAnswer(cause)
         self._unread = cause
@@ -210,8 +148,9 @@ class AnswerReader:
     def _take(self, data: str) -> bool:
         """Read the data of an event; return whether it shows progress."""
         event = parsed(data)
-        if event.get("error"):
-            raise ErrorInAnswer(event["error"])
+        if (error := _error_in(event)) is not None:
+            raise ErrorInAnswer(error)
+        self._complete = self._complete or event.get("object") == "chat.completion"
         chunk = self.form.take(event)
         self._read(event.get("model"))
         if self.form.failed:
@@ -233,7 +172,7 @@ class AnswerReader:
         self.odd = self.odd or self._unread
         self._unread, self.silent = "", False
         if isinstance(model, str):
-            self.model = model or self.model
+            self.model = self.model or model or None  # some name a version later on
         if not self.ended:
             self.finished = self.form.finish_reason
 
@@ -242,7 +181,7 @@ class AnswerReader:
 
     def _say(self, kind: str, said: str) -> None:
         self.thinks = self.thinks or kind == "reasoning_content"
-        if kind == "content":
+        if kind in SHOWN:
             self._parts.append(said)
         self._count(kind, len(said))
 
@@ -256,19 +195,29 @@ class AnswerReader:
     # ------------------------------------------------------------ answers that were not streamed
 
     def _keep(self, line: str) -> bool:
-        """Keep a line outside events: LM Studio sends errors as plain JSON with status 200."""
+        """Take a line outside events: JSON, or a part of it. Returns whether it shows progress.
+
+        Some servers send a whole answer, or one event on each line, or an error with status 200.
+        """
+        if not self._plain and line.rstrip().endswith("}"):
+            with suppress(UnreadableAnswer):
+                return self._whole(line)
         self._plain_length += len(line)
         if self._plain_length > EVENT_LIMIT:
             raise UnreadableAnswer("the server's answer is not an event stream")
         self._plain.append(line)
         return False
 
-    def _whole(self, text: str) -> None:
-        answer = parsed(text)
-        if "choices" not in answer and not answer.get("error"):
-            raise ErrorInAnswer(dict(answer))
-        self._complete = True
-        self._take(text)
+    def _whole(self, text: str) -> bool:
+        event = parsed(text)
+        if event.keys().isdisjoint(OF_ANSWERS):
+            if not self.silent:
+                return False
+            raise ErrorInAnswer(dict(event))
+        streamed = '"delta"' in text or event.get("done") is False
+        progress = self._take(text)
+        self._complete = self._complete or not streamed
+        return progress
 
 
 def parsed(data: str) -> Mapping[str, Any]:
@@ -288,6 +237,16 @@ def parsed(data: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise UnreadableAnswer(f"the server sent an unreadable answer: {data[:200]!a}")
     return value
+
+
+def _error_in(event: Mapping[str, Any]) -> JsonValue:
+    """Return the error that an event reports, for the answer or for a choice; None without one."""
+    choices = event.get("choices")
+    if not choices and "error" in (event.get("object"), event.get("type")):
+        return event.get("error") or dict(event)
+    listed = choices if isinstance(choices, list) else []
+    found = (each.get("error") for each in (event, *listed) if isinstance(each, Mapping))
+    return next((error for error in found if error), None)
 
 
 def _reported(data: str) -> JsonValue:

@@ -15,8 +15,9 @@ from backends.common.http import Http
 from backends.common.http_replies import HttpFailed, HttpRefused
 from backends.common.json_template import PROBE, JsonTemplate
 from backends.common.model_server import NO_MODEL, ModelList, plain
+from backends.openai.answer_events import EVENT_LIMIT
 from backends.openai.answer_form import AnswerForm, Object, compact
-from backends.openai.answer_reader import EVENT_LIMIT, AnswerReader, parsed
+from backends.openai.answer_reader import AnswerReader, parsed
 from backends.openai.flavours.errors import classified, classify, classify_answer
 from backends.openai.flavours.flavour import Flavour, Served
 from backends.openai.passthrough import INFILL, as_completion
@@ -114,7 +115,8 @@ class PassedOnReader(AnswerReader):
         known = None if self.form.waits else self._known.read(data)
         if known is None:
             progress = super()._take(data)
-            self._known.learn(data)
+            if progress:
+                self._known.learn(data)
             return progress
         (kind, before, after), said = known
         self._read(None)
@@ -192,6 +194,7 @@ REPORT_EVERY_S = 0.1  # a fast server sends thousands of tokens a second
 DIAGNOSIS_S = 120.0
 SILENT = problem(ProblemKind.SILENT)
 ONLY_THOUGHTS = problem(ProblemKind.ONLY_THOUGHTS)
+ONLY_CALLS = problem(ProblemKind.ONLY_CALLS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -236,7 +239,10 @@ async def stream_answer(
 async def _stream(
     http: Http, flavour: Flavour, question: CompletionCall, report: Report
 ) -> AnswerReader:
-    """Read the answer. If the reader is `silent`, the stream broke off without an error."""
+    """Read the answer. If the reader is `silent`, the stream broke off without an error.
+
+    A connection that breaks after the finish reason takes nothing away.
+    """
     reader = _reader(question, flavour)
     opened = False
     read_s = silence_s(question.timeouts)
@@ -245,7 +251,7 @@ async def _stream(
             opened = True
             await _follow(lines, reader, flavour, question, report)
     except Unavailable:
-        if not (opened and reader.silent):
+        if not opened or not (reader.silent or reader.finished):
             raise
     reader.close()
     if chunks := reader.take_chunks():
@@ -352,5 +358,7 @@ def _text(reader: AnswerReader) -> str:
     """Return the text of a whole answer. Raises `Rejected` if it is empty."""
     if text := reader.text.strip():
         return text
+    if reader.form.calls.calls and reader.finished != "length":
+        raise Rejected("the model only called tools", problem=ONLY_CALLS)
     thoughts = reader.only_thinks or reader.finished == "length"
     raise Rejected("empty answer", problem=ONLY_THOUGHTS if thoughts else SILENT)

@@ -72,10 +72,10 @@ class ToolCalls:
 
     def _one(self, at: int, piece: Mapping[str, Any], alone: bool) -> Object | None:
         function = piece.get("function")
-        function = function if isinstance(function, Mapping) else {}
+        function = function if isinstance(function, Mapping) else piece
         name, text = _text(function.get("name")), _arguments(function.get("arguments"))
         self.length += len(text) + len(name) + len(_text(piece.get("id")))
-        name = name[:NAME_LIMIT]
+        name = name.partition("<|")[0][:NAME_LIMIT]  # gpt-oss: some leave its marks in names
         call = self._of(at, piece, name, text, alone)
         if call is None:
             return None
@@ -107,6 +107,17 @@ class ToolCalls:
                 call.id = call_id  # a duplicate gets a generated id
             self._by_id[index, call_id] = self._by_id[None, call_id] = call
         return call
+
+
+def calls_in(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the pieces of tool calls, including OpenAI's older `function_call`."""
+    listed = said.get("tool_calls")
+    if not listed and isinstance(legacy := said.get("function_call"), Mapping):
+        listed = [{"function": legacy}]
+    if isinstance(listed, Mapping):
+        listed = [listed]
+    pieces = listed if isinstance(listed, list) else ()
+    return [piece for piece in pieces if isinstance(piece, Mapping)]
 
 
 def place_of(piece: Mapping[str, Any]) -> tuple[int | None, str]:

@@ -71,6 +71,7 @@ class ProblemKind(StrEnum):
     NO_ECHO = "no_echo"
     SILENT = "silent"
     ONLY_THOUGHTS = "only_thoughts"
+    ONLY_CALLS = "only_calls"
     MISCONFIGURED = "misconfigured"
     STEP_FAILED = "step_failed"
     NO_IMAGE = "no_image"

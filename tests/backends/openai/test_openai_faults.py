@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from backends.common.http import Http
-from backends.openai.answer_reader import EVENT_LIMIT
+from backends.openai.answer_events import EVENT_LIMIT
 from backends.registry import connect
 from queueing.core.errors import (
     BackendError,

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from backends.openai import answer_reader, completion
+from backends.openai import answer_events, answer_reader, completion
 from backends.openai.answer_reader import AnswerReader
 from backends.openai.completion import TURN_S, LoopShare, PassedOnReader
 from backends.openai.flavours.flavour import Flavour
@@ -151,7 +151,7 @@ def test_what_never_ends_is_not_kept(
     monkeypatch.setattr(answer_reader, "ANSWER_LIMIT", ANSWER_MOST)
     monkeypatch.setattr(answer_reader, "KEPT_LIMIT", KEPT_MOST)
     monkeypatch.setattr(answer_reader, "LIKELY_LIMIT", KEPT_MOST)
-    for module in (answer_reader, answer_reader):
+    for module in (answer_events, answer_reader):
         monkeypatch.setattr(module, "EVENT_LIMIT", EVENT_MOST)
     reader, lines = kind(), islice(ENDLESS[name](), 2_500)
     tracemalloc.start()

@@ -5,12 +5,10 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
 
-from backends.common.http_replies import ErrorInAnswer
 from backends.openai.answer_reader import ANSWER_LIMIT, KEPT_LIMIT, AnswerReader
 from backends.openai.completion import CompletionCall, PassedOnReader, stream_answer
 from backends.openai.flavours.flavour import Flavour
@@ -29,18 +27,6 @@ from queueing.core.requests import Output
 from queueing.core.specs import Timeouts
 from tests.bot.api.whole_api import strictly
 
-CALLS = (("f", '{"x": 1}'), ("g", '{"y": 2}'))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Heard:
-    """What a program makes of an answer."""
-
-    text: str = ""
-    thought: str = ""
-    calls: Sequence[tuple[str, str]] = ()
-    reason: str = "stop"
-
 
 def piece(reason: Any = None, **delta: Any) -> str:
     return "data: " + json.dumps({"choices": [{"delta": delta, "finish_reason": reason}]})
@@ -54,120 +40,9 @@ def call(name: str | None = None, arguments: Any = None, **more: Any) -> dict[st
     }
 
 
-def calls(*pieces: dict[str, Any]) -> list[str]:
-    """Return one event for each piece of a call, and the end."""
-    return [*(piece(tool_calls=[each]) for each in pieces), piece("tool_calls")]
-
-
 DONE = "data: [DONE]"
 CAT = [piece(content="A "), piece(content="cat."), piece("stop"), DONE]
-X, Y = '{"x": 1}', '{"y": 2}'
-ONE, TWO = Heard(text="A cat."), Heard(calls=CALLS, reason="tool_calls")
-ODDITIES: dict[str, tuple[list[str], Heard]] = {
-    "same-index": (calls(call("f", X, index=0, id="a"), call("g", Y, index=0, id="b")), TWO),
-    "no-index": (calls(call("f", X, id="a"), call("g", Y, id="b")), TWO),
-    "no-index-no-id": (calls(call("f", X), call("g", Y)), TWO),
-    "index-as-text": (calls(call("f", X, index="0", id="a"), call("g", Y, index="1", id="b")), TWO),
-    "no-id-second": (calls(call("f", X, index=0, id="a"), call("g", Y, index=1, id=None)), TWO),
-    "same-id": (calls(call("f", X, index=0, id="a"), call("g", Y, index=1, id="a")), TWO),
-    "args-object": (calls(call("f", {"x": 1}, id="a"), call("g", {"y": 2}, id="b")), TWO),
-    "in-one-event": ([piece("tool_calls", tool_calls=[call("f", X), call("g", Y)])], TWO),
-    "interleaved": (
-        calls(
-            call("f", "", index=0, id="a"),
-            call("g", "", index=0, id="b"),
-            call(arguments='{"x":', index=0, id="a"),
-            call(arguments=Y, index=0, id="b"),
-            call(arguments=" 1}", index=0, id="a"),
-        ),
-        TWO,
-    ),
-    "pieces-without-index": (
-        calls(call("f", ""), call(arguments='{"x":'), call(arguments=" 1}"), call("g", Y)),
-        TWO,
-    ),
-    "name-again": (
-        calls(call("f", '{"x":', index=0, id="a"), call("f", " 1}", index=0), call("g", Y)),
-        TWO,
-    ),
-    "same-name-twice": (
-        calls(call("f", X), call("f", X)),
-        Heard(calls=(("f", X), ("f", X)), reason="tool_calls"),
-    ),
-    "arguments-before-name": (
-        calls(call(arguments='{"x":', index=0), call("f", " 1}", index=0), call("g", Y, index=1)),
-        TWO,
-    ),
-    "no-arguments": (
-        calls(call("f", id="a", index=0), call("g", "", id="b", index=1)),
-        Heard(calls=(("f", "{}"), ("g", "{}")), reason="tool_calls"),
-    ),
-    "function_call": (
-        [piece(function_call={"name": "f", "arguments": X}), piece("function_call")],
-        Heard(calls=(("f", X),), reason="tool_calls"),
-    ),
-    "stop-with-calls": ([piece("stop", tool_calls=[call("f", X), call("g", Y)]), DONE], TWO),
-    "reason-before-calls": ([piece("stop"), *calls(call("f", X), call("g", Y))[:-1], DONE], TWO),
-    "surrogates-in-arguments": (
-        calls(call("f", '"\ud83d', index=0), call(arguments='\ude00"', index=0)),
-        Heard(calls=(("f", '"\U0001f600"'),), reason="tool_calls"),
-    ),
-    "reasoning": ([piece(reasoning="hm"), *CAT], Heard(text="A cat.", thought="hm")),
-    "both-names": (
-        [piece(reasoning="hm", reasoning_content="hm"), *CAT],
-        Heard(text="A cat.", thought="hm"),
-    ),
-    "content-in-parts": (
-        [
-            piece(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]),
-            piece(content=[{"type": "text", "text": "A "}, {"type": "text", "text": "cat."}]),
-            piece("stop", content=""),
-        ],
-        Heard(text="A cat.", thought="hm"),
-    ),
-    "eos": ([*CAT[:2], piece("eos")], ONE),
-    "eos_token": ([*CAT[:2], piece("EOS_TOKEN")], ONE),
-    "max_tokens": ([*CAT[:2], piece("max_tokens")], Heard(text="A cat.", reason="length")),
-    "unknown-reason": ([*CAT[:2], piece("because")], ONE),
-    "no-reason": ([*CAT[:2], DONE], ONE),
-    "empty-reason": ([piece("", content="A cat."), piece(""), DONE], ONE),
-    "done-upper": ([*CAT[:2], "data: [done]"], ONE),
-    "empty-data": (["data:", "", "data: ", "", *CAT], ONE),
-    "ping-event": (["event: ping", 'data: {"type": "ping"}', "", *CAT], ONE),
-    "other-event": (["event: error-count", "data: none", "", *CAT], ONE),
-    "comments": ([": usher", ":", "retry: 5", "id: 7", *CAT], ONE),
-    "byte-order-mark": (["\ufeff" + CAT[0], *CAT[1:]], ONE),
-    "two-lines": (['data: {"choices": [{"delta":', 'data: {"content": "A cat."}}]}', DONE], ONE),
-    "line-in-a-text": (['data: {"choices": [{"delta": {"content": "A', 'data: cat."}}]}', DONE],
-                       Heard(text="A\ncat.")),
-    "one-unreadable": ([CAT[0], "data: {oops", "", *CAT[1:]], ONE),
-    "surrogates-apart": (
-        [piece(content="\ud83d"), piece(content="\ude00"), piece("stop")],
-        Heard(text="\U0001f600"),
-    ),
-    "half-a-character": (
-        [piece(content="a\ud83d"), piece(content="b\ude00c\ud83d"), piece("stop")],
-        Heard(text="a\ufffdb\ufffdc\ufffd"),
-    ),
-    "nul": (
-        [piece(content="a\0"), 'data: {"choices": [{"delta": {"content": "b\0"}}]}', DONE],
-        Heard(text="a\ufffdb\ufffd"),
-    ),
-    "whole": (
-        ['{"choices": [{"message": {"content": "A cat."},', '"finish_reason": "stop"}]}'],
-        ONE,
-    ),
-    "whole-without-reason": (['{"choices": [{"message": {"content": "A cat."}}]}'], ONE),
-    "whole-with-calls": (
-        [json.dumps({"choices": [{"message": {"tool_calls": [call("f", {"x": 1}), call("g", Y)]}}]})],
-        TWO,
-    ),
-    "prompt": (
-        ['data: {"choices": [{"text": "A "}]}', "", 'data: {"choices": [{"text": "cat."}]}', DONE],
-        ONE,
-    ),
-}  # fmt: skip
-"""What servers have been seen to send, by a name for it, and what is meant."""
+X = '{"x": 1}'
 
 
 def feed(reader: AnswerReader, lines: Sequence[str]) -> None:
@@ -184,57 +59,6 @@ def answered(lines: Sequence[str]) -> tuple[tuple[str, ...], Output]:
     reader = PassedOnReader()
     feed(reader, lines)
     return reader.take_chunks(), Output(text=reader.text, answer=reader.answer())
-
-
-def of_message(message: dict[str, Any], reason: str) -> Heard:
-    made = message.get("tool_calls") or ()
-    assert len({each["id"] for each in made}) == len(made)
-    assert all(each["id"] and each["type"] == "function" for each in made)
-    assert message.get("reasoning") == message.get("reasoning_content")
-    return Heard(
-        text=message.get("content") or "",
-        thought=message.get("reasoning") or "",
-        calls=tuple((each["function"]["name"], each["function"]["arguments"]) for each in made),
-        reason=reason,
-    )
-
-
-def of_chunks(sent: bytes) -> Heard:
-    """Join chunks as clients do: texts are added, calls go by their index."""
-    message: dict[str, Any] = {"tool_calls": []}
-    reasons = []
-    for line in sent.decode().split("\n\n"):
-        if not line or line == DONE:
-            continue
-        choice = json.loads(line.removeprefix("data: "))["choices"][0]
-        for name, said in choice["delta"].items():
-            if name != "tool_calls":
-                message[name] = message.get(name, "") + said
-        for each in choice["delta"].get("tool_calls", ()):
-            if each["index"] == len(message["tool_calls"]):
-                message["tool_calls"].append(each)
-            else:
-                known = message["tool_calls"][each["index"]]
-                known["function"]["arguments"] += each["function"]["arguments"]
-                assert set(each) == {"index", "function"}
-        reasons += [choice["finish_reason"]] if choice["finish_reason"] else []
-    assert len(reasons) == 1
-    return of_message(message, reasons[0])
-
-
-def of_response(response: dict[str, Any]) -> Heard:
-    texts = {"reasoning_text": "", "output_text": ""}
-    made = [item for item in response["output"] if item["type"] == "function_call"]
-    for part in (part for item in response["output"] for part in item.get("content", ())):
-        texts[part["type"]] += part["text"]
-    assert len({each["call_id"] for each in made}) == len(made)
-    reason = "tool_calls" if made else "stop" if response["status"] == "completed" else "length"
-    return Heard(
-        text=texts["output_text"],
-        thought=texts["reasoning_text"],
-        calls=tuple((each["name"], each["arguments"]) for each in made),
-        reason=reason,
-    )
 
 
 def in_all_forms(lines: Sequence[str]) -> Iterator[str]:
@@ -259,28 +83,6 @@ def in_all_forms(lines: Sequence[str]) -> Iterator[str]:
         for line in events.splitlines():
             if line.startswith("data: {"):
                 yield line.removeprefix("data: ")
-
-
-@pytest.mark.parametrize("name", ODDITIES)
-def test_every_form_of_an_answer_is_openais(name: str) -> None:
-    """A program would get calls run together, no thoughts, or an answer it cannot parse."""
-    lines, meant = ODDITIES[name]
-    chunks, output = answered(lines)
-    heading = Heading(id="chatcmpl-1", model="m", created=1)
-    whole = heading.whole(output)["choices"][0]
-    assert of_message(whole["message"], whole["finish_reason"]) == meant
-    run = Run(stand_in(1, "m", 0.0))
-    run.chunks += chunks
-    stream = ChatStream(heading=heading)
-    assert of_chunks(stream.news(run) + stream.closing(output)) == meant
-    assert of_chunks(ChatStream(heading=heading).closing(output)) == meant
-    asked = Responses.model_validate({"model": "m", "input": "Hi"})
-    frame = ResponseFrame(number=1, created=1, asked=asked)
-    assert of_response(frame.whole(output)) == meant
-    events = ResponseStream(frame=frame, items=OutputItems(1))
-    sent = events.news(run) + events.closing(output)
-    last = sent.decode().rstrip().rpartition("data: ")[2]
-    assert of_response(json.loads(last)["response"]) == meant
 
 
 ODD_NUMBERS = ("-Infinity", "NaN", "1e999", "-1e999", '"-inf"', "null")
@@ -325,42 +127,6 @@ def test_many_log_probabilities_are_written_in_the_time_their_number_allows() ->
     assert made is not None
     assert made["text_offset"][-1] == 99_999
     assert time.process_time() - began < 3.0
-
-
-@pytest.mark.parametrize("name", ODDITIES)
-def test_a_chat_gets_the_text(name: str) -> None:
-    """A person would read nothing, or that the server went down."""
-    lines, meant = ODDITIES[name]
-    reader = AnswerReader()
-    feed(reader, lines)
-    assert (reader.text, reader.finished) == (meant.text, meant.reason)
-    assert reader.thinks == bool(meant.thought)
-    assert bool(reader.odd) == (name == "one-unreadable")
-
-
-def test_what_is_no_answer_is_never_taken_for_one(subtests: pytest.Subtests) -> None:
-    """An empty or half answer would be delivered as a success."""
-    cases: dict[str, tuple[list[str], type[Exception] | None]] = {
-        "two unreadable": ([CAT[0], "data: {", "", "data: {", "", *CAT[1:]], UnreadableAnswer),
-        "unreadable last": ([*CAT[:2], "data: {oops", ""], UnreadableAnswer),
-        "html": (["<html>", "<p>Sign in</p>"], UnreadableAnswer),
-        "detail": (['{"detail": "Not Found"}'], ErrorInAnswer),
-        "error event": (["event: error", 'data: {"message": "no"}', ""], ErrorInAnswer),
-        "failed": ([*CAT[:2], piece("error")], ErrorInAnswer),
-        "cut": (CAT[:2], None),
-        "nothing": ([piece(role="assistant"), DONE], None),
-        "empty choices": (['data: {"choices": []}', DONE], None),
-    }
-    for name, (lines, error) in cases.items():
-        for kind in (AnswerReader, PassedOnReader):
-            with subtests.test(name=name, kind=kind):
-                reader = kind()
-                if error is not None:
-                    with pytest.raises(error):
-                        feed(reader, lines)
-                    continue
-                feed(reader, lines)
-                assert reader.finished is None
 
 
 def test_parts_that_cannot_be_read_are_named() -> None:

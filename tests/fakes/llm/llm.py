@@ -58,6 +58,7 @@ class FakeLlm:
         self.faults: deque[Fault] = deque()
         self.load_faults: deque[LoadFault] = deque()
         self.words: Sequence[str] = WORDS
+        self.sent: Sequence[bytes | None] | None = None  # the packets of every answer
         self.tool_calls: Sequence[Any] = ()  # deltas, sent instead of words to a call with tools
         self.pace_s = 0.0  # between two words
         self.max_instances = 4  # of a router
@@ -242,6 +243,8 @@ class FakeLlm:
         model = slot.model
         if fault is Fault.HANG:
             await self._never.wait()
+        if self.sent is not None:
+            return await as_sent(request, self.sent)
         if tokens_of(body) > model.context:
             fault = Fault.BROKEN
         if not body.get("stream"):
@@ -283,6 +286,19 @@ class FakeLlm:
     def _add_copy(self, model: Model) -> None:
         number = next(n for n in range(1, 99) if copy_name(model.id, n) not in model.copies)
         model.copies.append(copy_name(model.id, number))
+
+
+async def as_sent(request: web.Request, packets: Sequence[bytes | None]) -> web.StreamResponse:
+    """Answer with these packets; None breaks the connection."""
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    for packet in packets:
+        if packet is None:
+            assert request.transport is not None
+            request.transport.close()
+            break
+        await response.write(packet)
+    return response
 
 
 @asynccontextmanager

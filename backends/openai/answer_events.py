@@ -1,0 +1,78 @@
+"""Reads server-sent events from lines. Pure."""
+
+from dataclasses import dataclass
+
+FIELDS = frozenset({"data", "event", "id", "retry"})
+READ = frozenset({"", "message", "error"})
+"""The names of events that are always read; others usually keep a connection open."""
+EVENT_LIMIT = 1_000_000  # characters of an event, or of an answer without events
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerEvent:
+    """One event: its data lines, and whether its name marks it as an error."""
+
+    lines: tuple[str, ...]
+    error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLine:
+    """A line that is not a field of an event."""
+
+    text: str
+
+
+class EventReader:
+    """Takes lines one by one and returns the event that a line completes, if any.
+
+    It keeps only enough of an overlong event to detect that it is too long.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._length = 0
+        self._name = ""
+        self._first = True
+
+    def feed(self, line: str) -> ServerEvent | PlainLine | None:
+        """Take the next line, without its line end."""
+        if self._first:
+            self._first, line = False, line.removeprefix("\ufeff")
+        if not line:
+            return self.end()
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
+            return self._data(value)
+        if name == "event":
+            self._name = value.strip()
+        elif name == "error":  # llama.cpp before 2025-08 marks errors this way
+            return ServerEvent(lines=(value,), error=True)
+        elif name and name not in FIELDS:  # a comment begins with a colon
+            return PlainLine(line)
+        return None
+
+    def end(self) -> ServerEvent | None:
+        """Return the unfinished event; None if there is none or it contains nothing to read."""
+        lines, name = tuple(self._lines), self._name
+        self._lines, self._length, self._name = [], 0, ""
+        if not any(line.strip() for line in lines):
+            return None
+        if name not in READ and not any('"choices"' in line or is_done(line) for line in lines):
+            return None
+        return ServerEvent(lines=lines, error=name == "error")
+
+    def _data(self, value: str) -> ServerEvent | None:
+        """Add a line of data; some servers omit the empty line between events."""
+        begins = value.startswith("{") or is_done(value)
+        ended = self.end() if begins and self._lines and self._lines[-1].endswith("}") else None
+        if self._length <= EVENT_LIMIT:
+            self._lines.append(value)
+            self._length += len(value) + 1
+        return ended
+
+
+def is_done(data: str) -> bool:
+    """Return whether an event's data marks the end of the stream."""
+    return data.strip().strip('"').casefold() == "[done]"
