@@ -119,6 +119,8 @@ class ChatLimits:
     - `pings`: edits send no notification, so a short message follows after a long wait.
     - `free_answers`: the first answer to a call without a message of its own counts
       against none of these limits.
+    - `sends_once`: a repeated answer to a call, and a send repeated with its nonce, show one
+      message, even after a restart. A result may then come whole with its first message.
     - `plays` are the kinds of video and sound that play in place, and `animations` states
       whether animated images other than GIFs do. Others are re-encoded.
     - `upload_in` returns how many bytes a file may have in one chat at that moment, if
@@ -148,6 +150,7 @@ class ChatLimits:
         return self if self.upload_in is None else replace(self, upload=self.upload_in(chat))
 
     free_answers: bool = False
+    sends_once: bool = False
 
 
 # ---------------------------------------------------------------- incoming

@@ -4,7 +4,8 @@ Chooses which of a chat's messages to serve next, and when. Sends nothing itself
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -17,7 +18,8 @@ from queueing.core.ports import Clock
 _FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 3600.0
 CROWDED_S = 4.0  # minimum time between two edits of one message
-_SOON_S = 15.0  # a job that ends within this time has budget reserved for its result
+_RESERVED_S = 60.0  # a job that ends within this time has budget reserved for its result
+_SOON_S = 15.0  # a job that ends within this time may need no first message
 _MOST = 1000  # number of channels above which idle ones are dropped
 
 
@@ -63,13 +65,9 @@ class Channel:
         `crowd` is the number of open jobs in all chats.
         """
         turn_s = self.rate_limit.turn_s(len(self.messages))
-        ending = self.ending(now)
+        ending = self._ending(now)
         waiting = [
-            (
-                message,
-                max(self.paused_until, message.due(now, self.rate_limit, turn_s, crowd, ending)),
-            )
-            for message in self._stale()
+            (message, self._due(message, now, turn_s, crowd, ending)) for message in self._stale()
         ]
         if not waiting:
             return None
@@ -78,14 +76,59 @@ class Channel:
             return min(due_now, key=lambda message: message.urgency(self.rate_limit, crowd)), now
         return min(waiting, key=lambda each: each[1])
 
-    def ending(self, now: float) -> int:
-        """Return how many of the chat's jobs may end within the next few seconds."""
-        return sum(message.ends_by(now + _SOON_S) for message in self.messages.values())
+    def _due(
+        self, message: StatusMessage, now: float, turn_s: float, crowd: int, ending: Sequence[int]
+    ) -> float:
+        """Return when a message may be served.
 
-    def has_spare(self, now: float) -> bool:
-        """Return whether the budget has room for one more request without delaying results."""
-        spare_at = self.rate_limit.earliest(now, urgent=False, ending=self.ending(now))
-        return spare_at <= now + CROWDED_S
+        A first one leaves room for the results of earlier requests, and a ping waits for any.
+        """
+        if message.ping_by is not None and any(each.ready for each in self.messages.values()):
+            return message.ping_by
+        before = bisect_left(ending, message.job.id) if message.first else len(ending)
+        return max(self.paused_until, message.due(now, self.rate_limit, turn_s, crowd, before))
+
+    def _ending(self, now: float) -> Sequence[int]:
+        """Return the ids of the jobs whose ends may have to be shown within the next minute."""
+        by = now + _RESERVED_S
+        return sorted(each.job.id for each in self.messages.values() if each.ends_by(by))
+
+    def ending(self, now: float) -> int:
+        """Return how many ends may have to be shown within the next minute."""
+        return len(self._ending(now))
+
+    def _is_short(self, now: float) -> bool:
+        """Return whether the results of the next minute leave no room for news soon."""
+        room_at = self.rate_limit.earliest(now, urgent=False, soon=True, ending=self.ending(now))
+        return room_at > now + CROWDED_S
+
+    def awaits_end(self, message: StatusMessage, now: float) -> bool:
+        """Return whether a first message would only take the place of a result.
+
+        That is so if the chat is short of requests and the job will end before its turn comes.
+        """
+        if not message.first or message.ends is None or not self._is_short(now):
+            return False
+        turn_s = min(self.rate_limit.turn_s(len(self.messages)), _SOON_S)
+        return now < message.ends.latest <= now + turn_s
+
+    def gives_way(self, message: StatusMessage, now: float) -> bool:
+        """Return whether a result became ready that goes before this message."""
+        return any(
+            each.ready
+            and each.delayed_until <= now
+            and (not message.job.state.final or each.job.id < message.job.id)
+            for each in self.messages.values()
+            if each is not message
+        )
+
+    def pings_with(self, message: StatusMessage) -> Sequence[StatusMessage]:
+        """Return the messages whose person is owed a ping, if it is the person of this one."""
+        return [
+            each
+            for each in self.messages.values()
+            if each.ping_by is not None and each.origin.user == message.origin.user
+        ]
 
     def _stale(self) -> Iterable[StatusMessage]:
         return (message for message in self.messages.values() if message.out_of_date)

@@ -1,16 +1,18 @@
 """Brings one job's status message up to date: decides what it shows, and sends or edits it.
 
-A job's result is shown by editing its message, which is safe to repeat after any crash. Failures
-are raised as `ChatError`; the caller decides when to retry.
+Where a repeated send could show a job's result twice, the result is shown by editing its message,
+which is safe to repeat after any crash. Failures are raised as `ChatError`; the caller decides when
+to retry.
 """
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
-from bot.core.content import Body, Button, Content, Markdown
+from bot.core.content import Body, Button, Content
 from bot.core.errors import (
     ChatGone,
     ChatUnavailable,
@@ -23,7 +25,7 @@ from bot.core.live_settings import LiveSettings
 from bot.core.platform import ChatPlatform, MessageRef
 from bot.core.queue import Deliveries, JobReader, ModelReader, QueueStatus
 from bot.delivery.channels import Channels, TurnOutcome
-from bot.delivery.follow_ups import FollowUps, Placement
+from bot.delivery.follow_ups import PING_WITHIN_S, FollowUps, Placement, deserves_ping
 from bot.delivery.records import MessageRecords
 from bot.delivery.result_renderer import Fallback, RenderedResult, ResultRenderer, last_page
 from bot.delivery.spoken_answers import SpokenAnswer, SpokenAnswers
@@ -32,13 +34,15 @@ from bot.delivery.status_message import StatusMessage
 from bot.monitoring.delivery_meter import DeliveryMeter, counted
 from bot.requests import recordings
 from bot.texts import status
-from bot.texts.catalogue import join, plain, word
+from bot.texts.catalogue import join, word
 from bot.texts.status import busy_queue
 from queueing.core.jobs import JobState
 from queueing.core.ports import Clock
 from queueing.core.status import Standing
 
 log = logging.getLogger(__name__)
+
+_AGAIN_S = 1.0  # before a first message that waits for its job's end is considered again
 
 
 class Editor:
@@ -112,6 +116,9 @@ class Editor:
 
         Raises `ChatError`, `StoreError`.
         """
+        if message.ping_by is not None:
+            await self._ping(message, message.ping_by)
+            return True
         if message.job.state.final:
             return await self._finish(message)
         if not message.muted:
@@ -135,6 +142,10 @@ class Editor:
     async def _update(self, message: StatusMessage) -> None:
         content = await self._drawn(message)
         if content is None:
+            return
+        if self._channels.of(message).awaits_end(message, self._clock.now()):
+            message.delayed_until = self._clock.now() + _AGAIN_S
+            message.changed = True
             return
         try:
             await self._show(message, content, again=partial(self._drawn, message))
@@ -191,11 +202,16 @@ class Editor:
     ) -> None:
         """Make the message show the content; send the message if there is none.
 
-        Content that had to wait for its turn is drawn `again`, so that nothing outdated is sent.
+        Content that had to wait for its turn is drawn `again`, so that nothing outdated is sent. If
+        a result became ready that goes first, nothing is shown and the message stays out of date.
         """
         if content == message.shown and message.ref is not None:
             return
         async with self._turn(message, content) as turn:
+            if turn.waited and self._channels.of(message).gives_way(message, self._clock.now()):
+                turn.used = False
+                message.restore_marks()
+                return
             drawn = await again() if turn.waited and again is not None else content
             if (
                 drawn is None
@@ -212,10 +228,8 @@ class Editor:
             # Send a message, because the call cannot be answered.
             await self._show(message, drawn, again=again)
             return
-        if put != drawn:
-            async with self._turn(message, drawn):
-                await self._edit(message, message.ref, drawn)
-        message.show(drawn, kind, self._clock.now())
+        message.advanced |= put != drawn
+        message.show(put, kind, self._clock.now())
 
     def _turn(
         self, message: StatusMessage, content: Content
@@ -223,15 +237,17 @@ class Editor:
         """Return the turn for the message's next request; a free request needs no turn."""
         if message.free(self._channels.of(message).rate_limit):
             return nullcontext(TurnOutcome(waited=False))
-        upload = bool(content.files)
-        return self._channels.turn(message.origin.platform, message.origin.chat, upload=upload)
+        upload, burst = bool(content.files), message.awaited
+        where = message.origin.platform, message.origin.chat
+        return self._channels.turn(*where, burst=burst, upload=upload)
 
     async def _put(self, message: StatusMessage, content: Content) -> Content:
         """Make one request that shows the content or its first part. Returns what is shown."""
         if message.ref is not None:
             await self._edit(message, message.ref, content)
             return content
-        first = _beginning(message, content)
+        whole = message.job.state.final or not content.files
+        first = content if whole else replace(content, files=())
         ref = await (
             self._answer(message, first) if message.respond else self._send(message, first)
         )
@@ -284,24 +300,51 @@ class Editor:
     async def _finish(self, message: StatusMessage) -> bool:
         """Show the job's result, send the parts that do not fit, then acknowledge the delivery."""
         aloud = await self._aloud(message)
+        if self._must_announce(message):
+            await self._show(message, status.follows(message.job, message.origin.language))
+            message.changed = True
+            return False
         rendered = await self._show_end(message, aloud)
-        if message.ref is None:
+        if message.ref is None or message.shown != rendered.content:
             return False
         message.answer_shown = True
-        platform = self._platform(message)
-        place = Placement(platform=platform, ref=message.ref, channels=self._channels)
+        place = self._place(message, message.ref)
         if not await self._extra_messages.send_rest(place, message.job, rendered):
-            await self._show(message, _with_send_again(message, rendered.content))
+            incomplete = _with_send_again(message, rendered.content)
+            await self._show(message, incomplete)
+            if message.shown != incomplete:
+                return False
         if aloud.goes_on is not None:
             return False
         await self._deliveries.acknowledge(message.job)
+        now = self._clock.now()
         if message.job.finished_at is not None:
-            took_s = max(0.0, self._clock.now() - message.job.finished_at)
-            self._meter.delivered(platform.name, took_s)
-        has_spare = self._channels.of(message).has_spare(self._clock.now())
-        if self._platform(message).limits.pings and has_spare:
-            await self._extra_messages.ping(place, message.job, message.origin)
-        return True
+            took_s = max(0.0, now - message.job.finished_at)
+            self._meter.delivered(message.origin.platform, took_s)
+        if self._platform(message).limits.pings and deserves_ping(message.job):
+            message.ping_by = now + PING_WITHIN_S
+        return message.ping_by is None
+
+    def _must_announce(self, message: StatusMessage) -> bool:
+        """Return whether a result needs a message before it can be shown by an edit.
+
+        A process that dies right after a send does not know about it and sends again. Unless the
+        platform recognises the repeat, a first send with the answer would show it twice.
+        """
+        completed = message.job.state is JobState.COMPLETED
+        return completed and message.ref is None and not self._platform(message).limits.sends_once
+
+    def _place(self, message: StatusMessage, ref: MessageRef) -> Placement:
+        return Placement(platform=self._platform(message), ref=ref, channels=self._channels)
+
+    async def _ping(self, message: StatusMessage, by: float) -> None:
+        """Notify the person of this result and of others they are owed a ping for, if in time."""
+        together = self._channels.of(message).pings_with(message)
+        for each in together:
+            each.ping_by = -math.inf  # dropped without a ping of its own
+        if message.ref is not None and self._clock.now() < by:
+            place = self._place(message, message.ref)
+            await self._extra_messages.ping(place, message.job, message.origin, len(together))
 
     async def _aloud(self, message: StatusMessage) -> SpokenAnswer:
         """Return the state of the spoken answer, and track the job that makes it."""
@@ -346,24 +389,6 @@ class Editor:
                 message.fallback = Fallback.WORDS
             else:
                 return rendered
-
-
-def _beginning(message: StatusMessage, content: Content) -> Content:
-    """Return the content of the first send; a result follows as an edit, which may be repeated."""
-    first = _announced(content) if message.job.state is JobState.COMPLETED else content
-    return replace(first, files=()) if first.files else first
-
-
-def _announced(content: Content) -> Content:
-    """Return a result without its answer: only the line of facts, for the first send.
-
-    A process that dies right after a send does not know about it and sends again. If the first send
-    contained the answer, people would see the answer twice.
-    """
-    facts = tuple(part for part in content.body if not isinstance(part, Markdown))
-    if facts and isinstance(facts[0], str):
-        facts = (facts[0].lstrip(), *facts[1:])
-    return replace(content, body=facts) if plain(facts).strip() else content
 
 
 def _with_send_again(message: StatusMessage, content: Content) -> Content:

@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 _PING = "ping"
 _PING_AFTER_S = 60.0
+PING_WITHIN_S = 30.0  # after the result; a later ping would surprise those who have seen it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +55,12 @@ class Again:
     respond: AnswerCall
     send: Post
     edit: Callable[[MessageRef, Content], Awaitable[None]]
+
+
+def deserves_ping(job: Job) -> bool:
+    """Return whether a person waited more than a minute for the job's end."""
+    waited = (job.finished_at or job.queued_at) - job.queued_at
+    return waited >= _PING_AFTER_S and job.state is not JobState.CANCELLED
 
 
 class FollowUps:
@@ -90,16 +97,10 @@ class FollowUps:
         for content in rendered.rest:
             await place.send(content, ref)
 
-    async def ping(self, place: Placement, job: Job, origin: Origin) -> None:
-        """Notify a person who waited more than a minute that the job has ended.
-
-        A lost ping is not resent.
-        """
-        waited = (job.finished_at or job.queued_at) - job.queued_at
-        if waited < _PING_AFTER_S or job.state is JobState.CANCELLED:
-            return
+    async def ping(self, place: Placement, job: Job, origin: Origin, count: int) -> None:
+        """Notify a person that a job has ended, the last of `count`. A lost ping is not resent."""
         user_id = origin.user.partition(":")[2]
-        content = status.ping(job, origin.language, user_id)
+        content = status.ping(job, origin.language, user_id, count)
         try:
             await self._send_once(place, job, _PING, content)
         except ChatError as error:

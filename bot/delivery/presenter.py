@@ -290,7 +290,7 @@ class Presenter:
         """
 
         def untold() -> bool:
-            ended = (message for message in self._messages if message.current.state.final)
+            ended = (message for message in self._messages if message.untold)
             waiting = [
                 *((message.job.owner, message.origin.platform) for message in ended),
                 *((call.user, call.platform) for call in self._giving.values()),
@@ -346,7 +346,7 @@ class Presenter:
 
     async def _refresh(self, channel: Channel, message: StatusMessage) -> None:
         """Show a message's newest state, and handle the chat's errors."""
-        asked = message.take_marks()
+        message.take_marks()
         try:
             await self._editor.look_up(message)
             if message.ref is not None and message.ref.chat != message.origin.chat:
@@ -358,20 +358,20 @@ class Presenter:
             else:
                 self._messages.shown(message)
         except SlowDown as slow:
-            message.mark(asked)
+            message.restore_marks()
             self._failures.slow_down(channel, message, slow)
         except MessageGone:
             await self._gone(message)
         except ChatMoved as moved:
-            message.mark(asked)
+            message.restore_marks()
             await self._follow(message, moved.new_chat)
         except (ChatGone, ChatUnavailable) as error:
-            message.mark(asked)
+            message.restore_marks()
             await self._failures.leave_alone(channel, message, error)
         except Exception as error:  # noqa: BLE001  # it is logged there
             # A dropped message's job is deleted, so nothing can be recorded for it.
             if not message.dropped:
-                message.mark(asked)
+                message.restore_marks()
                 await self._failures.try_later(message, error)
         else:
             channel.reached()

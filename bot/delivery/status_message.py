@@ -14,13 +14,15 @@ from bot.delivery.result_renderer import Fallback
 from queueing.core.jobs import Job, JobState
 from queueing.core.requests import Progress
 from queueing.core.snapshot import Reason, WaitCause
-from queueing.core.status import Standing
+from queueing.core.status import Estimate, Standing
 
 Kind = tuple[WaitCause, str | None, str | None] | None
 """What a wait is attributed to, on which host, and to which other model.
 
 Leaves out counts and times.
 """
+
+_LATE_S = 15.0  # without an update for this long, an expected end no longer holds one up
 
 _GOES_ON = frozenset({WaitCause.QUEUED, WaitCause.STARTING})  # these change with every job
 _OTHERS_TURN = frozenset({WaitCause.ROOM_BUSY, WaitCause.RESERVED, WaitCause.GATED})
@@ -76,6 +78,9 @@ class StatusMessage:
     - `step`: the open job that transcribes its recording or reads its answer aloud.
     - `answer_shown`: the answer itself has been shown.
     - `urgent_edit`: the edit in progress may not wait.
+    - `taken`: the marks that the edit in progress took.
+    - `ends`: when its job will probably end, if that is known.
+    - `ping_by`: its end is delivered, and until then a ping may follow.
     - `dropped`: nothing more is to be shown.
     """
 
@@ -104,6 +109,9 @@ class StatusMessage:
     dropped: bool = False
     forgotten: bool = False  # its job was deleted
     urgent_edit: bool = False
+    taken: tuple[bool, bool, bool] = (False, False, False)
+    ends: Estimate | None = None
+    ping_by: float | None = None
     fallback: Fallback = Fallback.WHOLE
     delayed_until: float = 0.0
     failures: int = 0
@@ -122,24 +130,44 @@ class StatusMessage:
         else:
             self.step = newer
 
-    def take_marks(self) -> tuple[bool, bool, bool]:
-        """Return and clear the marks that request an edit. Later changes set them again."""
-        marks = (self.changed, self.advanced, self.moved)
+    def take_marks(self) -> None:
+        """Clear the marks that request an edit. Later changes set them again."""
+        self.taken = (self.changed, self.advanced, self.moved)
         self.urgent_edit = self.changed
         self.changed = self.advanced = self.moved = False
-        return marks
 
-    def mark(self, marks: tuple[bool, bool, bool]) -> None:
-        """Restore marks that were taken without being shown."""
-        changed, advanced, moved = marks
+    def restore_marks(self) -> None:
+        """Restore the marks that were taken last, because they were not shown."""
+        changed, advanced, moved = self.taken
         self.changed |= changed
         self.advanced |= advanced
         self.moved |= moved
 
     @property
     def out_of_date(self) -> bool:
-        """Whether the message may need an edit."""
-        return self.changed or ((self.advanced or self.moved) and not self.job.state.final)
+        """Whether the message may need an edit, or a ping below it."""
+        passing = (self.advanced or self.moved) and not self.job.state.final
+        return self.changed or passing or self.ping_by is not None
+
+    @property
+    def untold(self) -> bool:
+        """Whether its job has ended and the end is not delivered yet."""
+        return self.current.state.final and self.ping_by is None
+
+    @property
+    def awaited(self) -> bool:
+        """Whether its job has an outcome that its person waits for."""
+        return self.job.state in {JobState.COMPLETED, JobState.FAILED}
+
+    @property
+    def first(self) -> bool:
+        """Whether its job is open and has shown nothing yet."""
+        return not self.job.state.final and self.ref is None and self.shown is None
+
+    @property
+    def ready(self) -> bool:
+        """Whether its job has ended and the end is still to be shown."""
+        return self.job.state.final and self.changed and self.ping_by is None
 
     def free(self, rate_limit: RateLimit) -> bool:
         """Return whether the next request for this message uses no budget."""
@@ -149,6 +177,10 @@ class StatusMessage:
 
     def ends_by(self, at: float) -> bool:
         """Return whether the job's end may have to be shown by then."""
+        if self.job.state.final:
+            return self.ready
+        if self.ends is not None:
+            return self.ends.earliest <= at or self.expires <= at
         return self.job.state is JobState.PROCESSING or self.expires <= at
 
     def due(
@@ -157,20 +189,35 @@ class StatusMessage:
         """Return when this message may be served next.
 
         `turn_s` is its share of the chat's budget, `crowd` the number of open jobs in all chats,
-        and `ending` the number of this chat's jobs that may end within seconds.
+        and `ending` the number of ends that this chat may have to show first.
         """
         if self.free(rate_limit):
             return self.delayed_until
-        urgent = self.job.state.final or (self.ref is None and self.shown is None)
+        if self.ping_by is not None:
+            spare_at = rate_limit.earliest(now, urgent=False, burst=True, ending=ending)
+            return min(self.ping_by, spare_at)
+        urgent = self.job.state.final or self.first
         others = 0 if self.job.state.final else ending
-        earliest = rate_limit.earliest(now, urgent=urgent, soon=self.changed, ending=others)
+        earliest = rate_limit.earliest(
+            now, urgent=urgent, burst=self.awaited, soon=self.changed, ending=others
+        )
         at = max(self.delayed_until, earliest)
         if urgent:
             return at
         age = None if self.sent_at is None else now - self.sent_at
         if self.changed:
             return max(at, self.edited_at + rate_limit.news_gap_s(age))
-        return max(at, self.edited_at + self._gap_s(rate_limit, age, turn_s, crowd))
+        at = max(at, self.edited_at + self._gap_s(rate_limit, age, turn_s, crowd))
+        return max(at, self._end_before(at, rate_limit.turn_s(1)))
+
+    def _end_before(self, at: float, within_s: float) -> float:
+        """Return when its job will end, if an update at that moment would come just before it.
+
+        An end that is late holds up no update for long.
+        """
+        end = -math.inf if self.ends is None else self.ends.at
+        late = at - self.edited_at > _LATE_S
+        return end if at < end <= at + within_s and not late else at
 
     def _gap_s(self, rate_limit: RateLimit, age: float | None, turn_s: float, crowd: int) -> float:
         """Return the minimum time between two edits. A growing answer is edited most often."""
@@ -182,6 +229,7 @@ class StatusMessage:
     def stand(self, standing: Standing) -> None:
         """Record the job's standing."""
         self.position, self.kind = standing.position, kind_of(standing.reason)
+        self.ends = standing.ends
         self.stood = True
 
     def show(self, content: Content, kind: Kind, now: float) -> None:
@@ -211,12 +259,15 @@ class StatusMessage:
         return self.longest if self.job.state is JobState.FAILED else self.written
 
     def urgency(self, rate_limit: RateLimit, crowd: int) -> tuple[int, float]:
-        """Return a sort key: calls, ends, first messages, news, then the longest overdue.
+        """Return a sort key: free answers, ends, first messages, news, the longest overdue, pings.
 
-        Calls come first, because some platforms drop a call that is not answered within seconds.
+        Free answers delay no one, and their platform drops a call that is not answered within
+        seconds. Ends come in the order of their requests.
         """
-        if self.respond is not None:
+        if self.free(rate_limit):
             return (0, self.job.id)
+        if self.ping_by is not None:
+            return (5, self.job.id)
         if self.job.state.final:
             return (1, self.job.id)
         if self.ref is None:

@@ -312,9 +312,19 @@ def _prompt(request: Generation, language: str) -> Body:
     return (shortened(request.original), "\n", *better, "\n")
 
 
-def ping(job: Job, language: str, user_id: str) -> Content:
-    """Return the short message that follows a long wait, because edits send no notification."""
+def follows(job: Job, language: str) -> Content:
+    """Return the message of a completed job before it shows the result, which an edit adds."""
+    return Content(body=say(language, "status.follows", model=job.model))
+
+
+def ping(job: Job, language: str, user_id: str, count: int = 1) -> Content:
+    """Return the short message that follows a long wait, because edits send no notification.
+
+    It tells of `count` results, of which this job's is the last.
+    """
     key = "ping.failed" if job.state is JobState.FAILED else results.ready(job.request)
+    if count > 1:
+        return Content(body=say(language, "ping.several", count=count), mention=user_id)
     return Content(body=say(language, key, model=job.model), mention=user_id)
 
 

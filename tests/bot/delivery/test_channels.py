@@ -1,8 +1,20 @@
-"""Chats no one writes to any more are put away; those with something to wait out are not."""
+"""What goes next in a chat, and which chats are put away."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from bot.delivery.channels import Channels
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.core.content import Content
+from bot.core.origin import Origin
+from bot.core.platform import MessageRef
+from bot.delivery.channels import Channel, Channels
+from bot.delivery.rate_limit import RateLimit
+from bot.delivery.status_message import StatusMessage
+from bot.platforms.telegram.platform import Telegram
+from queueing.core.jobs import JobState, stand_in
+from queueing.core.status import Estimate
 from tests.fakes.chat import FakeChat
 from tests.simulation.loop import run
 
@@ -51,3 +63,61 @@ def test_a_turn_that_was_not_used_leaves_its_room_to_others() -> None:
                 assert (rate_limit.earliest(clock.now(), urgent=True) > clock.now()) is used
 
     run(scenario())
+
+
+def message(number: int, state: JobState, **fields: Any) -> StatusMessage:
+    """Return a job's message in a group, with or without a call that can still be answered."""
+    job = replace(stand_in(number, "flux", 0.0), state=state)
+    origin = Origin(
+        platform="telegram", chat="-1", group=True, user="telegram:1", user_name="", language="en",
+        key=str(number), request="7",
+    )  # fmt: skip
+    return StatusMessage(job=job, origin=origin, **fields)
+
+
+async def respond(_content: Content, _private: bool) -> None:
+    return None
+
+
+ends = st.one_of(
+    st.none(), st.floats(0, 200).map(lambda at: Estimate(at=at, earliest=at - 1.0, latest=at + 1.0))
+)
+messages = st.lists(
+    st.builds(
+        lambda state, ends, known, called, pings: {
+            "state": state,
+            "ends": ends,
+            "ref": MessageRef(platform="telegram", chat="-1", message="9") if known else None,
+            "respond": respond if called else None,
+            "ping_by": 130.0 if pings and state.final else None,
+        },
+        st.sampled_from(JobState),
+        ends,
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(messages, st.integers(0, 20))
+def test_what_goes_next_is_a_result_if_one_is_ready(
+    several: list[dict[str, Any]], sent: int
+) -> None:
+    """First messages, updates and pings would use up the minute that results need."""
+    now = 100.0
+    channel = Channel(rate_limit=RateLimit(Telegram.limits, group=True))
+    for number, fields in enumerate(several):
+        channel.messages[number] = message(number, **fields)
+    for second in range(sent):
+        channel.rate_limit.begin(now - 59.0 + second)
+        channel.rate_limit.end(now - 59.0 + second)
+    following = channel.next_message(now, len(several))
+    ready = [number for number, each in channel.messages.items() if each.ready]
+    assert following is not None
+    if ready:
+        chosen, at = following
+        assert chosen.job.id == ready[0]
+        assert at == channel.rate_limit.earliest(now, urgent=True, burst=chosen.awaited)
