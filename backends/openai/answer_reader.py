@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from backends.common.http_replies import ErrorInAnswer
 from backends.openai.answer_events import EVENT_LIMIT, EventReader, PlainLine, ServerEvent, is_done
 from backends.openai.answer_form import AnswerForm, Object
-from backends.openai.reasoning import without_thoughts
+from backends.openai.reasoning import opened_by_template, without_thoughts
 from queueing.core.errors import UnreadableAnswer
 
 OF_ANSWERS = frozenset({"choices", "error", "done"})
@@ -39,10 +39,11 @@ class AnswerReader:
     - `odd`: describes an unreadable part that was skipped.
 
     Set `interrupts` for a server that ends an interrupted answer like a complete one, except for
-    the missing finish reason.
+    the missing finish reason, and `opened` for a model whose last answer had reasoning without an
+    opening mark.
     """
 
-    def __init__(self, *, interrupts: bool = False) -> None:
+    def __init__(self, *, interrupts: bool = False, opened: bool = False) -> None:
         self.form = AnswerForm()
         self.finished: str | None = None
         self.model: str | None = None
@@ -52,6 +53,7 @@ class AnswerReader:
         self.odd = ""
         self._events = EventReader()
         self._interrupts = interrupts
+        self._opened = opened
         self._parts: list[str] = []
         self._lengths: dict[str, int] = {}
         self._plain: list[str] = []
@@ -62,7 +64,13 @@ class AnswerReader:
     @property
     def text(self) -> str:
         """The visible answer so far, without a leading block of reasoning."""
-        return without_thoughts("".join(self._parts), over=self.finished is not None)
+        over = self.finished is not None
+        return without_thoughts("".join(self._parts), over=over, opened=self._opened)
+
+    @property
+    def opened_by_template(self) -> bool:
+        """Whether the template opened a block of reasoning, which only its closing mark shows."""
+        return opened_by_template("".join(self._parts))
 
     def feed(self, line: str) -> bool:
         """Take one line; return whether it shows progress.

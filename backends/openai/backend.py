@@ -170,6 +170,7 @@ class OpenAI(ServerBackend):
         self._name = spec.name
         self._at_once: dict[str, int] = {}
         self._system_texts = SystemTexts()
+        self._unopened: set[str] = set()
         self._http = Http(
             base_of(spec.url), headers=authorization(spec.name, token), proxy=spec.proxy
         )
@@ -331,6 +332,7 @@ class OpenAI(ServerBackend):
             model_id=served_name(model),
             timeouts=model.timeouts,
             look_up=partial(self._server.find, model),
+            unopened=self._unopened,
             passed_on=chat.passed_on is not None,
         )
 

@@ -201,7 +201,8 @@ ONLY_CALLS = problem(ProblemKind.ONLY_CALLS)
 class CompletionCall:
     """A request to a model: its body, its path on the server, and the requested model name.
 
-    `look_up` asks the server for the model again. With `passed_on`, the answer is for a program: it
+    `look_up` asks the server for the model again. `unopened` holds the models whose last answer had
+    reasoning without an opening mark. With `passed_on`, the answer is for a program: it
     is collected whole, each chunk is reported, and it may consist of tool calls alone.
     """
 
@@ -210,6 +211,7 @@ class CompletionCall:
     model_id: str
     timeouts: Timeouts
     look_up: Callable[[], Awaitable[Served]]
+    unopened: set[str] = field(default_factory=set)
     passed_on: bool = False
 
 
@@ -233,6 +235,10 @@ async def stream_answer(
         large = reader.kept > LARGE
         answer = await one_at_a_time(reader.answer) if large else reader.answer()
         return Output(text=reader.text, answer=answer)
+    if reader.opened_by_template:
+        question.unopened.add(question.model_id)
+    else:
+        question.unopened.discard(question.model_id)
     return Output(text=_text(reader))
 
 
@@ -260,10 +266,11 @@ async def _stream(
 
 
 def _reader(question: CompletionCall, flavour: Flavour) -> AnswerReader:
-    kind = AnswerReader
     if question.passed_on:
         kind = InfillReader if question.path.startswith(INFILL) else PassedOnReader
-    return kind(interrupts=flavour.interrupts)
+        return kind(interrupts=flavour.interrupts)
+    opened = question.model_id in question.unopened
+    return AnswerReader(interrupts=flavour.interrupts, opened=opened)
 
 
 async def _follow(

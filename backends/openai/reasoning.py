@@ -7,6 +7,7 @@ families.
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 _BLOCKS: Mapping[str, str] = {
     "<think>": "</think>",
@@ -53,6 +54,42 @@ _MARKS = re.compile(
     + r"|^[ \t>]*(?:```|~~~)|`[^`\n]+`",
     re.IGNORECASE | re.MULTILINE,
 )
+_THINKS = (
+    *(
+        f"{who} {what}"
+        for who in ("the", "this")
+        for what in ("user", "human", "question", "prompt")
+    ),
+    *(f"i need to {what}" for what in ("figure", "think", "answer", "respond", "provide")),
+    *(
+        f"{who} {what}"
+        for who in ("let me", "let's")
+        for what in ("think", "see", "recall", "analy")
+    ),
+    "we need to",
+    "we are asked",
+    "i am asked",
+    "i'm asked",
+    "thinking process",
+    "analysis:",
+    "用户",
+    "嗯",
+)
+"""How models begin to reason, in lower case."""
+_FILLERS = (
+    "okay",
+    "ok",
+    "alright",
+    "all right",
+    "hmm",
+    "well",
+    "so",
+    "right",
+    "first",
+    "now",
+    "好的",
+)
+_FILLED = re.compile(rf"(?:(?:{'|'.join(_FILLERS)})m*(?:[^\w<]+|\Z|(?=用)))*", re.IGNORECASE)
 _BEGUN = (*_BLOCKS, *_ENDS, "<|channel|>", "<|start|>")
 _LONGEST = max(map(len, _BEGUN))
 _FIRST = frozenset(mark[0] for mark in _BEGUN)
@@ -68,14 +105,43 @@ _BARE_START, _BARE_FINAL = "analysis", "assistantfinal"
 _BARE = re.compile(_BARE_START + r"(?=[A-Z])")
 
 
-def without_thoughts(content: str, *, over: bool = True) -> str:
+class _Left(NamedTuple):
+    """What is left of a text: `closed` if a block of reasoning has ended in it.
+
+    `unopened` means that the block has only a closing mark.
+    """
+
+    text: str
+    closed: bool = False
+    unopened: bool = False
+
+
+def without_thoughts(content: str, *, over: bool = True, opened: bool = False) -> str:
     """Return the answer without blocks of reasoning and without the marks that end a turn.
 
     Marks in code, inline or fenced, are part of the answer. `over` means that the text is complete.
-    Until then, text that may belong to a mark or a block is withheld.
+    Until then, text that may belong to a mark or a block is withheld: with `opened`, for a model
+    whose template opens a block, everything up to its closing mark. Without, a text that begins as
+    reasoning does.
     """
-    text = _without_blocks(_final_channel(content.lstrip(), over=over), over=over)
-    return _without_end(text if over else _without_half_mark(text))
+    left = _without_blocks(_final_channel(content.lstrip(), over=over), over=over)
+    if not over and not left.closed and (opened or _may_think(left.text)):
+        return ""
+    return _without_end(left.text if over else _without_half_mark(left.text))
+
+
+def opened_by_template(content: str) -> bool:
+    """Return whether the reasoning in an answer has a closing mark and no opening one."""
+    return _without_blocks(content.lstrip(), over=True).unopened
+
+
+def _may_think(text: str) -> bool:
+    """Return whether a text begins as reasoning does, or may do so with its next words."""
+    begun = text[:80].lower()
+    rest = _FILLED.sub("", begun, count=1)
+    return any(rest.startswith(sign) for sign in _THINKS) or (
+        len(begun) < 80 and any(sign.startswith(rest) for sign in (*_THINKS, *_FILLERS))
+    )
 
 
 def _final_channel(text: str, *, over: bool) -> str:
@@ -90,13 +156,13 @@ def _final_channel(text: str, *, over: bool) -> str:
     return "" if not over and _BARE_START.startswith(text) else text
 
 
-def _without_blocks(text: str, *, over: bool) -> str:
+def _without_blocks(text: str, *, over: bool) -> _Left:
     if not any(sign in text for sign in _SIGNS):
-        return text.lstrip()
+        return _Left(text.lstrip())
     kept: list[str] = []
     never_closed = set[str]()
     start = at = 0
-    fenced = False
+    fenced = closed = unopened = False
     while mark := _MARKS.search(text, at):
         word, at = mark[0].lower(), mark.end()
         if word not in _BLOCKS and word not in _CLOSINGS:
@@ -108,19 +174,21 @@ def _without_blocks(text: str, *, over: bool) -> str:
             # Templates that end in the opening mark leave only the closing one to the model.
             if _is_quoted(text, mark):
                 continue
+            unopened |= not closed
             kept = [] if not kept else [*kept, text[start : mark.start()]]
-            start = at
+            start, closed = at, True
             continue
         closing = _BLOCKS[word]
         end = None if closing in never_closed else _CLOSINGS[closing].search(text, at)
         if end is not None:
             kept.append(text[start : mark.start()])
             start = at = end.end()
+            closed = True
             continue
         never_closed.add(closing)
         if not over or not "".join((*kept, text[start : mark.start()])).strip():
-            return "".join((*kept, text[start : mark.start()])).strip()
-    return "".join((*kept, text[start:])).lstrip()
+            return _Left("".join((*kept, text[start : mark.start()])).strip(), closed, unopened)
+    return _Left("".join((*kept, text[start:])).lstrip(), closed, unopened)
 
 
 def _is_quoted(text: str, mark: re.Match[str]) -> bool:
