@@ -18,7 +18,7 @@ from backends.comfyui.answers import Ended, ServerPrompt, Stage
 from backends.comfyui.attempts import Attempts
 from backends.comfyui.discovery import Discovery
 from backends.comfyui.errors import MISCONFIGURED, answered, emptied, raise_if_failed
-from backends.comfyui.files import collected, stand_in, uploaded
+from backends.comfyui.files import as_clear, collected, stand_in, uploaded
 from backends.comfyui.lora_files import lora_files, with_lora_files
 from backends.comfyui.model_templates import (
     Templates,
@@ -227,7 +227,7 @@ class ComfyUI(Backend):
         graph = fill(workflow, request, prefix=f"usher/{work.key}", files=names)
         graph = await self._spelled(graph)
         ended = await self._attempts.run(work.key, graph, workflow, request, report)
-        return self._fetch(model, work.key, workflow, ended)
+        return self._fetch(model, work, workflow, ended)
 
     async def resume(self, model: ModelSpec, work: Work, report: Report) -> Fetch | None:
         """Find an attempt that was sent earlier, and watch it if it is still running."""
@@ -239,9 +239,9 @@ class ComfyUI(Backend):
             if seen.interrupted:
                 return None
             raise_if_failed(workflow, seen)
-            return self._fetch(model, work.key, workflow, seen)
+            return self._fetch(model, work, workflow, seen)
         ended = await self._attempts.follow(work.key, workflow, report)
-        return self._fetch(model, work.key, workflow, ended)
+        return self._fetch(model, work, workflow, ended)
 
     def leave(self) -> bool:
         """Keep prompts running when their calls are cancelled; `resume` finds them by key."""
@@ -255,16 +255,18 @@ class ComfyUI(Backend):
 
     # ---------------------------------------------------------------- files in and out
 
-    def _fetch(self, model: ModelSpec, key: str, workflow: Template, ended: Ended) -> Fetch:
+    def _fetch(self, model: ModelSpec, work: Work, workflow: Template, ended: Ended) -> Fetch:
         async def fetch() -> Output:
-            made = await self._result(key, workflow, ended) if ended.told else ended
+            made = await self._result(work.key, workflow, ended) if ended.told else ended
             await self._attempts.give_way()
             if not made.files:
                 draws = workflow.medium is Medium.IMAGE
                 why = NO_IMAGE if draws else NO_RESULT
                 raise Rejected(f"the attempt ended without a file ({model.name})", problem=why)
             keep = self._options.keep_metadata
-            return await collected(self._server, made.files, model.name, keep_metadata=keep)
+            output = await collected(self._server, made.files, model.name, keep_metadata=keep)
+            upscaled = isinstance(work.request, TextToImage) and work.request.upscale
+            return await asyncio.to_thread(as_clear, output, work.files[0]) if upscaled else output
 
         return fetch
 

@@ -19,7 +19,7 @@ from backends.comfyui.workflow.graph import Asked
 from backends.comfyui.workflow.rendering import fit_size
 from backends.comfyui.workflow.template import Template
 from backends.common.file_types import is_image, is_sound, is_text, is_video, mime_of, moves
-from backends.media.images import as_png, open_image, transparent_parts
+from backends.media.images import as_png, keeping_transparency, open_image, transparent_parts
 from backends.media.result_files import KeptBack, bare
 from queueing.core.errors import ProblemKind, Rejected, UnreadableAnswer, problem
 from queueing.core.requests import File, Output, TextToImage, TextToVideo
@@ -63,6 +63,12 @@ async def collected(
     more = len(files) - len(given) - kept_back
     left = KEPT_BACK if kept_back else problem(ProblemKind.MORE_RESULTS, count=more)
     return Output(files=tuple(named), missing=left.code() if kept_back or more else "")
+
+
+def as_clear(output: Output, source: File) -> Output:
+    """Return an enlarged image with the transparent parts that its source has."""
+    files = tuple(keeping_transparency(file, source) for file in output.files)
+    return replace(output, files=files)
 
 
 async def _download(server: ComfyUIServer, file: ServerFile, keep_metadata: bool) -> File:

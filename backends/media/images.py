@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from PIL import Image, ImageCms, ImageOps
 
-from backends.common.file_types import SENT
+from backends.common.file_types import SENT, is_image
 from backends.media.image_metadata import blanked
 from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.requests import File
@@ -17,6 +17,8 @@ from queueing.core.requests import File
 T = TypeVar("T")
 
 MAX_PIXELS = 50_000_000  # the largest photo a phone takes; Pillow alone allows three times as many
+DEEP = frozenset({"I;16", "I;16B", "I;16L", "I", "F"})
+"""Pillow's modes of greys with 16 or more bits."""
 BAD_IMAGE = problem(ProblemKind.BAD_IMAGE)
 HUGE_IMAGE = problem(ProblemKind.HUGE_IMAGE)
 
@@ -29,7 +31,7 @@ def open_image(file: File) -> Image.Image:
     Raises `Rejected` for anything that is not an image, is broken, or has more than `MAX_PIXELS`.
     The header is checked before any pixel is decoded, so a decompression bomb costs nothing.
     """
-    return _decoded(file, lambda upright: _bare(_on_white(_in_srgb(upright))))
+    return _decoded(file, lambda upright: _bare(on_white(_in_srgb(upright))))
 
 
 def transparent_parts(file: File) -> Image.Image | None:
@@ -66,12 +68,45 @@ def in_eight_bits(image: Image.Image) -> Image.Image:
 
     Pillow's own conversion clips at 255, so everything but black would become white.
     """
-    if image.mode not in {"I;16", "I;16B", "I;16L", "I", "F"}:
+    if image.mode not in DEEP:
         return image
     grey = image.convert("I").point(lambda value: value * (1 / 257)).convert("L")
     clear = image.info.get("transparency")
     grey.info = {**image.info, **({"transparency": clear // 257} if isinstance(clear, int) else {})}
     return grey
+
+
+_CLEAR_MOST = 250  # of opacity; some models save opaque images as 254
+_SAME_SHAPE = 0.02  # largest difference of two ratios
+
+
+def is_clear(image: Image.Image) -> bool:
+    """Return whether some part of a decoded image is visibly transparent."""
+    if not image.has_transparency_data:
+        return False
+    lowest = image.convert("RGBA").getchannel("A").getextrema()[0]
+    return isinstance(lowest, int | float) and lowest <= _CLEAR_MOST
+
+
+def keeping_transparency(made: File, source: File) -> File:
+    """Return a result with the transparent parts of its source, which servers ignore.
+
+    Unchanged if the source has none, or if the result has its own, another shape, or no readable
+    form.
+    """
+    clear = transparent_parts(source)
+    if clear is None or not is_image(made.mime):
+        return made
+    try:
+        if transparent_parts(made) is not None:
+            return made
+        image = open_image(made)
+    except Rejected:
+        return made
+    if abs(image.width * clear.height / (image.height * clear.width) - 1) > _SAME_SHAPE:
+        return made
+    image.putalpha(ImageOps.invert(clear).resize(image.size))
+    return File(name=f"{made.name.rpartition('.')[0]}.png", mime="image/png", data=as_png(image))
 
 
 def _require_size(image: Image.Image) -> None:
@@ -112,8 +147,11 @@ def _bare(image: Image.Image) -> Image.Image:
     return image
 
 
-def _on_white(image: Image.Image) -> Image.Image:
-    """Flatten transparency: JPEG has none, and dropping it would reveal hidden colours."""
+def on_white(image: Image.Image) -> Image.Image:
+    """Return an image in RGB without transparency.
+
+    JPEG has none, and dropping it would reveal hidden colours.
+    """
     if not image.has_transparency_data:
         return image.convert("RGB")
     clear = image.convert("RGBA")

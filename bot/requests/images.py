@@ -14,7 +14,7 @@ from PIL import Image, ImageChops
 from backends.common.file_types import SENT, is_sound, is_video, mime_of
 from backends.media import videos
 from backends.media.image_metadata import without_metadata
-from backends.media.images import in_eight_bits
+from backends.media.images import in_eight_bits, is_clear, on_white
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from queueing.core.requests import File
 
@@ -93,7 +93,9 @@ def in_form(file: File, form: ImageForm | None) -> File:
         return file
     out = io.BytesIO()
     with Image.open(io.BytesIO(file.data), formats=SENT) as opened:
-        image = _flat(opened) if form == "jpeg" else opened.copy()
+        image = in_eight_bits(opened)
+        clear = form != "jpeg" and is_clear(image)
+        image = image.convert("RGBA") if clear else on_white(image)
         image.save(out, form.upper(), quality=_QUALITIES[0])
     stem = file.name.rpartition(".")[0] or file.name
     return File(name=f"{stem}.{form}", mime=mime, data=out.getvalue())
@@ -152,28 +154,22 @@ def _require_size(image: Image.Image) -> None:
 def _fitted(file: File, limit: int) -> File | None:
     try:
         with Image.open(io.BytesIO(file.data), formats=SENT) as opened:
-            image = _flat(in_eight_bits(opened))
+            image = in_eight_bits(opened)
+            clear = is_clear(image)
+            image = image.convert("RGBA") if clear else on_white(image)
     except Exception:  # noqa: BLE001
         return None  # a server's result may be as broken as a person's image
+    form, ending = ("WEBP", "webp") if clear else ("JPEG", "jpg")  # JPEG has no transparency
     while min(image.size) >= _SMALLEST_SIDE:
         for quality in _QUALITIES:
             out = io.BytesIO()
-            image.save(out, "JPEG", quality=quality)
+            image.save(out, form, quality=quality)
             if out.tell() <= limit:
                 stem = file.name.rpartition(".")[0] or file.name
-                return File(name=f"{stem}.jpg", mime="image/jpeg", data=out.getvalue())
+                mime = f"image/{form.lower()}"
+                return File(name=f"{stem}.{ending}", mime=mime, data=out.getvalue())
         image = image.resize((int(image.width * _SHRINK), int(image.height * _SHRINK)))
     return None
-
-
-def _flat(opened: Image.Image) -> Image.Image:
-    """Put the image on a white background: JPEG has no transparency."""
-    if opened.mode not in {"RGBA", "LA", "PA", "P"}:
-        return opened.convert("RGB")
-    layered = opened.convert("RGBA")
-    ground = Image.new("RGB", layered.size, "white")
-    ground.paste(layered, mask=layered.getchannel("A"))
-    return ground
 
 
 _OPAQUE = 255

@@ -1,7 +1,8 @@
 """Images in every mode of every format that is taken, through every door.
 
 Each file of `images/` is a ramp from black on the left to white on the right. Each file of `masks/`
-marks its upper left corner and leaves the lower right one.
+marks its upper left corner and leaves the lower right one. Each file of `cut-outs/` is transparent
+in its upper left corner.
 """
 
 import asyncio
@@ -14,14 +15,25 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from backends.media.images import as_jpeg, in_eight_bits, open_image
+from backends.comfyui.files import as_upload
+from backends.common.file_types import mime_of
+from backends.media.images import (
+    as_jpeg,
+    as_png,
+    in_eight_bits,
+    keeping_transparency,
+    open_image,
+)
+from bot.platforms.telegram.media import SendKind, shown_as, shown_together
 from bot.platforms.web.thumbnails import smaller
-from bot.requests.images import checked, fitted, mask_of
+from bot.requests.images import checked, fitted, in_form, mask_of
 from queueing.core.requests import File
 
 HERE = Path(__file__).parent
 RAMPS = sorted((HERE / "images").iterdir())
 MASKS = sorted((HERE / "masks").iterdir())
+PNG = "image/png"
+PLAIN = File(name="rgb.png", mime=PNG, data=(HERE / "images" / "rgb.png").read_bytes())
 
 
 def opened(data: bytes) -> Image.Image:
@@ -39,6 +51,9 @@ DOORS: dict[str, Callable[[File], Image.Image]] = {
     "mask": kept_by_mask,
     "thumbnail": lambda file: opened(smaller(file.data, 64)),
     "smaller result": lambda file: in_eight_bits(opened(fits(file).data)),
+    "result as PNG": lambda file: in_eight_bits(opened(in_form(file, "png").data)),
+    "result as JPEG": lambda file: opened(in_form(file, "jpeg").data),
+    "result as WebP": lambda file: opened(in_form(file, "webp").data),
 }
 
 
@@ -60,6 +75,54 @@ def test_a_ramp_stays_a_ramp(ramp: Path, door: str) -> None:
     assert values[0] < 30, values
     assert values[-1] > 225, values
     assert all(one <= other + 8 for one, other in pairwise(values)), values
+
+
+CUTS = sorted((HERE / "cut-outs").iterdir())
+
+
+def read(path: Path) -> File:
+    data = path.read_bytes()
+    return File(name=path.name, mime=mime_of(data), data=data)
+
+
+def is_cut_out(file: File) -> bool:
+    corner = opened(file.data).convert("RGBA").getpixel((1, 1))
+    return isinstance(corner, tuple) and corner[3] == 0
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=lambda file: file.name)
+async def test_a_cut_out_stays_one(cut: Path) -> None:
+    """What was the point of the image would be gone: it would be on white or on black."""
+    given = read(cut)
+    assert (await shown_as(given)).kind is SendKind.DOCUMENT
+    assert {each.kind for each in await shown_together([given, PLAIN])} == {SendKind.DOCUMENT}
+    smaller_one = await fitted(given, len(given.data) - 1)
+    assert smaller_one is None or is_cut_out(smaller_one)
+    assert is_cut_out(in_form(given, "webp"))
+    larger = as_upload(given).size
+    assert larger is not None
+    white = Image.new("RGB", (larger[0] * 2, larger[1] * 2), "white")
+    upscaled = File(name="sdxl-1.jpg", mime="image/jpeg", data=as_jpeg(white))
+    kept = keeping_transparency(upscaled, given)
+    assert (kept.name, kept.mime, opened(kept.data).size) == ("sdxl-1.png", PNG, white.size)
+    assert is_cut_out(kept)
+
+
+async def test_only_what_would_lose_something_is_no_photo() -> None:
+    """People would have to open each image, or a depth map would lose half of its bits."""
+    for ramp in RAMPS:
+        shown = await shown_as(read(ramp))
+        loses = ramp.name.startswith("grey-16") or "clear" in ramp.name
+        assert (shown.kind is SendKind.DOCUMENT) is loses, ramp.name
+
+
+def test_a_result_keeps_its_own_transparency_and_shape() -> None:
+    cut = read(HERE / "cut-outs" / "rgba.png")
+    other = File(name="o.png", mime=PNG, data=as_png(Image.new("RGB", (64, 16))))
+    broken = File(name="b.png", mime=PNG, data=b"\x89PNG\r\n\x1a\n")
+    for made in (cut, other, broken, File(name="v.mp4", mime="video/mp4", data=b"")):
+        assert keeping_transparency(made, cut) is made
+    assert keeping_transparency(other, PLAIN) is other
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=lambda file: file.name)

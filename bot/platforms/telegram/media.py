@@ -24,6 +24,7 @@ from telegram import (
 
 from backends.common.file_types import SENT, mime_of
 from backends.media import sounds, videos
+from backends.media.images import DEEP, is_clear
 from queueing.core.requests import File
 
 UPLOAD_MOST = 50_000_000  # bytes
@@ -174,11 +175,16 @@ def _kind_of_image(file: File) -> SendKind:
     try:
         with Image.open(io.BytesIO(file.data), formats=(*SENT, "GIF")) as image:
             moves = getattr(image, "n_frames", 1) > 1
-            size, form = image.size, image.format
+            form = image.format
+            kind = None if moves or form == "GIF" else _kind_of_still(image, len(file.data))
     except Exception:  # noqa: BLE001  Pillow's readers raise anything for broken files
         return SendKind.DOCUMENT
-    if moves or form == "GIF":
-        return SendKind.ANIMATION if form == "GIF" else SendKind.DOCUMENT
-    longer, shorter = max(size), min(size)
-    fits = sum(size) <= PHOTO_SIDES_MOST and longer <= shorter * PHOTO_RATIO_MOST
-    return SendKind.PHOTO if fits and len(file.data) <= PHOTO_BYTES_MOST else SendKind.DOCUMENT
+    return kind or (SendKind.ANIMATION if form == "GIF" else SendKind.DOCUMENT)
+
+
+def _kind_of_still(image: Image.Image, weight: int) -> SendKind:
+    """Return how a still image is sent. A photo becomes a JPEG, without transparency."""
+    longer, shorter = max(image.size), min(image.size)
+    fits = longer + shorter <= PHOTO_SIDES_MOST and longer <= shorter * PHOTO_RATIO_MOST
+    plain = fits and weight <= PHOTO_BYTES_MOST and image.mode not in DEEP and not is_clear(image)
+    return SendKind.PHOTO if plain else SendKind.DOCUMENT

@@ -157,6 +157,14 @@ async def test_an_image_is_made_larger_by_the_template_for_that(
     assert (await fetch()).files
     graph = fake.posts[-1]["prompt"]
     assert graph["scale"]["inputs"]["scale_by"] == 1
+    buffer = io.BytesIO()
+    Image.new("RGBA", (64, 64), (0, 0, 0, 0)).save(buffer, "PNG")
+    clear = File(name="a.png", mime="image/png", data=buffer.getvalue())
+    made = (
+        await (await comfy.run(spec, replace(attempt, key=str(uuid4()), files=(clear,)), ignore))()
+    ).files
+    with Image.open(io.BytesIO(made[0].data)) as larger:
+        assert larger.getchannel("A").getextrema() == (0, 0)
 
 
 async def test_loras_are_listed_and_found_by_their_names(fake: FakeComfyUI, comfy: ComfyUI) -> None:

@@ -11,6 +11,7 @@ from queueing.core.requests import File
 from tests.bot.platforms.discord.discord_bot import RecordingHandler, says
 from tests.bot.platforms.telegram.telegram_bot import image, running, telegram
 from tests.fakes.telegram.telegram import FakeTelegram
+from tests.wild.test_images import CUTS
 
 CANCEL = Button(command="cancel", job_id=12, label="Cancel", danger=True)
 WAITING = Content(body=("⏳",), buttons=((CANCEL,),))
@@ -54,6 +55,7 @@ async def test_what_cannot_be_shown_as_a_photo_comes_as_a_document() -> None:
     cases: list[File] = [
         image(9000, 1100),
         image(2100, 100),
+        File(name="cut-out.png", mime="image/png", data=CUTS[0].read_bytes()),
         TEXT_FILE,
         File(name="broken.png", mime="image/png", data=b"no image"),
     ]
