@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from rich.text import Text
 
 from backends.hardware.gpu_memory import AMD, SYSTEM, GpuMemory, NvmlProbe
+from backends.hardware.gpu_sizes import exceeds, kept_back, seen_by_server
 from backends.registry import connect
 from bot.app import heartbeat
 from bot.app.console import show
@@ -166,9 +167,9 @@ async def _try_host(host: HostSpec, probe: GpuMemory, try_s: float) -> list[Find
         if found is None:
             return ""
         total, free = found
-        if _exceeds(host, total):
+        if exceeds(host.vram_mb, total):
             raise CheckFailed(_too_much(host, total))
-        return f"{free} of {total} MB free{_kept_back(host, total)}"
+        return f"{free} of {total} MB free{kept_back(host, total)}"
 
     finding = await _attempt("host", host.name, measure(), try_s)
     if finding.works and not finding.text:
@@ -200,21 +201,6 @@ def unwatched(catalog: Catalog) -> Iterator[Finding]:
             yield Finding(what="host", name=host.name, works=None, text=text)
 
 
-def _exceeds(host: HostSpec, total_mb: int) -> bool:
-    """Return whether more is configured than exists.
-
-    GPUs report slightly less than their nominal size.
-    """
-    return host.vram_mb > total_mb * 1.05
-
-
-def _kept_back(host: HostSpec, total_mb: int) -> str:
-    """Return a remark if much less is configured than exists; otherwise ""."""
-    if host.vram_mb * 1.05 >= total_mb:
-        return ""
-    return f"; vram is set to {host.vram_mb} MB, the rest is left to other programs"
-
-
 # ---------------------------------------------------------------- servers and models
 
 
@@ -239,15 +225,8 @@ async def _try_server(
             url = catalog.backends[name].address
             raise CheckFailed(f"no usable answer from {url} ({error})") from error
         notes.extend(info.notes)
-        host = catalog.hosts[catalog.host_of[name]]
-        if len(catalog.hosts_of[name]) > 1:
-            pass  # it is unknown which of its GPUs the figure describes
-        elif info.total_mb is not None and _exceeds(host, info.total_mb):
-            notes.append(
-                f"It sees a GPU of {info.total_mb} MB, but {host.name} is set to {host.vram_mb} MB."
-            )
-        elif info.total_mb is not None and (kept := _kept_back(host, info.total_mb)):
-            notes.append(f"It sees {info.total_mb} MB{kept}.")
+        if seen := seen_by_server(catalog, name, info.total_mb):
+            notes.append(seen)
         if not server.can_unload:
             notes.extend(memory_kept.warnings(catalog, name))
         return _described(info)

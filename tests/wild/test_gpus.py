@@ -3,6 +3,10 @@
 Each file of `gpus/` has the error of the `start` of NVML, of the `handle` of GPU 0 or of its
 `memory`, or the `total_mb` it reports. `says` is what `usher check` is to say, and `init` what
 `usher init` is to find: sizes, a `guess` for a GPU that is silent, `system` or `none`.
+
+Each file of `several_gpus/` has the `sizes` of a machine's GPUs in MB and a `server` on it. `uses`
+are the GPUs that `init` gives it, perhaps as a `guess`, and `says` is what the check says if the
+server is `configured` for one.
 """
 # ruff: noqa: N802 - NVIDIA's names
 
@@ -17,10 +21,16 @@ import pytest
 
 from backends.hardware.driver_faults import UNIFIED
 from backends.hardware.gpu_memory import MB, GpuMemory, NvmlProbe
-from bot.cli.init.hosts import gpus, why_silent
-from queueing.core.specs import HostSpec
+from backends.hardware.gpu_sizes import seen_by_server
+from bot.cli.init import files
+from bot.cli.init.hosts import OwnMemory, gpus, hosts, why_silent
+from bot.cli.init.scan import HERE, FoundServer
+from bot.cli.init.terminal import NoQuestions
+from queueing.core.catalog import Catalog
+from queueing.core.specs import BackendSpec, HostSpec
 
 CASES = sorted(Path(__file__).with_name("gpus").glob("*.json"))
+SEVERAL = sorted(Path(__file__).with_name("several_gpus").glob("*.json"))
 HOST = HostSpec(name="gpu-1", vram_mb=24_000, backends=(), gpu="0")
 
 
@@ -80,3 +90,36 @@ async def test_init_takes_the_main_memory_for_no_gpu_that_is_silent(case: Path) 
     silent = "" if found else await why_silent(make)
     outcomes = {"": "none", UNIFIED: "system"}
     assert (list(found) or outcomes.get(silent, "guess")) == odd["init"]
+
+
+@pytest.mark.parametrize("case", SEVERAL, ids=lambda case: case.stem)
+def test_init_gives_a_server_the_gpu_whose_memory_it_reports(case: Path) -> None:
+    """Models of a small GPU would be planned into a large one, and fail one by one."""
+    odd = read(case)
+    server = FoundServer(url=f"http://{HERE}:1", **odd["server"])
+    (plan,) = hosts([server], OwnMemory(gpus=tuple(odd["sizes"])), NoQuestions())
+    uses = plan.uses.get(server.called, (plan.gpu,))
+    assert (list(uses), server.called in plan.guessed) == (odd["uses"], odd["guess"])
+    assert any("a guess" in line for line in files._hosts([plan])) == odd["guess"]
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in SEVERAL if "configured" in read(case)], ids=lambda case: case.stem
+)
+def test_the_check_notices_a_server_on_another_gpu(case: Path) -> None:
+    """CUDA counts GPUs in another order than the driver, and nothing would compare them."""
+    odd = read(case)
+    spec = BackendSpec(name="server", kind=odd["server"]["kind"])
+    machine = [
+        HostSpec(
+            name=f"gpu-1/{number}",
+            machine="gpu-1",
+            vram_mb=mb,
+            gpu=str(number),
+            backends=(spec,) if number == odd["configured"] else (),
+        )
+        for number, mb in enumerate(odd["sizes"])
+    ]
+    said = seen_by_server(Catalog([], machine), "server", odd["server"]["total_mb"])
+    assert odd["says"] in said
+    assert bool(said) == bool(odd["says"])

@@ -74,6 +74,9 @@ def variable(backend: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9]', '_', backend).upper()}_TOKEN"
 
 
+_GUESS = "a guess: name the GPUs it uses (docs/gpus.md#several-gpus-in-one-computer)"
+
+
 def _hosts(hosts: Sequence[HostPlan]) -> Iterator[str]:
     yield "hosts:"
     for host in hosts:
@@ -90,6 +93,8 @@ def _hosts(hosts: Sequence[HostPlan]) -> Iterator[str]:
         yield "    backends:"
         for name, server in host.servers:
             yield f"      # {_about(server)}"
+            if name in host.guessed:
+                yield f"      # {_GUESS}"
             settings = _backend(name, server, host.uses.get(name, ()))
             yield f"      {name}: {{{', '.join(settings)}}}"
 

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from backends.hardware.driver_faults import NO_DRIVER, NO_SUCH_GPU
 from backends.hardware.gpu_memory import SYSTEM, NvmlProbe
+from backends.hardware.gpu_sizes import gpu_of_size
 from bot.cli.init.scan import HERE, FoundServer
 from bot.cli.init.terminal import Terminal, ask_for
 from bot.config.values import Megabytes
@@ -96,7 +97,7 @@ class HostPlan:
     """A host to write: its memory, the source of that figure, and its servers by name.
 
     If the servers use several GPUs, `gpus` are the sizes of those GPUs by number, and `uses` are
-    the GPUs of each server.
+    the GPUs of each server. The GPUs of servers in `guessed` are neither known nor confirmed.
     """
 
     name: str
@@ -106,6 +107,7 @@ class HostPlan:
     servers: tuple[tuple[str, FoundServer], ...] = ()
     gpus: Mapping[int, str] = field(default_factory=dict)
     uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    guessed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,18 +200,41 @@ def _on_gpus(
         listed = ", ".join(f"{number} ({size(mb)})" for number, mb in enumerate(sizes))
         terminal.tell(f"This machine has {len(sizes)} GPUs: {listed}.")
     uses = {called: _used(called, server, sizes, terminal) for called, server in servers}
+    guessed = frozenset(
+        called
+        for called, server in servers
+        if len(sizes) > 1 and not terminal.asks and _told(server, sizes) is None
+    )
     used = sorted({number for gpus in uses.values() for number in gpus})
     if len(used) == 1:
         vram = size(sizes[used[0]])
-        return HostPlan(name=name, vram=vram, why="measured", gpu=used[0], servers=servers)
-    gpus = {number: size(sizes[number]) for number in used}
-    return HostPlan(name=name, vram="", why="measured", servers=servers, gpus=gpus, uses=uses)
+        return HostPlan(
+            name=name, vram=vram, why="measured", gpu=used[0], servers=servers, guessed=guessed
+        )
+    return HostPlan(
+        name=name,
+        vram="",
+        why="measured",
+        servers=servers,
+        gpus={number: size(sizes[number]) for number in used},
+        uses=uses,
+        guessed=guessed,
+    )
+
+
+def _told(server: FoundServer, sizes: Sequence[int]) -> int | None:
+    """Return the GPU whose size a server reports as its own; None if that is not clear."""
+    return None if _spans(server) else gpu_of_size(server.total_mb, dict(enumerate(sizes)))
+
+
+def _spans(server: FoundServer) -> bool:
+    return server.kind == "lmstudio" or server.flavour in _SPANNING
 
 
 def _used(
     called: str, server: FoundServer, sizes: Sequence[int], terminal: Terminal
 ) -> tuple[int, ...]:
-    """Return the GPUs a server uses: the answer, or by default all or the largest, by its kind."""
+    """Return the GPUs a server uses: the answer, or by default what its kind or size suggests."""
     if len(sizes) == 1:
         return (0,)
 
@@ -220,7 +245,8 @@ def _used(
         return tuple(sorted({int(part) for part in parts}))
 
     everyone = range(len(sizes))
-    spans = server.kind == "lmstudio" or server.flavour in _SPANNING
-    usual = everyone if spans else (max(everyone, key=lambda number: sizes[number]),)
+    told = _told(server, sizes)
+    largest = max(everyone, key=lambda number: sizes[number])
+    usual = everyone if _spans(server) else (largest if told is None else told,)
     question = f"Which of them does {called} use, such as 0 or 0, 1"
     return ask_for(terminal, question, ", ".join(map(str, usual)), read)
