@@ -5,10 +5,11 @@ import io
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from PIL import Image, ImageDraw, ImageOps
+from PIL import Image, ImageOps
 
 from backends.demo.pace import Beat, Pace
 from backends.demo.painting import CANVAS, Painting, caption
@@ -203,20 +204,18 @@ def shown_ms(request: TextToVideo, size: tuple[int, int]) -> list[int]:
     return [after - before for before, after in pairwise(ends)]
 
 
-def frame(scene: Image.Image, at: float, words: str, last: Image.Image | None) -> Image.Image:
-    """Return the labelled frame at a position from 0 to 1."""
-    width, height = round(scene.width / _ROOM), round(scene.height / _ROOM)
-    x = round(at * (scene.width - width))
-    y = round((0.5 - 0.5 * math.cos(math.tau * at)) * (scene.height - height))
-    shown = scene.crop((x, y, x + width, y + height))
+def frame(scene: Painting, view: Image.Image, at: float, last: Image.Image | None) -> Image.Image:
+    """Return the labelled frame at a position from 0 to 1: its hero hops through the view."""
+    width, height = round(view.width / _ROOM), round(view.height / _ROOM)
+    x = round(at * (view.width - width))
+    y = round((0.5 - 0.5 * math.cos(math.tau * at)) * (view.height - height))
+    shown = view.crop((x, y, x + width, y + height))
     if last is not None:
         shown = Image.blend(shown, last, at)
-    radius = min(width, height) / 14
-    ball_x = radius + at * (width - 2 * radius)
-    ball_y = height * (0.62 - 0.45 * abs(math.sin(3 * math.pi * at)))
-    box = (ball_x - radius, ball_y - radius, ball_x + radius, ball_y + radius)
-    ImageDraw.Draw(shown).ellipse(box, fill="white", outline="black", width=2)
-    caption(shown, words, on_top=True)  # players cover the bottom
+    if scene.hero is not None:
+        hop = 0.12 * abs(math.sin(3 * math.pi * at))
+        scene.draw(shown, replace(scene.hero, x=0.12 + 0.76 * at, y=scene.hero.y - hop))
+    caption(shown, scene.prompt, on_top=True)  # players cover the bottom
     return shown
 
 
@@ -235,7 +234,7 @@ def _video_share(request: TextToVideo) -> float:
 def _scene(request: TextToVideo, size: tuple[int, int], images: Sequence[Image.Image]) -> Painting:
     roomy = (round(size[0] * _ROOM), round(size[1] * _ROOM))
     base = images[0] if images else None
-    return Painting(request.prompt, request.seed, roomy, base=base, strength=0.4)
+    return Painting(request.prompt, request.seed, roomy, base=base, strength=0.4, moving=True)
 
 
 async def _encoded(
@@ -254,12 +253,12 @@ async def _encoded(
 
 
 def _animated(request: TextToVideo, painting: Painting, last: Sequence[Image.Image]) -> bytes:
-    scene = painting.unlabelled()
-    size = round(scene.width / _ROOM), round(scene.height / _ROOM)
+    view = painting.unlabelled()
+    size = round(view.width / _ROOM), round(view.height / _ROOM)
     lengths = shown_ms(request, size)
     end = ImageOps.fit(last[0], size) if last else None
     moments = [number / (len(lengths) - 1) for number in range(len(lengths))]
-    frames = [frame(scene, at, request.prompt, end) for at in moments]
+    frames = [frame(painting, view, at, end) for at in moments]
     out = io.BytesIO()
     frames[0].save(
         out,

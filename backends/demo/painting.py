@@ -1,27 +1,31 @@
-"""Creates the demo's images: abstract, from the prompt and the seed only.
+"""Creates the demo's images: scenes of what the prompt names, composed by the seed.
 
 Blocking Pillow work without any model; the same prompt, seed and size give the same image.
 """
 
-import colorsys
-import math
 import random
+from dataclasses import replace
 from textwrap import shorten, wrap
 
 from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont, ImageOps
 
+from backends.demo.backdrop import Backdrop
+from backends.demo.scene import Item, scene
+from backends.demo.shapes import COLOURS, Pen
+from backends.demo.things import HAT
+
 HONEST_LINE = "demo - no model was used"
 CANVAS = 1536  # longest side in pixels; Pillow does not antialias, so the result is scaled down
 PREVIEW = 256
-
-Colour = tuple[int, int, int]
+_BACKDROP_SHARE = 0.4  # of the steps; the things follow
 
 
 class Painting:
     """An image in progress: call `paint` for each step, then `finish` once.
 
     `base` is an image to start from, and `strength` (0 to 1) is how much of it is painted over. A
-    `mask` limits painting to its white area.
+    `mask` limits painting to its white area. `hero` is an item that is left out, to be moved by
+    the caller; it is None unless `moving`.
     """
 
     def __init__(
@@ -33,32 +37,74 @@ class Painting:
         base: Image.Image | None = None,
         mask: Image.Image | None = None,
         strength: float = 0.6,
+        moving: bool = False,
     ) -> None:
         self.prompt = prompt
         self.size = size
-        self._random = random.Random(f"{prompt}|{seed}")  # noqa: S311 - art, not security
+        source = random.Random(f"{prompt}|{seed}")  # noqa: S311 - art, not security
         scale = CANVAS / max(size)
         self._canvas_size = (max(1, round(size[0] * scale)), max(1, round(size[1] * scale)))
-        self._palette = _palette(self._random)
-        self._veil = strength if base else 1.0
-        self._canvas = self._ground(base)
+        shown = scene(prompt, source)
+        self._backdrop = Backdrop(shown, self._canvas_size, source)
+        self._items = list(shown.items)
+        self.hero: Item | None = self._items.pop() if moving and self._items else None
+        self._veil = min(1.0, 1.5 * strength) if base else 1.0
+        self._over = base is not None
         self._mask = None if mask is None else ImageOps.fit(mask, self._canvas_size)
+        self._area = None if self._mask is None else self._mask.getbbox()  # where things fit
+        self._canvas = (
+            ImageOps.fit(base, self._canvas_size).convert("RGBA") if base else self._backdrop.sky()
+        )
+        self._done = 0.0
 
     def paint(self, step: int, steps: int) -> None:
-        """Paint step `step` of `steps`: broad soft discs first, ribbons later, fine dots last."""
-        layer = Image.new("RGBA", self._canvas_size)
-        done = step / steps
-        if done < 0.35:
-            self._discs(layer)
-            # Premultiplied, because the blur would mix in the black of transparent pixels.
-            layer = layer.convert("RGBa").filter(ImageFilter.BoxBlur(CANVAS // 40)).convert("RGBA")
-        elif done < 0.85:
-            self._ribbon(layer)
-        else:
-            self._dots(layer)
+        """Paint step `step` of `steps`: the surroundings first, then the things, the farthest first."""
+        before, self._done = self._done, (step + 1) / steps
+        layer = self._backdrop.tint(steps) if self._over else Image.new("RGBA", self._canvas_size)
+        if not self._over:
+            self._backdrop.paint(layer, before / _BACKDROP_SHARE, self._done / _BACKDROP_SHARE)
+        for number, item in enumerate(self._items, start=1):
+            due = _BACKDROP_SHARE + (1 - _BACKDROP_SHARE) * number / len(self._items)
+            if before < due - 1e-9 <= self._done:
+                self.draw(layer, item)
+        if self._over:
+            layer.putalpha(layer.getchannel("A").point(lambda alpha: round(alpha * self._veil)))
         if self._mask is not None:
             layer.putalpha(ImageChops.multiply(layer.getchannel("A"), self._mask))
         self._canvas.alpha_composite(layer)
+
+    def draw(self, image: Image.Image, item: Item) -> None:
+        """Draw an item with its rider, hat and label."""
+        pen = self._pen(item, image.size)
+        if item.rider is not None and item.thing.seat is not None:
+            x, y, size = item.thing.seat
+            x = -x if item.faces_left else x
+            rider = self._pen(item.rider, image.size)
+            at = (pen.at[0] + x * pen.height, pen.at[1] - y * pen.height)
+            self._figure(image, item.rider, replace(rider, at=at, height=size * pen.height))
+        self._figure(image, item, pen)
+
+    def _figure(self, image: Image.Image, item: Item, pen: Pen) -> None:
+        pen.draw(image, item.thing.shapes)
+        if item.hat and item.thing.head is not None:
+            top = (pen.at[0], pen.at[1] - item.thing.head * pen.height)
+            hat = self._pen(Item(thing=HAT, colour=item.hat), image.size)
+            replace(hat, at=top, height=0.34 * pen.height).draw(image, HAT.shapes)
+        if item.label:
+            _write(image, item.label, pen)
+
+    def _pen(self, item: Item, size: tuple[int, int]) -> Pen:
+        left, top, right, bottom = self._area or (0, 0, *size)
+        width, height = right - left, bottom - top
+        shade, shaded = self._backdrop.shade
+        return Pen(
+            at=(left + item.x * width, top + item.y * height),
+            height=item.height * min(height, 1.25 * width),
+            main=COLOURS[item.colour],
+            shade=shade,
+            shaded=0.0 if self._over else shaded,
+            faces_left=item.faces_left,
+        )
 
     def preview(self, step: int, steps: int) -> Image.Image:
         """Return a small image of the current state, sharper with every step."""
@@ -76,86 +122,14 @@ class Painting:
         """Return the image at full size, to be labelled by the caller."""
         return self._canvas.convert("RGB").resize(self.size, Image.Resampling.LANCZOS)
 
-    def _ground(self, base: Image.Image | None) -> Image.Image:
-        if base:
-            return ImageOps.fit(base, self._canvas_size).convert("RGBA")
-        angle = Image.linear_gradient("L").rotate(self._random.choice((0, 90, 180, 270)))
-        light, dark = self._palette[0], _shade(self._palette[1], 0.35)
-        return ImageOps.colorize(angle.resize(self._canvas_size), dark, light).convert("RGBA")
 
-    def _discs(self, layer: Image.Image) -> None:
-        draw = ImageDraw.Draw(layer)
-        for _ in range(3):
-            x, y = self._point()
-            radius = self._random.uniform(0.06, 0.28) * CANVAS
-            box = (x - radius, y - radius, x + radius, y + radius)
-            draw.ellipse(box, fill=self._ink(0.35))
-
-    def _ribbon(self, layer: Image.Image) -> None:
-        draw = ImageDraw.Draw(layer)
-        x, y = self._point()
-        heading, bend = self._random.uniform(0, math.tau), self._random.uniform(-0.05, 0.05)
-        wave, width = self._random.uniform(0.02, 0.09), self._random.uniform(0.006, 0.04) * CANVAS
-        for _ in range(3):
-            ink = self._ink(0.55)
-            offset = self._random.uniform(-3, 3) * width
-            start = (x + offset, y - offset)
-            self._stroke(draw, start, heading=heading, curve=(bend, wave), width=width, ink=ink)
-
-    @staticmethod
-    def _stroke(
-        draw: ImageDraw.ImageDraw,
-        start: tuple[float, float],
-        *,
-        heading: float,
-        curve: tuple[float, float],
-        width: float,
-        ink: tuple[int, int, int, int],
-    ) -> None:
-        x, y = start
-        bend, wave = curve
-        for i in range(360):
-            heading += (bend + wave * math.sin(i / 36)) / 4
-            x += math.cos(heading) * CANVAS / 320
-            y += math.sin(heading) * CANVAS / 320
-            radius = width * math.sin(math.pi * (i + 1) / 361)  # thin at both ends
-            draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=ink)
-
-    def _dots(self, layer: Image.Image) -> None:
-        draw = ImageDraw.Draw(layer)
-        for _ in range(40):
-            x, y = self._point()
-            radius = self._random.uniform(0.001, 0.006) * CANVAS
-            draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=self._ink(0.9))
-
-    def _point(self) -> tuple[float, float]:
-        width, height = self._canvas_size
-        return self._random.uniform(0, width), self._random.uniform(0, height)
-
-    def _ink(self, opacity: float) -> tuple[int, int, int, int]:
-        red, green, blue = self._random.choice(self._palette)
-        return red, green, blue, round(255 * opacity * self._veil)
-
-
-def _palette(source: random.Random) -> list[Colour]:
-    """Return five neighbouring hues and their complement, which harmonise."""
-    hue = source.random()
-    hues = [hue + step * 0.045 for step in range(5)] + [hue + 0.5]
-    shades = [(source.uniform(0.45, 0.85), source.uniform(0.7, 1.0)) for _ in hues]
-    return [
-        _rgb(colorsys.hsv_to_rgb(hue % 1, saturation, value))
-        for hue, (saturation, value) in zip(hues, shades, strict=True)
-    ]
-
-
-def _rgb(colour: tuple[float, float, float]) -> Colour:
-    red, green, blue = colour
-    return round(255 * red), round(255 * green), round(255 * blue)
-
-
-def _shade(colour: Colour, factor: float) -> Colour:
-    red, green, blue = colour
-    return round(red * factor), round(green * factor), round(blue * factor)
+def _write(image: Image.Image, label: str, pen: Pen) -> None:
+    """Write a word on a sign that `pen` has drawn."""
+    x, y = pen.at[0], pen.at[1] - 0.68 * pen.height
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(max(8, round(min(0.3, 1.7 / len(label)) * pen.height)))
+    left, top, right, bottom = draw.textbbox((0, 0), label, font=font)
+    draw.text((x - (left + right) / 2, y - (top + bottom) / 2), label, font=font, fill=(60, 40, 30))
 
 
 def caption(image: Image.Image, prompt: str, *, on_top: bool = False) -> None:
@@ -163,8 +137,8 @@ def caption(image: Image.Image, prompt: str, *, on_top: bool = False) -> None:
     width, height = image.size
     text_px = max(9, min(height // 26, width // 26))
     font = ImageFont.load_default(text_px)
-    per_queue = max(8, int(width / (text_px * 0.6)) - 2)
-    lines = wrap(shorten(_printable(prompt), 3 * per_queue, placeholder="..."), per_queue)[:3]
+    per_line = max(8, int(width / (text_px * 0.6)) - 2)
+    lines = wrap(shorten(_printable(prompt), 3 * per_line, placeholder="..."), per_line)[:3]
     lines.append(HONEST_LINE)
     band = round(text_px * 1.35 * len(lines) + text_px * 0.6)
     foot = Image.new("RGB", (width, min(band, height)), (14, 16, 22))

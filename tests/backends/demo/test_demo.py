@@ -340,12 +340,13 @@ async def test_every_frame_says_that_no_model_was_used(
     """A person could take the video for a model's."""
     for files in [0, 1, 2]:
         with subtests.test(files=files):
-            scene, last = Image.new("RGB", (400, 240)), Image.new("RGB", (320, 192), "red")
+            scene = Painting("cat", 1, (400, 240), moving=True)
+            view, last = scene.unlabelled(), Image.new("RGB", (320, 192), "red")
             for at in (0.0, 0.5, 1.0):
-                shown = images.frame(scene, at, "cat", last if files == 2 else None)
+                shown = images.frame(scene, view, at, last if files == 2 else None)
                 with monkeypatch.context() as patch:
                     patch.setattr("backends.demo.painting.HONEST_LINE", " ")
-                    without = images.frame(scene, at, "cat", last if files == 2 else None)
+                    without = images.frame(scene, view, at, last if files == 2 else None)
                 assert ImageChops.difference(shown, without).getbbox()
 
 
