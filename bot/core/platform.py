@@ -94,12 +94,13 @@ class MessageRef:
     """Identifies a message, also after a restart.
 
     `chat` is the platform's own id of a chat, including its thread if there is one. It is opaque to
-    all other code.
+    all other code. `others` are messages that were sent with it, such as the images of an album.
     """
 
     platform: str
     chat: str
     message: str
+    others: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -255,6 +255,7 @@ class Editor:
             now = self._clock.now()
             try:
                 await self._records.note_message(message.job.id, ref, now)
+                await self._records.note_others(message.job.id, ref, now)
             finally:
                 if message.forgotten:
                     message.ref = ref  # the job is deleted, so nothing can be stored for it

@@ -95,7 +95,8 @@ class FollowUps:
         if rendered.content.files:
             await place.edit(ref, rendered.content)
         for content in rendered.rest:
-            await place.send(content, ref)
+            sent = await place.send(content, ref)
+            await self._records.note_again(job.id, sent, self._clock.now())
 
     async def ping(self, place: Placement, job: Job, origin: Origin, count: int) -> None:
         """Notify a person that a job has ended, the last of `count`. A lost ping is not resent."""
@@ -147,6 +148,7 @@ class FollowUps:
             raise
         else:
             await self._end(job, part, sent.message)
+            await self._records.note_others(job.id, sent, self._clock.now())
         return False
 
     async def _end(

@@ -193,9 +193,19 @@ class MessageRecords:
         if sent is None:
             await self.note_message(job_id, ref, now)
         elif (sent.ref.platform, sent.ref.chat) == (ref.platform, ref.chat):
-            part = f"again {ref.message}"
-            if await self.begin_part(job_id, part, now):
-                await self.end_part(job_id, part, now, message=ref.message)
+            await self._note_parts(job_id, (ref.message,), now)
+        else:
+            return
+        await self.note_others(job_id, ref, now)
+
+    async def note_others(self, job_id: int, ref: MessageRef, now: float) -> None:
+        """Store the messages that were sent with one of a job. Idempotent."""
+        if ref.others:
+            await self._note_parts(job_id, ref.others, now)
+
+    async def _note_parts(self, job_id: int, messages: Sequence[str], now: float) -> None:
+        rows = [(job_id, f"again {message}", message, now) for message in messages]
+        await self._database.write(lambda connection: connection.executemany(sql.NOTE_PART, rows))
 
     async def message(self, job_id: int) -> SentMessage | None:
         """Return a job's status message, or None if none was sent."""

@@ -46,6 +46,10 @@ BEGIN_PART = (
 END_PART = (
     "UPDATE deliveries SET state = ?, message = ?, changed_at = ? WHERE job_id = ? AND part = ?"
 )
+NOTE_PART = (
+    "INSERT INTO deliveries (job_id, part, state, message, changed_at)"
+    " VALUES (?, ?, 'sent', ?, ?) ON CONFLICT (job_id, part) DO NOTHING"
+)
 DROP_PART = "DELETE FROM deliveries WHERE job_id = ? AND part = ?"
 UNCLEAR_PARTS = "SELECT part FROM deliveries WHERE job_id = ? AND state <> 'sent'"
 

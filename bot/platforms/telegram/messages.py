@@ -4,7 +4,7 @@ Raises the library's errors; the caller translates them.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -73,22 +73,22 @@ class Destination:
         }
 
 
-async def post(bot: Bot, place: Destination, content: Content) -> Message:
-    """Post content, and return the message that has the buttons, or else the first one.
+async def post(bot: Bot, place: Destination, content: Content) -> Sequence[Message]:
+    """Post content, and return its messages, that with the buttons first.
 
     An album cannot have buttons, so they and the text are sent in a message below it.
     """
     if len(content.files) > ALBUM_MOST:
         raise TooLarge(f"{len(content.files)} files in one message")
     if len(content.files) < 2:
-        return await _formatted(content, place, partial(_post_one, bot, place, content))
+        return [await _formatted(content, place, partial(_post_one, bot, place, content))]
     if not content.buttons:
         return await _formatted(content, place, partial(_post_album, bot, place, content))
     bare = OutgoingTelegram(text="", entities=[], keyboard=None, spoiler=content.spoiler)
-    await _post_album(bot, place, content, bare)
+    album = await _post_album(bot, place, content, bare)
     try:
         with chat_errors(unclear=True):
-            return await post(bot, place, replace(content, files=()))
+            return [*await post(bot, place, replace(content, files=())), *album]
     except ChatError as error:  # the album was sent, so the whole must not be sent again
         raise ChatUnavailable(
             f"the album was sent, its text was not: {error}", unclear=True
@@ -158,14 +158,13 @@ async def _post_file(
 
 async def _post_album(
     bot: Bot, place: Destination, content: Content, message: OutgoingTelegram
-) -> Message:
+) -> Sequence[Message]:
     """Post files as one album: inline if all can be shown together, otherwise as documents."""
     without = replace(message, text="", entities=[])
     captions = [message, *[without] * (len(content.files) - 1)]
     shown = await shown_together(content.files)
     media = [_media(each, caption) for each, caption in zip(shown, captions, strict=True)]
-    messages = await bot.send_media_group(media=media, **place.options())  # type: ignore[arg-type]
-    return messages[0]
+    return await bot.send_media_group(media=media, **place.options())  # type: ignore[arg-type]
 
 
 def _media(shown: SentFile, message: OutgoingTelegram) -> Media:

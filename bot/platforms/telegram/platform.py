@@ -348,8 +348,13 @@ class Telegram:
             reply_to=int(reply_to.message) if reply_to is not None and here else None,
         )
         with chat_errors(unclear=True):
-            sent = await post(self._connected(), place, content)
-        return MessageRef(platform=self.name, chat=chat, message=str(sent.message_id))
+            sent, *others = await post(self._connected(), place, content)
+        return MessageRef(
+            platform=self.name,
+            chat=chat,
+            message=str(sent.message_id),
+            others=tuple(str(each.message_id) for each in others),
+        )
 
     async def edit(self, ref: MessageRef, content: Content) -> None:
         """Replace a message's whole content. Idempotent."""
