@@ -14,6 +14,7 @@ from itertools import chain
 
 from bot.commands.call.context import Call, Context, offered, reply, unknown_command
 from bot.commands.call.files import used_files
+from bot.commands.call.jobs import has_words
 from bot.commands.call.parser import Args, check, options, parse, usage
 from bot.commands.make import ask
 from bot.commands.registry import HANDLERS
@@ -104,8 +105,24 @@ class Dispatcher:
             else:
                 await self._leave_to_next_holder(invocation)
 
+    async def _is_remark(self, invocation: Invocation) -> bool:
+        """Return whether a call is only a remark on what the bot has made, meant for people."""
+        if not invocation.to_words:
+            return False
+        if self._closed:
+            await _leave_to_next_process(invocation)
+            return True
+        try:
+            return not await has_words(self._context, invocation)
+        except StoreError as error:
+            log.error("call %s: cannot look up what it replies to: %s", invocation.key, error)  # noqa: TRY400  # not a bug
+            return True
+
     async def _carry_out(self, invocation: Invocation) -> None:
         language = language_of(invocation.language)
+        if await self._is_remark(invocation):
+            self._presenter.answer(invocation, None)
+            return
         if self._closed:
             await _leave_to_next_process(invocation)
             answer: Answer = _words(language, "refused.not_accepting")

@@ -45,6 +45,7 @@ class Origin(Record):
     hook: Webhook | None = None
     aloud: bool = False  # also read the answer aloud
     cut: tuple[str, ...] = ()  # the documents of which only the beginning was used
+    cut_answer: bool = False  # whether only the end of the answer that it continues was used
     cut_recording: bool = False  # whether only the beginning of its recordings' transcript was used
     may_be_cut: bool = False  # the person's app may have cut the text, and the rest is withheld
     same_again: bool = False  # repeats a request, and the model takes no seed to vary it by

@@ -231,6 +231,8 @@ class Invocation:
     - `quoted` is the text of the message they replied to or opened a menu on, by any
       author. `quoted_by` is the author's name, "" for the bot.
     - `forwarded` are other people's texts that came with the call.
+    - `to_words`: the call is nothing but a reply to one of the bot's messages with files. It counts
+      only if that message belongs to an answer, because "lovely!" below an image is meant for people.
     - `may_be_cut`: the person's app may have cut the text, and the chat withholds the rest.
     - `within` are ids of what the chat is part of, the widest first: its server, category
       and channel; the person, in a direct message. Rules for those apply in the chat: who
@@ -270,6 +272,7 @@ class Invocation:
     quoted: str = ""
     quoted_by: str = ""
     forwarded: tuple[ForwardedText, ...] = ()
+    to_words: bool = False
     may_be_cut: bool = False
     show_form: ShowForm | None = None
     alert: Alert | None = None  # tried before a private answer; never raises

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from bot.core.live_settings import LiveSettings
+from bot.core.origin import Origin
 from bot.core.queue import JobReader, JobSubmitter, ModelReader
 from bot.core.refusals import Declined, Refusal, RefusalKind, refusal_of
 from bot.people.people import Person
@@ -234,6 +235,8 @@ class AdmissionService:
             room=room_chars(spec),
             sees=spec is not None and Capability.VISION in spec.capabilities,
         )
+        if talk.shortened:
+            asking = replace(asking, reply_to=_with_cut_answer(asking.reply_to))
         request = Chat(messages=talk.turns)
         new = self._going_on(asking, model, request, talk.files, question.earlier)
         self._require_heard(asking.person, new)
@@ -319,6 +322,12 @@ class AdmissionService:
             return new
         spec = self.models.offer.catalog.find(model)
         return replace(new, remembered_by=remembered_by(earlier, spec))
+
+
+def _with_cut_answer(reply_to: str) -> str:
+    """Return an origin that tells the person that only the end of the last answer was used."""
+    origin = Origin.model_validate_json(reply_to)
+    return origin.model_copy(update={"cut_answer": True}).model_dump_json()
 
 
 def _new(

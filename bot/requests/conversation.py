@@ -3,7 +3,7 @@
 Servers that report their context size cut once more, by their own token count.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from queueing.core.jobs import Job
@@ -13,6 +13,9 @@ from queueing.core.specs import ModelSpec
 CHARS_PER_TOKEN = 3.5
 ANSWER_SHARE = 0.25  # of the context, kept free for the answer
 USUAL_CHARS = 24_000  # if the model's context size is unknown
+_PAIR = ["user", "assistant"]
+_SHORTENED_LEAST = 400  # characters; less tells nothing
+_LEFT_OUT = "[the beginning is left out] … "
 IMAGES = 4  # the newest ones; each takes about a thousand tokens
 
 
@@ -22,6 +25,7 @@ class Conversation:
 
     turns: tuple[ChatMessage, ...] = ()
     files: tuple[File, ...] = ()
+    shortened: bool = False  # the beginning of the newest answer is left out
 
     @property
     def has_image(self) -> bool:
@@ -50,23 +54,45 @@ def continued(
     """Return the conversation to send: the system prompt, the earlier turns that fit, the question.
 
     The oldest turns are dropped first, in pairs of question and answer. The system prompt and the
-    question always stay. A vision model also receives the newest images of earlier turns that are
+    question always stay. Of a newest pair that does not fit, the beginning of the question and the
+    end of the answer stay: that is what people ask about. A vision model also receives the newest images of earlier turns that are
     still kept.
     """
     room -= len(system) + sum(len(turn.told) for turn in asked.turns)
+    said = [turn for turn in earlier.turns if turn.role != "system"]
+    kept = _newest(said, room)
+    shortened = not kept and room >= _SHORTENED_LEAST and [turn.role for turn in said[-2:]] == _PAIR
+    if shortened:
+        kept = _shortened(said[-2], said[-1], room)
+    before = Conversation(turns=tuple(kept), files=earlier.files)
+    sees = sees and all(at < len(before.files) for turn in kept for at in turn.images)
+    whole = _joined(before if sees else _blind(before), asked)
+    front = (ChatMessage(role="system", text=system),) if system else ()
+    return Conversation(turns=(*front, *whole.turns), files=whole.files, shortened=shortened)
+
+
+def _newest(said: Sequence[ChatMessage], room: int) -> list[ChatMessage]:
+    """Return the newest turns that fit, beginning with a question."""
     kept: list[ChatMessage] = []
-    for turn in reversed([turn for turn in earlier.turns if turn.role != "system"]):
+    for turn in reversed(said):
         room -= len(turn.told)
         if room < 0:
             break
         kept.insert(0, turn)
     while kept and kept[0].role == "assistant":
         del kept[0]
-    before = Conversation(turns=tuple(kept), files=earlier.files)
-    sees = sees and all(at < len(before.files) for turn in kept for at in turn.images)
-    whole = _joined(before if sees else _blind(before), asked)
-    front = (ChatMessage(role="system", text=system),) if system else ()
-    return Conversation(turns=(*front, *whole.turns), files=whole.files)
+    return kept
+
+
+def _shortened(question: ChatMessage, answer: ChatMessage, room: int) -> list[ChatMessage]:
+    """Return the beginning of a question and the end of its answer."""
+    most = room // 4
+    if len(question.told) > most:
+        words = f"{question.told[: most - 1]}…"
+        question = question.model_copy(update={"text": words, "name": None})
+    end = room - len(question.told) - len(_LEFT_OUT)
+    text = f"{_LEFT_OUT}{answer.text[-end:]}"
+    return [question, answer.model_copy(update={"text": text})]
 
 
 def _joined(before: Conversation, asked: Conversation) -> Conversation:

@@ -398,6 +398,8 @@ def incomplete(origin: Origin, language: str) -> Body:
     recording = (word(language, "recording.itself"),) if origin.cut_recording else ()
     if names := ", ".join((*origin.cut, *recording)):
         lines.append(word(language, "result.cut", names=names))
+    if origin.cut_answer:
+        lines.append(word(language, "result.cut_answer"))
     if origin.may_be_cut:
         lines.append(word(language, "result.may_be_cut"))
     return ("\n".join(lines),) if lines else ()

@@ -4,7 +4,7 @@ import re
 
 from bot.commands.call.context import Call, Context, is_admin
 from bot.core.origin import Origin
-from bot.core.platform import ForwardedText
+from bot.core.platform import ForwardedText, Invocation
 from bot.core.refusals import Declined, Refusal, RefusalKind
 from bot.requests.creation import Made
 from bot.requests.recordings import speech_key
@@ -74,9 +74,37 @@ async def replied_job(context: Context, call: Call) -> Job | None:
 
     It may be anyone's job, because the caller can see that message.
     """
-    ref = call.invocation.replied_to
+    return await _replied(context, call.invocation)
+
+
+async def _replied(context: Context, invocation: Invocation) -> Job | None:
+    ref = invocation.replied_to
     job_id = await context.records.job_of(ref) if ref is not None else None
     return await context.queue.jobs.get(job_id) if job_id is not None else None
+
+
+async def words_behind(context: Context, call: Call) -> str:
+    """Return the transcript or the text read aloud that a call replies to, or ""."""
+    job = await _replied(context, call.invocation)
+    if job is not None and isinstance(job.request, SpeechToText):
+        output = await context.queue.jobs.output(job)
+        return output.text if output is not None else ""
+    if job is not None and isinstance(job.request, TextToSpeech) and job.request.source is None:
+        return job.request.text
+    return ""
+
+
+async def has_words(context: Context, invocation: Invocation) -> bool:
+    """Return whether a call replies to an answer, its reading aloud or a transcript."""
+    job = await _source(context, await _replied(context, invocation))
+    return job is not None and isinstance(job.request, Chat | SpeechToText)
+
+
+async def _source(context: Context, job: Job | None) -> Job | None:
+    """Return the job whose answer a job reads aloud, or else the job itself."""
+    if job is None or not isinstance(job.request, TextToSpeech) or job.request.source is None:
+        return job
+    return await context.queue.jobs.get(job.request.source)
 
 
 async def stop_reading(context: Context, job: Job) -> bool:
@@ -148,7 +176,7 @@ async def earlier_job(context: Context, call: Call) -> Job | None:
     await call.turn()
     invocation = call.invocation
     if invocation.replied_to is not None:
-        job = await replied_job(context, call)
+        job = await _source(context, await _replied(context, invocation))
         return job if job is not None and isinstance(job.request, Chat) else None
     if invocation.group or call.text("about") is not None or context.live.idle_s <= 0:
         return None

@@ -12,7 +12,7 @@ from dataclasses import replace
 from bot.commands.call.context import Call, Context
 from bot.commands.call.files import TAKES, enclosed
 from bot.commands.call.forms import FORM_TEXT_MOST
-from bot.commands.call.jobs import earlier_job, forwarded_in, name_of, quoted_in
+from bot.commands.call.jobs import earlier_job, forwarded_in, name_of, quoted_in, words_behind
 from bot.commands.call.options import WHEN
 from bot.commands.call.submission import asking, placed
 from bot.core.answers import AcceptedJob, Answer, FormReply
@@ -70,11 +70,15 @@ async def put(context: Context, call: Call, question: str) -> Answer:
     given = await enclosed(context, call, QUESTION_LIMIT)
     earlier = await earlier_job(context, call)
     goes_on = earlier is not None and call.invocation.replied_to is not None
-    subject = call.text("about") or ("" if goes_on else quoted_in(call))
+    subject = call.text("about") or ("" if goes_on else await _referred(context, call))
     subject = "\n\n".join(filter(None, (given.words, subject, forwarded_in(call))))
     cut = (word(call.language, "result.referred"),) if len(subject) > QUESTION_LIMIT else ()
     turn = asked(about(subject, question), given.shown, given.said, name=name_of(call))
     return await ask(context, call, call.text("model"), turn, earlier, cut=(*given.cut, *cut))
+
+
+async def _referred(context: Context, call: Call) -> str:
+    return await words_behind(context, call) or quoted_in(call)
 
 
 def about(subject: str, question: str) -> str:

@@ -76,6 +76,7 @@ class DiscordMessageCall:
             quoted=self._readable(said_in(replied)) if replied is not None else "",
             quoted_by=replied.author.display_name if replied is not None and not ours else "",
             forwarded=tuple(self._forwarded()),
+            to_words=self._is_only_a_reply(),
         )
 
     async def respond(self, content: Content, private: bool) -> MessageRef:  # noqa: ARG002
@@ -90,17 +91,22 @@ class DiscordMessageCall:
         return await self.platform.send(self._chat(), content, reply_to=request, nonce=nonce)
 
     def _is_for_us(self) -> bool:
-        """Return whether a message is meant for the bot.
-
-        Discord adds a mention of the author to every reply, but "lovely!" below an image is meant
-        for people. So a reply to a message with files counts only if its text names the bot.
-        """
+        """Return whether a message is meant for the bot, as far as its form shows."""
         if self.message.guild is None or self._names_us():
             return True
         replied = self._replied()
         to_us = replied is not None and replied.author.id == self.me
         speaks = self.message.content or any(attachments_of(self.message, self.downloads))
-        return to_us and bool(speaks) and not (replied and replied.attachments)
+        return to_us and bool(speaks)
+
+    def _is_only_a_reply(self) -> bool:
+        """Return whether nothing but a reply to one of the bot's files makes this a call.
+
+        Discord adds a mention of the author to every reply, so only a name in the text counts.
+        """
+        replied = self._replied()
+        here = self.message.guild is not None and not self._names_us()
+        return here and replied is not None and bool(replied.attachments)
 
     def _names_us(self) -> bool:
         return self._names_our_role() or self._name().search(self.message.content) is not None

@@ -132,7 +132,7 @@ class CallReader:
 
     def _question(self, message: Message, words: Heard) -> TypedCommand | None:
         """Return what a message without a command asks. The bare name asks for the commands."""
-        asks = words.named or is_private(message.chat) or self._is_ours(message.reply_to_message)
+        asks = words.named or is_private(message.chat) or self.is_ours(message.reply_to_message)
         shows = (
             any(attachments_of(self.bot, message))
             if words.named
@@ -148,16 +148,9 @@ class CallReader:
             return command.addressee == (self.bot.username or "").lower()
         return named or is_private(chat) or command.command in self.known
 
-    def _is_ours(self, message: Message | None) -> bool:
-        """Return whether a reply to that message in a group continues a conversation with the bot.
-
-        Only a reply to a text does: "lovely!" below an image is meant for people.
-        """
-        return (
-            message is not None
-            and id_of(message.from_user) == self.bot.id
-            and message.text is not None
-        )
+    def is_ours(self, message: Message | None) -> bool:
+        """Return whether the bot wrote a message."""
+        return message is not None and id_of(message.from_user) == self.bot.id
 
     def ref(self, message: Message) -> MessageRef:
         """Return the bot's reference to a message."""
@@ -206,7 +199,7 @@ class MessageCall:
         message, name = self.message, self.reception.platform
         user, user_name = author_of(message)
         request, replied = self.reception.ref(message), message.reply_to_message
-        ours = replied is not None and id_of(replied.from_user) == self.reception.bot.id
+        ours = self.reception.is_ours(replied)
         return Invocation(
             key=f"{name}:{message.chat.id}:{self._number()}",
             platform=name,
@@ -225,6 +218,7 @@ class MessageCall:
             quoted=quoted(message, _reader(self.asked)),
             quoted_by="" if ours else quoted_by(message),
             forwarded=tuple(self._forwarded()),
+            to_words=ours and self._is_only_a_reply(),
             may_be_cut=self._may_be_cut(),
         )
 
@@ -249,6 +243,15 @@ class MessageCall:
 
     def _is_command(self, part: Message) -> bool:
         return part is self.message and bool(self.asked.text or self.asked.command != "ask")
+
+    def _is_only_a_reply(self) -> bool:
+        """Return whether nothing but a reply to one of the bot's files makes this a call."""
+        message, replied = self.message, self.message.reply_to_message
+        if is_private(message.chat) or self.asked.command != "ask":
+            return False
+        words = heard(message, self.reception.bot.bot)
+        is_remark = not words.named and typed(words.text, words.entities) is None
+        return is_remark and replied is not None and replied.text is None
 
     def _may_be_cut(self) -> bool:
         """Return whether the rest of a long text is withheld, as it is in groups."""

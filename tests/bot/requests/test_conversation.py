@@ -47,6 +47,21 @@ def test_the_oldest_pairs_go_first_and_system_and_question_stay() -> None:
     assert [turn.role for turn in nothing.turns] == ["system", "user"]
 
 
+def test_the_end_of_an_answer_that_is_too_long_stays() -> None:
+    """A question "and then?" would be asked about nothing, and nobody would be told."""
+    earlier = Conversation(turns=(user("q" * 900), answer("a" * 3000 + "the end")))
+    talk = continued(earlier, ASKED, system="", room=1000, sees=False)
+    assert talk.shortened
+    assert [turn.role for turn in talk.turns] == ["user", "assistant", "user"]
+    question, said, _ = (turn.text for turn in talk.turns)
+    assert (len(question), question[-2:]) == (249, "q…")
+    assert said.startswith("[the beginning is left out] … aaa")
+    assert said.endswith("aaathe end")
+    assert sum(len(turn.text) for turn in talk.turns) == 1000
+    unanswered = Conversation(turns=(user("q" * 3000),))
+    assert len(continued(unanswered, ASKED, system="", room=1000, sees=False).turns) == 1
+
+
 def test_a_system_prompt_of_before_is_replaced_by_the_one_of_now() -> None:
     """A changed rule of a chat would not hold in conversations that go on."""
     earlier = Conversation(turns=(ChatMessage(role="system", text="old"), user("a"), answer("b")))
@@ -67,8 +82,8 @@ def test_images_come_along_for_a_model_that_sees_the_newest_ones() -> None:
 
 
 @given(
-    st.lists(st.integers(0, 40), max_size=12),
-    st.integers(0, 200),
+    st.lists(st.integers(0, 40) | st.just(900), max_size=12),
+    st.integers(0, 200) | st.integers(390, 500),
     st.booleans(),
     st.sets(st.integers(0, 5).map(lambda place: place * 2), max_size=6),
 )

@@ -336,6 +336,44 @@ def test_forwarded_words_are_told_with_their_source() -> None:
     in_bot(scenario)
 
 
+def test_a_reply_to_a_file_goes_on_if_it_is_an_answers() -> None:
+    """A reply to an answer that comes as a file would be met with silence, or praise answered."""
+
+    async def scenario(running: Bot) -> None:
+        first = await done(running, BOB, chat="g1")
+        ref = await of(running, first)
+        second = await ask(running, WHO, chat="g1", replied_to=ref, to_words=True)
+        assert turns(second) == ["my name is Bob", "what is my name?"]
+        drawn = await done(running, "/image flux a cat", chat="g1")
+        ref = await of(running, drawn)
+        assert await ask(running, "/ask lovely!", chat="g1", replied_to=ref, to_words=True) is None
+        assert await ask(running, "/ask lovely!", chat="g1", to_words=True) is None
+        sent = len(running.chat.messages)
+        running.dispatcher.close()
+        await running.dispatcher.call(
+            running.chat.call(
+                "/ask lovely!", chat="g1", replied_to=ref, to_words=True, comes_again=False
+            )
+        )
+        await asyncio.sleep(5)
+        assert len(running.chat.messages) == sent
+
+    in_bot(scenario)
+
+
+def test_an_answer_too_long_for_the_next_question_is_used_from_its_end() -> None:
+    """The model would be asked "and then?" alone, without a word to the person."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, f"/ask {'x' * 19_000}")
+        second = await done(running, "/ask and then?")
+        assert said(second)[1][1].endswith("xxx")
+        cut = "✂️ Only the end of my last answer fitted into the question."
+        assert cut in await text_of(running, second)
+
+    in_bot(scenario)
+
+
 def test_a_group_is_told_that_a_long_text_may_be_cut() -> None:
     """The model would answer the first of three parts, and nobody would see why."""
 

@@ -94,9 +94,9 @@ async def test_a_reply_to_our_text_goes_on_talking() -> None:
         person.says("and why?", chat=group, reply_to=answer)
         call = await handler.called()
         person.says("lovely", chat=group, reply_to=shown)
-        await fake.quiet()
+        remark = await handler.called(2)
     assert (call.command, call.text, call.replied_to) == ("ask", "and why?", ref)
-    assert len(handler.calls) == 1
+    assert (call.to_words, remark.to_words) == (False, True)
 
 
 async def test_the_words_replied_to_come_along() -> None:
