@@ -20,8 +20,9 @@ from PIL import Image
 
 from backends.comfyui.files import as_upload
 from backends.comfyui.workflow.graph import as_json
+from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.rendering import fill
-from backends.comfyui.workflow.template import parse_workflow, prepare
+from backends.comfyui.workflow.template import prepare
 from backends.media.image_metadata import without_metadata
 from backends.media.images import HUGE_IMAGE
 from bot.config import loader as config

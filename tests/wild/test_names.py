@@ -12,7 +12,8 @@ import pytest
 
 from backends.comfyui.workflow.offered_names import as_offered
 from backends.comfyui.workflow.offered_nodes import check_offered
-from backends.comfyui.workflow.template import Template, parse_workflow, prepare
+from backends.comfyui.workflow.reading import parse_workflow
+from backends.comfyui.workflow.template import Template, prepare
 from queueing.core.errors import BadModel
 from tests.backends.comfyui.drawing import connect, ignore, work
 from tests.contracts.backend.harness_comfyui import model

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from backends.comfyui.workflow.template import Template, parse_workflow, prepare
+from backends.comfyui.workflow.reading import parse_workflow
+from backends.comfyui.workflow.template import Template, prepare
 from queueing.core.errors import BadModel
 
 CASES = sorted(Path(__file__).with_name("placeholders").glob("*.json"))

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from backends.comfyui.model_templates import remarks_on
-from backends.comfyui.workflow.template import parse_workflow, prepare
+from backends.comfyui.workflow.reading import parse_workflow
+from backends.comfyui.workflow.template import prepare
 from tests.backends.comfyui.workflow.described import SHIPPED
 from tests.backends.comfyui.workflow.shipped import shipped
 

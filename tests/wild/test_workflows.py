@@ -3,6 +3,9 @@
 Each file of `workflows/checked/` has a `workflow` with placeholders, the `object_info` of nodes that
 the recorded server lacks or describes otherwise, and the `files` of its folders. It has the ids of
 the nodes that are `sent` and what is `noted`, or why the workflow is `refused`.
+
+Each file of `workflows/read/` has the `text` of a file, and the ids of its `nodes` or why it is
+`refused`.
 """
 
 import json
@@ -14,7 +17,8 @@ import pytest
 
 from backends.comfyui.server import ComfyUIServer
 from backends.comfyui.verifying import verify
-from backends.comfyui.workflow.template import Template, parse_workflow, prepare, saved_part
+from backends.comfyui.workflow.reading import parse_workflow
+from backends.comfyui.workflow.template import Template, prepare, saved_part
 from backends.common.http import Http
 from queueing.core.errors import BadModel
 from tests.backends.comfyui.drawing import connect
@@ -24,6 +28,7 @@ from tests.fakes.servers.comfyui import FakeComfyUI
 
 FOLDER = Path(__file__).with_name("workflows")
 CHECKED = sorted((FOLDER / "checked").glob("*.json"))
+READ = sorted((FOLDER / "read").glob("*.json"))
 NODES = recorded()["nodes"]
 
 
@@ -65,6 +70,19 @@ async def test_check_is_as_strict_as_the_server(case: Path) -> None:
     noted = [note async for note in verify(DescribedServer(odd), workflow)]
     assert noted == [f"own.json: {note}" for note in odd.get("noted", [])]
     assert sorted(workflow.nodes) == odd["sent"]
+
+
+@pytest.mark.parametrize("case", READ, ids=lambda case: case.stem)
+def test_a_file_is_read_or_its_author_learns_what_to_do(case: Path) -> None:
+    """An operator would give up at the first file that they find."""
+    odd = read(case)
+    if "nodes" in odd:
+        nodes = parse_workflow(odd["text"], name="own.json")
+        assert sorted(prepare(saved_part(nodes), {}, name="own.json").nodes) == odd["nodes"]
+        return
+    with pytest.raises(BadModel) as refused:
+        prepare(saved_part(parse_workflow(odd["text"], name="own.json")), {}, name="own.json")
+    assert odd["refused"] in str(refused.value)
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -1,10 +1,7 @@
-"""Other programs' placeholders and wrappings in workflow files. Pure."""
+"""Other programs' placeholders in workflow files. Pure."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-
-from pydantic import JsonValue
 
 from backends.comfyui.workflow.graph import WORDS, Graph, texts_in
 
@@ -31,8 +28,6 @@ _CALLED: Mapping[str, str] = {
     "user_prompt": "prompt",
 }
 """What other programs call the placeholders of `WORDS`."""
-_WRAPPED_IN = ("prompt", "output", "input", "workflow")
-_DEEPEST = 3  # wrappings around a graph
 _NAMED_BY_USHER = "filename_prefix"  # ComfyUI itself reads %width% there
 
 
@@ -51,28 +46,6 @@ def whole_values(graph: Graph) -> Iterator[tuple[str, str]]:
             yield key, _replaced(graph, key, written, word)
 
 
-def unwrapped(data: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """Return the graph in a file: API clients and logs put it inside of other objects.
-
-    Comments, which some programs put between the nodes, are left out.
-    """
-    for _ in range(_DEEPEST):
-        inner = next((data[name] for name in _WRAPPED_IN if _wraps(data.get(name))), None)
-        if not isinstance(inner, dict):
-            break
-        data = inner
-    return {
-        key: value for key, value in data.items() if not (key[:1] == "_" and _is_comment(value))
-    }
-
-
-def unquoted(text: str, error: ValueError) -> str:
-    """Return a hint if a file is no JSON because of a placeholder without quotes, or ""."""
-    at = error.pos if isinstance(error, json.JSONDecodeError) else 0
-    found = re.match(r"\{\{?[^{}\n]*\}?\}", text[max(at - 1, 0) :])
-    return f': put the placeholder in quotes, as in "{found[0]}"' if found else ""
-
-
 def _found_in(graph: Graph) -> Iterator[tuple[str, str, str]]:
     """Yield the placeholders of other programs: their node, as written, and the word of ours."""
     for key, node in graph.items():
@@ -86,11 +59,3 @@ def _found_in(graph: Graph) -> Iterator[tuple[str, str, str]]:
 
 def _replaced(graph: Graph, key: str, written: str, word: str) -> str:
     return f"write {{{{{word}}}}} instead of {written} in node {key} ({graph[key].class_type})"
-
-
-def _wraps(value: JsonValue) -> bool:
-    return isinstance(value, dict) and bool(value) and "class_type" not in value
-
-
-def _is_comment(value: JsonValue) -> bool:
-    return not isinstance(value, dict) or "class_type" not in value

@@ -5,12 +5,14 @@ A template is a graph in ComfyUI's API format with placeholders in its inputs (d
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
-from backends.comfyui.workflow.foreign import hint_of, unquoted, unwrapped, whole_values
+from backends.comfyui.workflow.export_texts import prompt_in
+from backends.comfyui.workflow.foreign import hint_of, whole_values
 from backends.comfyui.workflow.graph import (
     FILES,
     FOLLOWS,
@@ -21,15 +23,10 @@ from backends.comfyui.workflow.graph import (
     Graph,
     Node,
     bypass,
-    cycle_in,
-    has_broken_placeholder,
-    is_deep,
     leading_to,
-    link_of,
     names_in,
     placeholders_in,
     substituted,
-    texts_in,
     words_in,
 )
 from backends.comfyui.workflow.graph_analysis import (
@@ -63,6 +60,7 @@ _REQUESTS: Mapping[Medium, tuple[type[Asked], ...]] = {
 }
 """The request types whose fields define a graph's defaults, the most likely first."""
 
+_SHOWS_OR_SAVES = re.compile(r"save|preview", re.IGNORECASE)
 _FRAMES_MOST = 10_000
 
 
@@ -191,31 +189,6 @@ class Template:
         return is_plain(all_marks(self.nodes))
 
 
-def parse_workflow(text: str, *, name: str) -> Graph:
-    """Parse a template file and return its nodes. Raises `BadModel` naming file and node."""
-    try:
-        data: JsonValue = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        hint = unquoted(text, error) if isinstance(error, ValueError) else ""
-        raise BadModel(f"{name}: not JSON ({error}){hint}") from None
-    if not isinstance(data, dict) or not data:
-        raise BadModel(f"{name}: not a workflow: an object with nodes is expected")
-    if isinstance((found := unwrapped(data)).get("nodes"), list):
-        raise BadModel(
-            f"{name}: this is the editor's own format; save it with “Export (API)” in ComfyUI"
-        )
-    nodes = {key: _node(f"{name}: node {key}", value) for key, value in found.items()}
-    for key, node in nodes.items():
-        for link in map(link_of, node.inputs.values()):
-            if link and link[0] not in nodes:
-                raise BadModel(
-                    f"{name}: node {key}: linked to node {link[0]}, which does not exist"
-                )
-    if circular := cycle_in(nodes):
-        raise BadModel(f"{name}: node {circular}: depends on itself")
-    return nodes
-
-
 def saved_part(nodes: Graph) -> Graph:
     """Return the nodes that lead to saved files, without previews and branches that nobody saves.
 
@@ -243,12 +216,16 @@ def prepare(nodes: Graph, values: Mapping[str, JsonValue], *, name: str) -> Temp
         for word in sorted(names_in(node.inputs)):
             _check_placeholder(f"{name}: node {key}", node, word, defaults)
     if not used & {"prompt", *FILES}:
-        raise BadModel(f"{name}: no node has {{{{prompt}}}}{hint_of(nodes)}")
+        raise BadModel(
+            f"{name}: no node has {{{{prompt}}}}{hint_of(nodes) or _likely_prompt(nodes)}"
+        )
     for key, remedy in whole_values(nodes):
         raise BadModel(f"{name}: node {key}: {remedy}")
     saves = saves_in(nodes)
     if not saves:
-        raise BadModel(f"{name}: no output node: no node such as SaveImage has a filename_prefix")
+        raise BadModel(
+            f"{name}: no output node: no node such as SaveImage has a filename_prefix{_likely_save(nodes)}"
+        )
     if "frames" in used and "fps" not in used and rate_of(nodes) is None:
         raise BadModel(f"{name}: {{{{frames}}}} needs {{{{fps}}}}, or a node that sets fps")
     medium, counted = medium_of(nodes, saves), taken(used)
@@ -281,20 +258,25 @@ def blame(workflow: Template, node: str, input_name: str) -> frozenset[str]:
 # ---------------------------------------------------------------- reading and checking
 
 
-def _node(where: str, value: JsonValue) -> Node:
-    if not isinstance(value, dict):
-        raise BadModel(f"{where}: not a node")
-    class_type, inputs = value.get("class_type"), value.get("inputs")
-    if not isinstance(class_type, str) or not class_type:
-        raise BadModel(f"{where}: class_type is missing")
-    if not isinstance(inputs, dict):  # ComfyUI accepts such a node, and its worker may crash
-        raise BadModel(f"{where} ({class_type}): inputs are missing")
-    if is_deep(list(inputs.values())):
-        raise BadModel(f"{where} ({class_type}): a value is nested too deeply")
-    for text in texts_in(inputs):
-        if has_broken_placeholder(text):
-            raise BadModel(f"{where} ({class_type}): {text!r} contains a malformed placeholder")
-    return Node(class_type=class_type, inputs=inputs)
+def _likely_prompt(nodes: Graph) -> str:
+    """Return a hint about the input that looks like the prompt."""
+    found = prompt_in(nodes)
+    place = next(iter((*found.places, *found.candidates)), None)
+    if place is None:
+        return ""
+    node = nodes[place.node]
+    return (
+        f"; node {place.node} ({node.title or node.class_type}) looks like the prompt: put"
+        f" {{{{prompt}}}} there for its {place.name}"
+    )
+
+
+def _likely_save(nodes: Graph) -> str:
+    """Return a hint about a node that saves in another way, or only shows."""
+    found = next((k for k, n in nodes.items() if _SHOWS_OR_SAVES.search(n.class_type)), None)
+    if found is None:
+        return ""
+    return f"; put SaveImage in the place of node {found} ({nodes[found].class_type})"
 
 
 def _check_placeholder(

@@ -5,7 +5,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from backends.comfyui.workflow.template import Template, parse_workflow, prepare
+from backends.comfyui.workflow.reading import parse_workflow
+from backends.comfyui.workflow.template import Template, prepare
 
 Nodes = dict[str, Any]
 

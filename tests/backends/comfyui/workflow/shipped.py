@@ -7,8 +7,9 @@ from typing import Any
 
 from backends.comfyui.workflow.graph import FILES, Asked, Graph
 from backends.comfyui.workflow.graph_analysis import Medium
+from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.rendering import fill
-from backends.comfyui.workflow.template import Template, parse_workflow, prepare
+from backends.comfyui.workflow.template import Template, prepare
 from queueing.core.requests import TextToAudio, TextToImage, TextToVideo
 
 _FILE = re.compile(r"\.(safetensors|pth)$")

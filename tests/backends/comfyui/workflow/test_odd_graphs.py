@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from backends.comfyui.workflow.graph import Graph, Node, as_json, link_of
 from backends.comfyui.workflow.graph_analysis import planned_steps
 from backends.comfyui.workflow.graph_edits import needed_files, without
+from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.rendering import fill, warm_up
-from backends.comfyui.workflow.template import parse_workflow, prepare
+from backends.comfyui.workflow.template import prepare
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import LoraWeight, TextToImage, TextToVideo
 from tests.backends.comfyui.workflow.graphs import node, prepared, references, wan

@@ -12,8 +12,9 @@ from pydantic import JsonValue
 from backends.comfyui.model_templates import read_templates
 from backends.comfyui.workflow.graph import WORDS, as_json
 from backends.comfyui.workflow.node_types import NumberRange
+from backends.comfyui.workflow.reading import parse_workflow
 from backends.comfyui.workflow.rendering import fill, fit_size, warm_up
-from backends.comfyui.workflow.template import Template, blame, parse_workflow, prepare
+from backends.comfyui.workflow.template import Template, blame, prepare
 from queueing.core.errors import BadModel, Rejected
 from queueing.core.requests import SEED_MAX, Capability, LoraWeight, TextToImage
 from queueing.core.specs import ModelSpec
