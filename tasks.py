@@ -5,12 +5,15 @@ of date or of another Python, then runs one task in it. Uses only the standard l
 touches the system's Python.
 """
 
+from __future__ import annotations  # older Pythons would fail before they are told
+
 import hashlib
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import venv
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -182,15 +185,53 @@ def prepare(level: str) -> bool:
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS.values())).hexdigest()
     enough = {f"{python} {digest} {name}" for name in (level, "dev")}
-    found = mark.read_text(encoding="utf-8") if mark.exists() else ""
-    if found in enough:
+    text = mark.read_text(encoding="utf-8") if mark.exists() else ""
+    found, _, built = text.partition("\n")
+    wrong = why_unfit(found, built, python) if found else ""
+    if found in enough and not wrong:
+        if not built:  # the mark of an earlier version
+            mark.write_text(f"{found}\n{built_for()}", encoding="utf-8")
         return False
+    if wrong:
+        print(f"{VENV.name} {wrong}: making it again.", file=sys.stderr)
     print(f"preparing {VENV.name} (once; this takes a minute) …", file=sys.stderr, flush=True)
-    make_venv(anew=not found.startswith(f"{python} "))
+    make_venv(anew=bool(wrong) or not found)
     mark.unlink(missing_ok=True)
     install(level)
-    mark.write_text(f"{python} {digest} {level}", encoding="utf-8")
+    mark.write_text(f"{python} {digest} {level}\n{built_for()}", encoding="utf-8")
     return True
+
+
+def why_unfit(found: str, built: str, python: str) -> str:
+    """Return why an environment no longer works, or "". Starts no process, to stay quick.
+
+    `found` and `built` are the lines of its mark.
+    """
+    if not found.startswith(f"{python} "):
+        return f"is of Python {found.partition(' ')[0]}, and this is Python {python}"
+    if not PYTHON.exists() or not is_python_there():  # a link to nothing does not exist either
+        return "is of a Python that is gone"
+    return "is of another Python or machine" if built not in ("", built_for()) else ""
+
+
+def is_python_there() -> bool:
+    """Return whether the Python that an environment was made from is still installed."""
+    try:
+        lines = (VENV / "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    return any(name == "home" and Path(home).is_dir() for name, _, home in map(setting, lines))
+
+
+def setting(line: str) -> tuple[str, str, str]:
+    """Return a line of `pyvenv.cfg` as its name, the equals sign and its value."""
+    name, sign, value = line.partition("=")
+    return name.strip(), sign, value.strip()
+
+
+def built_for() -> str:
+    """Return what installed packages depend on: version, machine and C library, and the program."""
+    return f"{sysconfig.get_config_var('EXT_SUFFIX')} {os.path.realpath(PYTHON)}"
 
 
 def install(level: str) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,19 @@ import tasks
 from tests.conftest import LONG, TESTS
 
 ROOT = Path(__file__).parents[1]
+INSTALL = tasks.install
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return an environment that is whole, and into which nothing is installed."""
+    monkeypatch.setattr(tasks, "VENV", tmp_path)
+    monkeypatch.setattr(tasks, "PYTHON", tmp_path / "python")
+    monkeypatch.setattr(tasks, "make_venv", lambda *, anew: None)
+    monkeypatch.setattr(tasks, "install", lambda _: None)
+    (tmp_path / "python").touch()
+    (tmp_path / "pyvenv.cfg").write_text(f"home = {tmp_path}\n", encoding="utf-8")
+    return tmp_path
 
 
 @pytest.fixture(scope="module")
@@ -181,8 +195,9 @@ def test_what_the_tests_import_is_compiled_once_after_an_installation(
     assert said.read_text() == ("compile tests " if fresh else "tests ")
 
 
+@pytest.mark.usefixtures("environment")
 def test_extras_without_a_wheel_are_left_out_and_all_else_is_installed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A machine with no build of PyAV would have no Usher at all."""
     installed: list[str] = []
@@ -194,8 +209,7 @@ def test_extras_without_a_wheel_are_left_out_and_all_else_is_installed(
         installed.extend(lock.name for lock in wanted)
         return 0
 
-    monkeypatch.setattr(tasks, "VENV", tmp_path)
-    monkeypatch.setattr(tasks, "make_venv", lambda **_: None)
+    monkeypatch.setattr(tasks, "install", INSTALL)
     monkeypatch.setattr(tasks, "run", pip)
     monkeypatch.setattr(tasks, "quietly", pip)
     assert tasks.prepare("run")
@@ -245,19 +259,102 @@ def test_a_wrong_option_of_check_is_refused(capsys: pytest.CaptureFixture[str]) 
     assert "usage" in capsys.readouterr().err
 
 
-def test_an_environment_of_another_python_is_recreated(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("environment")
+def test_an_environment_of_another_python_is_recreated(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check on one Python would run on the one that made the environment."""
     made: list[bool] = []
-    monkeypatch.setattr(tasks, "VENV", tmp_path)
     monkeypatch.setattr(tasks, "make_venv", lambda *, anew: made.append(anew))
-    monkeypatch.setattr(tasks, "install", lambda _: None)
     assert tasks.prepare("dev")
     assert not tasks.prepare("run")
     monkeypatch.setattr(sys, "version_info", (3, 99, 0))
     assert tasks.prepare("dev")
     assert made == [True, True]
+
+
+def _marked(environment: Path, python: str, suffix: str = "") -> None:
+    """Write a mark as if the environment were of another Python or machine."""
+    mark = environment / "installed"
+    line, _, built = mark.read_text(encoding="utf-8").partition("\n")
+    rest, program = line.split(" ", 1)[1], built.split(" ", 1)[1]
+    mark.write_text(f"{python} {rest}\n{suffix} {program}", encoding="utf-8")
+
+
+def _linked(environment: Path, target: str) -> None:
+    python = environment / "python"
+    python.unlink()
+    python.symlink_to(environment / target)
+
+
+OURS = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+@pytest.mark.parametrize(
+    ("says", "happens"),
+    [
+        ("", lambda _: None),
+        (f"is of Python 3.8, and this is Python {OURS}", lambda made: _marked(made, "3.8")),
+        (
+            "is of another Python or machine",
+            lambda made: _marked(made, OURS, ".cpython-311-arm-linux-musl.so"),
+        ),
+        ("is of another Python or machine", lambda made: _linked(made, "another")),
+        ("is of a Python that is gone", lambda made: _linked(made, "gone")),
+        ("is of a Python that is gone", lambda made: (made / "pyvenv.cfg").unlink()),
+        (
+            "is of a Python that is gone",
+            lambda made: (made / "pyvenv.cfg").write_text(f"home = {made / 'gone'}\n"),
+        ),
+        (
+            "is of Python garbage, and this is",
+            lambda made: (made / "installed").write_text("garbage"),
+        ),
+    ],
+)
+def test_an_environment_that_no_longer_fits_is_made_again_with_one_sentence(
+    says: str,
+    happens: Callable[[Path], object],
+    environment: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """After an upgrade of the system, each start would end in a traceback without a word of .venv."""
+    assert tasks.prepare("dev")
+    (environment / "another").touch()
+    happens(environment)
+    capsys.readouterr()
+    assert tasks.prepare("run") is bool(says)
+    told = capsys.readouterr().err.splitlines()
+    assert [line.startswith(f"{environment.name} {says}") for line in told[:1]] == [True] * bool(
+        says
+    )
+
+
+def test_the_mark_of_an_earlier_version_still_counts(environment: Path) -> None:
+    """Each upgrade of Usher would install everything again."""
+    assert tasks.prepare("dev")
+    mark = environment / "installed"
+    mark.write_text(mark.read_text(encoding="utf-8").splitlines()[0], encoding="utf-8")
+    assert not tasks.prepare("dev")
+    assert len(mark.read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_a_service_whose_python_was_replaced_is_told_what_to_run(tmp_path: Path) -> None:
+    """The service would start it again every five seconds, with a traceback about a library."""
+    for name in ("bot", "backends", "queueing"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "bot").unlink()
+    shutil.copytree(ROOT / "bot", tmp_path / "bot", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tasks.py").touch()
+    ended = subprocess.run(
+        [sys.executable, "-S", "-E", "-m", "bot", "version"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("usher: ")
+    assert f"run `python3 tasks.py usher version` in {tmp_path.resolve()}" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
 
 
 # ---------------------------------------------------------------- the lock files
