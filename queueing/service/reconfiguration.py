@@ -16,10 +16,10 @@ from queueing.core.errors import BackendError, StoreError
 from queueing.core.ports import Backend
 from queueing.core.snapshot import Residency, Rules
 from queueing.core.specs import BackendSpec, HostSpec, ModelSpec
+from queueing.engine.fleet.fleet import Fleet
 from queueing.engine.loader import UNLOAD_S
 from queueing.service.assembly import Engine, Given
 from queueing.service.queue_status import LocalQueueStatus
-from queueing.service.recovery import pin_configured
 
 if TYPE_CHECKING:
     from queueing.core.status import QuarterUse
@@ -216,3 +216,12 @@ async def _close(each: _Leaving) -> None:
         except (BackendError, TimeoutError) as error:
             log.info("the replaced server %s did not unload %s: %s", each.name, spec.name, error)
     await each.server.aclose()
+
+
+def pin_configured(fleet: Fleet) -> None:
+    """Pin every model with `preload: true` somewhere, unless an admin has done so already."""
+    pinned = {model for model, _ in fleet.copies.pins}
+    for spec in fleet.catalog.models.values():
+        backends = fleet.serving(spec)
+        if spec.preload and backends and spec.name not in pinned:
+            fleet.copies.pins.add(spec.name, backends[0])

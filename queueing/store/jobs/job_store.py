@@ -13,10 +13,9 @@ from queueing.core.events import JobChanged
 from queueing.core.jobs import Job, JobEvent, NewJob, StartOrder, SubmitLimits
 from queueing.core.requests import File, Output, Request
 from queueing.core.snapshot import QueueHead
-from queueing.store.jobs.batch_reading import load_places
 from queueing.store.jobs.fleet_records import FleetRecords
 from queueing.store.jobs.job_reader import StoredJobReader
-from queueing.store.jobs.job_writer import Change, JobWriter, Replacement, Submission
+from queueing.store.jobs.job_writer import Change, JobWriter, Replacement, Submission, load_places
 from queueing.store.jobs.positions import PositionIndex
 from queueing.store.jobs.queue_heads import QueueHeads, turns
 from queueing.store.jobs.retention import StoredUpkeep
