@@ -34,6 +34,7 @@ REFUSED = problem(ProblemKind.REFUSED)
 NO_KEY = problem(ProblemKind.NO_KEY)
 OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
 NO_TIME, TOO_LARGE, TOO_MANY, BROKEN = 408, 413, 429, 500
+NOT_NOW = frozenset({423, 425, TOO_MANY})  # locked, too early
 _PREFIXES = (  # prefixes that servers put before a library's own message
     "((llama runner process has terminated|error loading model|[a-z]+ execution error|runtimeerror"
     "|an error was encountered while running the model|(torch[.])?(cuda[.])?outofmemoryerror"
@@ -66,7 +67,7 @@ NO_ROOM = ("model loading (was stopped|aborted) due to insufficient system resou
 """LM Studio's message, at any status, for a model that it does not load to spare the memory."""
 _OF_LOADS = (*OUT_OF_MEMORY, *NO_ROOM)
 AWAY = frozenset({502, 503, 504})
-OF_CALLERS = (Rejected, BadModel, NotLoaded)
+OF_CALLERS = (Rejected, BadModel, NotLoaded, Busy)  # some send 400 while they load a model
 NOBODYS = frozenset(
     {OK, UNAUTHORIZED, FORBIDDEN, NO_TIME}
 )  # statuses that do not say whose fault it is
@@ -147,7 +148,7 @@ def _judged(
     status = said.meant(status)
     if status == TOO_LARGE:
         return Rejected(cause, problem=problem(ProblemKind.TOO_LARGE))
-    if status == TOO_MANY or (after_s is not None and status >= BROKEN):
+    if status in NOT_NOW or (after_s is not None and status >= BROKEN):
         return Busy(cause, after_s=after_s)
     for rule in rules:
         if rule.matches(status, said):

@@ -24,6 +24,7 @@ from backends.common.model_server import (
 from backends.common.options import read_options
 from backends.common.server_backend import ServerBackend, reasons_kept
 from backends.common.server_replies import require_key
+from backends.openai.asking_again import ImageLimits, SystemTexts
 from backends.openai.chat_request import TextOptions, chat_body
 from backends.openai.completion import CompletionCall, stream_answer
 from backends.openai.embeddings import Batch, embed
@@ -46,7 +47,6 @@ from backends.openai.flavours.speech_servers import Kokoro, Speaches, WhisperCpp
 from backends.openai.flavours.vllm import VLlm
 from backends.openai.passthrough import BESIDE, passed_body, path_of
 from backends.openai.speech import Speech, speak, voice_named
-from backends.openai.system_text import SystemTexts
 from backends.openai.transcription import Recording, plain_sound, transcribe
 from queueing.core.catalog import meant_or_all
 from queueing.core.errors import (
@@ -170,6 +170,7 @@ class OpenAI(ServerBackend):
         self._name = spec.name
         self._at_once: dict[str, int] = {}
         self._system_texts = SystemTexts()
+        self._image_limits = ImageLimits()
         self._unopened: set[str] = set()
         self._http = Http(
             base_of(spec.url), headers=authorization(spec.name, token), proxy=spec.proxy
@@ -304,7 +305,9 @@ class OpenAI(ServerBackend):
         """Return the answer. Raises `Rejected` if the server does not support completions."""
         ask = partial(stream_answer, self._http, flavour, report=report)
         try:
-            return await self._system_texts.answer(ask, question)
+            return await self._system_texts.answer(
+                partial(self._image_limits.answer, ask), question
+            )
         except (BadModel, Rejected) as error:
             status = error.__cause__.status if isinstance(error.__cause__, HttpRefused) else 0
             if question.path == flavour.chat_path or status not in {404, 405}:

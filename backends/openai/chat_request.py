@@ -70,7 +70,7 @@ def merged(messages: Iterable[ChatMessage], system: str = "") -> tuple[ChatMessa
 
     There is at most one system message, at the beginning. User and assistant then alternate,
     beginning with the user. The templates of Gemma, Mistral and others reject anything else.
-    `system_text` serves those that also reject a system message.
+    `asking_again` serves those that also reject a system message.
     """
     systems = [system] if system else []
     turns: list[ChatMessage] = []

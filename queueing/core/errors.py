@@ -57,6 +57,7 @@ class ProblemKind(StrEnum):
     TOO_LONG = "too_long"
     TOO_LARGE = "too_large"
     BLIND = "blind"
+    MANY_IMAGES = "many_images"
     NO_MODEL = "no_model"
     REFUSED = "refused"
     FILTERED = "filtered"
@@ -72,6 +73,7 @@ class ProblemKind(StrEnum):
     SILENT = "silent"
     ONLY_THOUGHTS = "only_thoughts"
     ONLY_CALLS = "only_calls"
+    NEWEST_IMAGES = "newest_images"  # count
     MISCONFIGURED = "misconfigured"
     STEP_FAILED = "step_failed"
     NO_IMAGE = "no_image"

@@ -342,7 +342,8 @@ class Output:
     """Everything a person can receive: a text, files, or both.
 
     - The vectors of an embedding are one file (`backends.common.vectors`).
-    - `missing` is the code of a `queueing.core.errors.Problem`: why some files are missing.
+    - `missing` is the code of a `queueing.core.errors.Problem`: why some files are missing, or which
+      images of the request were not looked at.
     - `answer` is the rest of the server's answer as JSON, if a program asked: tool calls, the
       finish reason, token counts.
     """

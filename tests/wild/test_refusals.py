@@ -6,24 +6,26 @@ operator's configuration, or the server.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import JsonValue
 
-from backends.openai.flavours.errors import classify
-from backends.openai.system_text import without_system_role
+from backends.openai.asking_again import without_system_role
+from backends.openai.flavours.errors import TooManyImages, classify
 from bot.texts.refusals import told
-from queueing.core.errors import Busy, problem_of
-from tests.backends.openai.asking import ALL, ANSWER, answer, connected, model, work
+from queueing.core.errors import Busy, Problem, UnknownFailure, problem_of
+from queueing.core.requests import Chat
+from tests.backends.openai.asking import ALL, ANSWER, answer, connected, image, model, work
 from tests.fakes.llm.llm import serving
 from tests.fakes.llm.llm_script import Fault, Model
 
 CASES = sorted(Path(__file__).with_name("refusals").glob("*.json"))
 HELP = {
     "question": ("Please shorten", "Please rephrase"),
-    "attached": ("Please ask one that can",),
+    "attached": ("Please ask one that can", "Please send them one by one"),
     "configuration": ("an admin needs to", "the operator can find"),
     "server": ("again later", "the operator can find"),
 }
@@ -84,6 +86,72 @@ async def test_a_model_without_a_system_role_is_still_told_its_system_text(
     told = [{"role": "user", "content": "You are a pirate.\n\nWho?"}]
     assert asked[0][0] == {"role": "system", "content": "You are a pirate."}
     assert asked[1:] == [told, told]  # the second question is not refused first
+
+
+async def test_a_bare_failure_may_be_a_template_that_knows_no_system_role() -> None:
+    """Whoever set a system text would have a server that fails at every question."""
+    async with serving("generic", [Model("alpha")]) as server, connected(server) as backend:
+        spec = model(system="Be brief.")
+        server.no_system = (500, "Internal Server Error")
+        assert (await answer(backend, spec, work("Who?"))).text == ANSWER
+        assert (await answer(backend, model(), work("Who?"))).text == ANSWER
+    async with serving("generic", [Model("alpha")]) as server, connected(server) as backend:
+        await answer(backend, spec, work("Who?"))  # a model that has taken its system text
+        server.no_system = (500, "Internal Server Error")
+        with pytest.raises(UnknownFailure):
+            await answer(backend, spec, work("Who?"))
+        assert len(server.posted("/v1/chat/completions")) == 2
+
+
+MANY = [case for case in CASES if read(case)["error"] == "TooManyImages"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "case"),
+    [(kind, MANY[-1]) for kind in ALL] + [("generic", case) for case in MANY],
+    ids=lambda each: getattr(each, "stem", each),
+)
+async def test_a_model_that_takes_fewer_images_looks_at_the_newest(kind: str, case: Path) -> None:
+    """A conversation would end at its second image, and nobody would know why."""
+    odd = read(case)
+    most = {"images-groq": 5, "images-mistral": 8}.get(case.stem, 1)
+    files = tuple(image(size=(8 + n, 8)) for n in range(most + 1))
+    talk = [
+        {"role": "user", "text": "First", "images": (0,)},
+        {"role": "assistant", "text": "Seen."},
+        {"role": "user", "text": "And?", "images": tuple(range(1, most + 1))},
+    ]
+    job = replace(work("", files=files), request=Chat.model_validate({"messages": talk}))
+    async with (
+        serving(kind, [Model("alpha", vision=True)]) as server,
+        connected(server) as backend,
+    ):
+        await backend.load(model())
+        server.many_images = (most + 1, odd["status"], odd["body"])
+        before = len(server.posted("/v1/chat/completions"))
+        for _ in range(2):
+            output = await answer(backend, model(), job)
+            assert output.text == ANSWER
+            assert f"takes {most} image" in told(Problem.read(output.missing), "en")
+        asked = [body["messages"] for body in server.posted("/v1/chat/completions")[before:]]
+    assert [json.dumps(turns).count("image_url") // 2 for turns in asked] == [most + 1, most, most]
+    assert asked[1][0] == {"role": "user", "content": "First"}
+    assert asked[1] == asked[2]
+
+
+async def test_a_program_is_told_of_too_many_images() -> None:
+    """It would take an answer to one image for an answer to both."""
+    odd = read(MANY[-1])
+    parts: JsonValue = [{"type": "image", "file": n} for n in (0, 1)]
+    body: JsonValue = {"messages": [{"role": "user", "content": parts}]}
+    job = work("", files=(image(), image()), passed_on={"body": body})
+    async with (
+        serving("generic", [Model("alpha", vision=True)]) as server,
+        connected(server) as backend,
+    ):
+        server.many_images = (2, odd["status"], odd["body"])
+        with pytest.raises(TooManyImages):
+            await answer(backend, model(), job)
 
 
 async def test_only_an_answer_proves_that_a_model_has_no_system_role() -> None:

@@ -4,6 +4,7 @@ Errors that blame the caller are recognised by their words, whatever the status:
 an image with 500, and LM Studio sends errors with 200.
 """
 
+import re
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,9 +16,11 @@ from backends.common.error_rules import (
     answers_judged,
     judged,
     judged_answer,
+    words_of,
 )
 from backends.common.model_server import NO_MODEL
 from queueing.core.errors import (
+    BackendError,
     BadModel,
     Busy,
     ModelCrashed,
@@ -62,6 +65,15 @@ CONTEXT = (
     "prompt is too long",  # Anthropic and its gateways
     "prompt too long",  # Ollama
     "exceeds the maximum number of tokens",  # Gemini
+)
+MANY_IMAGES = (
+    "image(s) may be provided",  # vLLM
+    "supports a single image",  # Ollama, also the next one
+    "supports one image",
+    "too many images",
+    "only one image",
+    "multiple images",
+    "number of images",
 )
 IMAGES = (
     "does not support image",
@@ -137,6 +149,21 @@ class SystemRefused(Rejected):
     """The model's chat template refuses the request, perhaps because it has no system role."""
 
 
+class TooManyImages(Rejected):
+    """The model takes fewer images in one request."""
+
+
+_MOST = re.compile(
+    r"(?:at most|up to|maximum(?: is| of|:)?|limit(?: is| of|:)?|supports) (\d{1,2})\b"
+)
+
+
+def images_at_most(error: BackendError) -> int:
+    """Return how many images a server takes by its refusal, or 1 if it does not say."""
+    found = _MOST.search(words_of(error.answer).casefold())
+    return max(1, int(found[1])) if found else 1
+
+
 def _about_setting(name: str) -> ErrorRule:
     """Return the rule for a server that does not take a setting, or not its value."""
     return ErrorRule(
@@ -166,10 +193,12 @@ RULES: Sequence[ErrorRule] = (
         told=NO_IMAGES,
         words=IMAGES,
         sentences=(
+            "at most 0 image.*",  # vLLM
             "failed to deserialize .*unknown variant `image_url`.*",
             "only 'text' content type is supported.*",  # MLX
         ),
     ),
+    ErrorRule(kind=TooManyImages, told=problem(ProblemKind.MANY_IMAGES), words=MANY_IMAGES),
     ErrorRule(
         kind=Rejected,
         told=FILTERED,
@@ -207,6 +236,8 @@ RULES: Sequence[ErrorRule] = (
         kind=Busy,
         sentences=(
             "(the )?(server|model)( is)?( currently)? (busy|overloaded)[.;,]?( please try .*)?",
+            "(the )?(server|model)( [^ ]+)? is ((currently|still) )?loading[.;,]?( please .*)?",
+            "loading model[.]?",  # llama.cpp
         ),
     ),
     ErrorRule(kind=NotLoaded, told=NOT_ON_REQUEST, sentences=NOTHING_LOADED),

@@ -104,6 +104,7 @@ _CLIENTS = frozenset(
         ProblemKind.TOO_LONG,
         ProblemKind.TOO_LARGE,
         ProblemKind.BLIND,
+        ProblemKind.MANY_IMAGES,
         ProblemKind.REFUSED,
         ProblemKind.FILTERED,
         ProblemKind.SETTING,

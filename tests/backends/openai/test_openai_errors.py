@@ -72,7 +72,7 @@ ANSWERS: tuple[tuple[int, JsonValue, type[BackendError]], ...] = (
     (500, {"error": {"message": "model limit reached, try again later"}}, OutOfMemory),
     (404, {"error": {"message": NOTHING_LOADED, "code": "model_not_found"}}, NotLoaded),
     (400, {"error": {"code": 400, "message": "model is not loaded"}}, NotLoaded),
-    (503, {"error": {"code": 503, "message": "Loading model"}}, UnknownFailure),
+    (503, {"error": {"code": 503, "message": "Loading model"}}, Busy),
     (404, {"error": {"message": 'Model "x" not found.', "code": "model_not_found"}}, BadModel),
     (404, {"error": {"message": 'model "llama9" not found, try pulling it first'}}, BadModel),
     (404, {"object": "error", "message": "The model `x` does not exist.", "code": 404}, BadModel),
@@ -163,7 +163,11 @@ def test_what_a_caller_says_names_no_fault_of_a_server(
     classify: Callable[..., BackendError], subtests: pytest.Subtests
 ) -> None:
     """One request with the right words would empty a host, or take a model from everybody."""
-    whole = {NotLoaded, BadModel}  # a whole sentence is the server's: no caller's words lead there
+    whole = {
+        NotLoaded,
+        BadModel,
+        Busy,
+    }  # a whole sentence is the server's: no caller's words lead there
     for said in (*CALLERS, *NO_MEMORY):
         for quote in QUOTES:
             body = quote(said)

@@ -1,6 +1,7 @@
 """What went wrong is told in the reader's language, anyone who found it out."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,7 @@ from queueing.core.errors import (
     problem,
     problem_of,
 )
-from queueing.core.requests import Output
+from queueing.core.requests import Capability, Output
 from queueing.store.jobs.rows import output_from, output_rows
 from tests.bot.results import done, in_bot
 from tests.fakes.servers.backend import Fate
@@ -93,6 +94,21 @@ def test_why_files_are_missing_is_kept_with_the_result() -> None:
     rows = [row[1:] for row in output_rows(1, output)]
     assert output_from(rows) == output
     assert output_from([(0, "", "text/plain", b"words")]) == Output(text="words")
+
+
+def test_which_images_were_looked_at_is_told_under_the_answer() -> None:
+    """A person would take an answer about one image for an answer about both."""
+
+    async def scenario(running: Bot) -> None:
+        await done(running, "/ask llama what?")
+
+    answering = replace(image_model("llama"), capabilities=frozenset({Capability.TEXT_TO_TEXT}))
+    installation = Installation.of([answering], [host("gpu-1", "comfy")])
+    missing = problem(ProblemKind.NEWEST_IMAGES, count=2).code()
+    installation.servers["comfy"].outputs = lambda _work: Output(text="Cats.", missing=missing)
+    (message,) = in_bot(scenario, installation=installation).messages.values()
+    assert "Cats." in message.text
+    assert "takes 2 images at a time" in message.text
 
 
 def test_a_failed_job_is_told_in_german() -> None:

@@ -54,6 +54,7 @@ class FakeLlm:
         self.public: frozenset[str] = frozenset()  # paths that need no token
         self.jit = True  # whether LM Studio 0.3 loads on request
         self.no_system: tuple[int, Any] | None = None  # what it answers to a system text
+        self.many_images: tuple[int, int, Any] | None = None  # from how many on it answers what
         self.port = port or port_of(self)
         self.faults: deque[Fault] = deque()
         self.load_faults: deque[LoadFault] = deque()
@@ -209,13 +210,8 @@ class FakeLlm:
             return too_long(self.kind, tokens, model, body)
         if self.no_system and body["messages"][0]["role"] == "system":
             return answer_json(*self.no_system)
-        if "image_url" in json.dumps(body["messages"]) and not model.vision:
-            if self.kind.startswith("llamacpp"):
-                text = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
-                return error(self.kind, 500, text, "server_error")
-            return answer_json(
-                200, {"error": "Model does not support images. Please use a model that does."}
-            )
+        if (unseen := self._look(model, body)) is not None:
+            return unseen
         match fault:
             case Fault.BUSY:
                 return error(self.kind, 503, "server busy, please try again.", "api_error")
@@ -235,6 +231,20 @@ class FakeLlm:
                 choice = {"index": 0, "message": message, "finish_reason": "stop"}
                 whole = {"object": "chat.completion", "model": model.id, "choices": [choice]}
                 return web.json_response(whole, dumps=lambda value: json.dumps(value, indent=1))
+        return None
+
+    def _look(self, model: Model, body: Any) -> web.Response | None:
+        """Refuse images that the model does not take."""
+        images = json.dumps(body["messages"]).count('"type": "image_url"')
+        if self.many_images and images >= self.many_images[0]:
+            return answer_json(*self.many_images[1:])
+        if images and not model.vision:
+            if self.kind.startswith("llamacpp"):
+                text = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
+                return error(self.kind, 500, text, "server_error")
+            return answer_json(
+                200, {"error": "Model does not support images. Please use a model that does."}
+            )
         return None
 
     async def _answer(

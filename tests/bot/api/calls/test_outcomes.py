@@ -13,6 +13,7 @@ OF_SERVERS = {429, 502, 503, 504}
 OPERATORS = {
     ProblemKind.BUG, ProblemKind.UNABLE, ProblemKind.NO_MODEL, ProblemKind.SILENT, ProblemKind.ONLY_THOUGHTS, ProblemKind.ONLY_CALLS, ProblemKind.MISCONFIGURED,
     ProblemKind.STEP_FAILED, ProblemKind.NO_IMAGE, ProblemKind.NO_RESULT, ProblemKind.KEPT_BACK, ProblemKind.MORE_RESULTS,
+    ProblemKind.NEWEST_IMAGES,
     ProblemKind.UNHEARD, ProblemKind.NO_LISTENER, ProblemKind.NOT_ON_REQUEST,
     ProblemKind.NO_KEY,
 }  # fmt: skip
