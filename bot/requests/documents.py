@@ -39,7 +39,7 @@ def together(texts: Sequence[tuple[str, str]], limit: int) -> str:
 
     Raises `Declined` above `limit` characters.
     """
-    whole = "\n\n".join(f"{name}\n{text}" for name, text in texts)
+    whole = "\n\n".join(f"{name}\n{text}".lstrip("\n") for name, text in texts)
     if len(whole) > limit:
         raise Declined(Refusal(RefusalKind.FILES_TOO_LONG, length=len(whole), limit=limit))
     return whole

@@ -39,4 +39,21 @@ def sentence(refusal: Refusal, language: str, command: str = "") -> Body:
         name: word(language, value.key, **value.values) if isinstance(value, Phrase) else value
         for name, value in refusal.values.items()
     }
-    return say(language, refusal.kind.value.text, **{"command": command, **values})
+    key = refusal.kind.value.text
+    files = ("name", "names") if key.startswith("problem.") else ()
+    blank = [name for name in files if values.get(name) == ""]
+    values |= {name: word(language, _nameless(key)) for name in blank}
+    body = say(language, key, **{"command": command, **values})
+    return _capitalised(body) if blank else body
+
+
+def _nameless(key: str) -> str:
+    """Return what a sentence calls a file that came without a name."""
+    if key.startswith("problem.sound_"):
+        return "file.recording"
+    return "file.video" if key == "problem.not_video" else "file.file"
+
+
+def _capitalised(body: Body) -> Body:
+    first, *rest = body
+    return (f"{first[:1].upper()}{first[1:]}", *rest) if isinstance(first, str) else body

@@ -113,7 +113,8 @@ class QuestionFiles:
 
     def add(self, name: str, text: str) -> None:
         """Add a file's text under its name."""
-        self.words = "\n\n".join(filter(None, (self.words, f"{name}\n{text}")))
+        named = "\n".join(filter(None, (name, text)))
+        self.words = "\n\n".join(filter(None, (self.words, named)))
 
 
 async def enclosed(
@@ -157,20 +158,31 @@ def _require_usable(
     if videos and not sees:
         names = ", ".join(filter(None, map(shown_name, videos)))
         raise Declined(_unwatched(f" ({names})" if names else "", call.text("model")))
-    for each in videos:
-        require_video_weight(shown_name(each), each.size)
+    if any(each.kind in SPOKEN for each in files):
+        context.admission.usual_model(call.person, Capability.SPEECH_TO_TEXT)
+    _require_weights(files)
+
+
+def _require_weights(files: Sequence[Attachment]) -> None:
+    """Refuse files that are too large to be read. Raises `Declined`."""
     for each in files:
-        if each.kind in SPOKEN:
-            context.admission.usual_model(call.person, Capability.SPEECH_TO_TEXT)
-            require_sound_weight(shown_name(each), each.size)
+        name = shown_name(each)
+        if each.kind in VIDEO_KINDS:
+            require_video_weight(name, each.size)
+        elif each.kind in SPOKEN:
+            require_sound_weight(name, each.size)
         elif each.kind is AttachmentKind.DOCUMENT:
-            require_paper_weight(shown_name(each), each.size)
+            require_paper_weight(name, each.size)
+        elif each.kind is AttachmentKind.TEXT:
+            require_short(name, each.size)
+        elif each.kind is AttachmentKind.IMAGE:
+            require_weight(each.size)
 
 
 def _unwatched(names: str, model: str | None) -> Refusal:
     if model is None:
-        return Refusal(RefusalKind.NONE_WATCHES, names=names)
-    return Refusal(RefusalKind.NOT_WATCHED_BY, names=names, model=model)
+        return Refusal(RefusalKind.NONE_WATCHES, listed=names)
+    return Refusal(RefusalKind.NOT_WATCHED_BY, listed=names, model=model)
 
 
 async def _watch(call: Call, video: Attachment, given: QuestionFiles) -> None:
@@ -271,6 +283,7 @@ _TOO_MANY = {
 def _ask_what_about(files: Sequence[Attachment]) -> None:
     """Refuse files without a question. Raises `Declined`."""
     if files:
+        _require_weights(files)
         raise Declined(Refusal(RefusalKind.FILE_ALONE, names=_names(files)))
 
 

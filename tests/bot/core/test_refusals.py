@@ -73,6 +73,17 @@ def example(kind: RefusalKind) -> Refusal:
     return Refusal(kind, **{name: EXAMPLES[type_] for name, type_ in kind.value.fields.items()})
 
 
+@pytest.mark.parametrize("language", CATALOGUES)
+def test_a_file_without_a_name_leaves_no_gap_in_a_sentence(language: str) -> None:
+    """People would read " is too large", or "know about ?"."""
+    for kind in RefusalKind:
+        blank = {name: "" for name in ("name", "names") if name in kind.value.fields}
+        text = CATALOGUES[language][kind.value.text]
+        if blank and kind.value.text.startswith("problem.") and "--{name}" not in text:
+            told = plain(sentence(Refusal(kind, **{**example(kind).values, **blank}), language))
+            assert not re.search(r"^\W*[a-z]|\s\s|\s[?,;:!)]|\s\.\s|“”|\s$", told), told
+
+
 def shown(value: FieldValue, language: str) -> str:
     """Return what stands in a sentence for a value."""
     match value:

@@ -1,6 +1,7 @@
 """What comes with a question: documents, videos and recordings belong to it, or are refused before."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -116,15 +117,27 @@ def test_a_video_is_shown_in_images_or_named_before_anything_is_accepted() -> No
 
 def test_files_without_a_question_are_asked_about() -> None:
     """A paper or a video sent alone would be passed over, or answered with nothing."""
+    large = 30_000_000
 
     async def scenario(running: Bot) -> None:
-        for file in (PAPER, VIDEO):
+        for file in (
+            PAPER,
+            VIDEO,
+            replace(VIDEO, name=""),
+            replace(VIDEO, name="", size=large),
+            replace(PAPER, size=large),
+        ):
             assert await ask(running, "/ask", files=(file,)) is None
             await asyncio.sleep(1)
 
     told = [text for _, text in in_bot(scenario, DEAF, QWEN).private]
     assert told == [
-        f"Reply with your question about {name}." for name in ("paper.pdf", "holiday.mp4")
+        *(
+            f"Reply with your question about {name}."
+            for name in ("paper.pdf", "holiday.mp4", "this file")
+        ),
+        "This file is too large (30 MB); I take files of up to 20 MB.",
+        "paper.pdf is too large (30 MB); I take files of up to 20 MB.",
     ]
 
 
