@@ -22,6 +22,7 @@ from bot.core.answers import Answer, Reply
 from bot.core.arrivals import Arrival, Arrivals
 from bot.core.attachments import SPOKEN, AttachmentKind
 from bot.core.command import Command, Param, ParamKind
+from bot.core.content import Part
 from bot.core.platform import ALONE, ChatLease, Invocation
 from bot.core.refusals import Declined, Refusal, RefusalKind, refusal_of
 from bot.delivery.presenter import Presenter
@@ -65,6 +66,7 @@ def meant(
     return invocation
 
 
+_TYPED_OPTION = re.compile(r"(?<![\w-])--(?=[a-z])")
 log = logging.getLogger(__name__)
 _altered = altering(Invocation)
 
@@ -139,9 +141,9 @@ class Dispatcher:
             refusal = refusal_of(refused, tuple(self._context.catalog.models))
             if refusal.kind is RefusalKind.NOT_ACCEPTING:
                 log.info("refused: %s", refused)
-            answer = self._refusal(refusal, language, invocation.command)
+            answer = self._refusal(refusal, language, invocation)
         except Declined as declined:
-            answer = self._refusal(declined.refusal, language, invocation.command)
+            answer = self._refusal(declined.refusal, language, invocation)
         except Fenced:
             await self._leave_to_next_holder(invocation)
             return
@@ -224,10 +226,12 @@ class Dispatcher:
         call = Call(invocation=invocation, args=args, person=person, language=language)
         return await HANDLERS[command.name](self._context, call)
 
-    def _refusal(self, refusal: Refusal, language: str, name: str) -> Reply:
+    def _refusal(self, refusal: Refusal, language: str, invocation: Invocation) -> Reply:
         """Return the answer to a refused call, with a hint about what would have worked."""
-        body = sentence(refusal, language, name)
-        command = self._by_name.get(name)
+        body = sentence(refusal, language, invocation.command)
+        if invocation.options:  # from a form, whose fields have no hyphens
+            return reply(tuple(map(_without_hyphens, body)))
+        command = self._by_name.get(invocation.command)
         if command is None or not refusal.kind.value.usage:
             return reply(body)
         return reply((_with_usage(plain(body), command, language),))
@@ -289,6 +293,10 @@ async def _leave_to_next_process(invocation: Invocation) -> None:
     """Never return for a call that the platform delivers again."""
     if invocation.comes_again:
         await asyncio.get_running_loop().create_future()
+
+
+def _without_hyphens(part: Part) -> Part:
+    return _TYPED_OPTION.sub("", part) if isinstance(part, str) else part
 
 
 def _with_usage(problem: str, command: Command, language: str) -> str:

@@ -98,7 +98,13 @@ class Call:
 def reply(body: Body, *, private: bool = True, buttons: Sequence[Button] = ()) -> Reply:
     """Return a text answer, with its buttons in one row."""
     rows = (tuple(buttons),) if buttons else ()
-    return Reply(content=Content(body=body, buttons=rows), private=private)
+    return Reply(content=Content(body=_trimmed(body), buttons=rows), private=private)
+
+
+def _trimmed(body: Body) -> Body:
+    """Return a body without line breaks at its end, which lists leave there."""
+    *front, last = body or ("",)
+    return (*front, last.rstrip("\n")) if isinstance(last, str) else body
 
 
 def offered(commands: Sequence[Command], *, admin: bool) -> list[Command]:

@@ -203,7 +203,7 @@ def test_acts_are_written_down_with_who_and_whom() -> None:
         await say(running, "/audit", "fake:1")
 
     *_, audit, refused = in_bot(scenario)
-    first, second = audit.strip().splitlines()
+    first, second = audit.split("\n")
     assert "fake:99 · ban fake:2 (spam)" in first
     assert "fake:99 · limit fake:1 (--open 3)" in second
     assert refused == "/audit is for admins."

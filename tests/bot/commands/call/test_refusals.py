@@ -43,6 +43,23 @@ def test_a_wrong_value_is_told_in_one_sentence() -> None:
     assert answers(in_bot(scenario)) == [answer for _, answer in WRONG_VALUES]
 
 
+def test_a_field_of_a_form_is_named_without_hyphens() -> None:
+    """People would look for an option that their chat shows as a field."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        for options in ({"steps": 9999}, {"stps": 3}, {"size": "huge"}, {"seed": "many"}):
+            call = running.chat.call("/image", options={"prompt": "a cat -- red", **options})
+            await running.dispatcher.call(call)
+            await asyncio.sleep(1)
+
+    assert answers(in_bot(scenario)) == [
+        "steps must be between 1 and 150.",
+        "There's no option stps. Did you mean steps?",
+        "size must be a size such as 768x1024 or 3:2, 64 to 4096 each way.",
+        "seed must be a whole number.",
+    ]
+
+
 def test_a_bound_is_written_as_its_reader_writes_numbers() -> None:
     """In German, a point parts thousands: 0.25 would be no number."""
 
