@@ -117,6 +117,10 @@ class WebConfig(ChatConfig):
         own = urlsplit(self.url).hostname if self.url else None
         return (*self.names, own) if own else self.names
 
+    def path(self) -> str:
+        """Return the path below which a proxy serves it, such as "/usher", or ""."""
+        return urlsplit(self.url or "").path
+
     def opened_by(self) -> str | None:
         """Return the setting that lets other machines reach it; None if none does."""
         return opened_by(self.host, url=self.url, names=self.names, proxies=self.proxies)

@@ -54,6 +54,8 @@ def _as_sent(text: str) -> str:
 def _plain(url: str) -> str:
     """Refuse an address to which nothing could be added."""
     parts = urlsplit(url)
+    if re.search(r"[{}]", parts.path):
+        raise ValueError("must not contain braces")
     if parts.query or parts.fragment or url.endswith(("?", "#")):
         raise ValueError("must end before the ? or #, because paths are added to it")
     return url

@@ -90,6 +90,7 @@ def _web(chats: ChatsConfig, parts: PlatformParts) -> ChatPlatform | None:
         host=chats.web.host,
         port=chats.web.port,
         names=chats.web.all_names(),
+        path=chats.web.path(),
         proxies=chats.web.proxies,
         live=parts.live,
         token=token.get_secret_value() if token else None,

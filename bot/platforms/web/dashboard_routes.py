@@ -116,12 +116,12 @@ class DashboardRoutes:
         self._lease = lease
         self._assets = Assets(page_files("dashboard_page"))
 
-    def add_to(self, router: web.UrlDispatcher) -> None:
-        """Register the routes."""
-        router.add_get("/operator", self._index)
-        router.add_get("/operator/static/{name}", self._static)
-        router.add_get("/operator/hours/{span}", self._hours)
-        router.add_get("/operator/socket", self._socket)
+    def add_to(self, router: web.UrlDispatcher, path: str = "") -> None:
+        """Register the routes below a path."""
+        router.add_get(f"{path}/operator", self._index)
+        router.add_get(f"{path}/operator/static/{{name}}", self._static)
+        router.add_get(f"{path}/operator/hours/{{span}}", self._hours)
+        router.add_get(f"{path}/operator/socket", self._socket)
 
     def _require_admin(self, request: web.Request) -> WebPerson:
         person = self._admin_of(request)

@@ -96,12 +96,12 @@ class ChatFileRoutes:
         self.uploading: Counter[str] = Counter()  # number of uploads in progress by person
         self._files = FileSender()
 
-    def add_to(self, router: web.UrlDispatcher) -> None:
-        """Register the routes."""
-        router.add_post("/upload", self._upload)
-        router.add_get("/files/{file}", self._file)
-        router.add_get("/past/{job}", self._past_image)
-        router.add_get(signed_links.PATH, self._original)
+    def add_to(self, router: web.UrlDispatcher, path: str = "") -> None:
+        """Register the routes below a path."""
+        router.add_post(f"{path}/upload", self._upload)
+        router.add_get(f"{path}/files/{{file}}", self._file)
+        router.add_get(f"{path}/past/{{job}}", self._past_image)
+        router.add_get(path + signed_links.PATH, self._original)
 
     async def _upload(self, request: web.Request) -> web.Response:
         require_own_page(request)

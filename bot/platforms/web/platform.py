@@ -59,7 +59,7 @@ class Web:
 
     - `token` belongs to the person "local"; `people` are others with their own tokens. With neither,
       every visitor from this machine is "local".
-    - `names` are further host names of the page, such as a proxy's.
+    - `names` are further host names of the page, such as a proxy's, and `path` is where it serves it.
     - `proxies` are the addresses of proxies trusted to report the client's address.
     - `overview` returns the rows of the page's live overview, from memory.
     - `is_admin` returns whether a user such as "web:local" is offered the admin commands and the
@@ -90,6 +90,7 @@ class Web:
         token: str | None = None,
         people: WebPeople | None = None,
         names: Collection[str] = (),
+        path: str = "",
         proxies: Collection[str] = (),
         live: LiveSettings | None = None,
         log: ChatLog,
@@ -110,6 +111,7 @@ class Web:
         self._port = port
         self._people = _known(token, people)
         self._names = frozenset(word.casefold() for word in names) | {host.casefold()}
+        self._path = path
         self._clients = Clients(proxies)
         self._live = live or LiveSettings()
         self._log = log
@@ -185,6 +187,7 @@ class Web:
             overview=self._read_overview,
             loopback=is_loopback(self._host),
             names=self._names,
+            path=self._path,
             operator=self._operator,
             lease=self._lease,
         )

@@ -57,8 +57,8 @@ class WebServer:
     """The HTTP server of one web chat. `tabs` are the open pages.
 
     `commands` returns the commands offered to a person in a language. `who` identifies the sender
-    of a request. `operator` is the content of the operator's page, or None to disable it. Answers
-    no request unless the `lease` is held.
+    of a request. `path` is where a proxy serves it. `operator` is the content of the operator's
+    page, or None to disable it. Answers no request unless the `lease` is held.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class WebServer:
         overview: Callable[[], Sequence[ModelQueue]],
         loopback: bool,
         names: Collection[str],
+        path: str = "",
         operator: DashboardData | None = None,
         lease: ChatLease = ALONE,
     ) -> None:
@@ -83,6 +84,7 @@ class WebServer:
         self._overview = overview
         self._loopback = loopback
         self._names = names
+        self._path = path
         self._page = Assets(page_files())
         self._texts = Assets(page_texts())
         self.watcher = None if operator is None else DashboardFeed(operator)
@@ -106,15 +108,22 @@ class WebServer:
         app = web.Application(middlewares=[guard])
         app.on_response_prepare.append(_add_headers)
         app.on_shutdown.append(self._close_tabs)
-        app.router.add_get("/", self._index)
-        app.router.add_get("/static/{name}", self._static)
-        app.router.add_get("/texts/{locale}.json", self._words)
-        app.router.add_get("/socket", self._socket)
-        app.router.add_post("/signout", self._sign_out)
-        self.files.add_to(app.router)
-        if self._operator is not None:
-            self._operator.add_to(app.router)
+        self._add_to(app.router, "")
+        if self._path:  # most proxies remove it from requests, some leave it there
+            self._add_to(app.router, self._path)
+            app.router.add_get(self._path, self._with_slash)
         return app
+
+    def _add_to(self, router: web.UrlDispatcher, path: str) -> None:
+        """Register the routes below a path. The pages name each other without it."""
+        router.add_get(f"{path}/", self._index)
+        router.add_get(f"{path}/static/{{name}}", self._static)
+        router.add_get(f"{path}/texts/{{locale}}.json", self._words)
+        router.add_get(f"{path}/socket", self._socket)
+        router.add_post(f"{path}/signout", self._sign_out)
+        self.files.add_to(router, path)
+        if self._operator is not None:
+            self._operator.add_to(router, path)
 
     @property
     def pages(self) -> Iterator[PageConnection[Any]]:
@@ -128,18 +137,22 @@ class WebServer:
 
     # ------------------------------------------------------------ the page
 
+    async def _with_slash(self, request: web.Request) -> web.Response:
+        query = f"?{request.query_string}" if request.query_string else ""
+        return web.Response(status=308, headers={"Location": f"{self._path}/{query}"})
+
     async def _index(self, request: web.Request) -> web.Response:
         # The page itself contains no personal data. It is served to unknown visitors too, because a
         # request that follows a link from another site lacks the SameSite=Strict cookie.
         token = request.query.get("token")
         if token is None:
             return self._page.answer(request, "index.html")
-        response = web.Response(status=303, headers={"Location": "/"})
+        response = web.Response(status=303, headers={"Location": "./"})
         self.who.require_patience(request, token)
         if self.who.by_token(request, token) is not None:
             set_cookie(request, response, token)
         else:
-            response.headers["Location"] = "/#refused"
+            response.headers["Location"] = "./#refused"
         return response
 
     async def _sign_out(self, request: web.Request) -> web.Response:

@@ -1,8 +1,8 @@
 // Admin actions: the same commands as in a chat, with the bot's answers shown below.
 
-import { drawBody } from "/static/body.js";
-import { byId, make } from "/static/dom.js";
-import { tell } from "/static/texts.js";
+import { drawBody } from "../../static/body.js";
+import { byId, make } from "../../static/dom.js";
+import { tell } from "../../static/texts.js";
 import { write } from "./nodes.js";
 
 const SHOWN = 4; // answers shown at once; all of them are also in the chat

@@ -1,7 +1,7 @@
 // Assembles the operator's page: the live state, the last hours, people, and admin actions.
 
-import { byId } from "/static/dom.js";
-import { language, speak, tell } from "/static/texts.js";
+import { byId } from "../../static/dom.js";
+import { language, speak, tell } from "../../static/texts.js";
 import { Acts } from "./acts.js";
 import { History } from "./history.js";
 import { HostGpu } from "./hosts.js";

@@ -1,7 +1,7 @@
 // Column charts over time: each step has a pale column behind a strong one, such as p95 and median.
 
-import { make } from "/static/dom.js";
-import { tell } from "/static/texts.js";
+import { make } from "../../static/dom.js";
+import { tell } from "../../static/texts.js";
 import { Explorer, table } from "./explore.js";
 import { draw, write } from "./nodes.js";
 import { moment } from "./units.js";

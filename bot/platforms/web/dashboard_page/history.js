@@ -1,7 +1,7 @@
 // The history of the last hour, day or week, refreshed while it is visible.
 
-import { byId, make } from "/static/dom.js";
-import { tell } from "/static/texts.js";
+import { byId, make } from "../../static/dom.js";
+import { tell } from "../../static/texts.js";
 import { Columns } from "./columns.js";
 import { keyed, swatch, write } from "./nodes.js";
 import { HostTime, KINDS, kindsOf, legend } from "./timeline.js";
@@ -41,7 +41,7 @@ export class History {
     if (document.hidden || this.over) return;
     const span = this.span;
     this.timer = setTimeout(() => this.read(), REFRESH_MS[span]);
-    const hours = await fetched(`/operator/hours/${span}`);
+    const hours = await fetched(`operator/hours/${span}`);
     if (span !== this.span || this.over) return;
     byId("hours-trouble").hidden = hours !== null;
     write(byId("hours-trouble"), hours === null ? tell("hours_trouble") : "");

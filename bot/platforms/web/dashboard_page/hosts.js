@@ -1,9 +1,9 @@
 // Hosts: each is a GPU with a memory bar, its servers, and its running jobs.
 
-import { drawBody } from "/static/body.js";
-import { make } from "/static/dom.js";
-import { moment, range } from "/static/moments.js";
-import { tell } from "/static/texts.js";
+import { drawBody } from "../../static/body.js";
+import { make } from "../../static/dom.js";
+import { moment, range } from "../../static/moments.js";
+import { tell } from "../../static/texts.js";
 import { button, hueOf, keyed, pin, swatch, write, writeParts } from "./nodes.js";
 import { share, size, when } from "./units.js";
 

@@ -1,6 +1,6 @@
 // Elements that stay the same while their data changes, so that focus and selection survive redraws.
 
-import { make } from "/static/dom.js";
+import { make } from "../../static/dom.js";
 import { elapsed } from "./units.js";
 
 const SVG = "http://www.w3.org/2000/svg";

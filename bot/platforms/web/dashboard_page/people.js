@@ -1,8 +1,8 @@
 // People: today's GPU time, open jobs and limits by person, and the newest admin actions.
 
-import { byId, make } from "/static/dom.js";
-import { moment } from "/static/moments.js";
-import { tell } from "/static/texts.js";
+import { byId, make } from "../../static/dom.js";
+import { moment } from "../../static/moments.js";
+import { tell } from "../../static/texts.js";
 import { button, keyed, write, writeParts } from "./nodes.js";
 import { duration, number, when } from "./units.js";
 

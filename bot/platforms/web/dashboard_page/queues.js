@@ -1,9 +1,9 @@
 // The queue of each model, drawn as a row of figures, and the form that loads a model.
 
-import { drawBody } from "/static/body.js";
-import { byId, make } from "/static/dom.js";
-import { moment, range } from "/static/moments.js";
-import { tell } from "/static/texts.js";
+import { drawBody } from "../../static/body.js";
+import { byId, make } from "../../static/dom.js";
+import { moment, range } from "../../static/moments.js";
+import { tell } from "../../static/texts.js";
 import { cancelButton } from "./hosts.js";
 import { button, hueOf, keyed, since, swatch, write, writeParts } from "./nodes.js";
 

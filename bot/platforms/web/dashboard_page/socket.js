@@ -1,5 +1,7 @@
 // The operator page's connection: receives frames, sends acts, and reconnects by itself.
 
+import { socketAddress } from "../../static/dom.js";
+
 const RETRY_LEAST_MS = 400;
 const RETRY_MOST_MS = 1_500;
 const GIVEN_UP_MS = 15_000; // an act that is not confirmed for this long is given up
@@ -30,8 +32,7 @@ export class Live {
     this.retry = null;
     if (this.ended || (this.socket && this.socket.readyState <= WebSocket.OPEN)) return;
     this.on.state("connecting");
-    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-    const socket = new WebSocket(`${scheme}//${location.host}/operator/socket`);
+    const socket = new WebSocket(socketAddress("operator/socket"));
     this.socket = socket;
     socket.onmessage = (event) => this.take(JSON.parse(event.data));
     socket.onclose = (event) => socket === this.socket && this.closed(event.code);

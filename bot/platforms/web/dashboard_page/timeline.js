@@ -1,7 +1,7 @@
 // The timeline of a host: when it ran jobs, loaded models, was idle, rested, slept or was down.
 
-import { make } from "/static/dom.js";
-import { tell } from "/static/texts.js";
+import { make } from "../../static/dom.js";
+import { tell } from "../../static/texts.js";
 import { Explorer, axis, table } from "./explore.js";
 import { draw, hueOf, swatch, write } from "./nodes.js";
 import { between, duration, moment, number, share } from "./units.js";

@@ -115,7 +115,7 @@ function showSignIn() {
   byId("signin-error").textContent = location.hash === "#refused" ? say("signin_wrong") : "";
   byId("signin-form").onsubmit = (event) => {
     event.preventDefault();
-    location.replace(`/?token=${encodeURIComponent(byId("signin-token").value.trim())}`);
+    location.replace(`?token=${encodeURIComponent(byId("signin-token").value.trim())}`);
   };
   byId("signin-token").focus();
 }
@@ -127,7 +127,7 @@ function showSignOut(offered) {
   button.onclick = async () => {
     button.disabled = true;
     try {
-      const answer = await fetch("/signout", { method: "POST" });
+      const answer = await fetch("signout", { method: "POST" });
       if (!answer.ok) throw new Error(String(answer.status));
       sessionStorage.clear();
       location.reload();

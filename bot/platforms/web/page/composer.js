@@ -227,7 +227,7 @@ export class Composer {
 
   async upload(attached, file) {
     try {
-      const answer = await fetch("/upload", {
+      const answer = await fetch("upload", {
         method: "POST",
         headers: {
           "Content-Type": file.type || "application/octet-stream",

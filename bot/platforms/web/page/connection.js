@@ -1,7 +1,7 @@
 // The WebSocket connection. It reconnects by itself and requests only missed changes. It sends the
 // person's messages one by one until the server confirms them, even across reloads of the page.
 
-import { recall, remember } from "./dom.js";
+import { recall, remember, socketAddress } from "./dom.js";
 
 const OUTBOX = "usher-outbox";
 const CONFIRM_MS = 10_000; // a connection without an answer for this long counts as dead
@@ -38,8 +38,7 @@ export class Connection {
     if (this.socket && this.socket.readyState <= WebSocket.OPEN) return;
     this.welcomed = false;
     this.on.state("connecting");
-    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-    const socket = new WebSocket(`${scheme}//${location.host}/socket`);
+    const socket = new WebSocket(socketAddress("socket"));
     this.socket = socket;
     socket.onopen = () => this.write({ type: "hello", log: this.log, since: this.number });
     socket.onmessage = (event) => this.take(JSON.parse(event.data));

@@ -14,6 +14,13 @@ export function make(tag, properties = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
+/** Return the address of a WebSocket beside this page, which a proxy may serve under a path. */
+export function socketAddress(path) {
+  const address = new URL(path, location.href);
+  address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
+  return address.href;
+}
+
 /** Announce a text to screen readers. */
 export function announce(text) {
   byId("announce").textContent = text.slice(0, 500);

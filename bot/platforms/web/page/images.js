@@ -9,7 +9,7 @@ const SMALL_ENOUGH = 600_000; // bytes
 
 export const isImage = (file) => /^image\/(png|jpeg|webp|gif|avif)$/.test(file.mime);
 const kindPlayed = (file) => /^(video|audio)\/(mp4|webm|mpeg|ogg|wav|flac)$/.exec(file.mime)?.[1];
-const addressOf = (file) => `/files/${encodeURIComponent(file.id)}`;
+const addressOf = (file) => `files/${encodeURIComponent(file.id)}`;
 // A smaller image for the message; the large view and the download use the original.
 const shownFrom = (file) => (file.size > SMALL_ENOUGH ? `${addressOf(file)}?small=1` : addressOf(file));
 

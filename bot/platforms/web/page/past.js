@@ -18,7 +18,7 @@ export function pastRow(part) {
 function seen(part) {
   const place = make("div", { className: "past-image" });
   if (!part.has_image) return place;
-  const image = make("img", { src: `/past/${part.job}`, alt: "", loading: "lazy", decoding: "async" });
+  const image = make("img", { src: `past/${part.job}`, alt: "", loading: "lazy", decoding: "async" });
   image.onerror = () => image.remove();
   // Keyboards use the button next to it.
   image.addEventListener("click", () => place.parentNode.querySelector("button.button")?.click());

@@ -3,7 +3,7 @@
 
 const CHOSEN = "usher-language";
 const wanted = stored() ?? navigator.language;
-const texts = await (await fetch(`/texts/${encodeURIComponent(wanted)}.json`)).json();
+const texts = await (await fetch(`texts/${encodeURIComponent(wanted)}.json`)).json();
 
 /** The reader's language, or English if the bot does not support it. */
 export const language = texts.language;

@@ -23,12 +23,13 @@ TOKEN, ADAS = "the-admins-own-long-token", "adas-equally-long-token"
 class Example:
     """A web chat with an operator's page: "web:local" is an admin, "web:ada" is not."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, path: str = "") -> None:
         at = time.time()
         self.records, self.jobs = ExampleRecords(at), ExampleJobs(at)
         self.admins = {"web:local"}
         self.web = web_chat(
             port=0,
+            path=path,
             token=TOKEN,
             people=FixedPeople({ADAS: WebPerson(id="ada", name="Ada")}),
             is_admin=lambda user: user in self.admins,
