@@ -3,6 +3,7 @@
 Times are ISO 8601 in UTC. Unknown values are null.
 """
 
+from dataclasses import fields
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -109,24 +110,39 @@ class MediaJob(TimedJob):
     webhook: WebhookAddress | None = None
 
 
-class VideoJob(MediaJob):
-    """A video to generate. `images` are its first and last frame, given as for an image job."""
+class DrawnJob(MediaJob):
+    """Fields common to images, videos and music."""
+
+    prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
+    steps: int | None = Field(default=None, ge=1, le=200)
+    seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
+    negative: str | None = Field(default=None, max_length=PROMPT_LIMIT)
+    lora: Loras | None = None
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """The width and height, if they are given."""
+        return None
+
+    @property
+    def options(self) -> DrawingOptions:
+        """The parameters of the request, without the prompt."""
+        lora = loras_in(self.lora) if self.lora else None
+        return DrawingOptions(size=self.size, lora=lora, **self.model_dump(include=_OPTIONS))
+
+
+_OPTIONS = {each.name for each in fields(DrawingOptions)} - {"size", "lora"}
+
+
+class SizedJob(DrawnJob):
+    """Fields common to images and videos."""
 
     model_config = ConfigDict(
         json_schema_extra={"dependentRequired": {"width": ["height"], "height": ["width"]}},
     )
 
-    kind: Literal["video"]
-    prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
-    images: tuple[str, ...] = Field(default=(), max_length=FIRST_AND_LAST)
     width: int | None = Field(default=None, ge=64, le=4096)
     height: int | None = Field(default=None, ge=64, le=4096)
-    seconds: float | None = Field(default=None, gt=0, le=VIDEO_S_MOST)
-    fps: float | None = Field(default=None, ge=1, le=120)
-    steps: int | None = Field(default=None, ge=1, le=200)
-    seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
-    negative: str | None = Field(default=None, max_length=PROMPT_LIMIT)
-    lora: Loras | None = None
 
     @model_validator(mode="after")
     def _both_sides(self) -> Self:
@@ -134,45 +150,43 @@ class VideoJob(MediaJob):
             raise ValueError("width and height must be given together")
         return self
 
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """The width and height, if they are given."""
+        return (self.width, self.height) if self.width and self.height else None
+
+
+class VideoJob(SizedJob):
+    """A video to generate. `images` are its first and last frame, given as for an image job."""
+
+    kind: Literal["video"]
+    images: tuple[str, ...] = Field(default=(), max_length=FIRST_AND_LAST)
+    seconds: float | None = Field(default=None, gt=0, le=VIDEO_S_MOST)
+    fps: float | None = Field(default=None, ge=1, le=120)
+
     def drawing(self, files: tuple[File, ...]) -> Creation:
         """Build the request from these fields and the loaded images."""
-        options = DrawingOptions(
-            size=(self.width, self.height) if self.width and self.height else None,
-            seconds=self.seconds,
-            fps=self.fps,
-            steps=self.steps,
-            seed=self.seed,
-            negative=self.negative,
-            lora=loras_in(self.lora) if self.lora else None,
-        )
         return Creation(
-            prompt=self.prompt, makes=TextToVideo, model=self.model, options=options, files=files
+            prompt=self.prompt,
+            makes=TextToVideo,
+            model=self.model,
+            options=self.options,
+            files=files,
         )
 
 
-class MusicJob(MediaJob):
+class MusicJob(DrawnJob):
     """Music or a sound to generate. `lyrics` are sung."""
 
     kind: Literal["music"]
-    prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
     lyrics: str | None = Field(default=None, max_length=PROMPT_LIMIT)
     seconds: float | None = Field(default=None, gt=0, le=MUSIC_S_MOST)
-    steps: int | None = Field(default=None, ge=1, le=200)
-    seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
-    negative: str | None = Field(default=None, max_length=PROMPT_LIMIT)
-    lora: Loras | None = None
 
     def drawing(self) -> Creation:
         """Build the request from these fields."""
-        options = DrawingOptions(
-            lyrics=self.lyrics,
-            seconds=self.seconds,
-            steps=self.steps,
-            seed=self.seed,
-            negative=self.negative,
-            lora=loras_in(self.lora) if self.lora else None,
+        return Creation(
+            prompt=self.prompt, makes=TextToAudio, model=self.model, options=self.options
         )
-        return Creation(prompt=self.prompt, makes=TextToAudio, model=self.model, options=options)
 
 
 class SpeechJob(MediaJob):
@@ -228,7 +242,7 @@ class ChatJob(TimedJob, ChatCompletions):
     webhook: WebhookAddress | None = None
 
 
-class ImageJob(TimedJob):
+class ImageJob(SizedJob):
     """An image to generate. Omitted fields use the person's or the model's defaults.
 
     Each of `images` is a data URL, base64, the id of an uploaded file (`file-…`), or a file of an
@@ -239,50 +253,17 @@ class ImageJob(TimedJob):
     used unchanged.
     """
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        json_schema_extra={"dependentRequired": {"width": ["height"], "height": ["width"]}},
-    )
-
     kind: Literal["image"] = "image"
-    prompt: str = Field(min_length=1, max_length=PROMPT_LIMIT)
-    model: str | None = Field(default=None, min_length=1, max_length=NAME_LIMIT)
     images: tuple[str, ...] = Field(default=(), max_length=IMAGES_LIMIT)
     mask: str | None = Field(default=None, min_length=1)
     edit: bool | None = None
     file_id: str | None = Field(default=None, max_length=NAME_LIMIT)
     width: int | None = Field(default=None, ge=64, le=8192)
     height: int | None = Field(default=None, ge=64, le=8192)
-    steps: int | None = Field(default=None, ge=1, le=200)
-    seed: int | None = Field(default=None, ge=-1, le=SEED_MAX)
-    negative: str | None = Field(default=None, max_length=PROMPT_LIMIT)
     count: int | None = Field(default=None, ge=1, le=4)
     strength: float | None = Field(default=None, ge=0, le=1)
-    lora: Loras | None = None
     style: str | None = Field(default=None, max_length=NAME_LIMIT)
     raw: bool = False
-    webhook: WebhookAddress | None = None
-
-    @model_validator(mode="after")
-    def _both_sides(self) -> Self:
-        if (self.width is None) != (self.height is None):
-            raise ValueError("width and height must be given together")
-        return self
-
-    @property
-    def options(self) -> DrawingOptions:
-        """The image's parameters, without the prompt."""
-        size = (self.width, self.height) if self.width and self.height else None
-        return DrawingOptions(
-            size=size,
-            steps=self.steps,
-            seed=self.seed,
-            negative=self.negative,
-            count=self.count,
-            strength=self.strength,
-            lora=loras_in(self.lora) if self.lora else None,
-        )
 
     def drawing(self, files: tuple[File, ...]) -> Creation:
         """Build the request from these fields and the loaded images."""
