@@ -9,10 +9,9 @@ from pydantic import Field, field_validator
 
 from backends.media.sounds import FORMS
 from bot.api.calls import sse
-from bot.api.calls.errors import ApiError, no_sound, other_sound
+from bot.api.calls.errors import no_sound, other_sound
 from bot.api.openai.records import NAME_LIMIT, WORDS, ClientRecord
-from bot.api.runs.runs import Run
-from bot.api.runs.views import place_of
+from bot.api.runs.views import WholeStream
 from bot.requests.creation import PROMPT_LIMIT
 from queueing.core.requests import Output, SpeechFormat, SpeechToText, TextToSpeech
 
@@ -93,38 +92,16 @@ def rendered(output: Output, form: TranscriptForm) -> dict[str, Any] | str:
     return _subtitles(segments, vtt=form == "vtt")
 
 
-class TranscriptStream:
+class TranscriptStream(WholeStream):
     """Streams a transcript: comments until it is ready, then its text in one event.
 
-    Servers stream transcripts in different ways, so their streams are not forwarded. Implements
-    `bot.api.runs.answers.Writer`.
+    Servers stream transcripts in different ways, so their streams are not forwarded.
     """
-
-    @property
-    def begun(self) -> bool:
-        """False: the transcript is only sent whole."""
-        return False
-
-    def news(self, _run: Run) -> bytes:
-        """Return nothing, because the transcript is only sent whole."""
-        return b""
-
-    def place(self, run: Run) -> bytes:
-        """Return a comment with the place in line."""
-        return sse.comment(place_of(run))
-
-    def keeping(self) -> bytes:
-        """Return a comment, because these streams have no empty event."""
-        return sse.PING
 
     def closing(self, output: Output) -> bytes:
         """Return the text and the final event."""
         delta = sse.data({"type": "transcript.text.delta", "delta": output.text})
         return delta + sse.data({"type": "transcript.text.done", "text": output.text})
-
-    def failing(self, error: ApiError) -> bytes:
-        """Return an error event in place of the text."""
-        return sse.data(error.body)
 
 
 def _segments(told: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -214,31 +191,11 @@ class SpeechCall(ClientRecord):
         )
 
 
-class SoundStream:
-    """Streams audio: comments until it is ready, then its bytes in pieces.
-
-    Implements `bot.api.runs.answers.Writer`.
-    """
+class SoundStream(WholeStream):
+    """Streams audio: comments until it is ready, then its bytes in pieces."""
 
     def __init__(self, form: SpeechFormat) -> None:
         self._mime = FORMS[form]
-
-    @property
-    def begun(self) -> bool:
-        """False: audio is only sent once it is complete."""
-        return False
-
-    def news(self, _run: Run) -> bytes:
-        """Return nothing, because servers send audio whole."""
-        return b""
-
-    def place(self, run: Run) -> bytes:
-        """Return a comment with the place in line."""
-        return sse.comment(place_of(run))
-
-    def keeping(self) -> bytes:
-        """Return a comment, because these streams have no empty event."""
-        return sse.PING
 
     def closing(self, output: Output) -> bytes:
         """Return the audio in pieces and the final event, or an error if its format is wrong."""
@@ -254,7 +211,3 @@ class SoundStream:
             for piece in pieces
         ]
         return b"".join(deltas) + sse.data({"type": "speech.audio.done", "usage": {**NO_USAGE}})
-
-    def failing(self, error: ApiError) -> bytes:
-        """Return an error event in place of the audio."""
-        return sse.data(error.body)

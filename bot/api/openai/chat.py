@@ -238,7 +238,25 @@ class StreamOptions(ClientRecord):
     include_usage: bool | None = None
 
 
-class ChatCompletions(Sampling, Tooling):
+class Streamed(Sampling):
+    """Fields that decide whether and how an answer is streamed."""
+
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    usher_progress: bool | None = None
+
+    @property
+    def streams(self) -> bool:
+        """Whether to stream the answer."""
+        return bool(self.stream)
+
+    @property
+    def wants_usage(self) -> bool:
+        """Whether a stream ends with the token counts."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+class ChatCompletions(Streamed, Tooling):
     """A chat completion request.
 
     With `usher_progress`, the stream reports the place in line in separate data lines.
@@ -251,9 +269,6 @@ class ChatCompletions(Sampling, Tooling):
     max_tokens: int | None = Field(default=None, ge=1, le=TOKENS_LIMIT)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=TOKENS_LIMIT)
     n: int | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    usher_progress: bool | None = None
     functions: Annotated[JsonValue, refused("send them as `tools`")] = None
     function_call: Annotated[JsonValue, refused("send `tools` and `tool_choice`", "none")] = None
     modalities: Annotated[JsonValue, refused(ALOUD, ["text"])] = None
@@ -266,16 +281,6 @@ class ChatCompletions(Sampling, Tooling):
         if value not in {None, 1}:
             raise ValueError("must be 1: a job produces one answer")
         return value
-
-    @property
-    def streams(self) -> bool:
-        """Whether to stream the answer."""
-        return bool(self.stream)
-
-    @property
-    def wants_usage(self) -> bool:
-        """Whether a stream ends with the token counts."""
-        return bool(self.stream_options and self.stream_options.include_usage)
 
     @property
     def most_tokens(self) -> int | None:

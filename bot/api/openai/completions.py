@@ -12,17 +12,16 @@ from typing import Any, Self
 from pydantic import Field, JsonValue, field_validator, model_validator
 
 from bot.api.calls import sse
-from bot.api.openai.chat import TEXT_LIMIT, TOKENS_LIMIT, StreamOptions
+from bot.api.openai.chat import TEXT_LIMIT, TOKENS_LIMIT, Streamed
 from bot.api.openai.chat_stream import NO_USAGE, ChunkStream, Object, answer_of
 from bot.api.openai.records import NAME_LIMIT
 from bot.api.openai.response_output import objects_in
-from bot.api.openai.sampling import Sampling
 from queueing.core.requests import Output
 
 PROMPT_TOKENS_LIMIT = 2_000_000
 
 
-class Completions(Sampling):
+class Completions(Streamed):
     """A completion request.
 
     With `usher_progress`, the stream reports the place in line in separate data lines.
@@ -38,9 +37,6 @@ class Completions(Sampling):
     logprobs: int | None = Field(default=None, ge=0, le=20)
     n: int | None = None
     best_of: int | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    usher_progress: bool | None = None
 
     @field_validator("prompt", mode="before")
     @classmethod
@@ -68,16 +64,6 @@ class Completions(Sampling):
         if self.suffix and not isinstance(self.prompt, str):
             raise ValueError("suffix requires a prompt that is a string")
         return self
-
-    @property
-    def streams(self) -> bool:
-        """Whether to stream the answer."""
-        return bool(self.stream)
-
-    @property
-    def wants_usage(self) -> bool:
-        """Whether a stream ends with the token counts."""
-        return bool(self.stream_options and self.stream_options.include_usage)
 
     @property
     def echoed(self) -> str:

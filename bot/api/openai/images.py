@@ -10,10 +10,9 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 
 from bot.api.calls import sse
 from bot.api.calls.bodies import BODY_LIMIT
-from bot.api.calls.errors import ApiError
 from bot.api.openai.records import NAME_LIMIT, ClientRecord, refused
 from bot.api.runs.runs import Run
-from bot.api.runs.views import place_of
+from bot.api.runs.views import WholeStream
 from bot.requests.creation import PROMPT_LIMIT, DrawingOptions
 from bot.requests.images import ImageForm, in_form
 from queueing.core.requests import SEED_MAX, Capability, File, Output
@@ -161,10 +160,10 @@ class ImageWriter:
 
 
 @dataclass(kw_only=True, slots=True)
-class ImageStream:
+class ImageStream(WholeStream):
     """Streams an image: previews at even intervals during the work, then the images.
 
-    Implements `bot.api.runs.answers.Writer`.
+    Previews are not part of the answer.
     """
 
     created: int
@@ -173,11 +172,6 @@ class ImageStream:
     form: ImageForm | None = None
     kind: Literal["image_generation", "image_edit"] = "image_generation"
     shown: int = 0
-
-    @property
-    def begun(self) -> bool:
-        """False: previews are not part of the answer, so the job may start over."""
-        return False
 
     def news(self, run: Run) -> bytes:
         """Return the next preview once enough of the work is done."""
@@ -189,23 +183,11 @@ class ImageStream:
         event = self._event("partial_image", preview)
         return sse.data({**event, "partial_image_index": self.shown - 1})
 
-    def place(self, run: Run) -> bytes:
-        """Return a comment with the place in line."""
-        return sse.comment(place_of(run))
-
-    def keeping(self) -> bytes:
-        """Return a comment, because these streams have no empty event."""
-        return sse.PING
-
     def closing(self, output: Output) -> bytes:
         """Return an event for each image."""
         files = (in_form(file, self.form) for file in output.files)
         events = (self._event("completed", file) for file in files)
         return b"".join(sse.data({**event, "usage": NO_USAGE}) for event in events)
-
-    def failing(self, error: ApiError) -> bytes:
-        """Return an error event in place of the images. SDKs raise an exception for it."""
-        return sse.data(error.body)
 
     def _event(self, name: str, file: File) -> dict[str, Any]:
         return {

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from bot.api.calls import sse
 from bot.api.calls.errors import ApiError, _clock, problem_of, reason_sentence
 from bot.api.runs.runs import Run
 from queueing.core.jobs import Job, JobState
@@ -28,6 +29,34 @@ def place_of(run: Run) -> dict[str, JsonValue]:
         if estimate is not None:
             told[name] = {"earliest": moment(estimate.earliest), "latest": moment(estimate.latest)}
     return told
+
+
+class WholeStream:
+    """Streams an answer that is only sent whole: comments until it is ready.
+
+    Its subclasses implement `bot.api.runs.answers.Writer` with `closing`.
+    """
+
+    @property
+    def begun(self) -> bool:
+        """False: no part of the answer has been sent, so the job may start over."""
+        return False
+
+    def news(self, _run: Run) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def place(self, run: Run) -> bytes:
+        """Return a comment with the place in line."""
+        return sse.comment(place_of(run))
+
+    def keeping(self) -> bytes:
+        """Return a comment, because these streams have no empty event."""
+        return sse.PING
+
+    def failing(self, error: ApiError) -> bytes:
+        """Return an error event in place of the answer. SDKs raise an exception for it."""
+        return sse.data(error.body)
 
 
 def line_of(run: Run) -> str:
