@@ -191,6 +191,10 @@ class Dispatcher:
             log.warning("%s: cannot read their language: %s", user, error)
             return None
 
+    def answered(self, platform: str) -> None:
+        """Record that a platform answers, which ends the pauses of an outage."""
+        self._presenter.answered(platform)
+
     def telling_languages(self, listener: LanguageTold) -> AbstractContextManager[None]:
         """Call `listener(user, language)` for each choice of a language, until the block ends."""
         return self._context.people.telling(listener)

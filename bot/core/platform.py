@@ -300,6 +300,12 @@ class CommandHandler(Protocol):
         that is the same for all calls of the chat. The platform settles the place.
         """
 
+    def answered(self, platform: str) -> None:
+        """Record that the platform answers, so that nothing waits longer for the end of an outage.
+
+        A platform reports each new connection, and each answer after a failure.
+        """
+
     async def call(self, invocation: Invocation) -> None:
         """Carry out a call. When it returns, whatever it accepted is durable.
 

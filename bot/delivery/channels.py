@@ -4,6 +4,7 @@ Chooses which of a chat's messages to serve next, and when. Sends nothing itself
 """
 
 import asyncio
+import math
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -37,8 +38,9 @@ def paused_until(since: float, tries: int) -> float:
 class Channel:
     """The messages of one chat and the budget they share.
 
-    An unreachable chat is probed with one message at a time, with exponential backoff. `line` is a
-    FIFO lock for everything sent to the chat.
+    An unreachable chat is probed with one message at a time, with exponential backoff. If the whole
+    platform was `away`, its first success ends the backoff. `line` is a FIFO lock for everything
+    sent to the chat.
     """
 
     rate_limit: RateLimit
@@ -49,6 +51,9 @@ class Channel:
     served: bool = False
     failures: int = 0
     paused_until: float = 0.0
+    away: bool = False
+    woken: int = 0
+    woken_at: float = -math.inf
 
     @property
     def crowded(self) -> bool:
@@ -143,6 +148,18 @@ class Channel:
     def reached(self) -> None:
         """Record that the chat was reached, and clear its backoff."""
         self.failures, self.paused_until = 0, 0.0
+        self.away, self.woken = False, 0
+
+    @property
+    def oldest(self) -> float:
+        """The id of the oldest job whose end is to be shown; infinite without one."""
+        return min((each.job.id for each in self.messages.values() if each.ready), default=math.inf)
+
+    def platform_answered(self, now: float) -> None:
+        """Retry the chat at once after an outage, ever less often if that is in vain."""
+        if self.away and now >= self.woken_at + pause_s(self.woken):
+            self.woken, self.woken_at = self.woken + 1, now
+            self.retry_now()
 
     def at_rest(self, now: float) -> bool:
         """Return whether the channel carries no state that a new one would lack."""
@@ -163,6 +180,8 @@ class PlatformBudget:
     line: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
     answered: asyncio.Event = field(default_factory=asyncio.Event)
+    succeeded: asyncio.Event = field(default_factory=asyncio.Event)  # replaced at each success
+    away: set[Channel] = field(default_factory=set)
 
     @asynccontextmanager
     async def queued(self) -> AsyncIterator[None]:
@@ -233,6 +252,40 @@ class Channels:
         }
         self._most = max(_MOST, 2 * len(self._channels))
 
+    # ------------------------------------------------------------ outages
+
+    def failed(self, platform: str, channel: Channel) -> None:
+        """Record that a chat could not be reached because its platform may be away."""
+        channel.away = True
+        self._wholes[platform].away.add(channel)
+
+    def succeeded(self, platform: str) -> None:
+        """Record that a platform answered, and retry at once what an outage has held up.
+
+        The chats with the oldest results come first.
+        """
+        whole, now = self._wholes[platform], self.now()
+        whole.succeeded.set()
+        whole.succeeded = asyncio.Event()
+        for channel in sorted(whole.away, key=lambda channel: channel.oldest):
+            channel.platform_answered(now)
+        whole.away = {channel for channel in whole.away if channel.away}
+
+    async def pause(self, platform: str, least_s: float, most_s: float) -> bool:
+        """Wait until the platform answers someone, within bounds. Returns whether it did."""
+        await asyncio.sleep(least_s)
+        succeeded = self._wholes[platform].succeeded
+        await wait(succeeded, most_s - least_s)
+        return succeeded.is_set()
+
+    @asynccontextmanager
+    async def free_turn(self, platform: str) -> AsyncIterator["TurnOutcome"]:
+        """Send a request inside the block that uses no budget."""
+        yield TurnOutcome(waited=False)
+        self.succeeded(platform)
+
+    # ------------------------------------------------------------ turns
+
     def turn(
         self, platform: str, chat: str, *, burst: bool = False, upload: bool = False
     ) -> "Turn":
@@ -243,8 +296,11 @@ class Channels:
         chat allows. With `upload`, the next turn does not wait for this request to finish. Turns do
         not nest.
         """
-        channel, whole = self.at(platform, chat), self._wholes[platform]
-        return Turn(self, channel, whole, burst=burst, upload=upload)
+        return Turn(self, platform, chat, burst=burst, upload=upload)
+
+    def budgets(self, platform: str, chat: str) -> tuple[Channel, PlatformBudget]:
+        """Return a chat's channel and the budget of its platform."""
+        return self.at(platform, chat), self._wholes[platform]
 
     async def begin(
         self, channel: Channel, whole: PlatformBudget, *, burst: bool, upload: bool
@@ -293,15 +349,15 @@ class Turn:
     def __init__(
         self,
         channels: Channels,
-        channel: Channel,
-        whole: PlatformBudget,
+        platform: str,
+        chat: str,
         *,
         burst: bool,
         upload: bool,
     ) -> None:
         self._channels = channels
-        self._channel = channel
-        self._whole = whole
+        self._platform = platform
+        self._channel, self._whole = channels.budgets(platform, chat)
         self._burst = burst
         self._upload = upload
 
@@ -316,7 +372,7 @@ class Turn:
         self._taken = TurnOutcome(waited=waited or held)
         return self._taken
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, error: object, *_: object) -> None:
         """Count the request and wake the next waiter."""
         now, upload_from = self._channels.now(), self._began_at if self._upload else None
         used = self._taken.used
@@ -325,6 +381,8 @@ class Turn:
         self._channel.answered.set()
         self._whole.answered.set()
         self._channel.wake.set()
+        if used and error is None:
+            self._channels.succeeded(self._platform)
 
 
 async def wait(event: asyncio.Event, timeout_s: float) -> None:

@@ -8,7 +8,7 @@ to retry.
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 
@@ -236,7 +236,7 @@ class Editor:
     ) -> AbstractAsyncContextManager[TurnOutcome]:
         """Return the turn for the message's next request; a free request needs no turn."""
         if message.free(self._channels.of(message).rate_limit):
-            return nullcontext(TurnOutcome(waited=False))
+            return self._channels.free_turn(message.origin.platform)
         upload, burst = bool(content.files), message.awaited
         where = message.origin.platform, message.origin.chat
         return self._channels.turn(*where, burst=burst, upload=upload)

@@ -201,9 +201,15 @@ class Presenter:
     def remember_call(self, invocation: Invocation) -> None:
         """Remember how to answer a call, in case it becomes a job."""
         self._messages.expect(invocation)
+        self.answered(invocation.platform)
         channel = self._channels.find(invocation.platform, invocation.chat)
         if channel is not None:
             channel.retry_now()
+
+    def answered(self, platform: str) -> None:
+        """Deliver what an outage of the platform has held up, because it answers again."""
+        if platform in self._platforms:
+            self._channels.succeeded(platform)
 
     async def asked(self, platform: str, chat: str) -> None:
         """Wait until a prompt being sent to that chat is recorded, so that replies find it."""

@@ -61,6 +61,8 @@ class DeliveryFailures:
         now = self._clock.now()
         longest_s = _GONE_PAUSE_S if isinstance(error, ChatGone) else _AWAY_PAUSE_S
         pause = channel.unreachable(now, longest_s)
+        if not isinstance(error, ChatGone):
+            self._channels.failed(message.origin.platform, channel)
         if isinstance(error, ServedElsewhere):
             return  # the process that holds the chat's lease delivers
         log.warning(
@@ -114,6 +116,7 @@ class DeliveryFailures:
         for job_id, failed in unreachable.items():
             if (message := messages.get(job_id)) is not None:
                 channel = self._channels.of(message)
+                self._channels.failed(message.origin.platform, channel)
                 channel.failures = max(channel.failures, failed.tries)
                 until = min(paused_until(failed.since, failed.tries), now + _AWAY_PAUSE_S)
                 channel.paused_until = max(channel.paused_until, until)
@@ -155,7 +158,7 @@ class ChatRetry:
         Raises `ChatError` for a permanent failure, or the last failure when time is up.
         """
         until = self._channels.now() + terms.patience_s
-        failures = 0
+        failures = woken = 0
         while True:
             try:
                 return await self._once(platform, chat, request, terms)
@@ -170,14 +173,16 @@ class ChatRetry:
                 if (error.unclear and not terms.repeat) or self._channels.now() + pause > until:
                     raise
                 log.info("%s:%s: retrying in %.0f s: %s", platform, chat, pause, error)
-                await asyncio.sleep(pause)
+                least_s = min(pause, pause_s(woken)) if woken else 0.0
+                woken += await self._channels.pause(platform, least_s, pause)
                 await wait(self._platforms[platform].connected, until - self._channels.now())
 
     async def _once(
         self, platform: str, chat: str, request: Callable[[], Awaitable[T]], terms: Terms
     ) -> T:
         if terms.free:
-            return await request()
+            async with self._channels.free_turn(platform):
+                return await request()
         async with self._channels.turn(platform, chat, burst=terms.burst, upload=terms.upload):
             return await request()
 

@@ -65,6 +65,7 @@ class ScriptedHandler:
         self._calls: asyncio.Queue[Invocation] = asyncio.Queue()
         self._arrivals = Arrivals()
         self._hearers: set[LanguageTold] = set()
+        self.answers: list[str] = []
 
     def arrived(self, user: str, chat: str) -> Arrival:
         return self._arrivals.take(user, chat)
@@ -86,6 +87,9 @@ class ScriptedHandler:
         self._hearers.add(hearer)
         yield
         self._hearers.discard(hearer)
+
+    def answered(self, platform: str) -> None:
+        self.answers.append(platform)
 
     def choose(self, user: str, language: str | None) -> None:
         """Let a person choose a language, or (None) leave it to the page."""

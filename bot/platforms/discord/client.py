@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import discord
+import discord.backoff
 from discord import app_commands
 
 from bot.core.arrivals import Arrival
@@ -32,7 +34,11 @@ from queueing.core.concurrency import TaskGroup
 
 GOODBYE_S = 2.0  # a longer goodbye would delay the process that takes over the lease
 EVERY_S = 5.0  # Discord allows a bot only `at_once` new sessions in this time
+LONGEST_RECONNECT_S = 30.0  # after an outage, people cannot call the bot for this long
+RARELY_S = 300.0  # between sessions after many in a day
 LONGEST_SLEEP_S = 30.0  # the minimum discord.py accepts; `refuse_to_wait` is the stricter guard
+
+_DAY_S = 24 * 3600.0
 
 _log = logging.getLogger(__name__)
 
@@ -41,17 +47,31 @@ discord.VoiceClient.warn_nacl = False
 discord.VoiceClient.warn_dave = False
 
 
+class _Backoff(discord.backoff.ExponentialBackoff[Literal[False]]):
+    """The pauses of discord.py before it connects again, without those of up to 17 minutes."""
+
+    def delay(self) -> float:
+        """Return the next pause in seconds."""
+        return min(super().delay(), LONGEST_RECONNECT_S)
+
+
+discord.shard.ExponentialBackoff = _Backoff  # type: ignore[attr-defined, assignment]
+
+
 class Starts:
     """Spaces out new sessions with Discord: `at_once` of them per five seconds, by shard number.
 
-    Counts only this process's sessions. If another process has just started one, Discord ends the
+    After many sessions in a day, as a broken network may cause, further ones start rarely. Counts
+    only this process's sessions. If another process has just started one, Discord ends the
     later session at once ("invalid session"), and discord.py retries it five seconds later.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.at_once = 1
+        self.many = 500  # in a day; Discord resets the token of a bot that starts twice as many
         self._clock = clock
         self._free_from: dict[int, float] = {}  # by shard number modulo `at_once`
+        self._begun: deque[float] = deque()  # the starts of the last day
 
     async def turn(self, shard: int) -> None:
         """Wait until this shard's session may begin."""
@@ -61,6 +81,11 @@ class Starts:
         """Reserve the next free slot for a shard's session. Returns the wait in seconds."""
         now, lane = self._clock(), shard % max(1, self.at_once)
         at = max(now, self._free_from.get(lane, now))
+        while self._begun and self._begun[0] < now - _DAY_S:
+            self._begun.popleft()
+        if len(self._begun) >= self.many:
+            at = max(at, self._begun[-1] + RARELY_S)
+        self._begun.append(at)
         self._free_from[lane] = at + EVERY_S
         return at - now
 
@@ -123,7 +148,8 @@ class Client(discord.AutoShardedClient):
 
     async def connect(self, *, reconnect: bool = True) -> None:
         """Open all connections, as many at a time as Discord allows this bot."""
-        self._starts.at_once = (await self.fetch_session_start_limits()).max_concurrency
+        limits = await self.fetch_session_start_limits()
+        self._starts.at_once, self._starts.many = limits.max_concurrency, limits.total // 2
         await super().connect(reconnect=reconnect)
 
     async def _register(self) -> None:
@@ -184,6 +210,11 @@ class Client(discord.AutoShardedClient):
     async def on_ready(self) -> None:
         """Log the connection. Discord repeats this event after every reconnect."""
         _log.info("%s: connected as %s", self._platform.name, self.user)
+        self._handler.answered(self._platform.name)
+
+    async def on_shard_resumed(self, _shard_id: int) -> None:
+        """Deliver at once what an outage has held up."""
+        self._handler.answered(self._platform.name)
 
     async def on_interaction(self, interaction: "discord.Interaction[Any]") -> None:
         """Handle a pressed button or submitted form.

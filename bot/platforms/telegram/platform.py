@@ -220,8 +220,11 @@ class Telegram:
         async def serve(updates: Sequence[Update], arrival: Arrival) -> None:
             await self._serve(reception, updates, arrival, handler, tasks)
 
+        def answered() -> None:
+            handler.answered(self.name)
+
         in_groups = bot.can_read_all_group_messages
-        updates = Updates(bot, arrived, serve, tasks, in_groups=in_groups)
+        updates = Updates(bot, arrived, serve, tasks, answered, in_groups=in_groups)
         try:
             async with tasks:
                 announcing = tasks.create_task(self._announce(bot, handler))

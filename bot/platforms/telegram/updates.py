@@ -36,6 +36,9 @@ _log = logging.getLogger(__name__)
 Arrived = Callable[[Update], Arrival]
 """Reserves an update's place after its sender's earlier updates in the chat."""
 
+Answered = Callable[[], None]
+"""Records that Telegram answers again."""
+
 Serve = Callable[[Sequence[Update], Arrival], Awaitable[None]]
 """Handles an update, or all updates of one act together. On return, they may be confirmed.
 
@@ -79,11 +82,13 @@ class Updates:
         arrived: Arrived,
         serve: Serve,
         serving: TaskGroup,
+        answered: Answered = lambda: None,
         *,
         in_groups: bool = False,
     ) -> None:
         self._bot = bot
         self._in_groups = in_groups
+        self._answered = answered
         self._arrived = arrived
         self._serve = serve
         self._serving = serving
@@ -96,18 +101,20 @@ class Updates:
 
     async def receive(self) -> None:
         """Receive until cancelled. Raises `InvalidToken` if Telegram rejects the token."""
-        pauses = pauses_s()
+        pauses, failed = pauses_s(), True
         while True:
             try:
                 await self._look()
-                pauses = pauses_s()
+                if failed:
+                    self._answered()
+                pauses, failed = pauses_s(), False
             except InvalidToken:
                 raise
             except RetryAfter as limit:
                 await asyncio.sleep(pause_s(limit))
             except TelegramError as error:
                 # This includes `Conflict` (409): another process polls with this token.
-                pause = next(pauses)
+                pause, failed = next(pauses), True
                 if isinstance(error.__cause__, ServedElsewhere):  # this process is about to stop
                     _log.info(
                         "this process no longer holds Telegram's lease; not polling for updates"

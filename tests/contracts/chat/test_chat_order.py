@@ -53,6 +53,9 @@ class Watched:
     def telling_languages(self, hearer: LanguageTold) -> AbstractContextManager[None]:
         return self._gate.telling_languages(hearer)
 
+    def answered(self, platform: str) -> None:
+        self._gate.answered(platform)
+
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
         return self._gate.suggest(param, typed, user)
 

@@ -59,6 +59,7 @@ class RecordingHandler:
     commands: Sequence[Command] = COMMANDS
     then: Callable[[Invocation], Awaitable[None]] | None = None
     calls: list[Invocation] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
     models: Sequence[str] = ("flux", "sdxl", "gemma")
     _called: asyncio.Event = field(default_factory=asyncio.Event)
     _arrivals: Arrivals = field(default_factory=Arrivals)
@@ -77,6 +78,9 @@ class RecordingHandler:
 
     def telling_languages(self, hearer: LanguageTold) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def answered(self, platform: str) -> None:
+        self.answers.append(platform)
 
     def suggest(self, param: Param, typed: str, user: str) -> Sequence[str]:
         return [name for name in self.models if name.startswith(typed)]

@@ -1,8 +1,10 @@
 """The connections of one bot: one process opens all of them, as fast as Discord allows."""
 
 import asyncio
+from unittest.mock import MagicMock
 
 import aiohttp
+import discord.shard
 import pytest
 
 import bot.platforms.discord.client as starts_module
@@ -99,3 +101,22 @@ async def test_a_session_that_begins_too_soon_begins_again(monkeypatch: pytest.M
             await fake.wait_for(lambda: len(fake.gateway.shards) == 2)
             task.cancel()
             await asyncio.wait({task})
+
+
+def test_after_many_sessions_in_a_day_further_ones_start_rarely() -> None:
+    """A network that breaks each connection would have Discord reset the token."""
+    now, sessions = 0.0, 0
+    starts = Starts(lambda: now)
+    while now < 24 * 3600:
+        now += starts.reserve(0)
+        sessions += 1
+        now += 1.0
+    assert sessions < 900
+
+
+def test_a_connection_is_tried_again_soon_after_any_outage() -> None:
+    """For minutes people would read "The application did not respond"."""
+    shard = discord.shard.Shard(MagicMock(), MagicMock(), MagicMock())
+    pauses = [shard._backoff.delay() for _ in range(30)]
+    assert max(pauses) <= 30.0
+    assert max(pauses[5:]) > 5.0

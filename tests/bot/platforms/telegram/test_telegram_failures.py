@@ -390,3 +390,18 @@ async def test_the_token_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> 
         assert fake.token not in caplog.text
         assert fake.token.partition(":")[2] not in caplog.text
         assert fake.token not in repr(chat)
+
+
+async def test_the_end_of_an_outage_is_reported() -> None:
+    """Results would wait for their own next try, although Telegram answers again."""
+    handler = RecordingHandler()
+    async with FakeTelegram() as fake:
+        task = asyncio.create_task(telegram(fake).run(handler))
+        await fake.wait_for(lambda: handler.answers)
+        fake.person(7).says("/queue")
+        await handler.called()
+        assert handler.answers == ["telegram"], "each poll counted as the end of an outage"
+        fake.fail("getUpdates", times=2, status=502)
+        await fake.wait_for(lambda: len(handler.answers) == 2)
+        task.cancel()
+        await asyncio.wait([task])
