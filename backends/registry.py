@@ -6,7 +6,8 @@ from typing import Protocol
 from backends.comfyui.backend import ComfyUI
 from backends.demo.backend import Demo
 from backends.images.backend import IMAGE_FLAVOURS, Images
-from backends.openai.backend import FLAVOURS, LMStudio, OpenAI
+from backends.openai.backend import LMStudio, OpenAI
+from backends.openai.flavours.known import FLAVOURS
 from queueing.core.errors import BadModel
 from queueing.core.ports import Backend
 from queueing.core.requests import Capability

@@ -52,6 +52,12 @@ class SystemTexts:
         self._without.add(question.model_id)
         return output
 
+    def remark(self, model_id: str) -> str:
+        """Return what is known of a model without a system role, or ""."""
+        if model_id not in self._without:
+            return ""
+        return "has no system role, so its system text stands before each question"
+
     def _is_of_template(self, error: UnknownFailure, question: CompletionCall) -> bool:
         """Return whether a failure without words may be a template's refusal."""
         cause = error.__cause__

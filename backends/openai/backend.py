@@ -26,7 +26,7 @@ from backends.common.server_backend import ServerBackend, reasons_kept
 from backends.common.server_replies import require_key
 from backends.openai.asking_again import ImageLimits, SystemTexts
 from backends.openai.chat_request import TextOptions, chat_body
-from backends.openai.completion import CompletionCall, stream_answer
+from backends.openai.completion import NO_TEXT, CompletionCall, stream_answer
 from backends.openai.embeddings import Batch, embed
 from backends.openai.flavours.errors import RULES, classified
 from backends.openai.flavours.flavour import (
@@ -39,12 +39,8 @@ from backends.openai.flavours.flavour import (
     honoured,
     lacks,
 )
-from backends.openai.flavours.llamacpp import LlamaCpp, LlamaCppPython, LlamaCppRouter, LlamaSwap
+from backends.openai.flavours.known import FLAVOURS
 from backends.openai.flavours.lmstudio import LMStudio3, LMStudio4
-from backends.openai.flavours.localai import LocalAiServer
-from backends.openai.flavours.ollama import Ollama
-from backends.openai.flavours.speech_servers import Kokoro, Speaches, WhisperCpp
-from backends.openai.flavours.vllm import VLlm
 from backends.openai.passthrough import BESIDE, passed_body, path_of
 from backends.openai.speech import Speech, speak, voice_named
 from backends.openai.transcription import Recording, plain_sound, transcribe
@@ -59,6 +55,7 @@ from queueing.core.errors import (
 from queueing.core.ports import Fetch, Report, ServerInfo
 from queueing.core.requests import (
     Chat,
+    ChatMessage,
     Embed,
     File,
     Output,
@@ -69,31 +66,11 @@ from queueing.core.requests import (
 )
 from queueing.core.specs import BackendSpec, ModelSpec, embedding_spec
 
-FLAVOURS: Mapping[str, type[Flavour]] = {
-    flavour.name: flavour
-    for flavour in (
-        LlamaSwap,
-        LocalAiServer,  # also answers like Ollama and vLLM
-        Ollama,
-        LlamaCppRouter,
-        LlamaCpp,
-        VLlm,
-        Speaches,
-        Kokoro,
-        LlamaCppPython,
-        WhisperCpp,
-        Flavour,
-    )
-}
-"""By the name in the option `flavour`, in detection order. A server that also answers the calls of
-other flavours comes before them. `Flavour` comes last.
-"""
-
-
 WEIGHTS_TO_VRAM = (
     1.2  # memory of a copy relative to its weights, including context and working memory
 )
 OVERHEAD_MB = 512
+SHORTEST = Chat(messages=(ChatMessage(role="user", text="Hi"),), max_tokens=1)
 
 
 class OpenAIOptions(Record):
@@ -217,6 +194,24 @@ class OpenAI(ServerBackend):
                 voice_named(voice, served.voices, flavour.sounds)
             except Rejected as error:
                 raise BadModel(f"models.{model.name}.voice: {error}") from error
+
+    async def sample(self, model: ModelSpec) -> str:
+        """Ask a model that is in memory for one token, with its system text."""
+        if not model.capabilities & WRITES:
+            return ""
+        with classified():
+            listed = await self._server.listed()
+        served = listed.find(served_name(model))
+        if served is None or not (
+            served.loaded or (served.loaded is None and len(listed.all) == 1)
+        ):
+            return ""
+        try:
+            await self.run(model, Work(key="check", request=SHORTEST), lambda _: None)
+        except Rejected as error:
+            if error.problem not in NO_TEXT:
+                raise
+        return self._system_texts.remark(served_name(model)) or "answers"
 
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         """Return every other usable model of the server, with a name that people can type."""

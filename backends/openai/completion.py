@@ -195,6 +195,7 @@ DIAGNOSIS_S = 120.0
 SILENT = problem(ProblemKind.SILENT)
 ONLY_THOUGHTS = problem(ProblemKind.ONLY_THOUGHTS)
 ONLY_CALLS = problem(ProblemKind.ONLY_CALLS)
+NO_TEXT = (SILENT, ONLY_THOUGHTS, ONLY_CALLS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,6 +1,7 @@
 """`usher check`: tries everything a configuration names and prints a table of what works.
 
-Changes nothing: no database is created or migrated, no model is loaded, no message is sent.
+Changes nothing: no database is created or migrated, no model is loaded, no message is sent. A text
+model that is in memory writes one token.
 """
 
 import asyncio
@@ -260,9 +261,20 @@ def _described(info: ServerInfo) -> str:
 async def _try_model(name: str, server: Backend, model: ModelSpec, try_s: float) -> Finding:
     async def verify() -> str:
         await server.verify(model)
-        return ", ".join(sorted(model.capabilities))
+        able = ", ".join(sorted(model.capabilities))
+        shown = await _sampled(server, model, try_s / 2)
+        return f"{able}; {shown}" if shown else able
 
     return await _attempt("model", f"{model.name} on {name}", verify(), try_s)
+
+
+async def _sampled(server: Backend, model: ModelSpec, try_s: float) -> str:
+    """Ask a model that is in memory a question, unless its server has no time for it."""
+    try:
+        async with timeout(try_s):
+            return await server.sample(model)
+    except (Busy, TimeoutError):
+        return "not asked, because its server is busy"
 
 
 def _found(names: Sequence[str], *, others: bool) -> str:

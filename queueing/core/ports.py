@@ -131,6 +131,14 @@ class Backend(Protocol):
     async def verify(self, model: ModelSpec) -> None:
         """Check that the server has what the model needs; raise `BadModel` if not."""
 
+    async def sample(self, model: ModelSpec) -> str:
+        """Ask the model for as little as it can do, with its settings, for `usher check`.
+
+        Returns what that showed, or "" without asking if the question could load the model. Raises
+        what `run` raises.
+        """
+        return ""
+
     async def discover(self, known: Sequence[ModelSpec] = ()) -> tuple[ModelSpec, ...]:
         """Return the models the server offers in addition to `known`.
 

@@ -31,8 +31,9 @@ from backends.common.error_rules import NO_KEY, REFUSED
 from backends.common.http import Http
 from backends.common.http_replies import ErrorInAnswer
 from backends.openai.answer_reader import AnswerReader
-from backends.openai.backend import FLAVOURS, LMStudio, OpenAI
+from backends.openai.backend import LMStudio, OpenAI
 from backends.openai.flavours.errors import RULES, classify
+from backends.openai.flavours.known import FLAVOURS
 from bot.commands.call.parser import clean
 from queueing.core.catalog import Catalog
 from queueing.core.errors import BackendError, ProblemKind, UnreadableAnswer, problem

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pynvml
 import pytest
@@ -29,6 +30,7 @@ from queueing.core.catalog import Catalog
 from queueing.core.specs import HostSpec
 from queueing.store.engines import open_database
 from tests.fakes.llm.llm import serving
+from tests.fakes.llm.llm_script import Model
 from tests.fakes.servers.comfyui import FakeComfyUI
 from tests.fakes.terminal import FakeTty
 from tests.simulation.installation import host, image_model
@@ -379,6 +381,53 @@ async def test_a_key_is_tried_where_questions_are_sent(
         assert not any(model.loads for model in fake.models.values())
     assert row.works is works
     assert works or "token" in row.text
+
+
+NO_SYSTEM = (400, {"error": {"message": "System role not supported"}})
+NO_TEMPERATURE = (400, {"error": {"message": "Unsupported parameter: 'temperature'"}})
+DOWN = (500, {"error": {"message": "list index out of range"}})
+BUSY = (400, {"error": "Model is busy"})
+
+
+@pytest.mark.parametrize("kind", ["generic", "vllm", "llamacpp", "ollama", "lmstudio"])
+@pytest.mark.parametrize(
+    ("refusal", "works", "told"),
+    [
+        (None, True, "text-to-text; answers"),
+        (NO_SYSTEM, True, "has no system role"),
+        (NO_TEMPERATURE, False, "Unsupported parameter: 'temperature'"),
+        (DOWN, False, "list index out of range"),
+        (BUSY, True, "not asked, because its server is busy"),
+    ],
+)
+async def test_a_model_in_memory_is_asked_for_a_token_with_its_settings(
+    tmp_path: Path, kind: str, refusal: tuple[int, Any] | None, works: bool, told: str
+) -> None:
+    """An operator would learn from people that a setting makes every question fail."""
+    name = "lmstudio" if kind == "lmstudio" else "openai"
+    async with serving(
+        kind, [Model("alpha"), Model("beta")][: 1 if kind == "generic" else 2]
+    ) as fake:
+        fake.models["alpha"].copies = ["alpha"]
+        if refusal is NO_SYSTEM:
+            fake.no_system = refusal
+        else:
+            fake.refusal = refusal
+        text = CONFIG.replace("{kind: demo}", f"{{kind: {name}, url: '{fake.url}'}}").replace(
+            "{flux: {backends: [stand-in]}}",
+            "{alpha: {backends: [stand-in], system: Be brief., temperature: 0.7},"
+            " beta: {backends: [stand-in]}}",
+        )
+        rows = await found(configured(tmp_path, text))
+        asked = fake.posted("/v1/chat/completions")
+        assert not any(model.loads for model in fake.models.values())
+    row = rows["model", "alpha on stand-in"]
+    assert (row.works, told in row.text) == (works, True), row.text
+    sent = [body for body in asked if isinstance(body["messages"], list)]
+    assert all(body["model"] == "alpha" and body["max_tokens"] == 1 for body in sent)
+    assert sent[0]["messages"][0] == {"role": "system", "content": "Be brief."}
+    other = rows["model", "beta on stand-in"]
+    assert other.text == "text-to-text" or not other.works
 
 
 async def test_what_several_servers_have_is_told(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ class FakeLlm:
         self.public: frozenset[str] = frozenset()  # paths that need no token
         self.jit = True  # whether LM Studio 0.3 loads on request
         self.no_system: tuple[int, Any] | None = None  # what it answers to a system text
+        self.refusal: tuple[int, Any] | None = None  # what it answers to every question
         self.many_images: tuple[int, int, Any] | None = None  # from how many on it answers what
         self.port = port or port_of(self)
         self.faults: deque[Fault] = deque()
@@ -210,6 +211,8 @@ class FakeLlm:
             return too_long(self.kind, tokens, model, body)
         if self.no_system and body["messages"][0]["role"] == "system":
             return answer_json(*self.no_system)
+        if self.refusal:
+            return answer_json(*self.refusal)
         if (unseen := self._look(model, body)) is not None:
             return unseen
         match fault:

@@ -389,6 +389,10 @@ class FakeBackend:
     async def admit(self) -> None:
         await self._reach()
 
+    async def sample(self, model: ModelSpec) -> str:
+        await self._reach()
+        return ""
+
     async def gone(self) -> None:
         left = asyncio.Event()
         self.server.watched.append(left)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from backends.openai.backend import FLAVOURS
+from backends.openai.flavours.known import FLAVOURS
 from backends.openai.passthrough import BESIDE, DECISIVE
 from bot.api.openai.chat import ChatCompletions
 from bot.api.openai.response_request import Responses
