@@ -14,7 +14,7 @@ _CLAIMS: Mapping[str, re.Pattern[str]] = {
         r"(?m)^(?P<model>\S+) has waited longer and gets its turn on (?P<host>[\w-]+) first"
     ),
     "kept": re.compile(r"(?m)^(?P<model>\S+) is next on (?P<host>[\w-]+), as"),
-    "busy": re.compile(r"(?m)^(?P<model>\S+) is busy on (?P<host>[\w-]+)$"),
+    "busy": re.compile(r"(?m)^waiting for (?P<model>\S+) to finish on (?P<host>[\w-]+)$"),
     "offline": re.compile(r"(?m)^(?P<host>[\w-]+) is offline"),
     "failed": re.compile(r"(?m)^loading (?P<model>\S+) failed"),
     "pausing": re.compile(r"(?m)^pausing after a failed attempt"),

@@ -137,8 +137,9 @@ def waiting(standing: Standing, language: str, *, rarely: bool = False) -> Body:
     loads = reason is not None and reason.why is WaitCause.LOADING and standing.position == 1
     already_said |= loads
     if loads and not rarely:
-        host = "" if reason is None else reason.host or ""
-        body = say(language, "status.loading", model=job.model, host=host)
+        host = reason.host if reason is not None else None
+        on = word(language, "reason.on", host=host) if host else ""
+        body = say(language, "status.loading", model=job.model, on=on)
     elif standing.overflow:
         return join((*say(language, "status.overflow", model=job.model), *cost(job, language)))
     elif standing.position is None:

@@ -57,7 +57,7 @@ def test_it_says_what_is_there() -> None:
         "hashing  2.0 GB, loading, until about 12:00:20",
         "▶ 797    flux for telegram:4217, 42%, done about 12:00:04 to 12:00:59",
         "flux     24 waiting, longest wait 88 s, a new job done about 12:04:50 to 12:05:45",
-        "wan      2 waiting, longest wait 88 s, a new job done about 12:00:26 to 12:01:21, flux is busy on gpu-1",
+        "wan      2 waiting, longest wait 88 s, a new job done about 12:00:26 to 12:01:21, waiting for flux to finish on gpu-1",
         "sdxl     0 waiting, a new job done about 12:00:02 to 12:00:57, paused",
         "cannot be loaded on workshop: CUDA error: out of memory",
         "61 loads",
@@ -184,7 +184,7 @@ def test_no_line_is_wider_than_the_terminal(width: int, name: str) -> None:
 def test_a_narrow_terminal_loses_no_word() -> None:
     """An operator on a phone could not read why a model waits."""
     words = drawn(width=40).split()
-    for word in ("flux is busy on gpu-1", "Connection refused", "out of memory"):
+    for word in ("waiting for flux to finish on gpu-1", "Connection refused", "out of memory"):
         assert set(word.split()) <= set(words)
 
 

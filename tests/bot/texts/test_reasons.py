@@ -45,7 +45,7 @@ def test_sentences_name_what_a_person_can_understand() -> None:
     loading = Reason(why=WaitCause.LOADING, model="flux", host="gpu-1")
     assert because(loading, "en") == ("loading flux on gpu-1",)
     busy = Reason(why=WaitCause.ROOM_BUSY, model="flux", host="gpu-1", other="sdxl")
-    assert said(busy) == "sdxl is busy on gpu-1"
+    assert said(busy) == "waiting for sdxl to finish on gpu-1"
     assert said(Reason(why=WaitCause.PAUSED, model="flux")) == "paused by an admin"
     pinned = replace(busy, why=WaitCause.PINNED)
     assert said(pinned) == "sdxl stays in memory on gpu-1 until an admin unloads it"

@@ -168,7 +168,7 @@ def test_a_model_that_is_being_loaded_is_not_called_absent() -> None:
 
     texts = [message.text for message in in_bot(scenario).messages.values()]
     assert texts == [
-        "❌ flux couldn't be loaded: An unload was requested in the meantime.",
+        "❌ flux couldn't be loaded: It was unloaded again in the meantime.",
         "⏳ flux is still loading on gpu-1 (comfy); it will be unloaded when that's finished.",
     ]
 
@@ -404,7 +404,7 @@ def test_a_failed_preload_is_told_in_one_sentence() -> None:
     ("busy", "says"),
     [
         (False, "📦 Loading sdxl …"),
-        (True, "📦 sdxl will be loaded, but not yet: flux is busy on gpu-1"),
+        (True, "📦 sdxl will be loaded, but not yet: waiting for flux to finish on gpu-1"),
     ],
 )
 def test_a_preload_says_what_the_plan_says_of_it(busy: bool, says: str) -> None:

@@ -47,7 +47,9 @@ async def test_a_line_tells_its_reason_in_words_and_its_first_jobs(example: Exam
     """An operator would read codes, and could neither move nor cancel what waits."""
     async with operator_tab(example.web) as page:
         lines = {line["model"]: line for line in (await page.next("now"))["body"]["queues"]}
-    assert lines["wan"]["because"] == [{"kind": "text", "text": "flux is busy on gpu-1"}]
+    assert lines["wan"]["because"] == [
+        {"kind": "text", "text": "waiting for flux to finish on gpu-1"}
+    ]
     assert (len(lines["flux"]["jobs"]), lines["flux"]["more"]) == (15, 9)
     assert set(lines["flux"]["jobs"][0]) == {"job", "model", "name", "lane", "since"}
 
