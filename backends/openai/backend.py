@@ -16,7 +16,6 @@ from backends.common.http_replies import HttpRefused
 from backends.common.model_server import (
     LoadWish,
     ModelList,
-    ModelServer,
     authorization,
     base_of,
     served_name,
@@ -25,7 +24,7 @@ from backends.common.options import read_options
 from backends.common.server_backend import ServerBackend, reasons_kept
 from backends.common.server_replies import require_key
 from backends.openai.asking_again import ImageLimits, SystemTexts
-from backends.openai.chat_request import TextOptions, chat_body
+from backends.openai.chat_request import TextOptions, chat_body, require_room
 from backends.openai.completion import NO_TEXT, CompletionCall, stream_answer
 from backends.openai.embeddings import Batch, embed
 from backends.openai.flavours.errors import RULES, classified
@@ -41,6 +40,7 @@ from backends.openai.flavours.flavour import (
 )
 from backends.openai.flavours.known import FLAVOURS
 from backends.openai.flavours.lmstudio import LMStudio3, LMStudio4
+from backends.openai.flavours.server import TextServer, estimated_mb, taken_mb
 from backends.openai.passthrough import BESIDE, passed_body, path_of
 from backends.openai.speech import Speech, speak, voice_named
 from backends.openai.transcription import Recording, plain_sound, transcribe
@@ -66,10 +66,6 @@ from queueing.core.requests import (
 )
 from queueing.core.specs import BackendSpec, ModelSpec, embedding_spec
 
-WEIGHTS_TO_VRAM = (
-    1.2  # memory of a copy relative to its weights, including context and working memory
-)
-OVERHEAD_MB = 512
 SHORTEST = Chat(messages=(ChatMessage(role="user", text="Hi"),), max_tokens=1)
 
 
@@ -96,22 +92,6 @@ class OpenAIOptions(Record):
         if unknown := sorted(names - BESIDE):
             raise ValueError(f"unknown field {unknown[0]}; {meant_or_all(unknown[0], BESIDE)}")
         return names
-
-
-class TextServer(ModelServer[Flavour, Served]):
-    """A model server that remembers the context length of each listed model."""
-
-    def __init__(
-        self, http: Http, backend: str, flavours: Sequence[Flavour], *, stranger: str
-    ) -> None:
-        super().__init__(http, backend, flavours, stranger=stranger)
-        self.contexts: dict[str, int] = {}
-
-    async def listed(self) -> ModelList[Served]:
-        """Return the server's models."""
-        listed = await super().listed()
-        self.contexts |= {served.id: served.context for served in listed.all if served.context}
-        return listed
 
 
 class OpenAI(ServerBackend):
@@ -231,7 +211,7 @@ class OpenAI(ServerBackend):
         held: dict[str, int] = {}
         for served in listed:
             copies = max(1, len(served.instances)) - (1 if served.id in known else 0)
-            if served.loaded and copies and (size_mb := _taken_mb(served)):
+            if served.loaded and copies and (size_mb := taken_mb(served)):
                 held[served.id] = copies * size_mb
         return held
 
@@ -331,6 +311,7 @@ class OpenAI(ServerBackend):
             timeouts=model.timeouts,
             look_up=partial(self._server.find, model),
             unopened=self._unopened,
+            context=self._server.context(served_name(model)) if flavour.cuts else None,
             passed_on=chat.passed_on is not None,
         )
 
@@ -339,34 +320,37 @@ class OpenAI(ServerBackend):
     ) -> dict[str, JsonValue]:
         """Build the request, cut to the configured context length or the one last reported.
 
-        A program's request is sent uncut, so that the program learns if it is too long.
+        A program's request is sent uncut, so that the program learns if it is too long. Raises
+        `Rejected` for one that its server would cut.
         """
-        options = _options(model)
-        if chat.passed_on is not None:
-            name, asked = served_name(model), chat.passed_on
-            return await passed_body(name, asked, files, options, flavour, more=self._fields)
-        told = self._server.contexts.get(served_name(model)), options.context_length
-        context_length = min((tokens for tokens in told if tokens), default=None)
-        return await chat_body(served_name(model), chat, files, options, context_length)
+        options, name = _options(model), served_name(model)
+        told = self._server.context(name)
+        if (asked := chat.passed_on) is not None:
+            body = await passed_body(name, asked, files, options, flavour, more=self._fields)
+        else:
+            room = least_of(told, options.context_length)
+            body = await chat_body(name, chat, files, options, room)
+        if limit := least_of(told if flavour.cuts else None, options.context_length):
+            require_room(body, limit)
+            if flavour.cuts:
+                body["stream_options"] = {"include_usage": True}
+        return body
 
     def _offer(self, name: str, served: Served) -> ModelSpec:
-        vram_mb = served.size_mb and round(served.size_mb * WEIGHTS_TO_VRAM) + OVERHEAD_MB
         spec = ModelSpec(
             name=name,
             backends=(self._name,),
             capabilities=able(served),
-            vram_mb=vram_mb,
+            vram_mb=estimated_mb(served),
             parallel=served.parallel or 1,
             options={"model": served.id},
         )
         return embedding_spec(spec) if served.embeds and not served.chats else spec
 
 
-def _taken_mb(served: Served) -> int:
-    """Return a copy's memory as reported, or else estimated from its weights; 0 if unknown."""
-    if served.taken_mb is not None:
-        return served.taken_mb
-    return round(served.size_mb * WEIGHTS_TO_VRAM) + OVERHEAD_MB if served.size_mb else 0
+def least_of(*told: int | None) -> int | None:
+    """Return the least number that is known, or None."""
+    return min((number for number in told if number), default=None)
 
 
 def _cannot_chat(model: ModelSpec, served: Served) -> str:

@@ -6,17 +6,20 @@ JPEG and PNG, and a full-size photo would fill the model's context.
 
 import asyncio
 import base64
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
 from backends.media.images import as_jpeg, open_image
-from queueing.core.errors import Rejected
+from queueing.core.errors import ProblemKind, Rejected, problem
 from queueing.core.requests import Chat, ChatMessage, File, Record
 
 SIDE = 1568  # pixels; vision models scale larger images down themselves
 BYTES_PER_TOKEN = 3.0  # a cautious guess: English has about 4, Chinese about 3 (one character)
 IMAGE_TOKENS = 1200
+SIGNS_PER_TOKEN = 4  # most in scripts without spaces, such as Chinese
+_SPACED = re.compile(r"[\x00-\u2e7f]+")  # scripts with spaces
 TURN_TOKENS = 8  # what a chat template adds to each turn
 ANSWER_SHARE = 0.25  # of the context, reserved if `max_tokens` is not set
 
@@ -95,7 +98,7 @@ def within_context(
     """Drop the oldest turns of a conversation that exceeds the model's context.
 
     The system message and the newest question always stay. If they alone are too long, the server
-    rejects them and the person sees that error.
+    or `require_room` rejects them and the person sees that error.
     """
     if context_tokens is None:
         return messages
@@ -108,9 +111,36 @@ def within_context(
     return (*front, *turns)
 
 
+def require_room(body: Mapping[str, JsonValue], context_tokens: int) -> None:
+    """Raise `Rejected` for a request that cannot fit into a context."""
+    messages, prompt = body.get("messages"), body.get("prompt")
+    turns = messages if isinstance(messages, list) else [{"content": prompt}]
+    least = sum(_least_tokens(text) for turn in turns for text in _texts(turn))
+    if least > context_tokens:
+        cause = f"at least {least} tokens for a context of {context_tokens}"
+        raise Rejected(cause, problem=problem(ProblemKind.TOO_LONG))
+
+
+def _least_tokens(text: str) -> int:
+    """Return how many tokens a text has at least.
+
+    A token holds at most one word, or a few signs of a script without spaces.
+    """
+    return len(text.split()) + len(_SPACED.sub("", text)) // SIGNS_PER_TOKEN
+
+
+def _texts(message: JsonValue) -> list[str]:
+    content = message.get("content") if isinstance(message, dict) else None
+    parts = content if isinstance(content, list) else [{"text": content}]
+    found = (part.get("text") for part in parts if isinstance(part, dict))
+    return [text for text in found if isinstance(text, str)]
+
+
 def _tokens(message: ChatMessage) -> float:
-    text = len(message.text.encode(errors="replace")) / BYTES_PER_TOKEN
-    return text + IMAGE_TOKENS * len(message.images) + TURN_TOKENS
+    usual = len(message.text.encode(errors="replace")) / BYTES_PER_TOKEN
+    return (
+        max(usual, _least_tokens(message.text)) + IMAGE_TOKENS * len(message.images) + TURN_TOKENS
+    )
 
 
 def _message(message: ChatMessage, urls: dict[int, str]) -> JsonValue:

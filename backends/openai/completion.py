@@ -203,7 +203,8 @@ class CompletionCall:
     """A request to a model: its body, its path on the server, and the requested model name.
 
     `look_up` asks the server for the model again. `unopened` holds the models whose last answer had
-    reasoning without an opening mark. With `passed_on`, the answer is for a program: it
+    reasoning without an opening mark. `context` is that of a server that leaves out what exceeds it.
+    With `passed_on`, the answer is for a program: it
     is collected whole, each chunk is reported, and it may consist of tool calls alone.
     """
 
@@ -213,6 +214,7 @@ class CompletionCall:
     timeouts: Timeouts
     look_up: Callable[[], Awaitable[Served]]
     unopened: set[str] = field(default_factory=set)
+    context: int | None = None
     passed_on: bool = False
 
 
@@ -232,6 +234,7 @@ async def stream_answer(
             "%s: skipped an unreadable part of an answer: %s", question.model_id, reader.odd
         )
     _require_whole(reader)
+    _require_read(reader, question)
     if isinstance(reader, PassedOnReader):
         large = reader.kept > LARGE
         answer = await one_at_a_time(reader.answer) if large else reader.answer()
@@ -360,6 +363,17 @@ def _require_whole(reader: AnswerReader) -> None:
     if reader.form.unknown and not reader.said:
         kinds = ", ".join(sorted(reader.form.unknown))
         raise UnreadableAnswer(f"the answer contains only unknown parts: {kinds}")
+
+
+def _require_read(reader: AnswerReader, question: CompletionCall) -> None:
+    """Raise an error for an answer to a question that its server has cut to fill its context."""
+    usage = reader.form.beside.get("usage")
+    read = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    if question.context and isinstance(read, int) and read >= question.context:
+        raise Rejected(
+            f"the server has cut the question to its {question.context} tokens",
+            problem=problem(ProblemKind.TOO_LONG),
+        )
 
 
 def _text(reader: AnswerReader) -> str:

@@ -135,6 +135,8 @@ class Flavour:
     nameless: ClassVar[bool] = False  # has one model and ignores the model name in a request
     # whether an answer that another request interrupts ends without a finish reason
     interrupts: ClassVar[bool] = False
+    # whether it leaves out what exceeds its context, without an error
+    cuts: ClassVar[bool] = False
     # its speech calls
     sounds: ClassVar[AudioForm] = AudioForm()
     note: ClassVar[str] = (
@@ -151,7 +153,7 @@ class Flavour:
 
     async def served(self, http: Http) -> tuple[Served, ...]:
         """Return the server's models. Must be cheap, because it is called often."""
-        return tuple(Served(id=entry.id) for entry in await listing(http))
+        return tuple(Served(id=each.id, context=each.context) for each in await listing(http))
 
     async def unlisted(self, http: Http) -> tuple[Served, ...]:  # noqa: ARG002 - for others
         """Return models that are in memory but not listed by `served`."""

@@ -67,8 +67,10 @@ class Ollama(Flavour):
     eager: ClassVar[bool] = True
     can_unload: ClassVar[bool] = True
     exact: ClassVar[bool] = True
+    cuts: ClassVar[bool] = True
     note: ClassVar[str] = (
         "Ollama's context length is set in Ollama (OLLAMA_CONTEXT_LENGTH or a Modelfile), not here."
+        " Usher refuses longer questions, which Ollama would cut."
     )
 
     async def describe(self, http: Http) -> str | None:

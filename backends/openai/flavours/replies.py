@@ -46,7 +46,13 @@ class Listed(ServerReply):
     status: Status | None = None
     architecture: Architecture | None = None
     meta: Meta = Meta()
-    max_model_len: int | None = None  # vLLM's context
+    max_model_len: int | None = None  # the context of vLLM and SGLang
+    context_length: int | None = None  # the same of gateways
+
+    @property
+    def context(self) -> int | None:
+        """The context in tokens, if the server tells it."""
+        return self.max_model_len or self.context_length or self.meta.n_ctx
 
 
 class Listing(ServerReply):

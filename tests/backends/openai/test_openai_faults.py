@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from pydantic import JsonValue
 
 from backends.common.http import Http
 from backends.openai.answer_events import EVENT_LIMIT
@@ -14,13 +15,14 @@ from queueing.core.errors import (
     ModelCrashed,
     NotLoaded,
     OutOfMemory,
+    ProblemKind,
     Rejected,
     Unavailable,
     UnreadableAnswer,
 )
 from queueing.core.specs import BackendSpec, ModelSpec, Timeouts
 from tests.backends.openai.asking import ANSWER, answer, connected, image, model, work
-from tests.fakes.llm.llm import Fault, serving
+from tests.fakes.llm.llm import Fault, Model, serving
 from tests.told import words
 
 FAULTS: dict[Fault, type[BackendError]] = {
@@ -78,6 +80,41 @@ async def test_a_question_longer_than_the_context_is_told_to_the_person(kind: st
         assert "shorten" in words(caught.value)
         assert caught.value.problem is not None
         assert "context" in caught.value.problem.said
+
+
+@pytest.mark.parametrize("passed_on", [False, True])
+@pytest.mark.parametrize("name", ["alpha", "alpha:latest"])
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [("word " * 5_000, 0), ("\u6587" * 20_000, 0), ("x" * 20_000, 1), ("x " * 9, 1)],
+)
+async def test_a_question_that_a_server_would_cut_is_refused(
+    text: str, asked: int, name: str, passed_on: bool
+) -> None:
+    """A person would get an answer about the end of a document, and nobody would know."""
+    body: JsonValue = {"body": {"messages": [{"role": "user", "content": text}]}}
+    job = work(text, passed_on=body if passed_on else None)
+    async with serving("ollama", [Model("alpha:latest")]) as server, connected(server) as backend:
+        spec = model(name)
+        await backend.load(spec)
+        if len(text) < 100:
+            assert (await answer(backend, spec, job)).text == ANSWER
+        else:
+            with pytest.raises(Rejected) as caught:
+                await answer(backend, spec, job)
+            assert caught.value.problem is not None
+            assert caught.value.problem.what is ProblemKind.TOO_LONG
+        assert len(server.posted("/v1/chat/completions")) == asked
+
+
+async def test_a_configured_context_is_that_of_a_server_that_tells_none() -> None:
+    """Servers that cut without an error and report no context could not be used for documents."""
+    async with serving("generic") as server, connected(server) as backend:
+        with pytest.raises(Rejected) as caught:
+            await answer(backend, model(context_length=1000), work("word " * 2000))
+        assert caught.value.problem is not None
+        assert caught.value.problem.what is ProblemKind.TOO_LONG
+        assert not server.posted("/v1/chat/completions")
 
 
 @pytest.mark.parametrize("kind", ["lmstudio", "llamacpp"])

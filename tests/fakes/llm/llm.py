@@ -190,7 +190,8 @@ class FakeLlm:
     ) -> tuple[Model | None, web.Response | None]:
         if self.kind == "llamacpp":  # whatever is asked, its one model answers
             return next(iter(self.models.values())), None
-        model = self.models.get(name)
+        latest = f"{name}:latest" if self.kind == "ollama" else name
+        model = self.models.get(name) or self.models.get(latest)
         if model is None:
             return None, no_model(self.kind, name)
         if self.kind == "llamacpp-router" and request.query.get("autoload") == "false":
@@ -207,7 +208,7 @@ class FakeLlm:
         return model, None
 
     def _refuse(self, fault: Fault, model: Model, body: Any) -> web.Response | None:  # noqa: PLR0911 - a table of faults
-        if (tokens := tokens_of(body)) > model.context:
+        if (tokens := tokens_of(body)) > model.context and self.kind != "ollama":
             return too_long(self.kind, tokens, model, body)
         if self.no_system and body["messages"][0]["role"] == "system":
             return answer_json(*self.no_system)
@@ -258,7 +259,7 @@ class FakeLlm:
             await self._never.wait()
         if self.sent is not None:
             return await as_sent(request, self.sent)
-        if tokens_of(body) > model.context:
+        if tokens_of(body) > model.context and self.kind != "ollama":
             fault = Fault.BROKEN
         if not body.get("stream"):
             words = " ".join(self.words[: body.get("max_tokens")])

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from tests.fakes.llm.llm_script import DONE, Fault, Model
-from tests.fakes.llm.llm_words import data_line
+from tests.fakes.llm.llm_words import data_line, tokens_of
 
 ERRORS: Mapping[Fault, object] = {
     Fault.ERROR_INSIDE: {
@@ -61,7 +61,12 @@ async def events(
         yield _event(name, {key: word if number == 0 else f" {word}"})
     cut = len(words) < len(script.words) or fault is Fault.THOUGHTS
     yield _event(name, {}, "length" if cut else "stop")
-    usage = {"completion_tokens": len(words), "prompt_tokens": 9, "total_tokens": 9 + len(words)}
+    read = min(max(9, tokens_of(body)), model.context)  # Ollama reads no more
+    usage = {
+        "completion_tokens": len(words),
+        "prompt_tokens": read,
+        "total_tokens": read + len(words),
+    }
     yield data_line({"choices": [], "model": name, "usage": usage})
     yield DONE
 
