@@ -1,24 +1,41 @@
-"""A sentence that calls the bot by its name, as it reads without the name. Pure."""
+"""A sentence that calls the bot by its name, as a model should read it. Pure."""
 
 import re
 
-_BEFORE_WORDS = re.compile(r"\s*[,:;](?=\s|$)\s*|\s*")
-_ENDS_A_PHRASE = re.compile(r"$|[,.;:!?…)\]](?!\w)")
-
+_COMMA = r",\u060c\u3001\uff0c"  # also in Arabic, Chinese and Japanese
+_END = r".;:!?…)\]\u061b\u061f\u3002\uff01\uff1a\uff1b\uff1f"
+_BEFORE_WORDS = re.compile(
+    rf"\s*(?:[{_COMMA};:!\u061b\uff1a\uff1b]+(?=\s|\w|$)|[—–-]+(?=\s|$))\s*|\s*"
+)
+_ENDS_A_PHRASE = re.compile(rf"$|[{_COMMA}{_END}](?!\w)")
+_BEGINS_A_PHRASE = re.compile(rf"[^\w{_COMMA}]$")
+_COMMAND = re.compile(r"/\S+")
+_GLUED = re.compile(r"['\u2019-]\w")
+_ONLY_SIGNS = re.compile(rf"[\s{_COMMA}{_END}]*")
+_COMMAS = frozenset(",\u060c\u3001\uff0c")
 _EMPTY_BRACKETS = {"()", "[]"}
 
 
-def without_name(before: str, after: str) -> str:
-    """Return a text without the name that stands between two parts of it.
+def without_name(before: str, after: str, name: str) -> str:
+    """Return a text without the bot's name, which stands between two parts of it.
 
-    The punctuation that only set the name apart goes with it.
+    The punctuation that only set the name apart goes with it. In the middle of a phrase, which may
+    be about the bot, `name` stays.
     """
-    words = before.rstrip()
-    if not words:
-        return _BEFORE_WORDS.sub("", after, count=1)
-    gap, rest = before[len(words) :], after.lstrip()
-    if f"{words[-1]}{rest[:1]}" in _EMPTY_BRACKETS:
-        return f"{words[:-1].rstrip()}{rest[1:]}"
-    if not _ENDS_A_PHRASE.match(rest):
-        return f"{words}{gap}{rest}"
-    return f"{words.removesuffix(',')}{rest}"
+    lead = before.rstrip()
+    gap, rest = before[len(lead) :], after.lstrip()
+    if f"{lead[-1:]}{rest[:1]}" in _EMPTY_BRACKETS:
+        return f"{lead[:-1].rstrip()}{rest[1:]}"
+    if _GLUED.match(after):
+        return f"{before}{name}{after}"
+    if not lead or "\n" in gap or _BEGINS_A_PHRASE.search(lead) or _COMMAND.fullmatch(lead):
+        rest = _BEFORE_WORDS.sub("", after, count=1)
+        return lead if lead and _ONLY_SIGNS.fullmatch(rest) else f"{lead}{gap}{rest}"
+    if lead[-1] in _COMMAS:
+        return f"{lead[:-1]}{rest}" if _ENDS_A_PHRASE.match(rest) else f"{lead}{gap}{rest}"
+    return f"{before}{name}{after}"
+
+
+def asks_nothing(text: str) -> bool:
+    """Return whether nothing is left of a text but signs, as of "@usher?"."""
+    return _ONLY_SIGNS.fullmatch(text) is not None

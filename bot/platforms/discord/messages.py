@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import discord
 
-from bot.core.addressing import without_name
+from bot.core.addressing import asks_nothing, without_name
 from bot.core.content import Content
 from bot.core.platform import Attachment, ChatPlatform, ForwardedText, Invocation, MessageRef
 from bot.platforms.discord.attachments import (
@@ -126,8 +126,14 @@ class DiscordMessageCall:
     def _without_name(self) -> str:
         name, text = self._name(), self.message.content
         while (found := name.search(text)) is not None:
-            text = without_name(text[: found.start()], text[found.end() :])
+            text = without_name(text[: found.start()], text[found.end() :], self._own_name())
         return text.strip()
+
+    def _own_name(self) -> str:
+        """Return what the bot is called here."""
+        names = {each.id: each.display_name for each in self.message.mentions}
+        roles = (role.name for role in self.message.role_mentions if self._is_our_role(role))
+        return names.get(self.me) or next(roles, "")
 
     def _is_withheld(self) -> bool:
         return self._names_our_role() and not self.message.content
@@ -139,7 +145,8 @@ class DiscordMessageCall:
             command, text = named[1].lower(), text[named.end() :].strip()
             return command, text if command in self.by_id else self._readable(text)
         shows = any(self._files(self._replied(), ours=False)) or any(self._forwarded())
-        return ("ask" if text or shows else "help"), self._readable(text)
+        alone = self._names_us() and asks_nothing(text) and self._replied() is None
+        return ("ask" if shows or (text and not alone) else "help"), self._readable(text)
 
     def _files(self, replied: discord.Message | None, *, ours: bool) -> Iterator[Attachment]:
         """Yield the attachments of the message and of the message it replies to."""

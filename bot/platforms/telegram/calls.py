@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from telegram import Bot, CallbackQuery, Chat, Message, MessageEntity, Update
 
+from bot.core.addressing import asks_nothing
 from bot.core.content import Content, utf16_length
 from bot.core.errors import ChatError, ChatGone
 from bot.core.platform import Album, Attachment, ForwardedText, Invocation, MessageRef
@@ -138,7 +139,8 @@ class CallReader:
             if words.named
             else attachment_of(self.bot, message) is not None
         )
-        if asks and (words.text or shows):
+        alone = words.named and asks_nothing(words.text) and not quoted(message, _only_text)
+        if asks and (shows or (words.text and not alone)):
             own = message.forward_origin is None
             return replace(_NOTHING, text=written(words.text, words.entities) if own else "")
         return _HELP if words.named else None

@@ -12,6 +12,8 @@ from telegram import Message, MessageEntity, User
 from bot.core.addressing import without_name
 from bot.core.content import utf16_length
 
+_QUOTES = {MessageEntity.BLOCKQUOTE, MessageEntity.EXPANDABLE_BLOCKQUOTE}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Heard:
@@ -35,16 +37,25 @@ def heard(message: Message, me: User) -> Heard:
 
 
 def unnamed(text: str, entities: Sequence[MessageEntity], me: User) -> Heard:
-    """Return a text without the bot's name, with the marks of what is left."""
-    mine = sorted(
-        (each for each in entities if _means(each, text, me)), key=lambda each: each.offset
-    )
+    """Return a text without the bot's name, with the marks of what is left.
+
+    A name in a quotation calls nobody: it is somebody else's.
+    """
+    quotes = [each for each in entities if each.type in _QUOTES]
+    found = [
+        each
+        for each in entities
+        if _means(each, text, me) and not any(_contains(quote, each) for quote in quotes)
+    ]
+    mine = tuple(sorted(found, key=lambda each: each.offset))
     left = tuple(each for each in entities if each not in mine)
-    for mark in reversed(mine):
-        shorter = _cut(text, mark)
-        left = _moved(left, mark, utf16_length(text) - utf16_length(shorter))
+    while mine:
+        mark, *later = mine
+        shorter = _cut(text, mark, me)
+        by = utf16_length(text) - utf16_length(shorter)
+        left, mine = _moved(left, mark, by), _moved(later, mark, by)
         text = shorter
-    return Heard(text=text, entities=left, named=bool(mine))
+    return Heard(text=text, entities=left, named=bool(found))
 
 
 def _means(mark: MessageEntity, text: str, me: User) -> bool:
@@ -58,10 +69,15 @@ def _means(mark: MessageEntity, text: str, me: User) -> bool:
             return False
 
 
-def _cut(text: str, mark: MessageEntity) -> str:
-    """Return the text without the marked name and the punctuation that only set it apart."""
-    before = text[: _index(text, mark.offset)]
-    return without_name(before, text[_index(text, mark.offset + mark.length) :])
+def _contains(mark: MessageEntity, other: MessageEntity) -> bool:
+    return mark.offset <= other.offset < mark.offset + mark.length
+
+
+def _cut(text: str, mark: MessageEntity, me: User) -> str:
+    """Return the text without the marked name, or with the bot's plain name in its place."""
+    start, end = _index(text, mark.offset), _index(text, mark.offset + mark.length)
+    name = me.first_name if mark.type == MessageEntity.MENTION else text[start:end]
+    return without_name(text[:start], text[end:], name)
 
 
 def _moved(
