@@ -45,6 +45,7 @@ _TABLE: Sequence[tuple[Command, Handler]] = (
     (settings.COMMAND, settings.handle),
     (key.COMMAND, key.handle),
     (conversation.FORGET, conversation.handle_forget),
+    (conversation.FORGET_ME, conversation.handle_forget_me),
     (help_command.COMMAND, help_command.handle),
     (preload.PRELOAD, preload.handle_preload),
     (preload.UNLOAD, preload.handle_unload),

@@ -107,7 +107,7 @@ async def test_a_persons_words_are_gone_from_the_disk(tmp_path: Path) -> None:
         await fake.quiet()
         assert SECRET.encode() in everything_in(tmp_path)
         before = len(person.chat.from_bot)
-        person.says("/forget me")
+        person.says("/forget me --sure")
         await fake.wait_for(lambda: person.chat.from_bot[before:])
         files = everything_in(tmp_path)
         for trace in (SECRET, "Ada Byron"):
@@ -124,7 +124,7 @@ async def test_a_web_chat_is_gone_from_the_disk(tmp_path: Path) -> None:
     async with on_the_page(tmp_path) as (parts, page):
         await told(parts, page, f"/ask llama {SECRET}")
         assert SECRET.encode() in everything_in(tmp_path)
-        await page.say("/forget me")
+        await page.say("/forget me --sure")
         await page.next("taken")
         await page.entry("deleted")
         assert SECRET.encode() not in everything_in(tmp_path)

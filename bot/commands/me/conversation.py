@@ -1,11 +1,16 @@
 """`/new` starts a new conversation; `/forget` permanently deletes the caller's stored data."""
 
+from zlib import crc32
+
 from bot.commands.call.context import Call, Context, reply
 from bot.commands.call.jobs import own_job
 from bot.core.answers import Answer
 from bot.core.command import Command, Param, ParamKind
+from bot.core.content import Button
 from bot.core.origin import Origin
 from bot.core.platform import ChatHistory
+from bot.core.refusals import Declined, Refusal, RefusalKind
+from bot.texts.catalogue import word
 from queueing.core.jobs import Job
 from queueing.core.requests import Chat
 
@@ -23,17 +28,49 @@ FORGET = Command(
             positional=True,
             choices=("conversation", "me"),
         ),
+        Param(name="sure", kind=ParamKind.FLAG, help="param.sure"),
     ),
+)
+FORGET_ME = Command(
+    name="forget-me",
+    help="command.forget",
+    hidden=True,
+    params=(Param(name="id", kind=ParamKind.JOB, help="param.job", required=True),),
 )
 
 
 async def handle_forget(context: Context, call: Call) -> Answer:
+    """Delete the caller's data; all of it only if they are sure."""
+    if call.text("what") == "conversation":
+        return await _forget_conversation(context, call)
+    if call.args.get("sure"):
+        return await _forget_everything(context, call)
+    button = Button(
+        command=FORGET_ME.name,
+        job_id=_mark(call.invocation.user),
+        label=word(call.language, "button.forget"),
+        danger=True,
+    )
+    return reply(call.say("forget.ask"), buttons=(button,))
+
+
+async def handle_forget_me(context: Context, call: Call) -> Answer:
+    """Delete everything about the person who asked for it, when they press the button."""
+    if call.whole("id") != _mark(call.invocation.user):
+        raise Declined(Refusal(RefusalKind.NOT_YOURS))
+    return await _forget_everything(context, call)
+
+
+def _mark(user: str) -> int:
+    """Return a number that tells people's buttons apart."""
+    return crc32(user.encode())
+
+
+async def _forget_everything(context: Context, call: Call) -> Answer:
     """Delete the caller's data.
 
     The chat's own log goes last, because open jobs' messages need it.
     """
-    if call.text("what") == "conversation":
-        return await _forget_conversation(context, call)
     user, chat = call.invocation.user, call.invocation.chat
     await context.people.forget(user)
     await context.records.forget(user)

@@ -134,7 +134,7 @@ def test_after_forget_me_no_message_stays_half_true(
             for _ in range(jobs):
                 await running.dispatcher.call(chat.call("/image flux cat", chat="g1"))
             await until(lambda: len(chat.messages) == jobs, within_s=60)
-            await running.dispatcher.call(chat.call("/forget me", chat="g1"))
+            await running.dispatcher.call(chat.call("/forget me --sure", chat="g1"))
             await asyncio.sleep(lives_s[0] if lives_s else 200)
         for life_s in lives_s[1:]:
             async with bot(world, chat):
@@ -161,7 +161,7 @@ def test_an_answer_does_not_wait_for_all_the_messages_that_are_emptied(tmp_path:
                 await running.dispatcher.call(chat.call("/image flux cat", chat="g1"))
             await until(lambda: len(chat.messages) == 8, within_s=60)
             await asyncio.sleep(60)
-            await running.dispatcher.call(chat.call("/forget me", chat="g1"))
+            await running.dispatcher.call(chat.call("/forget me --sure", chat="g1"))
             await asyncio.sleep(1)
             said, at = len(chat.private), loop.time()
             await running.dispatcher.call(chat.call("/queue", chat="g1"))

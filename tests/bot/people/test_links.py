@@ -181,7 +181,7 @@ async def test_a_link_ends_with_what_it_is_for(tmp_path: Path, how: str) -> None
         if how == "delete":
             await usher.says(f"/delete {job.id}")
         elif how == "forget":
-            await usher.says("/forget me")
+            await usher.says("/forget me --sure")
         elif how == "ban":
             sent = await usher.parts.records.message(job.id)
             assert sent is not None

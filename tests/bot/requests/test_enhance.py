@@ -211,7 +211,7 @@ def test_a_forgotten_image_takes_its_question_with_it() -> None:
             await asked(running, "/image flux a cat")
             await until(lambda: gpu.servers["studio"].starts)
             assert await running.queue.jobs.get(2) is not None
-            await running.dispatcher.call(running.chat.call("/forget me"))
+            await running.dispatcher.call(running.chat.call("/forget me --sure"))
             await asyncio.sleep(15)
             assert [await running.queue.jobs.get(1), await running.queue.jobs.get(2)] == [
                 None,
@@ -221,7 +221,7 @@ def test_a_forgotten_image_takes_its_question_with_it() -> None:
             await asked(running, "/image flux a cat")
             await quiet(running)
             assert await running.queue.jobs.get(4) is not None
-            await running.dispatcher.call(running.chat.call("/forget me"))
+            await running.dispatcher.call(running.chat.call("/forget me --sure"))
             await asyncio.sleep(1)
             assert [await running.queue.jobs.get(3), await running.queue.jobs.get(4)] == [
                 None,

@@ -192,7 +192,7 @@ def test_a_recording_counts_once() -> None:
     "after_s",
     [1.0, 3.6, *(pytest.param(each, marks=pytest.mark.thorough) for each in (0.0, 2.5, 5.0))],
 )
-@pytest.mark.parametrize("how", ["/cancel 1", "/forget me"])
+@pytest.mark.parametrize("how", ["/cancel 1", "/forget me --sure"])
 def test_an_end_ends_every_step(after_s: float, how: str) -> None:
     """A model would go on with a recording that its person took back, or keep it for ever."""
 
@@ -204,7 +204,7 @@ def test_an_end_ends_every_step(after_s: float, how: str) -> None:
         assert not await running.queue.jobs.open_jobs()
         assert not await running.queue.deliveries.unacknowledged()
         left = [await running.queue.jobs.get(number) for number in range(1, 4)]
-        if how == "/forget me":
+        if how == "/forget me --sure":
             assert left == [None, None, None]
         else:
             assert left[0] is not None

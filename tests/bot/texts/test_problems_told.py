@@ -157,7 +157,7 @@ def test_a_chosen_language_is_told_to_those_who_want_to_know() -> None:
         ):
             for line in ("--language de", "--size 1:1", "--language reset", "--language de"):
                 await running.dispatcher.call(running.chat.call(f"/settings {line}"))
-            await running.dispatcher.call(running.chat.call("/forget me"))
+            await running.dispatcher.call(running.chat.call("/forget me --sure"))
         await running.dispatcher.call(running.chat.call("/settings --language de"))
 
     in_bot(scenario)

@@ -82,7 +82,7 @@ async def test_a_link_ends_with_what_it_is_for(how: str, tmp_path: Path) -> None
         if how == "delete":
             await page.say("/delete 1")
         elif how == "forget":
-            await page.say("/forget me")
+            await page.say("/forget me --sure")
         else:
             await People(api.parts.database).change("web:local", banned_at=1.0)
         assert await status(api, url) == 404

@@ -181,7 +181,7 @@ async def test_forgetting_a_person_ends_their_keys(tmp_path: Path) -> None:
     async with running(tmp_path, CLOSED) as api:
         page = await page_of(api)
         key = await new_key(page)
-        await page.say("/forget me")
+        await page.say("/forget me --sure")
         await api.post("/chat/completions", CAT, headers=bearer(key), status=401)
 
 

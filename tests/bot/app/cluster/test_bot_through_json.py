@@ -55,7 +55,7 @@ async def a_day(running: Bot) -> None:
     await say(running, "/again 1", ADA)
     await say(running, "/history", ADA)
     await quiet(running)
-    await say(running, "/forget me", ADA)
+    await say(running, "/forget me --sure", ADA)
     await say(running, "/queue")
 
 

@@ -159,7 +159,7 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
         await draw(running, installation, "a secret cat", "a secret hat")
         await draw(running, installation, "a dog", user="fake:2")
         assert files_with(tmp_path, b"secret")
-        await say(running, "/forget me", "fake:1")
+        await say(running, "/forget me --sure", "fake:1")
         await say(running, "/history", "fake:1")
         await say(running, "/settings", "fake:1")
         assert not files_with(tmp_path, b"secret")
@@ -180,6 +180,27 @@ def test_a_forgotten_person_is_in_no_file_any_more(tmp_path: Path) -> None:
             assert found.fetchone() == (0,), table
 
 
+def test_everything_is_forgotten_only_when_the_person_confirms_it() -> None:
+    """One word too many would delete years of work, or somebody else's."""
+
+    async def scenario(running: Bot, installation: Installation) -> None:
+        await draw(running, installation, "a cat")
+        await say(running, "/forget me", "fake:1")
+        asked = running.chat.private_contents[-1]
+        ((button,),) = asked.buttons
+        assert "/forget me --sure" in plain(asked.body)
+        pressed: Any = {"button": True, "options": {"id": button.job_id}}
+        await say(running, f"/{button.command}", "fake:2", **pressed)
+        await say(running, f"/{button.command}", "fake:1", button=True, options={"id": 7})
+        assert await running.queue.jobs.get(1) is not None
+        await say(running, f"/{button.command}", "fake:1", **pressed)
+        assert await running.queue.jobs.get(1) is None
+
+    *_, others, invented, done = answers(in_bot(scenario))
+    assert others == invented == "Only the person who asked, or an admin, can do that."
+    assert done.startswith("Everything stored about you has been deleted")
+
+
 def test_forgetting_ends_open_jobs_and_empties_their_messages() -> None:
     """A deleted job would go on running for no one, its message count down for ever."""
 
@@ -192,7 +213,7 @@ def test_forgetting_ends_open_jobs_and_empties_their_messages() -> None:
         await until(lambda: server.running)
         await asyncio.sleep(5)
         server.service_s = 5.0
-        await say(running, "/forget me", "fake:1")
+        await say(running, "/forget me --sure", "fake:1")
         await asyncio.sleep(20)
         assert server.cancelled == ["cat"]
         assert server.finished == {"other": 1}
@@ -212,7 +233,7 @@ def test_a_chat_that_cannot_be_reached_does_not_keep_anybody_from_being_forgotte
         await say(running, "/image flux cat", "fake:1")
         await asyncio.sleep(30)
         running.chat.fail_when = lambda chat: ContentRefused("no") if chat == "1" else None
-        await say(running, "/forget me", "fake:1", chat="2")
+        await say(running, "/forget me --sure", "fake:1", chat="2")
         await asyncio.sleep(5000)
         running.chat.fail_when = lambda chat: None
         await draw(running, installation, "dog", user="fake:2")
@@ -259,7 +280,7 @@ def test_a_chat_that_we_keep_ourselves_is_forgotten_too() -> None:
         await running.records.note_message(1, ref, 1.0)
         await say(running, "/forget conversation", "fake:1")
         assert [entry.message for entry in await log.since("1", 0, 9)] == ["other"]
-        await say(running, "/forget me", "fake:1")
+        await say(running, "/forget me --sure", "fake:1")
         assert await log.since("1", 0, 9) == []
         assert len(await log.since("2", 0, 9)) == 3
 

@@ -29,7 +29,7 @@ async def _drawn(usher: Installation, user: str) -> None:
     await usher.until(lambda: len(usher.chat.messages) > shown and "Original: " in usher.last())
 
 
-@pytest.mark.parametrize("how", ["/delete 1", "/forget me"])
+@pytest.mark.parametrize("how", ["/delete 1", "/forget me --sure"])
 async def test_a_past_image_is_its_owners_and_gone_when_deleted(tmp_path: Path, how: str) -> None:
     """A stranger would see it, or the page show what its owner had deleted."""
     async with installation(tmp_path) as usher:
